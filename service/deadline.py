@@ -24,8 +24,8 @@ class Deadline:
         Raises Problem `invalid-request` where the header is no number of seconds.
         """
         longest = exchange.patience or longest
-        given = exchange.header(b"x-request-timeout")
-        self._moment = exchange.started + (min(seconds(given), longest) if given else longest)
+        given = exchange.raw_headers.get(b"x-request-timeout")  # an empty one is given, and no number
+        self._moment = exchange.started + (min(seconds(given), longest) if given is not None else longest)
 
     @property
     def left(self) -> float:

@@ -75,6 +75,7 @@ TIMEOUT_PARAMETER = {
     "in": "header",
     "description": "Seconds after which the request is of no use; shortens the service's own deadline.",
     "schema": {"type": "number", "exclusiveMinimum": 0},
+    "example": 30,
 }
 ENCODING_PARAMETER = {
     "name": "Content-Encoding",

@@ -28,6 +28,7 @@ async def seed(exchange: Exchange) -> None:
     service = exchange.service
     deadline = await until_ready(exchange)
     body, encoding = await body_of_trainer(exchange, deadline)
+    deadline.check()
     if encoding or len(body) >= service.config.server.inline_bytes:
         await service.workers.run(partial(check, body, encoding, service.limits), exchange, deadline)
     elif body:

@@ -93,6 +93,13 @@ def test_an_address_that_says_nothing_readable(client, path, query):
     assert problem_of(reply, 422)["errors"][0]["path"].startswith("query")
 
 
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("given", "status"), [("1e-9", 504), ("", 422), ("30", 200)])
+def test_every_route_keeps_a_trainers_deadline(client, path, given, status):
+    reply = client.post(path, content=body_of(path), headers={"x-request-timeout": given})
+    assert reply.status_code == status
+
+
 def test_options_belong_to_their_route(client):
     reply = client.post("/compat/openrlhf?format=float", content=body_of("/compat/openrlhf"))
     assert places(problem_of(reply, 422)) == [("query.format", "unknown_setting")]
