@@ -258,8 +258,8 @@ class GuardedProtocol(HttpToolsProtocol):
             if waited > self.guard.body_seconds and self.cycle is not None and self.cycle.response_complete:
                 self.guard.rejected("too-slow")
                 transport.close()
-        elif not self.messages and waited > self.guard.idle_seconds:
-            # Like one that is idle between two requests: a busy trainer may open it long before it comes to write.
+        elif waited > self.guard.idle_seconds and (not self.messages or self.cycle.response_complete):
+            # Before its first request too: a busy trainer may open it long before it comes to write.
             self.guard.rejected("too-slow")
             transport.close()  # without a word, which would be taken for the reply to a request that comes now
 

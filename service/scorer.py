@@ -16,15 +16,18 @@ from kernels.score import COMPONENTS, score_slice
 from kernels.tables import tables
 from kernels.warmup import warmup
 
-from .columns import shaped_references, text_column
+from .columns import checked_texts, passing_column, shaped_references
 from .errors import InvalidReference, InvalidRequest, Offence, row_of
-from .references import MOST, parse_references, reference_offences
+from .references import MOST, PART_ROWS, parse_references, parse_texts, reference_offences
 from .scores import Scores
 from .settings import ScoreSettings
-from .slices import SLICE_ROWS, beside, fill_in_slices, usable_cores
+from .slices import fill_in_slices, usable_cores
 from .workspaces import borrow_workspace
 
 __all__ = ["Scorer", "resolve_reference_index"]
+
+ENCODED_ROWS = 128
+"""Responses that are encoded at once: a quarter of a millisecond for which other threads may have to wait."""
 
 _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 
@@ -69,14 +72,33 @@ class Scorer:
         The index may be left out for one reference, or as many as responses. A reference is a whole answer, the
         lines of its key section, or {"steps": [...]}. Raises InvalidRequest or InvalidReference naming every offender.
         """
-        expected, misshapen = shaped_references(references)
-        parsed = beside(partial(self.parse, expected), self.threads if expected.rows > SLICE_ROWS else 1)
-        column = text_column(responses)  # holds the interpreter, which reading references does not
-        if misshapen:
-            raise InvalidReference(self._with_unreadable(expected, misshapen))
-        index = resolve_reference_index(column.rows, expected.rows, reference_index)
-        check_index(index, expected.rows)
-        return self.score_parsed(column, parsed(), index)
+        plain = many_texts(references)
+        if plain is not None:
+            texts = checked_texts(responses)
+            parse = partial(parse_texts, plain, self.settings.max_steps, threads=self.threads)
+        else:
+            expected, misshapen = shaped_references(references)
+            texts = checked_texts(responses)
+            if misshapen:
+                raise InvalidReference(self._with_unreadable(expected, misshapen))
+            parse = partial(self.parse, expected)
+        index = resolve_reference_index(len(texts), len(references), reference_index)
+        check_index(index, len(references))
+        return self._score_texts(texts, parse(), index)
+
+    def _score_texts(self, texts: Sequence[str], references: References, reference_index: np.ndarray) -> Scores:
+        """Encode each slice right before it is scored: while one thread encodes, which takes the interpreter, the
+        others score, and the batch is never in memory twice.
+        """
+        scores = self.blank(len(texts), reference_index)
+
+        def fill(first: int, last: int) -> None:
+            part = self.blank(last - first, scores.reference_index[first:last])
+            self.fill(part, passing_column(texts[first:last]), references, 0, last - first)
+            scores.put(first, part)
+
+        fill_in_slices(fill, len(texts), self.threads, ENCODED_ROWS)
+        return scores
 
     def _with_unreadable(self, references: TextColumn, misshapen: list[Offence]) -> list[Offence]:
         """References of a wrong shape and unreadable ones, each once, in order."""
@@ -127,6 +149,13 @@ class Scorer:
             tables(),
             space,
         )
+
+
+def many_texts(references: Any) -> list[str] | None:
+    """The references, if they are strings, and so many that they are worth reading on several threads."""
+    if not isinstance(references, list) or len(references) <= PART_ROWS or set(map(type, references)) != {str}:
+        return None
+    return references
 
 
 @lru_cache(maxsize=256)

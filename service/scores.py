@@ -53,6 +53,13 @@ class Scores:
         """Every component by name, float64; 0 behind a closed gate."""
         return dict(zip(COMPONENTS, self.measures, strict=True))
 
+    def put(self, first: int, part: Scores) -> None:
+        """Take over the rows of `part` as those from `first` on."""
+        last = first + len(part)
+        self.rewards[first:last] = part.rewards
+        self.reason_codes[first:last] = part.reason_codes
+        self.measures[:, first:last] = part.measures
+
     def advantages(self) -> np.ndarray:
         """float64: (r − mean) / std within each reference's responses (paper eq. 12).
 

@@ -11,14 +11,11 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TypeVar
 
-__all__ = ["SLICE_ROWS", "beside", "fill_in_slices", "usable_cores"]
+__all__ = ["fill_in_slices", "usable_cores"]
 
-T = TypeVar("T")
-
-SLICE_ROWS = 128
-"""Rows a slice: some milliseconds of work, so that threads end at about the same time."""
+LEAST_ROWS = 64
+"""Rows of the shortest slice: a third of a millisecond's work."""
 
 
 def usable_cores() -> int:
@@ -33,35 +30,38 @@ def _helpers(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="assay-slice")
 
 
-def fill_in_slices(fill: Callable[[int, int], None], rows: int, threads: int, slice_rows: int = SLICE_ROWS) -> None:
-    """Call `fill(first, last)` for slices that cover `range(rows)`, on up to `threads` threads; raises what it
-    raises.
+def fill_in_slices(fill: Callable[[int, int], None], rows: int, threads: int, slice_rows: int | None = None) -> None:
+    """Call `fill(first, last)` for slices that cover `range(rows)`, on up to `threads` threads; raises what it raises.
+
+    slice_rows: rows a slice; None for as few slices as let the threads end at about the same time.
     """
-    helpers = min(threads, -(-rows // slice_rows)) - 1
-    if helpers < 1:
-        if rows:
-            fill(0, rows)
-        return
-    starts = iter(range(0, rows, slice_rows))  # its `next` is atomic
-    futures = [_helpers(threads - 1).submit(_drain, fill, starts, rows, slice_rows) for _ in range(helpers)]
+    cuts = shrinking_cuts(rows, threads) if slice_rows is None else even_cuts(rows, slice_rows)
+    left = iter(cuts)  # its `next` is atomic
+    helpers = min(threads, len(cuts)) - 1
+    futures = [_helpers(threads - 1).submit(_drain, fill, left) for _ in range(helpers)]
     try:
-        _drain(fill, starts, rows, slice_rows)
+        _drain(fill, left)
     finally:
         for future in futures:
             if not future.cancel():
                 future.result()
 
 
-def beside(work: Callable[[], T], threads: int) -> Callable[[], T]:
-    """Begin `work` on another thread, if there may be one, while the caller goes on; called, what comes back gives its
-    result or raises what it raised.
-    """
-    if threads < 2:
-        return work
-    future = _helpers(threads - 1).submit(work)
-    return lambda: work() if future.cancel() else future.result()
+def even_cuts(rows: int, slice_rows: int) -> list[tuple[int, int]]:
+    return [(first, min(first + slice_rows, rows)) for first in range(0, rows, slice_rows)]
 
 
-def _drain(fill: Callable[[int, int], None], starts: Iterator[int], rows: int, slice_rows: int) -> None:
-    for first in starts:
-        fill(first, min(first + slice_rows, rows))
+def shrinking_cuts(rows: int, threads: int) -> list[tuple[int, int]]:
+    """Each slice is half of a thread's share of what is left, down to `LEAST_ROWS`; all of it for one thread."""
+    cuts = []
+    first = 0
+    while first < rows:
+        size = rows if threads < 2 else max(LEAST_ROWS, (rows - first) // (2 * threads))
+        cuts.append((first, min(first + size, rows)))
+        first += size
+    return cuts
+
+
+def _drain(fill: Callable[[int, int], None], cuts: Iterator[tuple[int, int]]) -> None:
+    for first, last in cuts:
+        fill(first, last)

@@ -33,7 +33,7 @@ def answer_stream(
     started = perf_counter()
     include, scorer, offences = read_query(query, scorer)
     try:
-        columns, found = arrow.read_stream(body, limits.max_responses)
+        columns, found = arrow.read_stream(body, limits.max_responses, scorer.threads)
     except arrow.NotArrowError:
         columns, found = None, None
     except OverflowError:

@@ -1,23 +1,56 @@
-"""One workspace a thread, grown to the longest text it has met."""
+"""What a thread reads texts in, kept and grown as needed: fresh memory costs a page fault every 4 KiB."""
 
 from __future__ import annotations
 
 import threading
 
+import numpy as np
+
+from kernels.column import TextColumn
+from kernels.references import References, room_for
 from kernels.workspace import Workspace, workspace
 
-__all__ = ["borrow_workspace"]
+__all__ = ["borrow_bytes", "borrow_room", "borrow_workspace"]
+
+MOST_KEPT_BYTES = 1 << 24
+
+MOST_KEPT_ROOM = 1 << 21
+"""Bytes of references for which a thread keeps the room; it takes some five times as much where they use it."""
+
+BYTES_A_ROW = 64
+"""What a reference may need besides its bytes, in bytes."""
 
 _local = threading.local()
 
 
 def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
     """This thread's workspace, with room for texts of so many bytes and references as wide (`References.widest`)."""
-    room = getattr(_local, "room", (-1, -1))
+    room = getattr(_local, "workspace_room", (-1, -1))
     if longest > room[0] or widest_reference > room[1]:
-        _local.room = (_rounded(max(longest, room[0])), _rounded(max(widest_reference, room[1])))
-        _local.space = workspace(*_local.room)
-    return _local.space
+        _local.workspace_room = (_rounded(max(longest, room[0])), _rounded(max(widest_reference, room[1])))
+        _local.workspace = workspace(*_local.workspace_room)
+    return _local.workspace
+
+
+def borrow_bytes(most: int) -> np.ndarray:
+    """uint8 (at least `most`,): for text that is read before this thread borrows them again."""
+    if most > MOST_KEPT_BYTES:
+        return np.empty(most, np.uint8)
+    if most > getattr(_local, "bytes_room", -1):
+        _local.bytes_room = _rounded(most)
+        _local.bytes = np.empty(_local.bytes_room, np.uint8)
+    return _local.bytes
+
+
+def borrow_room(column: TextColumn) -> References:
+    """Columns for the references of `column`, to be read from before this thread borrows them again."""
+    most = int(column.offsets[-1] - column.offsets[0]) + BYTES_A_ROW * column.rows
+    if most > MOST_KEPT_ROOM:
+        return room_for(most, column.rows)
+    if most > getattr(_local, "reference_bytes", -1):
+        _local.reference_bytes = _rounded(most)
+        _local.references = room_for(_local.reference_bytes, 0)
+    return _local.references._replace(ranges=np.zeros((column.rows + 1, 6), np.int64))
 
 
 def _rounded(size: int) -> int:

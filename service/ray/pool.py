@@ -12,7 +12,7 @@ import numpy as np
 from kernels.column import TextColumn
 from kernels.score import COMPONENTS
 
-from ..columns import shaped_references, text_column
+from ..columns import checked_texts, shaped_references, text_column
 from ..errors import InvalidReference, Offence, row_of
 from ..evaluate.extras import needed
 from ..references import reference_offences
@@ -123,7 +123,7 @@ class ScorerPool:
         return self._gathered(*batch, await asyncio.gather(*batch[-1]))
 
     def _submitted(self, responses: Any, references: Any, given: Any) -> tuple[np.ndarray, list[Piece], list[Any]]:
-        column = text_column(responses)
+        column = text_column(checked_texts(responses))
         expected, misshapen = shaped_references(references)
         if misshapen:
             named = {offence.path for offence in misshapen}
