@@ -22,7 +22,6 @@ from .slices import fill_in_slices
 __all__ = ["NotArrowError", "StreamColumns", "read_stream", "text_column_of", "write_stream"]
 
 REQUIRED = ("response", "reference")
-PROVEN_ROWS = 512
 
 
 class NotArrowError(ValueError):
@@ -82,7 +81,7 @@ def prove(table: pa.Table, threads: int) -> None:
         if pa.types.is_dictionary(column.type):
             column.validate(full=True)
         else:
-            fill_in_slices(partial(prove_rows, column), table.num_rows, threads, PROVEN_ROWS)
+            fill_in_slices(partial(prove_rows, column), table.num_rows, threads)
 
 
 def prove_rows(column: pa.ChunkedArray, first: int, last: int) -> None:

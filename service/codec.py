@@ -9,14 +9,12 @@ import numpy as np
 import orjson
 
 from kernels.column import TextColumn
-from kernels.references import References
 from kernels.status import REASONS
 
 from .envelope import MOST_UNKNOWN, Envelope, NotJsonError, TooManyError, open_envelope
 from .errors import InvalidRequest, Offence
 from .evaluate.task_rewards import SCORE, reward_names
 from .problems import Problem
-from .references import parse_references
 from .scorer import Scorer, check_index, resolve_reference_index
 from .scores import Scores
 
@@ -60,12 +58,19 @@ class Batch:
     """A decoded request: everything that scoring needs, and what the reply shall hold."""
 
     responses: TextColumn
-    references: References
+    references: TextColumn
     reference_index: np.ndarray
     """int64, one per response."""
     scorer: Scorer
+    most_reference_bytes: int
     components: bool
     advantages: bool
+
+    def score(self) -> Scores:
+        """The scores; raises InvalidReference naming every reference that is none."""
+        return self.scorer.score_columns(
+            self.responses, self.references, self.reference_index, self.most_reference_bytes
+        )
 
 
 def unfold(body: bytes | bytearray, limits: Limits) -> Envelope:
@@ -105,9 +110,10 @@ def read(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
         scorer = scorer.with_overrides(overrides)
     return Batch(
         envelope.responses,
-        parse_references(envelope.references, scorer.settings.max_steps, limits.max_reference_bytes, scorer.threads),
+        envelope.references,
         read_index(values.get("reference_index"), envelope.responses.rows, envelope.references.rows),
         scorer,
+        limits.max_reference_bytes,
         "components" in include,
         "advantages" in include,
     )

@@ -14,7 +14,14 @@ from kernels.column import TextColumn, column_of
 from .errors import InvalidReference, InvalidRequest, Offence
 from .workspaces import borrow_bytes
 
-__all__ = ["checked_texts", "passing_column", "reference_column", "shaped_references", "text_column"]
+__all__ = [
+    "checked_texts",
+    "passing_column",
+    "reference_column",
+    "rows_of",
+    "shaped_references",
+    "text_column",
+]
 
 MOST_BYTES_A_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -49,6 +56,11 @@ def text_column(texts: Sequence[str]) -> TextColumn:
         return column_of([text.encode() for text in texts])
     except UnicodeEncodeError:
         return column_of([utf8(text) for text in texts])
+
+
+def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
+    """The rows [first, last) of a column, in its memory."""
+    return TextColumn(column.data, column.offsets[first : last + 1])
 
 
 def passing_column(texts: Sequence[str]) -> TextColumn:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-
 import numpy as np
 
 from kernels.column import TextColumn
@@ -12,17 +9,16 @@ from kernels.references import References, joined, read_references, trimmed
 from kernels.status import OK, REASONS
 from kernels.tables import tables
 
-from .columns import passing_column
+from .columns import rows_of
 from .errors import InvalidReference, Offence
 from .reference_cache import ReferenceCache
-from .slices import fill_in_slices
+from .slices import fill_all, slices_of
 from .workspaces import borrow_room, borrow_workspace
 
 __all__ = [
     "MAX_REFERENCE_BYTES",
-    "PART_ROWS",
+    "ReferenceReader",
     "parse_references",
-    "parse_texts",
     "read_what_can_be_read",
     "reference_offences",
 ]
@@ -33,7 +29,7 @@ CACHE = ReferenceCache(1 << 25)
 """Of the whole process."""
 
 PART_ROWS = 256
-"""References that a thread reads at once: they come as one piece of the columns that are joined in the end."""
+"""Most references that a thread reads at once."""
 
 MOST = 2**62
 """Larger limits are no limits, and this one is still a machine integer."""
@@ -47,32 +43,64 @@ _DETAILS = {
 }
 
 
+class ReferenceReader:
+    """Reads `rows` references in parts, on any threads, and remembers which are none."""
+
+    def __init__(self, rows: int, max_steps: int, max_bytes: int) -> None:
+        self._max_steps, self._max_bytes = max_steps, max_bytes
+        self._statuses = np.zeros(rows, np.uint8)
+        self._bad_lines = np.zeros(rows, np.int64)
+        self._over = np.zeros(rows, np.bool_)
+        self.failed = False
+        """Whether a bad one has been met."""
+
+    def read(self, part: TextColumn, first: int) -> References:
+        """The references of `part`, which are those from `first` on, in memory that this thread uses again for its
+        next part. A bad one has no steps.
+        """
+        rows = slice(first, first + part.rows)
+        over = self._over[rows]
+        np.greater(part.lengths, self._max_bytes, out=over)
+        if over.any():
+            part = _without(part, over)
+        room = borrow_room(part)
+        space = borrow_workspace(int(part.lengths.max(initial=0)))
+        limit = min(self._max_steps, MOST)
+        read_references(self._statuses[rows], self._bad_lines[rows], room, *part, limit, tables(), space)
+        if over.any() or (self._statuses[rows] != OK).any():
+            self.failed = True
+        return room
+
+    def offences(self) -> list[Offence]:
+        """What is wrong with the references that have been read, in order."""
+        offences = []
+        for row in np.flatnonzero((self._statuses != OK) | self._over).tolist():
+            if self._over[row]:
+                reason, detail = "too_long", f"it has more than {self._max_bytes} bytes"
+            else:
+                reason = REASONS[self._statuses[row]]
+                detail = _DETAILS[reason].format(line=int(self._bad_lines[row]) + 1, max_steps=self._max_steps)
+            offences.append(Offence(f"references[{row}]", reason, detail))
+        return offences
+
+    def check(self) -> None:
+        """Raise InvalidReference naming every bad one, in order."""
+        if self.failed:
+            raise InvalidReference(self.offences())
+
+
 def parse_references(
     column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
 ) -> References:
     """Read every reference once; raises InvalidReference naming each bad one as `references[k]`, in order."""
 
     def read() -> References:
-        return sound(read_what_can_be_read(column, max_steps, max_bytes, threads))
+        references, offences = read_what_can_be_read(column, max_steps, max_bytes, threads)
+        if offences:
+            raise InvalidReference(offences)
+        return references
 
     return CACHE.get(column, (max_steps, max_bytes), read)
-
-
-def parse_texts(
-    texts: Sequence[str], max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
-) -> References:
-    """The same of many Python strings: while one thread encodes, which takes the interpreter, the others read."""
-    return sound(
-        read_parts(lambda first, last: passing_column(texts[first:last]), len(texts), max_steps, max_bytes, threads)
-    )
-
-
-def sound(outcome: tuple[References, list[Offence]]) -> References:
-    """References of which none is bad; raises InvalidReference."""
-    references, offences = outcome
-    if offences:
-        raise InvalidReference(offences)
-    return references
 
 
 def reference_offences(column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES) -> list[Offence]:
@@ -84,48 +112,14 @@ def read_what_can_be_read(
     column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
 ) -> tuple[References, list[Offence]]:
     """All references, those that cannot be read without any step, and what is wrong with those, in order."""
-    return read_parts(partial(_rows_of, column), column.rows, max_steps, max_bytes, threads)
-
-
-def read_parts(
-    part_of: Callable[[int, int], TextColumn], rows: int, max_steps: int, max_bytes: int, threads: int
-) -> tuple[References, list[Offence]]:
-    """As above, of `rows` references that come in parts: `part_of(first, last)` is asked for each once, on the thread
-    that reads it.
-    """
-    statuses = np.zeros(rows, np.uint8)
-    bad_lines = np.zeros(rows, np.int64)
-    over = np.zeros(rows, np.bool_)
+    reader = ReferenceReader(column.rows, max_steps, max_bytes)
     parts = {}
 
     def read_part(first: int, last: int) -> None:
-        part = part_of(first, last)
-        over[first:last] = part.lengths > max_bytes
-        if over[first:last].any():
-            part = _without(part, over[first:last])
-        room = borrow_room(part)
-        space = borrow_workspace(int(part.lengths.max(initial=0)))
-        found = statuses[first:last], bad_lines[first:last]
-        read_references(*found, room, *part, min(max_steps, MOST), tables(), space)
-        parts[first] = trimmed(room)
+        parts[first] = trimmed(reader.read(rows_of(column, first, last), first))
 
-    fill_in_slices(read_part, rows, threads, PART_ROWS)
-    if not rows:
-        read_part(0, 0)
-    references = joined([parts[first] for first in sorted(parts)])
-    offences = []
-    for row in np.flatnonzero((statuses != OK) | over).tolist():
-        if over[row]:
-            reason, detail = "too_long", f"it has more than {max_bytes} bytes"
-        else:
-            reason = REASONS[statuses[row]]
-            detail = _DETAILS[reason].format(line=int(bad_lines[row]) + 1, max_steps=max_steps)
-        offences.append(Offence(f"references[{row}]", reason, detail))
-    return references, offences
-
-
-def _rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
-    return TextColumn(column.data, column.offsets[first : last + 1])
+    fill_all(read_part, slices_of(column.rows, threads, PART_ROWS) or [(0, 0)], threads)
+    return joined([parts[first] for first in sorted(parts)]), reader.offences()
 
 
 def _without(column: TextColumn, dropped: np.ndarray) -> TextColumn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,18 +16,19 @@ from kernels.score import COMPONENTS, score_slice
 from kernels.tables import tables
 from kernels.warmup import warmup
 
-from .columns import checked_texts, passing_column, shaped_references
+from .columns import checked_texts, passing_column, rows_of, shaped_references, text_column
 from .errors import InvalidReference, InvalidRequest, Offence, row_of
-from .references import MOST, PART_ROWS, parse_references, parse_texts, reference_offences
+from .references import MAX_REFERENCE_BYTES, MOST, ReferenceReader, parse_references, reference_offences
 from .scores import Scores
 from .settings import ScoreSettings
-from .slices import fill_in_slices, usable_cores
+from .shares import FEWEST_REFERENCES, Share, shares_of
+from .slices import fill_all, fill_in_slices, usable_cores
 from .workspaces import borrow_workspace
 
 __all__ = ["Scorer", "resolve_reference_index"]
 
-ENCODED_ROWS = 128
-"""Responses that are encoded at once: a quarter of a millisecond for which other threads may have to wait."""
+Cut = Callable[[int, int], TextColumn]
+"""The texts [first, last) as a column that is read before the same thread asks for the next."""
 
 _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 
@@ -72,32 +73,42 @@ class Scorer:
         The index may be left out for one reference, or as many as responses. A reference is a whole answer, the
         lines of its key section, or {"steps": [...]}. Raises InvalidRequest or InvalidReference naming every offender.
         """
-        plain = many_texts(references)
+        plain = many_strings(references)
         if plain is not None:
             texts = checked_texts(responses)
-            parse = partial(parse_texts, plain, self.settings.max_steps, threads=self.threads)
-        else:
-            expected, misshapen = shaped_references(references)
-            texts = checked_texts(responses)
-            if misshapen:
-                raise InvalidReference(self._with_unreadable(expected, misshapen))
-            parse = partial(self.parse, expected)
-        index = resolve_reference_index(len(texts), len(references), reference_index)
-        check_index(index, len(references))
-        return self._score_texts(texts, parse(), index)
+            index = resolve_reference_index(len(texts), len(plain), reference_index)
+            check_index(index, len(plain))
+            shares = shares_of(index, len(plain), self.threads)
+            if shares is not None:
+                cuts = (lambda a, b: passing_column(texts[a:b])), (lambda a, b: passing_column(plain[a:b]))
+                return self._score_shares(shares, *cuts, index, MAX_REFERENCE_BYTES)
+        expected, misshapen = shaped_references(references)
+        texts = checked_texts(responses)
+        if misshapen:
+            raise InvalidReference(self._with_unreadable(expected, misshapen))
+        index = resolve_reference_index(len(texts), expected.rows, reference_index)
+        check_index(index, expected.rows)
+        return self.score_parsed(text_column(texts), self.parse(expected), index)
 
-    def _score_texts(self, texts: Sequence[str], references: References, reference_index: np.ndarray) -> Scores:
-        """Encode each slice right before it is scored: while one thread encodes, which takes the interpreter, the
-        others score, and the batch is never in memory twice.
+    def _score_shares(
+        self, shares: Sequence[Share], responses: Cut, references: Cut, reference_index: np.ndarray, most_bytes: int
+    ) -> Scores:
+        """Score share by share; a share of Python texts is encoded right before, which takes the interpreter while
+        other threads score.
         """
-        scores = self.blank(len(texts), reference_index)
+        scores = self.blank(reference_index.shape[0], reference_index)
+        reader = ReferenceReader(shares[-1].last, self.settings.max_steps, most_bytes)
 
-        def fill(first: int, last: int) -> None:
-            part = self.blank(last - first, scores.reference_index[first:last])
-            self.fill(part, passing_column(texts[first:last]), references, 0, last - first)
-            scores.put(first, part)
+        def fill(first: int, last: int, first_response: int, last_response: int) -> None:
+            expected = seen(reader.read(references(first, last), first))
+            if reader.failed:
+                return  # there will be no scores
+            part = self.blank(last_response - first_response, reference_index[first_response:last_response] - first)
+            self.fill(part, responses(first_response, last_response), expected, 0, len(part))
+            scores.put(first_response, part)
 
-        fill_in_slices(fill, len(texts), self.threads, ENCODED_ROWS)
+        fill_all(fill, shares, self.threads)
+        reader.check()
         return scores
 
     def _with_unreadable(self, references: TextColumn, misshapen: list[Offence]) -> list[Offence]:
@@ -106,14 +117,24 @@ class Scorer:
         found = reference_offences(references, self.settings.max_steps)
         return sorted(misshapen + [offence for offence in found if offence.path not in named], key=row_of)
 
-    def score_columns(self, responses: TextColumn, references: TextColumn, reference_index: np.ndarray) -> Scores:
+    def score_columns(
+        self,
+        responses: TextColumn,
+        references: TextColumn,
+        reference_index: np.ndarray,
+        most_reference_bytes: int = MAX_REFERENCE_BYTES,
+    ) -> Scores:
         """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does."""
         check_index(reference_index, references.rows)
-        return self.score_parsed(responses, self.parse(references), reference_index)
+        shares = shares_of(reference_index, references.rows, self.threads)
+        if shares is not None:
+            cuts = partial(rows_of, responses), partial(rows_of, references)
+            return self._score_shares(shares, *cuts, reference_index, most_reference_bytes)
+        return self.score_parsed(responses, self.parse(references, most_reference_bytes), reference_index)
 
-    def parse(self, references: TextColumn) -> References:
+    def parse(self, references: TextColumn, most_bytes: int = MAX_REFERENCE_BYTES) -> References:
         """Read references for `score_parsed`; raises InvalidReference naming every bad one."""
-        return parse_references(references, self.settings.max_steps, threads=self.threads)
+        return parse_references(references, self.settings.max_steps, most_bytes, self.threads)
 
     def score_parsed(self, responses: TextColumn, references: References, reference_index: np.ndarray) -> Scores:
         """Score responses against references that are parsed already."""
@@ -151,11 +172,15 @@ class Scorer:
         )
 
 
-def many_texts(references: Any) -> list[str] | None:
-    """The references, if they are strings, and so many that they are worth reading on several threads."""
-    if not isinstance(references, list) or len(references) <= PART_ROWS or set(map(type, references)) != {str}:
-        return None
-    return references
+def many_strings(references: Any) -> list[str] | None:
+    """The references, if all are strings, and so many that reading them by shares may be worth it."""
+    many = isinstance(references, list) and len(references) >= FEWEST_REFERENCES
+    return references if many and set(map(type, references)) == {str} else None
+
+
+def seen(references: References) -> References:
+    """References that are still in the memory they were read in, as the types that kernels score with: read only."""
+    return References(*(frozen(column, column.dtype.type) for column in references))
 
 
 @lru_cache(maxsize=256)

@@ -107,7 +107,7 @@ def answer_envelope(
     try:
         batch = read(envelope, scorer, limits)
         decoded = perf_counter()
-        scores = batch.scorer.score_parsed(batch.responses, batch.references, batch.reference_index)
+        scores = batch.score()
         scored = perf_counter()
         reply = encode(scores, batch, batch.scorer.config_id)
     except ScoringError as error:

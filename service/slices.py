@@ -8,11 +8,11 @@ outcome is the same for any number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-__all__ = ["fill_in_slices", "usable_cores"]
+__all__ = ["LEAST_ROWS", "fill_all", "fill_in_slices", "slices_of", "usable_cores"]
 
 LEAST_ROWS = 64
 """Rows of the shortest slice: a third of a millisecond's work."""
@@ -30,14 +30,15 @@ def _helpers(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="assay-slice")
 
 
-def fill_in_slices(fill: Callable[[int, int], None], rows: int, threads: int, slice_rows: int | None = None) -> None:
-    """Call `fill(first, last)` for slices that cover `range(rows)`, on up to `threads` threads; raises what it raises.
+def fill_in_slices(fill: Callable[[int, int], None], rows: int, threads: int) -> None:
+    """Call `fill(first, last)` for slices that cover `range(rows)`; threads, errors: see `fill_all`."""
+    fill_all(fill, slices_of(rows, threads), threads)
 
-    slice_rows: rows a slice; None for as few slices as let the threads end at about the same time.
-    """
-    cuts = shrinking_cuts(rows, threads) if slice_rows is None else even_cuts(rows, slice_rows)
-    left = iter(cuts)  # its `next` is atomic
-    helpers = min(threads, len(cuts)) - 1
+
+def fill_all(fill: Callable[..., None], slices: Sequence[tuple[int, ...]], threads: int) -> None:
+    """Call `fill(*slice)` for each slice, on up to `threads` threads; raises what it raises."""
+    left = iter(slices)  # its `next` is atomic
+    helpers = min(threads, len(slices)) - 1
     futures = [_helpers(threads - 1).submit(_drain, fill, left) for _ in range(helpers)]
     try:
         _drain(fill, left)
@@ -47,21 +48,21 @@ def fill_in_slices(fill: Callable[[int, int], None], rows: int, threads: int, sl
                 future.result()
 
 
-def even_cuts(rows: int, slice_rows: int) -> list[tuple[int, int]]:
-    return [(first, min(first + slice_rows, rows)) for first in range(0, rows, slice_rows)]
+def slices_of(rows: int, threads: int, most: int | None = None, least: int = LEAST_ROWS) -> list[tuple[int, int]]:
+    """Few slices that cover `range(rows)`, of which the last are short, so that threads end at about the same time.
 
-
-def shrinking_cuts(rows: int, threads: int) -> list[tuple[int, int]]:
-    """Each slice is half of a thread's share of what is left, down to `LEAST_ROWS`; all of it for one thread."""
-    cuts = []
+    Each is half of a thread's share of what is left, from `least` to `most` rows; for one thread, `most`.
+    """
+    slices = []
     first = 0
     while first < rows:
-        size = rows if threads < 2 else max(LEAST_ROWS, (rows - first) // (2 * threads))
-        cuts.append((first, min(first + size, rows)))
-        first += size
-    return cuts
+        size = rows - first if threads < 2 else max(least, (rows - first) // (2 * threads))
+        last = min(first + min(size, most or rows), rows)
+        slices.append((first, last))
+        first = last
+    return slices
 
 
-def _drain(fill: Callable[[int, int], None], cuts: Iterator[tuple[int, int]]) -> None:
-    for first, last in cuts:
-        fill(first, last)
+def _drain(fill: Callable[..., None], slices: Iterator[tuple[int, ...]]) -> None:
+    for cut in slices:
+        fill(*cut)

@@ -12,7 +12,6 @@ import orjson
 from .codec import INCLUDES, Limits
 from .errors import Offence, ScoringError
 from .problems import Problem, refusal
-from .references import parse_references
 from .scorer import Scorer
 from .timing import StageTimes
 
@@ -46,11 +45,9 @@ def answer_stream(
     try:
         if columns is None or offences:
             raise ScoringError(offences)
-        expected = columns.references
-        limit = limits.max_reference_bytes
-        references = parse_references(expected, scorer.settings.max_steps, limit, scorer.threads)
         decoded = perf_counter()
-        scores = scorer.score_parsed(columns.responses, references, columns.reference_index)
+        texts = columns.responses, columns.references
+        scores = scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes)
         scored = perf_counter()
         reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.config_id)
     except ScoringError as error:

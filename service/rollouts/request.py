@@ -52,7 +52,7 @@ def score_request(job: Job, scorer: Scorer, document: str, watcher: Watcher | No
         return score_task_request(job, document, envelope)
     try:
         batch = codec.read(envelope, scorer, LIMITS)
-        scores = batch.scorer.score_parsed(batch.responses, batch.references, batch.reference_index)
+        scores = batch.score()
         if watcher is not None:
             watcher.add(rollouts_of(orjson.loads(document), batch), scores)
         if job.target_format == "json":

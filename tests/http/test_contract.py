@@ -86,7 +86,7 @@ def found_by_decoder(document: Any, scorer: Scorer) -> set[Offence]:
     """What the fast way stumbles over first."""
     try:
         batch = read(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
-        scores = batch.scorer.score_parsed(batch.responses, batch.references, batch.reference_index)
+        scores = batch.score()
         if batch.advantages:
             scores.advantages()
     except ScoringError as error:
