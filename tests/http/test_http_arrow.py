@@ -120,6 +120,17 @@ def test_nothing_of_a_stream_is_trusted(client):
     problem_of(post(client, body.replace(b"abcdef", b"ab\xff\xfeef")), 400)
 
 
+@pytest.mark.parametrize("row", [0, 350, 699])
+@pytest.mark.parametrize("rows_a_batch", [None, 64])
+def test_texts_that_several_threads_go_through(client, row, rows_a_batch):
+    responses = [PERFECT] * 700
+    responses[row] += "abcdef"
+    columns = {"response": pa.array(responses), "reference": pa.array([REFERENCE] * 700).dictionary_encode()}
+    body = stream_of(pa.table(columns), rows_a_batch)
+    table_of(post(client, body))
+    problem_of(post(client, body.replace(b"abcdef", b"ab\xff\xfeef")), 400)
+
+
 def test_damaged_streams_are_no_arrow(client):
     body = stream_of(pa.table({"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}))
     generator = random.Random(5)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STATIONS = [
     ("kernels", "kernels"),
     ("errors, settings, cores", "config errors listening logs settings shadow slices version"),
-    ("columns to rewards", "columns envelope reference_cache references scorer scores selftest workspaces"),
+    ("columns to rewards", "columns envelope reference_cache references scorer scores selftest shares workspaces"),
     ("tasks of evaluation", "evaluate"),
     ("bytes to columns and back", "arrow codec explain problems schema small stream survey timing"),
     ("one exchange over HTTP", "about admission asgi body deadline docs executor fleet frame health keys media"),
