@@ -5,7 +5,8 @@ pyarrow is an optional extra (`assay[arrow]`); this module is imported when the 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from kernels.status import REASONS
 
 from .errors import Offence
 from .scores import Scores
-from .slices import fill_in_slices
 
 __all__ = ["NotArrowError", "StreamColumns", "read_stream", "text_column_of", "write_stream"]
 
@@ -29,37 +29,58 @@ class NotArrowError(ValueError):
 
 
 class StreamColumns:
-    """The columns of a stream; `references` holds each distinct one once."""
+    """The columns of a stream; `references` holds each distinct one once. Responses are not to be read before `prove`
+    has seen them.
+    """
 
-    __slots__ = ("reference_index", "references", "responses")
+    __slots__ = ("_array", "reference_index", "references", "responses")
 
-    def __init__(self, responses: TextColumn, references: TextColumn, reference_index: np.ndarray) -> None:
-        self.responses = responses
+    def __init__(self, array: Any, references: TextColumn, reference_index: np.ndarray) -> None:
+        self._array = array
+        self.responses = text_column_of(array)
         self.references = references
         self.reference_index = reference_index
 
+    def prove(self, first: int, last: int) -> None:
+        """Raise NotArrowError unless the responses [first, last) lie inside their buffer and are UTF-8."""
+        with unreadable():
+            self._array.slice(first, last - first).validate(full=True)
 
-def read_stream(body: bytes | bytearray, most: int, threads: int = 1) -> tuple[StreamColumns | None, list[Offence]]:
+
+@contextmanager
+def unreadable() -> Iterator[None]:
+    """Whatever Arrow finds wrong is NotArrowError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError):
+        raise NotArrowError from None
+
+
+def read_stream(body: bytes | bytearray, most: int) -> tuple[StreamColumns | None, list[Offence]]:
     """Columns `response` (string, large_string) and `reference` (the same, or a dictionary of either), or every
     offence.
 
-    A stream of one record batch is not copied. Raises NotArrowError, also where buffers do not hold what the schema
-    says, and OverflowError for more than `most` rows, or references in a dictionary.
+    A stream of one record batch is not copied, and its responses are left to be proven by who reads them, while they
+    are in the cache. Raises NotArrowError, also where buffers do not hold what the schema says, and OverflowError for
+    more than `most` rows, or references in a dictionary.
     """
-    try:
+    with unreadable():
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
             table = reader.read_all()
-        prove(table, threads)
-    except (pa.ArrowException, OSError, ValueError):
-        raise NotArrowError from None
+        table.validate()  # buffers are as long as they have to be
+        offences = _misfits(table.schema)
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if offences or name != "response" or column.num_chunks != 1:
+                column.validate(full=True)  # kernels trust offsets and UTF-8
     if table.num_rows > most:
         raise OverflowError
-    offences = _misfits(table.schema)
     broken = {offence.path for offence in offences}
     sound = {name: _one_chunk(table.column(name)) for name in REQUIRED if name not in broken}
     for name, array in sound.items():
         offences += _nulls(name, array)
     if offences:
+        with unreadable():
+            table.validate(full=True)
         return None, offences
     reference = sound["reference"]
     if not pa.types.is_dictionary(reference.type):
@@ -67,25 +88,7 @@ def read_stream(body: bytes | bytearray, most: int, threads: int = 1) -> tuple[S
     if len(reference.dictionary) > most:
         raise OverflowError
     index = reference.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    columns = StreamColumns(text_column_of(sound["response"]), text_column_of(reference.dictionary), index)
-    return columns, []
-
-
-def prove(table: pa.Table, threads: int) -> None:
-    """Raise pa.ArrowException unless all offsets and all of the UTF-8 are valid: kernels trust them.
-
-    Texts are gone through by several threads, a dictionary by one, since each part of it would be all of it.
-    """
-    table.validate()  # buffers are as long as they have to be
-    for column in table.columns:
-        if pa.types.is_dictionary(column.type):
-            column.validate(full=True)
-        else:
-            fill_in_slices(partial(prove_rows, column), table.num_rows, threads)
-
-
-def prove_rows(column: pa.ChunkedArray, first: int, last: int) -> None:
-    column.slice(first, last - first).validate(full=True)
+    return StreamColumns(sound["response"], text_column_of(reference.dictionary), index), []
 
 
 def _misfits(schema: pa.Schema) -> list[Offence]:

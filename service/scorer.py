@@ -123,14 +123,27 @@ class Scorer:
         references: TextColumn,
         reference_index: np.ndarray,
         most_reference_bytes: int = MAX_REFERENCE_BYTES,
+        prove: Callable[[int, int], None] | None = None,
     ) -> Scores:
-        """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does."""
+        """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does.
+
+        prove: called with the rows [first, last) of responses before they are read, on the thread that will do so, and
+        with all of them once or in parts; it raises where they are no text.
+        """
         check_index(reference_index, references.rows)
         shares = shares_of(reference_index, references.rows, self.threads)
-        if shares is not None:
-            cuts = partial(rows_of, responses), partial(rows_of, references)
-            return self._score_shares(shares, *cuts, reference_index, most_reference_bytes)
-        return self.score_parsed(responses, self.parse(references, most_reference_bytes), reference_index)
+        if shares is None:
+            if prove is not None:
+                fill_in_slices(prove, responses.rows, self.threads)
+            return self.score_parsed(responses, self.parse(references, most_reference_bytes), reference_index)
+
+        def proven(first: int, last: int) -> TextColumn:
+            if prove is not None:
+                prove(first, last)
+            return rows_of(responses, first, last)
+
+        expected = partial(rows_of, references)
+        return self._score_shares(shares, proven, expected, reference_index, most_reference_bytes)
 
     def parse(self, references: TextColumn, most_bytes: int = MAX_REFERENCE_BYTES) -> References:
         """Read references for `score_parsed`; raises InvalidReference naming every bad one."""

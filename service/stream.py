@@ -13,6 +13,7 @@ from .codec import INCLUDES, Limits
 from .errors import Offence, ScoringError
 from .problems import Problem, refusal
 from .scorer import Scorer
+from .scores import Scores
 from .timing import StageTimes
 
 __all__ = ["answer_stream"]
@@ -32,28 +33,36 @@ def answer_stream(
     started = perf_counter()
     include, scorer, offences = read_query(query, scorer)
     try:
-        columns, found = arrow.read_stream(body, limits.max_responses, scorer.threads)
-    except arrow.NotArrowError:
-        columns, found = None, None
-    except OverflowError:
-        columns, found = None, []
-    if found is None:
-        raise Problem("not-arrow", "The body is not an Arrow IPC stream.", [Offence("body", "not_arrow", "unreadable")])
-    if columns is None and not found:
-        raise Problem("too-large", f"A request may have {limits.max_responses} responses.")
-    offences += found
-    try:
-        if columns is None or offences:
-            raise ScoringError(offences)
+        columns, found = arrow.read_stream(body, limits.max_responses)
         decoded = perf_counter()
-        texts = columns.responses, columns.references
-        scores = scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes)
+        scores = score_stream(columns, offences + found, scorer, limits)
         scored = perf_counter()
         reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.config_id)
+    except arrow.NotArrowError:
+        offence = Offence("body", "not_arrow", "unreadable")
+        raise Problem("not-arrow", "The body is not an Arrow IPC stream.", [offence]) from None
+    except OverflowError:
+        raise Problem("too-large", f"A request may have {limits.max_responses} responses.") from None
     except ScoringError as error:
         raise refusal(error.offences) from None
     times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
     return reply, scores.rewards, scores.reason_codes
+
+
+def score_stream(columns: Any, offences: list[Offence], scorer: Scorer, limits: Limits) -> Scores:
+    """The scores of a stream's columns, None where `offences` say why there are none.
+
+    Raises NotArrowError, which says more than whatever else is wrong, and ScoringError.
+    """
+    try:
+        if columns is None or offences:
+            raise ScoringError(offences)
+        texts = columns.responses, columns.references
+        return scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes, columns.prove)
+    except ScoringError:
+        if columns is not None:
+            columns.prove(0, columns.responses.rows)
+        raise
 
 
 def arrow_module() -> Any:
