@@ -31,7 +31,22 @@ from .workspace import (
     STRINGS_USED,
 )
 
-__all__ = ["References", "find_string", "joined", "read_references", "reference_room", "room_for", "trimmed"]
+__all__ = [
+    "CANON_AT",
+    "ID_AT",
+    "OBJECT_AT",
+    "SLOT_AT",
+    "STEP_AT",
+    "STRING_AT",
+    "References",
+    "find_string",
+    "joined",
+    "read_reference",
+    "read_references",
+    "reference_room",
+    "room_for",
+    "trimmed",
+]
 
 # Columns of `ranges`: where a reference begins in `steps`, `ids`, `objects`, the strings' columns, `slots` and `canon`.
 STEP_AT, ID_AT, OBJECT_AT, STRING_AT, SLOT_AT, CANON_AT = range(6)
@@ -143,6 +158,27 @@ def keep(space, steps, references, row):
     ranges[row + 1, CANON_AT] = ranges[row, CANON_AT] + ints[COUNTS, CANON_USED]
 
 
+@helper
+def read_reference(space, tables, data, start, stop, references, row, max_steps):
+    """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line); see below."""
+    clear(space)
+    found, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
+    if found != FOUND:
+        key_start, key_stop = start, stop
+    steps = bad_line = np.int64(0)
+    if has_more_lines(data, key_start, key_stop, max_steps):
+        status = TOO_LONG
+    else:
+        status, steps, bad_line = read_key_steps(space, tables, data, key_start, key_stop)
+    if status == KEY_NUMBERING:
+        status = OK
+    if status != OK:
+        clear(space)
+        steps = np.int64(0)
+    keep(space, steps, references, row)
+    return status, bad_line
+
+
 @hot_kernel
 def read_references(statuses, bad_lines, references, data, offsets, max_steps, tables, space):
     """Read reference texts (SCORE.md section 1) into the columns of `references`, which have room for them.
@@ -153,23 +189,7 @@ def read_references(statuses, bad_lines, references, data, offsets, max_steps, t
     """
     for row in range(statuses.shape[0]):
         start, stop = offsets[row], offsets[row + 1]
-        clear(space)
-        found, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
-        if found != FOUND:
-            key_start, key_stop = start, stop
-        steps = bad_line = np.int64(0)
-        if has_more_lines(data, key_start, key_stop, max_steps):
-            status = TOO_LONG
-        else:
-            status, steps, bad_line = read_key_steps(space, tables, data, key_start, key_stop)
-        if status == KEY_NUMBERING:
-            status = OK
-        statuses[row] = status
-        bad_lines[row] = bad_line
-        if status != OK:
-            clear(space)
-            steps = np.int64(0)
-        keep(space, steps, references, row)
+        statuses[row], bad_lines[row] = read_reference(space, tables, data, start, stop, references, row, max_steps)
 
 
 def reference_room(column: TextColumn) -> References:

@@ -8,8 +8,9 @@ import numpy as np
 
 from .column import frozen
 from .envelope import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_envelope
-from .jit import hot_kernel
-from .references import References, read_references, room_for
+from .jit import helper, hot_kernel
+from .kept import FIRST_FREE_ROW, KeptTexts, forget, is_kept, kept_texts, place_of, remember, room_with_places
+from .references import References, read_reference
 from .score import COMPONENTS, score_slice
 from .status import OK
 from .workspace import Workspace, workspace
@@ -34,9 +35,9 @@ class SmallRequest(NamedTuple):
     offsets: np.ndarray  # int64 (2, rows + 1)
     faults: np.ndarray  # uint8 (2, rows)
     scratch: np.ndarray  # uint8 (n,)
-    statuses: np.ndarray  # uint8 (rows,)
-    bad_lines: np.ndarray  # int64 (rows,)
-    chosen: np.ndarray  # int64 (rows,)
+    chosen: np.ndarray  # int64 (rows,): the reference of each response
+    places: np.ndarray  # int64 (rows,): the row of `references` where it stands
+    kept: KeptTexts
     references: References
     space: Workspace
     reference_text: np.ndarray  # uint8 (n,): row of `texts`, read only, like all below
@@ -44,6 +45,7 @@ class SmallRequest(NamedTuple):
     response_text: np.ndarray  # uint8 (n,)
     response_offsets: np.ndarray  # int64 (rows + 1,)
     reference_index: np.ndarray  # int64 (rows,): `chosen`
+    reference_places: np.ndarray  # int64 (rows,): `places`
     parsed: References  # `references`
 
 
@@ -51,8 +53,8 @@ def small_request(most_bytes: int, rows: int) -> SmallRequest:
     """Memory for bodies of up to `most_bytes`, of up to `rows` responses and as many references."""
     texts = np.empty((2, 5 * most_bytes + 64), np.uint8)
     offsets = np.zeros((2, rows + 1), np.int64)
-    chosen = np.zeros(rows, np.int64)
-    references = room_for(5 * most_bytes, rows)
+    chosen, places = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    references = room_with_places(5 * most_bytes, rows)
     return SmallRequest(
         rewards=np.zeros(rows),
         reasons=np.zeros(rows, np.uint8),
@@ -63,9 +65,9 @@ def small_request(most_bytes: int, rows: int) -> SmallRequest:
         offsets=offsets,
         faults=np.zeros((2, rows), np.uint8),
         scratch=np.empty(most_bytes + 64, np.uint8),
-        statuses=np.zeros(rows, np.uint8),
-        bad_lines=np.zeros(rows, np.int64),
         chosen=chosen,
+        places=places,
+        kept=kept_texts(),
         references=references,
         space=workspace(5 * most_bytes, 2 * 5 * most_bytes),
         reference_text=frozen(texts[REFERENCES], np.uint8),
@@ -73,8 +75,33 @@ def small_request(most_bytes: int, rows: int) -> SmallRequest:
         response_text=frozen(texts[RESPONSES], np.uint8),
         response_offsets=frozen(offsets[RESPONSES], np.int64),
         reference_index=frozen(chosen, np.int64),
+        reference_places=frozen(places, np.int64),
         parsed=References(*(frozen(column, column.dtype.type) for column in references)),
     )
+
+
+@helper
+def place_references(small, expected, rows, max_steps, tables):
+    """Say where each response's reference stands, and read it where it is not kept; False if one cannot be read."""
+    text, offsets, kept = small.reference_text, small.reference_offsets, small.kept
+    first = np.int64(FIRST_FREE_ROW)
+    for k in range(expected):
+        start, length = offsets[k], offsets[k + 1] - offsets[k]
+        row = first + k
+        if expected == 1:
+            row = first = place_of(text, start, length, small.space.seed)
+            if is_kept(kept, row, text, start, length, max_steps):
+                break
+            forget(kept, row)
+        status, _ = read_reference(small.space, tables, text, start, start + length, small.references, row, max_steps)
+        if status != OK:
+            return False
+        if expected == 1:
+            remember(kept, row, text, start, length, max_steps)
+    for k in range(rows):
+        small.chosen[k] = k if expected == rows else 0
+        small.places[k] = first + small.chosen[k]
+    return True
 
 
 @hot_kernel
@@ -107,21 +134,8 @@ def read_small(small, body, most_reference_bytes, max_steps, tables):
     for k in range(expected):
         if small.offsets[REFERENCES, k + 1] - small.offsets[REFERENCES, k] > most_reference_bytes:
             return UNUSUAL
-    read_references(
-        small.statuses[:expected],
-        small.bad_lines,
-        small.references,
-        small.reference_text,
-        small.reference_offsets,
-        max_steps,
-        tables,
-        small.space,
-    )
-    for k in range(expected):
-        if small.statuses[k] != OK:
-            return UNUSUAL
-    for k in range(rows):
-        small.chosen[k] = k if expected == rows else 0
+    if not place_references(small, expected, rows, max_steps, tables):
+        return UNUSUAL
     return rows
 
 
@@ -136,7 +150,7 @@ def score_small(small, rows, rules, tables):
         rows,
         small.response_text,
         small.response_offsets,
-        small.reference_index,
+        small.reference_places,
         small.parsed,
         rules,
         tables,

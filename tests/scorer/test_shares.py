@@ -25,9 +25,9 @@ PROMPTS = 90 if JIT else 8
 
 
 @pytest.fixture(autouse=True)
-def small_batches_too(monkeypatch) -> None:
+def small_batches_too(request, monkeypatch) -> None:
     """As plain Python, kernels are too slow for many references."""
-    if not JIT:
+    if not JIT and "batch" in request.fixturenames:
         monkeypatch.setattr(shares_module, "FEWEST_REFERENCES", 4)
         monkeypatch.setattr("service.scorer.FEWEST_REFERENCES", 4)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import batches, doubtful_references, examples, settings
 
+from kernels.kept import MOST_KEPT, PLACES
 from service import InvalidReference, Scorer, Scores
 from service.codec import Limits
 from service.envelope import NotJsonError, TooManyError, open_envelope
@@ -120,6 +122,60 @@ def test_long_references():
     assert lane.read(body_of([answer()], [KEY]))
     assert not lane.read(body_of([answer()], [KEY + " "]))
     assert not lane.read(body_of([answer()] * 2, [KEY, KEY + " "]))
+
+
+# References that come again
+
+
+def key_of(number: int, steps: int = 1) -> str:
+    return "\n".join(
+        f'Step {k}: {{"action": "add{number}", "objects": ["pbs {k}"], "parameters": ["5 min"]}}'
+        for k in range(1, steps + 1)
+    )
+
+
+def test_references_that_come_again(lane):
+    """Some are kept, some have lost their place; neither shows."""
+    dice = random.Random(7)
+    for _ in range(3 * PLACES):
+        key = key_of(dice.randrange(2 * PLACES), dice.randint(1, 3))
+        assert check(lane, body_of([answer(key), answer()][: dice.randint(1, 2)], [key]), Scorer())
+
+
+@pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MOST_KEPT + 1)])
+def test_places_that_were_lost_to_what_is_no_reference(lane, bad):
+    good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(PLACES)]
+    assert all(check(lane, body, Scorer()) for body in good)
+    for k in range(4 * PLACES):
+        assert not check(lane, body_of([answer()], [bad and bad + " " * k]), Scorer())
+    assert all(check(lane, body, Scorer()) for body in good)
+
+
+def test_references_around_the_length_that_is_kept(lane):
+    for length in (MOST_KEPT - 9, MOST_KEPT - 1, MOST_KEPT, MOST_KEPT + 1):
+        key = KEY.replace("pbs", "pbs " + "x" * (length - len(KEY) - 1))
+        assert len(key) == length
+        for other in (key, key.replace('xx"', 'xy"'), key):
+            assert check(lane, body_of([answer(key)], [other]), Scorer())
+
+
+def test_a_kept_reference_under_another_limit_of_steps(lane):
+    """The lanes of several configurations share what is kept."""
+    key = key_of(1, steps=3)
+    body = body_of([answer(key)], [key])
+    strict = Scorer(max_steps=2)
+    under = lane.under(strict)
+    for _ in range(2):
+        assert check(lane, body, Scorer())
+        assert not check(under, body, strict)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 2)), min_size=2, max_size=12))
+@examples(60)
+def test_any_order_of_references(lane, requests):
+    for number, rows in requests:
+        key = key_of(number) if number < 4 else "prose"
+        assert check(lane, body_of([answer(key_of(0))] * rows, [key]), Scorer()) == (number < 4)
 
 
 @given(batches(), st.booleans())
