@@ -127,8 +127,8 @@ class Scorer:
     ) -> Scores:
         """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does.
 
-        prove: called with the rows [first, last) of responses before they are read, on the thread that will do so, and
-        with all of them once or in parts; it raises where they are no text.
+        prove: called with the rows [first, last) of responses right before they are read, on the thread that reads
+        them; it raises where they are no text.
         """
         check_index(reference_index, references.rows)
         shares = shares_of(reference_index, references.rows, self.threads)
