@@ -78,7 +78,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """Where the body goes, if it is gathered as a whole."""
     farewell: Callable[[], None] | None = None
     """Called once when the client has gone."""
-    seen = (-1, IDLE, 0)
+    seen = (-1, IDLE, 0, False)
     since = 0.0
     """What `inspect` found, and since when it has been so."""
 
@@ -242,7 +242,8 @@ class GuardedProtocol(HttpToolsProtocol):
             transport.abort()  # it waits for its turn, so nobody reads from it and would see that it has gone
             return
         unsent = transport.get_write_buffer_size()
-        seen = (self.messages, self.receiving, unsent)
+        answered = self.cycle is None or self.cycle.response_complete
+        seen = (self.messages, self.receiving, unsent, answered)
         if seen != self.seen:
             self.seen, self.since = seen, now
             return
@@ -255,10 +256,10 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.refuse(Problem("too-slow", "The head did not arrive in time."))
         elif self.receiving == BODY:
             # Until the reply the endpoint keeps the time; here the rest of a body is waited for after it.
-            if waited > self.guard.body_seconds and self.cycle is not None and self.cycle.response_complete:
+            if waited > self.guard.body_seconds and answered:
                 self.guard.rejected("too-slow")
                 transport.close()
-        elif waited > self.guard.idle_seconds and (not self.messages or self.cycle.response_complete):
+        elif waited > self.guard.idle_seconds and answered:
             # Before its first request too: a busy trainer may open it long before it comes to write.
             self.guard.rejected("too-slow")
             transport.close()  # without a word, which would be taken for the reply to a request that comes now

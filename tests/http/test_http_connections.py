@@ -113,6 +113,16 @@ def test_what_is_left_of_a_refused_body_is_not_waited_for(connection):
     assert connection.is_closed()
 
 
+def test_what_comes_late_of_a_refused_body_does_not_keep_a_connection_for_ever(connection):
+    """It unsets the server's clock for idle connections, which nothing would set again."""
+    connection.send(head("Content-Length: 100000", path="/nowhere"))
+    assert connection.reply().status == 404
+    connection.send(b" " * 100_000)
+    started = time.monotonic()
+    assert connection.is_closed()
+    assert 2 < time.monotonic() - started < 15
+
+
 def test_a_head_up_to_the_limit(connection):
     filler = HEAD_BYTES - 100
     connection.send(post(BODY, "X-Long: " + "x" * filler))
