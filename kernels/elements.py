@@ -14,6 +14,7 @@ from .json_text import (
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
+    is_name,
     read_string,
     skip_blanks,
     skip_value,
@@ -107,17 +108,6 @@ def read_steps(body, at, stop, out, begin, most_bytes):
 
 
 @helper
-def is_steps_name(text, start, stop):
-    """Whether `text[start:stop]` is `steps`."""
-    if stop - start != STEPS_NAME.shape[0]:
-        return False
-    for k in range(STEPS_NAME.shape[0]):
-        if text[start + k] != STEPS_NAME[k]:
-            return False
-    return True
-
-
-@helper
 def read_steps_object(body, at, stop, out, begin, most_bytes):
     """Read the object `{"steps": […]}` at `at` as key lines to `out[begin:]`: (position after it or BAD, end,
     fault).
@@ -135,7 +125,7 @@ def read_steps_object(body, at, stop, out, begin, most_bytes):
         at, name_stop = read_string(body, at, stop, out, end)
         if at == BAD:
             return at, end, fault
-        expected = is_steps_name(out, end, name_stop)
+        expected = is_name(out, end, name_stop, STEPS_NAME)
         at = skip_blanks(body, at, stop)
         if at >= stop or body[at] != COLON:
             return np.int64(BAD), end, fault

@@ -17,6 +17,7 @@ from .json_text import (
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
+    is_name,
     read_string,
     skip_blanks,
     skip_value,
@@ -38,30 +39,19 @@ STATE, FIRST, SECOND = range(3)
 
 
 @helper
-def is_named(text, start, stop, name):
-    """Whether `text[start:stop]` is `name`."""
-    if stop - start != name.shape[0]:
-        return False
-    for k in range(name.shape[0]):
-        if text[start + k] != name[k]:
-            return False
-    return True
-
-
-@helper
 def field_named(text, start, stop):
     """Index in FIELDS of the name `text[start:stop]`, or UNKNOWN."""
-    if is_named(text, start, stop, _NAMES[0]):
+    if is_name(text, start, stop, _NAMES[0]):
         return 0
-    if is_named(text, start, stop, _NAMES[1]):
+    if is_name(text, start, stop, _NAMES[1]):
         return 1
-    if is_named(text, start, stop, _NAMES[2]):
+    if is_name(text, start, stop, _NAMES[2]):
         return 2
-    if is_named(text, start, stop, _NAMES[3]):
+    if is_name(text, start, stop, _NAMES[3]):
         return 3
-    if is_named(text, start, stop, _NAMES[4]):
+    if is_name(text, start, stop, _NAMES[4]):
         return 4
-    return 5 if is_named(text, start, stop, _NAMES[5]) else UNKNOWN
+    return 5 if is_name(text, start, stop, _NAMES[5]) else UNKNOWN
 
 
 @helper

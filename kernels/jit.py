@@ -14,10 +14,10 @@ import numba
 
 from .cache import cache_folder
 
+__all__ = ["CACHE", "JIT", "allocating", "entry", "helper", "hot_kernel", "inlined", "kernel"]
+
 PARTS = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of functions that only compiled ones call: no machine code is made of them alone."""
-
-__all__ = ["CACHE", "JIT", "allocating", "entry", "helper", "hot_kernel", "inlined", "kernel"]
 
 JIT = not numba.config.DISABLE_JIT
 """False under NUMBA_DISABLE_JIT=1, where kernels run as plain Python (for coverage and debugging)."""

@@ -13,7 +13,7 @@ from .jit import allocating, helper, inlined
 from .memory import trailing_zeros
 from .utf8 import encode, valid_width
 
-__all__ = ["BAD", "DEPTH_LIMIT", "read_string", "skip_blanks", "skip_scalar", "skip_value"]
+__all__ = ["BAD", "DEPTH_LIMIT", "is_name", "read_string", "skip_blanks", "skip_scalar", "skip_value"]
 
 BAD = -1
 DEPTH_LIMIT = np.int64(100)
@@ -224,6 +224,17 @@ def skip_scalar(text, at, stop, out, end):
     if byte == 0x6E:
         return skip_literal(text, at, stop, NULL)
     return skip_number(text, at, stop)
+
+
+@helper
+def is_name(text, start, stop, name):
+    """Whether `text[start:stop]` is `name`."""
+    if stop - start != name.shape[0]:
+        return False
+    for k in range(name.shape[0]):
+        if text[start + k] != name[k]:
+            return False
+    return True
 
 
 @helper

@@ -15,6 +15,7 @@ from .json_text import (
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
+    is_name,
     read_string,
     skip_blanks,
     skip_scalar,
@@ -58,17 +59,6 @@ NAMES = (
     np.frombuffer(b"objects", np.uint8),
     np.frombuffer(b"parameters", np.uint8),
 )
-
-
-@helper
-def is_name(text, start, stop, name):
-    """Whether `text[start:stop]` is `name`."""
-    if stop - start != name.shape[0]:
-        return False
-    for k in range(name.shape[0]):
-        if text[start + k] != name[k]:
-            return False
-    return True
 
 
 @helper

@@ -85,7 +85,7 @@ def add_chain(text, at, stop, origin, used, nodes, root, keys, targets, seed):
         targets[slot] = used
         nodes[origin] |= BRANCHING
     for i in range(at + 1, stop):
-        nodes[used] = CHAINED | text[i]
+        nodes[used] = CHAINED | np.int64(text[i])
         used += 1
     nodes[used] = 0
     return used + 1
