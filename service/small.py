@@ -38,6 +38,8 @@ class SmallLane:
         self.rows = 0
         """Responses of the request that was read."""
         self._small = small_request(most_bytes, min(MOST_ROWS, limits.max_responses))
+        self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
+        """The result columns of so many rows: made once, they are always the same memory."""
         self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes
         self._read, self._score = entry(read_small), entry(score_small)
         self._follow(scorer)
@@ -70,10 +72,8 @@ class SmallLane:
         """Score the request that was read."""
         small, rows = self._small, self.rows
         self._score(small, rows, self._rules, self._tables)
-        return Scores(
-            small.rewards[:rows],
-            small.reasons[:rows],
-            small.components[:, :rows],
-            small.reference_index[:rows],
-            self._ddof,
-        )
+        columns = self._columns.get(rows)
+        if columns is None:
+            measured = small.rewards[:rows], small.reasons[:rows], small.components[:, :rows]
+            columns = self._columns[rows] = (*measured, small.reference_index[:rows])
+        return Scores(*columns, self._ddof)
