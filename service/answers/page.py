@@ -11,8 +11,8 @@ import orjson
 
 from ..evaluate.task import Metric
 from ..report.charts import histogram
+from ..report.document import document, section
 from ..report.markup import Markup, element, table
-from ..report.style import POLICY, STYLE
 from ..version import VERSION
 from .result import EvaluatedFile
 from .shown import aggregate_text
@@ -30,14 +30,6 @@ MOST_LISTED = 200
 def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
     """The whole report."""
     name = "standard input" if evaluated.source == "-" else PurePath(evaluated.source).name
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"{name}: {evaluated.task.name}"),
-        element("style", Markup(STYLE)),
-    )
     sections = [
         summary(evaluated, name, moment or datetime.now(UTC)),
         section("Means", means(evaluated), *unavailable(evaluated)),
@@ -46,12 +38,7 @@ def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
         *unread(evaluated),
         section("Metrics", glossary(evaluated)),
     ]
-    return "<!doctype html>\n" + element("html", head, element("body", element("main", *sections)), lang="en")
-
-
-def section(title: str, *children: str, text: str = "") -> Markup:
-    told = [element("p", text, class_="soft")] if text else []
-    return element("section", element("h2", title), *told, *children)
+    return document(f"{name}: {evaluated.task.name}", sections)
 
 
 def summary(evaluated: EvaluatedFile, name: str, moment: datetime) -> Markup:

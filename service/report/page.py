@@ -15,11 +15,11 @@ from ..version import VERSION
 from .charts import bars, grid, histogram
 from .collecting import Collection
 from .counts import Distribution
+from .document import document, section
 from .explained import example
 from .groups import Groups
 from .hacking import SIGNS
 from .markup import Markup, element, joined, table
-from .style import POLICY, STYLE
 
 __all__ = ["page"]
 
@@ -32,14 +32,6 @@ SUSPICIOUS = 0.02
 
 def page(collection: Collection, scorer: Scorer, name: str, faults: Mapping[str, int], moment: datetime) -> str:
     """The whole file. `name` is the source's, `faults` count the rows without a reward by reason."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"Rewards of {name}"),
-        element("style", Markup(STYLE)),
-    )
     sections = [
         _summary(collection, scorer, name, faults, moment),
         _rewards(collection),
@@ -51,12 +43,7 @@ def page(collection: Collection, scorer: Scorer, name: str, faults: Mapping[str,
         *_examples(collection, scorer, name),
         _settings(scorer.settings),
     ]
-    return "<!doctype html>\n" + element("html", head, element("body", element("main", *sections)), lang="en")
-
-
-def _section(title: str, *children: str, text: str = "") -> Markup:
-    explained = [element("p", text, class_="soft")] if text else []
-    return element("section", element("h2", title), *explained, *children)
+    return document(f"Rewards of {name}", sections)
 
 
 def _summary(collection: Collection, scorer: Scorer, name: str, faults: Mapping[str, int], moment: datetime) -> Markup:
@@ -110,7 +97,7 @@ def _rewards(collection: Collection) -> Markup:
     edges, counts = rewards.coarse(BINS)
     chart = histogram(edges, counts, rewards.mean if rewards.number else None, "Distribution of rewards")
     shown = _table("Rewards", ("", *SPREAD), [["reward", *_spread(rewards)]])
-    return _section("Rewards", element("figure", chart, class_="large"), shown)
+    return section("Rewards", element("figure", chart, class_="large"), shown)
 
 
 def _components(collection: Collection) -> Markup:
@@ -123,7 +110,7 @@ def _components(collection: Collection) -> Markup:
         figures.append(element("figure", chart, element("figcaption", element("code", name))))
     rows = [[element("code", name), *_spread(values)] for name, values in collection.components.items()]
     text = "Of responses behind open gates, but for format, consistency and score, which count all."
-    return _section(
+    return section(
         "Components", element("div", *figures, class_="charts"), _table("Components", ("", *SPREAD), rows), text=text
     )
 
@@ -133,7 +120,7 @@ def _reasons(collection: Collection, faults: Mapping[str, int]) -> Markup:
     if faults:
         rows = sorted(faults.items(), key=lambda pair: -pair[1])
         parts += [element("h3", "Rows that could not be scored"), bars(rows, "fault")]
-    return _section("Reasons", *parts)
+    return section("Reasons", *parts)
 
 
 def _sizes(collection: Collection) -> Markup:
@@ -149,7 +136,7 @@ def _sizes(collection: Collection) -> Markup:
         told = "correlation –" if found is None else f"correlation {found:+.2f}"
         figures.append(element("figure", chart, element("figcaption", title, element("br"), told), class_="large"))
     text = "Darker cells hold more responses; dots are means. A reward that grows with length alone pays for padding."
-    return _section("Length and steps", element("div", *figures, class_="charts"), text=text)
+    return section("Length and steps", element("div", *figures, class_="charts"), text=text)
 
 
 def _groups(collection: Collection, name: str) -> Markup:
@@ -157,7 +144,7 @@ def _groups(collection: Collection, name: str) -> Markup:
     sizes, means, flat = groups.sizes, groups.means, groups.flat
     several = sizes > 1
     if not several.any():
-        return _section("Groups", text="No prompt has two responses, so there are no advantages to look at.")
+        return section("Groups", text="No prompt has two responses, so there are no advantages to look at.")
     lowest, highest = collection.rewards.edges[[0, -1]]
     deviations = groups.deviations[several]
     top = max(float(deviations.max()), 1e-9)
@@ -182,7 +169,7 @@ def _groups(collection: Collection, name: str) -> Markup:
     text = (
         "A group whose rewards are all equal has advantages of 0 and gives no gradient: too easy, too hard, or broken."
     )
-    return _section(
+    return section(
         "Groups",
         element("div", *figures, class_="charts"),
         _table("Groups", (), rows),
@@ -227,7 +214,7 @@ def _signs(collection: Collection, name: str) -> Markup:
         "Signs that a reward may be earned by its letter: look at the rows. Only responses behind open gates "
         f"({tallies.seen:,}) are looked at."
     )
-    return _section("Reward hacking", _table("Signs of reward hacking", heads, rows, wide=1), text=text)
+    return section("Reward hacking", _table("Signs of reward hacking", heads, rows, wide=1), text=text)
 
 
 def _places(places: Sequence[Place], name: str) -> str:
@@ -238,10 +225,10 @@ def _examples(collection: Collection, scorer: Scorer, name: str) -> Iterator[Mar
     found = collection.examples
     for title, chosen in (("Best", found.best()), ("Worst behind open gates", found.worst())):
         if chosen:
-            yield _section(f"{title} examples", *(example(one, scorer, name) for one in chosen))
+            yield section(f"{title} examples", *(example(one, scorer, name) for one in chosen))
     closed = [example(one, scorer, name) for _, _, one in found.by_reason()]
     if closed:
-        yield _section("One example of each reason", *closed, text="Chosen at random among all of that reason.")
+        yield section("One example of each reason", *closed, text="Chosen at random among all of that reason.")
 
 
 def _settings(settings: ScoreSettings) -> Markup:
@@ -251,4 +238,4 @@ def _settings(settings: ScoreSettings) -> Markup:
         for name, value in settings.model_dump().items()
     ]
     shown = _table("Settings", ("setting", "value", ""), rows)
-    return _section("Settings", element("details", element("summary", "All settings"), shown))
+    return section("Settings", element("details", element("summary", "All settings"), shown))
