@@ -20,7 +20,7 @@ from kernels.status import REASONS
 
 from .asgi import Exchange
 from .merging import Merged
-from .timing import StageTimes
+from .timing import STAGES, StageTimes
 
 __all__ = ["Metrics", "expose"]
 
@@ -155,11 +155,8 @@ class Metrics:
 
     def scored(self, rewards: np.ndarray, reason_codes: np.ndarray, times: StageTimes) -> None:
         """Count one scored request: float64 rewards, uint8 reason codes."""
-        observe = self.stages.observe
-        observe(times.decode, "decode")
-        observe(times.score, "score")
-        observe(times.encode, "encode")
-        observe(times.queue, "queue")
+        for stage in STAGES:
+            self.stages.observe(getattr(times, stage), stage)
         number = len(rewards)
         self.batches.observe(number)
         if number == 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kernels.column import TextColumn
@@ -10,7 +12,7 @@ from kernels.status import OK, REASONS
 from kernels.tables import tables
 
 from .columns import rows_of
-from .errors import InvalidReference, Offence
+from .errors import InvalidReference, Offence, row_of
 from .reference_cache import ReferenceCache
 from .slices import fill_all, slices_of
 from .workspaces import borrow_room, borrow_workspace
@@ -18,6 +20,7 @@ from .workspaces import borrow_room, borrow_workspace
 __all__ = [
     "MAX_REFERENCE_BYTES",
     "ReferenceReader",
+    "offences_of_all",
     "parse_references",
     "read_what_can_be_read",
     "reference_offences",
@@ -106,6 +109,13 @@ def parse_references(
 def reference_offences(column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES) -> list[Offence]:
     """What is wrong with the references of `column`, in order."""
     return read_what_can_be_read(column, max_steps, max_bytes)[1]
+
+
+def offences_of_all(column: TextColumn, misshapen: Sequence[Offence], max_steps: int) -> list[Offence]:
+    """References of a wrong shape, whose text in `column` is empty, and unreadable ones: each once, in order."""
+    named = {offence.path for offence in misshapen}
+    found = reference_offences(column, max_steps)
+    return sorted([*misshapen, *(offence for offence in found if offence.path not in named)], key=row_of)
 
 
 def read_what_can_be_read(

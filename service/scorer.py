@@ -16,9 +16,9 @@ from kernels.score import COMPONENTS, score_slice
 from kernels.tables import tables
 from kernels.warmup import warmup
 
-from .columns import checked_texts, passing_column, rows_of, shaped_references, text_column
-from .errors import InvalidReference, InvalidRequest, Offence, row_of
-from .references import MAX_REFERENCE_BYTES, MOST, ReferenceReader, parse_references, reference_offences
+from .columns import checked_texts, passing_column, reference_column, rows_of, shaped_references, text_column
+from .errors import InvalidReference, InvalidRequest, Offence
+from .references import MAX_REFERENCE_BYTES, MOST, ReferenceReader, offences_of_all, parse_references
 from .scores import Scores
 from .settings import ScoreSettings
 from .shares import FEWEST_REFERENCES, Share, shares_of
@@ -74,21 +74,18 @@ class Scorer:
         lines of its key section, or {"steps": [...]}. Raises InvalidRequest or InvalidReference naming every offender.
         """
         plain = many_strings(references)
-        if plain is not None:
-            texts = checked_texts(responses)
-            index = resolve_reference_index(len(texts), len(plain), reference_index)
-            check_index(index, len(plain))
-            shares = shares_of(index, len(plain), self.threads)
-            if shares is not None:
-                cuts = (lambda a, b: passing_column(texts[a:b])), (lambda a, b: passing_column(plain[a:b]))
-                return self._score_shares(shares, *cuts, index, MAX_REFERENCE_BYTES)
-        expected, misshapen = shaped_references(references)
+        expected, misshapen = shaped_references(references) if plain is None else (None, [])
         texts = checked_texts(responses)
-        if misshapen:
-            raise InvalidReference(self._with_unreadable(expected, misshapen))
-        index = resolve_reference_index(len(texts), expected.rows, reference_index)
-        check_index(index, expected.rows)
-        return self.score_parsed(text_column(texts), self.parse(expected), index)
+        if expected is not None and misshapen:
+            raise InvalidReference(offences_of_all(expected, misshapen, self.settings.max_steps))
+        index = resolve_reference_index(len(texts), len(references), reference_index)
+        check_index(index, len(references))
+        shares = None if plain is None else shares_of(index, len(plain), self.threads)
+        if plain is not None and shares is not None:
+            cuts = (lambda a, b: passing_column(texts[a:b])), (lambda a, b: passing_column(plain[a:b]))
+            return self._score_shares(shares, *cuts, index, MAX_REFERENCE_BYTES)
+        column = reference_column(references) if expected is None else expected
+        return self.score_parsed(text_column(texts), self.parse(column), index)
 
     def _score_shares(
         self, shares: Sequence[Share], responses: Cut, references: Cut, reference_index: np.ndarray, most_bytes: int
@@ -110,12 +107,6 @@ class Scorer:
         fill_all(fill, shares, self.threads)
         reader.check()
         return scores
-
-    def _with_unreadable(self, references: TextColumn, misshapen: list[Offence]) -> list[Offence]:
-        """References of a wrong shape and unreadable ones, each once, in order."""
-        named = {offence.path for offence in misshapen}
-        found = reference_offences(references, self.settings.max_steps)
-        return sorted(misshapen + [offence for offence in found if offence.path not in named], key=row_of)
 
     def score_columns(
         self,

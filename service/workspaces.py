@@ -17,9 +17,6 @@ MOST_KEPT_BYTES = 1 << 24
 MOST_KEPT_ROOM = 1 << 21
 """Bytes of references for which a thread keeps the room; it takes some five times as much where they use it."""
 
-BYTES_A_ROW = 64
-"""What a reference may need besides its bytes, in bytes."""
-
 _local = threading.local()
 
 
@@ -44,12 +41,13 @@ def borrow_bytes(most: int) -> np.ndarray:
 
 def borrow_room(column: TextColumn) -> References:
     """Columns for the references of `column`, to be read from before this thread borrows them again."""
-    most = int(column.offsets[-1] - column.offsets[0]) + BYTES_A_ROW * column.rows
+    most = int(column.offsets[-1] - column.offsets[0])
     if most > MOST_KEPT_ROOM:
         return room_for(most, column.rows)
-    if most > getattr(_local, "reference_bytes", -1):
-        _local.reference_bytes = _rounded(most)
-        _local.references = room_for(_local.reference_bytes, 0)
+    room = getattr(_local, "reference_room", (-1, -1))
+    if most > room[0] or column.rows > room[1]:
+        _local.reference_room = (_rounded(max(most, room[0])), _rounded(max(column.rows, room[1])))
+        _local.references = room_for(*_local.reference_room)
     return _local.references._replace(ranges=np.zeros((column.rows + 1, 6), np.int64))
 
 

@@ -15,7 +15,7 @@ from kernels.score import COMPONENTS
 from ..columns import checked_texts, shaped_references, text_column
 from ..errors import InvalidReference, Offence, row_of
 from ..evaluate.extras import needed
-from ..references import reference_offences
+from ..references import offences_of_all
 from ..scorer import Scorer, check_index, resolve_reference_index
 from ..scores import Scores
 from ..settings import ScoreSettings
@@ -126,9 +126,7 @@ class ScorerPool:
         column = text_column(checked_texts(responses))
         expected, misshapen = shaped_references(references)
         if misshapen:
-            named = {offence.path for offence in misshapen}
-            found = reference_offences(expected, self.settings.max_steps)
-            raise InvalidReference(sorted([*misshapen, *(o for o in found if o.path not in named)], key=row_of))
+            raise InvalidReference(offences_of_all(expected, misshapen, self.settings.max_steps))
         index = resolve_reference_index(column.rows, expected.rows, given)
         check_index(index, expected.rows)
         pieces = pieces_of(column, expected.rows, index, len(self._actors))
