@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .hashing import head_of, tail_of
+from .hashing import ODD_A, ODD_B, head_of, tail_of
 from .jit import helper, inlined
 from .memory import read_only
 from .substrings import count_occurring
@@ -41,7 +41,6 @@ PATIENCE = 4
 STAMP_SHIFT = 32
 STAMP_LIMIT = 1 << 31
 WORD_MASK = 0xFFFFFFFF
-ODD_A, ODD_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF = np.uint64(32)
 
 

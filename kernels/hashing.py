@@ -11,7 +11,7 @@ import numpy as np
 from .jit import inlined
 from .memory import load8
 
-__all__ = ["hash_word", "head_of", "mix", "tail_of"]
+__all__ = ["ODD_A", "ODD_B", "hash_word", "head_of", "mix", "tail_of"]
 
 ODD_A = np.uint64(0x9E3779B97F4A7C15)
 ODD_B = np.uint64(0xD6E8FEB86659FD93)

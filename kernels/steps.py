@@ -44,10 +44,10 @@ OPEN_BRACE, CLOSE_BRACE = 0x7B, 0x7D
 
 
 @helper
-def read_phrase(space, tables, start, stop):
+def read_phrase(space, tables, start, stop, whole):
     """Read the decoded string `text[start:stop]` as one phrase: append its words to IDS.
 
-    Returns the phrase as a string, or -1 if it has no word.
+    Returns the phrase as a string if it is needed as a whole, or -1 if it has no word.
     """
     ints = space.ints
     count = read_words(space, tables, read_only(space.bytes[TEXT]), start, stop)
@@ -57,7 +57,10 @@ def read_phrase(space, tables, start, stop):
         start = ints[SPAN_STARTS, k]
         word = intern(space, space.bytes[NORM], start, ints[SPAN_STOPS, k] - start)
         ints[IDS, used + k] = word
-        phrase = word if k == 0 else intern_pair(space, phrase, word)
+        if k == 0:
+            phrase = word
+        elif whole:
+            phrase = intern_pair(space, phrase, word)
     ints[COUNTS, IDS_USED] = used + count
     return phrase
 
@@ -70,20 +73,20 @@ def read_key_step(space, tables, line, start, stop, row):
     if status != OK:
         return status
     ints[WORDS, row] = ints[COUNTS, IDS_USED]
-    ints[ACTION, row] = read_phrase(space, tables, ints[COUNTS, ACTION_AT], ints[COUNTS, ACTION_END])
+    ints[ACTION, row] = read_phrase(space, tables, ints[COUNTS, ACTION_AT], ints[COUNTS, ACTION_END], True)
     if ints[ACTION, row] < 0:
         return BAD_STEP_SCHEMA
     ints[OBJECT_WORDS, row] = ints[COUNTS, IDS_USED]
     ints[OBJECT_START, row] = ints[COUNTS, OBJECTS_USED]
     for k in range(ints[COUNTS, OBJECT_COUNT]):
-        string = read_phrase(space, tables, ints[OBJECT_STARTS, k], ints[OBJECT_STOPS, k])
+        string = read_phrase(space, tables, ints[OBJECT_STARTS, k], ints[OBJECT_STOPS, k], True)
         if string >= 0:
             ints[OBJECTS, ints[COUNTS, OBJECTS_USED]] = string
             ints[COUNTS, OBJECTS_USED] += 1
     ints[OBJECT_STOP, row] = ints[COUNTS, OBJECTS_USED]
     ints[PARAMETER_WORDS, row] = ints[COUNTS, IDS_USED]
     for k in range(ints[COUNTS, PARAMETER_COUNT]):
-        read_phrase(space, tables, ints[PARAMETER_STARTS, k], ints[PARAMETER_STOPS, k])
+        read_phrase(space, tables, ints[PARAMETER_STARTS, k], ints[PARAMETER_STOPS, k], False)
     ints[WORD_STOP, row] = ints[COUNTS, IDS_USED]
     return OK
 

@@ -1,4 +1,4 @@
-"""The constant tables that kernels read, as the rows of one array: Unicode 14.0 and the units.
+"""The constant tables that kernels read, as the rows of one array: Unicode 14.0.
 
 One array, because every array that a compiled function receives costs it seven machine words of arguments.
 """
@@ -10,16 +10,14 @@ from functools import cache
 import numpy as np
 
 from .unicode14 import PATH
-from .units import unit_table
 
 __all__ = ["tables"]
 
-ROWS = 10
+ROWS = 9
 PAGES, ENTRIES, DECOMPOSITIONS, CLASSES, POOL, DECOMPOSITION_POOL = range(6)
 # The canonical compositions: two code points, in ascending order, and what they compose into. The rest of the rows is
 # NEVER.
 FIRSTS, SECONDS, COMPOSITES = range(6, 9)
-UNITS = 9
 
 NEVER = np.iinfo(np.int32).max
 PAIR_BITS = 21
@@ -27,7 +25,7 @@ PAIR_BITS = 21
 
 @cache
 def tables() -> np.ndarray:
-    """int32 (10, n), read only: `unicode14.py` says what the first rows mean, `units.py` the last. Loaded once."""
+    """int32 (9, n), read only: `unicode14.py` says what the rows mean. Loaded once."""
     with np.load(PATH) as stored:
         rows = {
             PAGES: stored["pages"],
@@ -39,7 +37,6 @@ def tables() -> np.ndarray:
             FIRSTS: stored["pairs"] >> PAIR_BITS,
             SECONDS: stored["pairs"] & (1 << PAIR_BITS) - 1,
             COMPOSITES: stored["composites"],
-            UNITS: unit_table(),
         }
     table = np.full((ROWS, max(map(len, rows.values()))), NEVER, np.int32)
     for row, values in rows.items():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .hashing import ODD_A, ODD_B, head_of, tail_of
 from .jit import inlined
+from .memory import store8
 
-__all__ = ["UNITS", "unit_table"]
+__all__ = ["UNITS", "find_unit", "write_unit"]
 
 _METRIC = {
     "nl": "nanoliter nanoliters nanolitre nanolitres",
@@ -37,66 +39,58 @@ _OTHER = {
 UNITS = {canonical: (canonical, *names.split()) for canonical, names in (_OTHER | _METRIC).items()}
 """Canonical unit to all its names."""
 
-SLOTS = 512
-NAME = 1
-CANONICAL = 16
-WIDTH = 24
+SHIFT, SLOTS = np.uint64(55), 1 << 9
+LONGEST = 16
+"""Bytes that the first and the last eight of a name decide."""
 
 
-def unit_table() -> np.ndarray:
-    """uint8 (SLOTS * WIDTH,): open addressing; each slot is a length, a name, …, a length, the canonical name."""
-    table = np.zeros((SLOTS, WIDTH), dtype=np.uint8)
+def unit_table() -> tuple[np.ndarray, ...]:
+    """Open addressing of the names: their first and last eight bytes, and their lengths, 0 where a slot is free; the
+    canonical names, as bytes of a word, and their lengths.
+    """
+    heads, tails, shorts = np.zeros((3, SLOTS), np.uint64)
+    lengths, short_lengths = np.zeros((2, SLOTS), np.int64)
     for canonical, names in UNITS.items():
         for name in names:
             encoded, short = name.encode(), canonical.encode()
-            slot = _slot(encoded)
-            while table[slot, 0]:
+            head, tail = word_of(encoded[:8]), word_of(encoded[-8:])
+            slot = ((head ^ tail * int(ODD_A)) * int(ODD_B) & 2**64 - 1) >> int(SHIFT)
+            while lengths[slot]:
                 slot = (slot + 1) % SLOTS
-            table[slot, 0] = len(encoded)
-            table[slot, NAME : NAME + len(encoded)] = list(encoded)
-            table[slot, CANONICAL] = len(short)
-            table[slot, CANONICAL + 1 : CANONICAL + 1 + len(short)] = list(short)
-    return table.ravel()
+            heads[slot], tails[slot], lengths[slot] = head, tail, len(encoded)
+            shorts[slot], short_lengths[slot] = word_of(short), len(short)
+    return heads, tails, lengths, shorts, short_lengths
 
 
-def _slot(name: bytes) -> int:
-    slot = len(name)
-    for byte in name:
-        slot = (slot * 31 + byte) % SLOTS
-    return slot
+def word_of(text: bytes) -> int:
+    return int.from_bytes(text, "little")
 
+
+HEADS, TAILS, LENGTHS, SHORTS, SHORT_LENGTHS = unit_table()
 
 LEADS = np.zeros(256, np.bool_)
 """First bytes of the names."""
 LEADS[[name.encode()[0] for names in UNITS.values() for name in names]] = True
-LEADS.setflags(write=False)
 
 
 @inlined
-def find_unit(text, start, stop, units):
-    """Where the slot of `units` begins whose name is `text[start:stop]`, or -1."""
+def find_unit(text, start, stop):
+    """The slot of the unit whose name is `text[start:stop]`, or -1."""
     length = stop - start
-    if length < 1 or length >= CANONICAL - NAME or not LEADS[text[start]]:
+    if length < 1 or length > LONGEST or not LEADS[text[start]]:
         return np.int64(-1)
-    slot = length
-    for k in range(start, stop):
-        slot = (slot * 31 + np.int64(text[k])) % SLOTS
-    while units[slot * WIDTH] != 0:
-        at = slot * WIDTH
-        if units[at] == length:
-            k = 0
-            while k < length and units[at + NAME + k] == text[start + k]:
-                k += 1
-            if k == length:
-                return at
+    head = head_of(text, start, length)
+    tail = tail_of(text, start, length)
+    slot = np.int64((head ^ tail * ODD_A) * ODD_B >> SHIFT)
+    while LENGTHS[slot] != 0:
+        if HEADS[slot] == head and TAILS[slot] == tail and LENGTHS[slot] == length:
+            return slot
         slot = (slot + 1) % SLOTS
     return np.int64(-1)
 
 
 @inlined
-def write_unit(text, at, units, unit):
-    """Write the canonical name of the slot at `unit` to `text[at:]`; returns the position after it."""
-    length = np.int64(units[unit + CANONICAL])
-    for k in range(length):
-        text[at + k] = units[unit + CANONICAL + 1 + k]
-    return at + length
+def write_unit(text, at, unit):
+    """Write the canonical name of a unit to `text[at:at + 8]`; returns the position after it."""
+    store8(text, at, SHORTS[unit])
+    return at + SHORT_LENGTHS[unit]

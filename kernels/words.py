@@ -11,7 +11,6 @@ from .blocks import fold32, run_bits
 from .characters import normalize
 from .jit import helper, inlined
 from .memory import load8, store8, trailing_zeros
-from .tables import UNITS
 from .units import find_unit, write_unit
 from .workspace import CODES, NORM, SPAN_STARTS, SPAN_STOPS
 
@@ -80,24 +79,24 @@ def note_word(space, count, start, stop):
 
 
 @inlined
-def classify_run(space, units, count, start, stop, state):
+def classify_run(space, count, start, stop, state):
     """Turn the run `norm[start:stop]` into one or two words; returns (words so far, end of copies, state)."""
     norm = space.bytes[NORM]
     number = number_stop(norm, start, stop)
     if number == stop:
         return note_word(space, count, start, stop), stop, NUMBER
     if number > start:
-        unit = find_unit(norm, number, stop, units)
+        unit = find_unit(norm, number, stop)
         if unit < 0:
             return note_word(space, count, start, stop), stop, FRESH
         count = note_word(space, count, start, number)
         norm[number] = SPACE
-        end = write_unit(norm, number + 1, units, unit)
+        end = write_unit(norm, number + 1, unit)
         return note_word(space, count, number + 1, end), end, FRESH
     if state == NUMBER:
-        unit = find_unit(norm, start, stop, units)
+        unit = find_unit(norm, start, stop)
         if unit >= 0:
-            end = write_unit(norm, start, units, unit)
+            end = write_unit(norm, start, unit)
             return note_word(space, count, start, end), end, FRESH
         if stop - start == 1 and norm[start] == X:
             return note_word(space, count, start, stop), stop, TIMES
@@ -131,18 +130,18 @@ def copy_run(norm, start, stop, end):
 
 
 @inlined
-def close_run(space, tables, count, first, end, state):
+def close_run(space, count, first, end, state):
     """End the run `norm[first:end]`: strip what trails, classify it; returns (words so far, end of copies, state)."""
     norm = space.bytes[NORM]
     while end > first and (norm[end - 1] == DASH or norm[end - 1] == DOT or norm[end - 1] == UNDERSCORE):
         end -= 1
     if end == first:
         return count, first, state
-    return classify_run(space, tables[UNITS], count, first, end, state)
+    return classify_run(space, count, first, end, state)
 
 
 @helper
-def add_run(space, tables, count, opened, at, size, first, end, state):
+def add_run(space, count, opened, at, size, first, end, state):
     """Read the run `norm[opened:at]` of text that ends at `size`, by way of a copy from `first` to `end`.
 
     Returns (words so far, where the copy begins, where it ends, state); it begins before 0 unless it goes on behind a
@@ -156,7 +155,7 @@ def add_run(space, tables, count, opened, at, size, first, end, state):
     end = copy_run(norm, opened, at, end)
     if norm[at] == COMMA and joins_thousands(norm, at, size):
         return count, first, end, state
-    count, end, state = close_run(space, tables, count, first, end, state)
+    count, end, state = close_run(space, count, first, end, state)
     return count, np.int64(-1), end, state
 
 
@@ -211,7 +210,7 @@ def read_words(space, tables, text, start, stop):
             if state == FRESH and first < 0 and norm[opened] >= FIRST_LETTER and norm[at - 1] >= FIRST_LETTER:
                 count = note_word(space, count, opened, at)
             else:
-                count, first, end, state = add_run(space, tables, count, opened, at, size, first, end, state)
+                count, first, end, state = add_run(space, count, opened, at, size, first, end, state)
         if starts != NONE:
             opened = base + trailing_zeros(starts)
         inside = bits >> TOP
