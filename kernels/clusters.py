@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import allocating, helper
-from .tables import CLASSES, COMPOSITES, DECOMPOSITION_POOL, DECOMPOSITIONS, FIRSTS, PAGES, SECONDS
+from .tables import CLASSES, COMPOSITES, DECOMPOSITION_POOL, DECOMPOSITIONS, FIRSTS, MOST_PAIRS, PAGES, SECONDS
 
 __all__ = ["compose_cluster"]
 
@@ -17,11 +17,20 @@ S_BASE, L_BASE, V_BASE, T_BASE = 0xAC00, 0x1100, 0x1161, 0x11A7
 L_COUNT, V_COUNT, T_COUNT = 19, 21, 28
 S_COUNT = L_COUNT * V_COUNT * T_COUNT
 INSERTION_LIMIT = 24
+FIRST_DECOMPOSITION, FIRST_MARK = 0xA0, 0x300
+"""Nothing before them decomposes, or has a class other than 0."""
+
+# Inside `compose_cluster`: combining class << CLASS | code point.
+CLASS = 32
+CODE = (1 << CLASS) - 1
 
 
 @helper
 def decompose(code, out, at, tables):
     """Append the NFKD form of `code` to `out`; returns the new length."""
+    if code < FIRST_DECOMPOSITION:
+        out[at] = code
+        return at + 1
     if S_BASE <= code < S_BASE + S_COUNT:
         index = code - S_BASE
         out[at] = L_BASE + index // (V_COUNT * T_COUNT)
@@ -43,20 +52,22 @@ def decompose(code, out, at, tables):
 @helper
 def combining_class(code, tables):
     """Canonical combining class."""
+    if code < FIRST_MARK:
+        return np.int64(0)
     return np.int64(tables[CLASSES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
 
 
 @allocating
-def count_marks(codes, start, stop, tables):
+def count_marks(codes, start, stop):
     """Sort a long run of combining marks by class, stably, in place, by counting."""
     first = np.zeros(257, np.int64)
     for i in range(start, stop):
-        first[combining_class(codes[i], tables) + 1] += 1
+        first[(codes[i] >> CLASS) + 1] += 1
     for c in range(256):
         first[c + 1] += first[c]
     ordered = np.empty(stop - start, np.int64)
     for i in range(start, stop):
-        own = combining_class(codes[i], tables)
+        own = codes[i] >> CLASS
         ordered[first[own]] = codes[i]
         first[own] += 1
     for i in range(start, stop):
@@ -64,21 +75,20 @@ def count_marks(codes, start, stop, tables):
 
 
 @helper
-def order_marks(codes, start, stop, tables):
+def order_marks(codes, start, stop):
     """Sort a run of combining marks by class, stably, in place: short ones by insertion, so that none costs its
     square.
     """
     if stop - start <= INSERTION_LIMIT:
         for i in range(start + 1, stop):
             code = codes[i]
-            own = combining_class(code, tables)
             j = i
-            while j > start and combining_class(codes[j - 1], tables) > own:
+            while j > start and codes[j - 1] >> CLASS > code >> CLASS:
                 codes[j] = codes[j - 1]
                 j -= 1
             codes[j] = code
         return
-    count_marks(codes, start, stop, tables)
+    count_marks(codes, start, stop)
 
 
 @helper
@@ -90,7 +100,7 @@ def compose_pair(first, second, tables):
         if (first - S_BASE) % T_COUNT == 0:
             return first + (second - T_BASE)
         return np.int64(-1)
-    low, high = 0, tables.shape[1]
+    low, high = 0, MOST_PAIRS
     while low < high:
         middle = (low + high) >> 1
         here = tables[FIRSTS, middle]
@@ -98,7 +108,7 @@ def compose_pair(first, second, tables):
             low = middle + 1
         else:
             high = middle
-    if low < tables.shape[1] and tables[FIRSTS, low] == first and tables[SECONDS, low] == second:
+    if low < MOST_PAIRS and tables[FIRSTS, low] == first and tables[SECONDS, low] == second:
         return np.int64(tables[COMPOSITES, low])
     return np.int64(-1)
 
@@ -106,22 +116,24 @@ def compose_pair(first, second, tables):
 @helper
 def compose_cluster(codes, count, tables):
     """Bring `count` decomposed code points into NFKC in place; returns how many are left."""
+    for i in range(count):
+        codes[i] |= combining_class(codes[i], tables) << CLASS
     i = 0
     while i < count:
         stop = i
-        while stop < count and combining_class(codes[stop], tables) != 0:
+        while stop < count and codes[stop] >> CLASS != 0:
             stop += 1
         if stop - i > 1:
-            order_marks(codes, i, stop, tables)
+            order_marks(codes, i, stop)
         i = stop + 1
     kept = 0
     starter = -1
     previous = 0
     for i in range(count):
-        code = np.int64(codes[i])
-        own = combining_class(code, tables)
+        code = codes[i] & CODE
+        own = codes[i] >> CLASS
         if starter >= 0 and (starter == kept - 1 or (previous != 0 and previous < own)):
-            composed = compose_pair(np.int64(codes[starter]), code, tables)
+            composed = compose_pair(codes[starter], code, tables)
             if composed >= 0:
                 codes[starter] = composed
                 continue

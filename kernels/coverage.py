@@ -35,8 +35,8 @@ from .workspace import (
 
 __all__ = ["step_coverage"]
 
-PATIENCE = 4
-"""Comparisons a byte that plain search may spend before the automaton takes over."""
+PATIENCE, LONGEST_PATIENCE = 4, 1 << 12
+"""Comparisons a byte, and in all, that plain search may spend before the automaton takes over."""
 
 STAMP_SHIFT = 32
 STAMP_LIMIT = 1 << 31
@@ -75,28 +75,39 @@ def note_prose(space, count, stamp, mask):
     ints = space.ints
     norm = space.bytes[NORM]
     longest = np.int64(0)
+    crowded = mask >= SEEN_SLOTS
     for k in range(count):
         start = ints[SPAN_STARTS, k]
         length = ints[SPAN_STOPS, k] - start
         place = place_of(head_of(norm, start, length), tail_of(norm, start, length), space.seed, mask)
+        if crowded and ints[SEEN, place] >> STAMP_SHIFT == stamp:
+            place ^= 1
         ints[SEEN, place] = stamp << STAMP_SHIFT | k
         longest = max(longest, length)
     return longest
 
 
 @inlined
-def is_seen(space, word, stamp, mask):
-    """Whether the string `word` is the word of the prose that its hash points to."""
+def stands_in(space, place, word, stamp):
+    """Whether the word of the prose whose number stands in SEEN at `place` is the string `word`."""
     ints = space.ints
-    start, length = ints[STARTS, word], ints[LENGTHS, word]
-    canon = space.bytes[CANON]
-    held = ints[SEEN, place_of(np.uint64(ints[HEADS, word]), tail_of(canon, start, length), space.seed, mask)]
+    held = ints[SEEN, place]
     if held >> STAMP_SHIFT != stamp:
         return False
+    start, length = ints[STARTS, word], ints[LENGTHS, word]
     begin = ints[SPAN_STARTS, held & WORD_MASK]
     if ints[SPAN_STOPS, held & WORD_MASK] - begin != length:
         return False
-    return same_bytes(read_only(space.bytes[NORM]), begin, canon, start, length)
+    return same_bytes(read_only(space.bytes[NORM]), begin, space.bytes[CANON], start, length)
+
+
+@inlined
+def is_seen(space, word, stamp, mask):
+    """Whether the string `word` is a word of the prose that its hash points to: where there are many, one of two."""
+    ints = space.ints
+    tail = tail_of(space.bytes[CANON], ints[STARTS, word], ints[LENGTHS, word])
+    place = place_of(np.uint64(ints[HEADS, word]), tail, space.seed, mask)
+    return stands_in(space, place, word, stamp) or (mask >= SEEN_SLOTS and stands_in(space, place ^ 1, word, stamp))
 
 
 @helper
@@ -152,7 +163,7 @@ def count_inside(space, count, longest, absent):
             budget += ints[LENGTHS, word]
             ints[MISSING, left] = word
             left += 1
-    budget *= PATIENCE
+    budget = min(PATIENCE * budget, LONGEST_PATIENCE)
     found = 0
     for k in range(left):
         inside, budget = search_prose(space, ints[MISSING, k], count, budget)

@@ -74,9 +74,9 @@ def field_of(text, start, stop):
 
 
 @helper
-def read_strings(ints, field, line, at, stop, out, end):
+def read_strings(ints, field, line, at, stop, out, end, patient):
     """Read the array that opens at `at` as the elements of `field`: (position after it or BAD, end of out, VALID
-    or MISFIT).
+    or MISFIT). Unless `patient`, an element that is no string is BAD too.
     """
     starts = OBJECT_STARTS if field == OBJECTS_FIELD else PARAMETER_STARTS
     stops = OBJECT_STOPS if field == OBJECTS_FIELD else PARAMETER_STOPS
@@ -94,6 +94,8 @@ def read_strings(ints, field, line, at, stop, out, end):
             at, end = read_string(line, at, stop, out, end)
             ints[stops, count] = end
             count += 1
+        elif not patient:
+            at = np.int64(BAD)
         elif at < stop and (line[at] == OPEN_ARRAY or line[at] == OPEN_OBJECT):
             found = MISFIT
             at = skip_value(line, at, stop, np.int64(2), DEPTH_LIMIT, out, end)
@@ -120,7 +122,7 @@ def read_field(ints, field, line, at, stop, out, end):
         ints[COUNTS, ACTION_END] = end
         return at, end, VALID
     if at < stop and (field == OBJECTS_FIELD or field == PARAMETERS_FIELD) and line[at] == OPEN_ARRAY:
-        return read_strings(ints, field, line, at, stop, out, end)
+        return read_strings(ints, field, line, at, stop, out, end, True)
     return skip_value(line, at, stop, np.int64(1), DEPTH_LIMIT, out, end), end, MISFIT
 
 
@@ -147,11 +149,11 @@ def read_usual_object(space, line, start, stop):
     ints[COUNTS, ACTION_END] = end
     if at == BAD or not stands_at(line, at, stop, BEFORE_OBJECTS, BEFORE_OBJECTS_LAST):
         return False
-    at, end, found = read_strings(ints, OBJECTS_FIELD, line, at + BEFORE_OBJECTS_LAST + 7, stop, out, end)
-    if at == BAD or found != VALID or not stands_at(line, at, stop, BEFORE_PARAMETERS, BEFORE_PARAMETERS_LAST):
+    at, end, _ = read_strings(ints, OBJECTS_FIELD, line, at + BEFORE_OBJECTS_LAST + 7, stop, out, end, False)
+    if at == BAD or not stands_at(line, at, stop, BEFORE_PARAMETERS, BEFORE_PARAMETERS_LAST):
         return False
-    at, end, found = read_strings(ints, PARAMETERS_FIELD, line, at + BEFORE_PARAMETERS_LAST + 7, stop, out, end)
-    return at != BAD and found == VALID and at == stop - 1 and line[at] == CLOSE_OBJECT
+    at, end, _ = read_strings(ints, PARAMETERS_FIELD, line, at + BEFORE_PARAMETERS_LAST + 7, stop, out, end, False)
+    return at != BAD and at == stop - 1 and line[at] == CLOSE_OBJECT
 
 
 @helper

@@ -11,13 +11,15 @@ import numpy as np
 
 from .unicode14 import PATH
 
-__all__ = ["tables"]
+__all__ = ["MOST_PAIRS", "tables"]
 
 ROWS = 9
 PAGES, ENTRIES, DECOMPOSITIONS, CLASSES, POOL, DECOMPOSITION_POOL = range(6)
 # The canonical compositions: two code points, in ascending order, and what they compose into. The rest of the rows is
 # NEVER.
 FIRSTS, SECONDS, COMPOSITES = range(6, 9)
+MOST_PAIRS = 1 << 10
+"""Where to look for them: Unicode 14.0 has 941."""
 
 NEVER = np.iinfo(np.int32).max
 PAIR_BITS = 21

@@ -62,8 +62,12 @@ def next_epoch(ints):
 
 @helper
 def grow(ints):
-    """Spread the strings over twice as many slots: so a usual text keeps to a few cache lines."""
-    mask = 2 * ints[COUNTS, MASK] + 1
+    """Spread the strings over four times as many slots, twice where there are no more: so a usual text keeps to a few
+    cache lines, and a long one is spread a few times.
+    """
+    mask = 4 * ints[COUNTS, MASK] + 3
+    if mask >= ints.shape[1]:
+        mask >>= 1
     ints[COUNTS, MASK] = mask
     next_epoch(ints)
     epoch = ints[COUNTS, EPOCH]
