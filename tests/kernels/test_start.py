@@ -121,7 +121,7 @@ def test_an_edited_helper_gives_new_words(tmp_path):
     installation = Installation(tmp_path)
     helper = installation.folder / "kernels" / "units.py"
     content = helper.read_text(encoding="utf-8")
-    edited = content.replace("    return at + length\n", "    return at + length - 1\n")
+    edited = content.replace("return at + SHORT_LENGTHS[unit]\n", "return at + SHORT_LENGTHS[unit] - 1\n")
     assert edited != content
     assert outcome(installation.start(CANON)) == "5 min"
     files = installation.files()
