@@ -1,11 +1,9 @@
-"""The task: predicted pseudocode beside the true one, read as BioPlanner's script reads it or by Python's grammar."""
+"""The task: predicted pseudocode beside the true one, its metrics and its reward."""
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -16,24 +14,12 @@ from pydantic.json_schema import SkipJsonSchema
 from ..embedders import Embedder, cls_model_named, embedded, hashed_words
 from ..needs import Needs, missing
 from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
-from .agreement import (
-    Matched,
-    argument_bleu,
-    argument_precision_recall,
-    distances,
-    matched_by_name,
-    matched_in_turn,
-    mean,
-    precision_recall,
-    value_pairs,
-)
-from .calls import Found, Unreadable, called, called_names, calls_in, defined, parsed, stated, walked
+from .agreement import distances, mean
+from .calls import Unreadable, called, parsed
+from .reading import Reading, read
 
 __all__ = ["TASK"]
 
-UNDEFINED = "undefined_function"
-MOST_FUNCTIONS = 51
-"""Functions that the script has letters for, one of its 52 being that of undefined ones."""
 ADVANCE_EVERY = 64
 
 FAILURES = {
@@ -53,22 +39,6 @@ REASONS = {
     "too_large": FAILURES["too_large"],
     NO_CALLS: "The program calls nothing.",
 }
-
-
-@dataclass
-class Reading:
-    """What one record gives before distances and vectors are computed for all of them."""
-
-    values: dict[str, float] = field(default_factory=dict)
-    sequences: tuple[list[str], list[str]] | None = None
-    """Names of the calls, predicted and true, as the mode has them."""
-    penalty: int = 0
-    in_order: tuple[list[str], list[str]] | None = None
-    """The same by Python's grammar."""
-    pairs: list[tuple[str, str]] = field(default_factory=list)
-    """Values of matched arguments, predicted and true."""
-    failure: tuple[str, bool] | None = None
-    """Why something is missing, and whether the prediction is to blame."""
 
 
 class PseudocodeRecord(Record):
@@ -102,72 +72,6 @@ class PseudocodeOptions(Options):
         "order",
         description="Rewards, from 0 to 1: 1 - levenshtein_normalized, or the harmonic mean of the precision and "
         "recall of called functions; both by Python's grammar.",
-    )
-
-
-def predicted_text(record: Mapping[str, Any]) -> str:
-    return f"{record.get('prediction_functions', '')}\n{record['prediction_code']}"
-
-
-def read(record: Mapping[str, Any], options: PseudocodeOptions) -> Reading:
-    """Everything of a record that it gives by itself."""
-    reading = Reading()
-    by_script = options.mode == "upstream"
-    known = known_functions(reading, record) if by_script else None
-    trees: list[ast.Module] = []
-    for text, of_prediction in ((predicted_text(record), True), (record["ground_truth"], False)):
-        try:
-            trees.append(parsed(text))
-        except Unreadable as error:
-            reading.failure = reading.failure or (error.reason, of_prediction)
-    if len(trees) == 2:
-        found = [calls_in(tree) for tree in trees]
-        reading.in_order = called_names(found[0]), called_names(found[1])
-    if by_script:
-        stated_by = stated(predicted_text(record)), stated(record["ground_truth"])
-        values_of(reading, precision_recall(*stated_by), matched_by_name(*stated_by), as_script=True)
-        if len(trees) == 2 and known is not None:
-            read_as_script(reading, {*known, UNDEFINED}, found)
-    elif reading.in_order is not None:
-        matched = matched_in_turn(called(trees[0]), called(trees[1]))
-        values_of(reading, precision_recall(*reading.in_order), matched, as_script=False)
-        reading.sequences = reading.in_order
-    return reading
-
-
-def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | None:
-    """The functions that may be called; None, with the failure noted, where the script cannot list them."""
-    try:
-        known = defined(record.get("prediction_functions", ""))
-        if len(known) > MOST_FUNCTIONS:
-            raise Unreadable("too_many_functions")
-    except Unreadable as error:
-        reading.failure = (error.reason, True)
-        return None
-    return known
-
-
-def values_of(reading: Reading, functions: tuple[float, float], matched: Matched, as_script: bool) -> None:
-    reading.values["function_precision"], reading.values["function_recall"] = functions
-    reading.values["argument_precision"], reading.values["argument_recall"] = argument_precision_recall(matched)
-    reading.values["argument_bleu"] = argument_bleu(matched, as_script)
-    reading.pairs = value_pairs(matched)
-
-
-def read_as_script(reading: Reading, allowed: set[str], found: Sequence[list[Found]]) -> None:
-    """The two sequences that the script compares, where it would not stop with an exception."""
-    of_prediction = True
-    try:
-        predicted = walked(found[0])
-        of_prediction = False
-        true = walked(found[1])
-    except Unreadable as error:
-        reading.failure = (error.reason, of_prediction)
-        return
-    reading.penalty = sum(name not in allowed for name in predicted)
-    reading.sequences = (
-        [name if name in allowed else UNDEFINED for name in predicted],
-        [name if name in allowed else UNDEFINED for name in true],
     )
 
 
@@ -231,7 +135,7 @@ class Pseudocode(Task):
     ) -> Evaluation:
         readings = []
         for row, record in enumerate(records, start=1):
-            readings.append(read(record, options))
+            readings.append(read(record, by_script=options.mode == "upstream"))
             if row % ADVANCE_EVERY == 0:
                 advance(row)
         advance(len(records))
@@ -257,8 +161,7 @@ class Pseudocode(Task):
         return Evaluation(columns, failed, unavailable=needs.checked())
 
     def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
-        fixed = options.model_copy(update={"mode": "fixed", "embedder": None, "embedding_model": None})
-        readings = [read(record, fixed) for record in records]
+        readings = [read(record, by_script=False) for record in records]
         similarity = np.nan_to_num(1 - normalized_distances(readings), nan=0.0)
         shares = {
             name: np.nan_to_num(np.array([reading.values.get(name, math.nan) for reading in readings], float), nan=0.0)

@@ -1,0 +1,106 @@
+"""One record: the calls of its two programs, as BioPlanner's script finds them and by Python's grammar."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .agreement import (
+    Matched,
+    argument_bleu,
+    argument_precision_recall,
+    matched_by_name,
+    matched_in_turn,
+    precision_recall,
+    value_pairs,
+)
+from .calls import Found, Unreadable, called, called_names, calls_in, defined, parsed, stated, walked
+
+__all__ = ["Reading", "read"]
+
+UNDEFINED = "undefined_function"
+MOST_FUNCTIONS = 51
+"""Functions that the script has letters for, one of its 52 being that of undefined ones."""
+
+
+@dataclass
+class Reading:
+    """What one record gives before distances and vectors are computed for all of them."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    sequences: tuple[list[str], list[str]] | None = None
+    """Names of the calls, predicted and true, as the mode has them."""
+    penalty: int = 0
+    in_order: tuple[list[str], list[str]] | None = None
+    """The same by Python's grammar."""
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    """Values of matched arguments, predicted and true."""
+    failure: tuple[str, bool] | None = None
+    """Why something is missing, and whether the prediction is to blame."""
+
+
+def predicted_text(record: Mapping[str, Any]) -> str:
+    return f"{record.get('prediction_functions', '')}\n{record['prediction_code']}"
+
+
+def read(record: Mapping[str, Any], by_script: bool) -> Reading:
+    """Everything of a record that it gives by itself: as the script reads it, or by Python's grammar."""
+    reading = Reading()
+    known = known_functions(reading, record) if by_script else None
+    trees: list[ast.Module] = []
+    for text, of_prediction in ((predicted_text(record), True), (record["ground_truth"], False)):
+        try:
+            trees.append(parsed(text))
+        except Unreadable as error:
+            reading.failure = reading.failure or (error.reason, of_prediction)
+    if len(trees) == 2:
+        found = [calls_in(tree) for tree in trees]
+        reading.in_order = called_names(found[0]), called_names(found[1])
+    if by_script:
+        stated_by = stated(predicted_text(record)), stated(record["ground_truth"])
+        values_of(reading, precision_recall(*stated_by), matched_by_name(*stated_by), as_script=True)
+        if len(trees) == 2 and known is not None:
+            read_as_script(reading, {*known, UNDEFINED}, found)
+    elif reading.in_order is not None:
+        matched = matched_in_turn(called(trees[0]), called(trees[1]))
+        values_of(reading, precision_recall(*reading.in_order), matched, as_script=False)
+        reading.sequences = reading.in_order
+    return reading
+
+
+def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | None:
+    """The functions that may be called; None, with the failure noted, where the script cannot list them."""
+    try:
+        known = defined(record.get("prediction_functions", ""))
+        if len(known) > MOST_FUNCTIONS:
+            raise Unreadable("too_many_functions")
+    except Unreadable as error:
+        reading.failure = (error.reason, True)
+        return None
+    return known
+
+
+def values_of(reading: Reading, functions: tuple[float, float], matched: Matched, as_script: bool) -> None:
+    reading.values["function_precision"], reading.values["function_recall"] = functions
+    reading.values["argument_precision"], reading.values["argument_recall"] = argument_precision_recall(matched)
+    reading.values["argument_bleu"] = argument_bleu(matched, as_script)
+    reading.pairs = value_pairs(matched)
+
+
+def read_as_script(reading: Reading, allowed: set[str], found: Sequence[list[Found]]) -> None:
+    """The two sequences that the script compares, where it would not stop with an exception."""
+    of_prediction = True
+    try:
+        predicted = walked(found[0])
+        of_prediction = False
+        true = walked(found[1])
+    except Unreadable as error:
+        reading.failure = (error.reason, of_prediction)
+        return
+    reading.penalty = sum(name not in allowed for name in predicted)
+    reading.sequences = (
+        [name if name in allowed else UNDEFINED for name in predicted],
+        [name if name in allowed else UNDEFINED for name in true],
+    )
