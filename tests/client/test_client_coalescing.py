@@ -16,7 +16,7 @@ import pytest
 from assay_client import AsyncClient, Client, InvalidReference, ServiceError, TooLarge, Unavailable
 from fault_server import CONFIG_ID, FaultServer, answer, late, reward_of, status
 from live_server import LiveServer
-from samples import SWAPPED_REWARD
+from samples import REWARDS
 
 
 def together(n: int) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def single_calls(url: str, count: int, *window: str) -> float:
     """Seconds that one of `count` concurrent single calls costs in a process of its own; its answers are checked."""
     command = [sys.executable, str(Path(__file__).parent / "single_calls.py"), url, str(count), *window]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
-    assert found["rewards"] == pytest.approx([[1.0, SWAPPED_REWARD, 0.0][k % 3] for k in range(count)], abs=1e-12)
+    assert found["rewards"] == pytest.approx([REWARDS[k % 3] for k in range(count)], abs=1e-12)
     return found["seconds"] / count
 
 
