@@ -1,8 +1,9 @@
 """Consistency of key and prose (paper C.1, SCORE.md section 3): the share of a step's words found in its prose.
 
-The words of the prose are not made distinct: each leaves its number where its hash points to, whatever stood there.
-There the words of the key step are looked up, and compared byte by byte; those that are not found, because they stand
-inside a longer word, or were overwritten, or are not there, are searched for.
+The words of the prose are not made distinct: each leaves its number where its hash points to, whatever stood there, or,
+where there are many, beside it if that place is taken. There the words of the key step are looked up, and compared byte
+by byte; those that are not found, because they stand inside a longer word, or were overwritten, or are not there, are
+searched for.
 """
 
 from __future__ import annotations

@@ -86,8 +86,9 @@ def add_chain(text, at, stop, origin, used, nodes, root, edges, seed):
     elif used == origin + 1:
         nodes[origin] |= CHAINED | byte
     else:
-        slot = edge_slot(edges, key_of(origin, byte), seed)
-        edges[slot, KEY], edges[slot, TARGET] = key_of(origin, byte), used
+        key = key_of(origin, byte)
+        slot = edge_slot(edges, key, seed)
+        edges[slot, KEY], edges[slot, TARGET] = key, used
         nodes[origin] |= BRANCHING
     for i in range(at + 1, stop):
         nodes[used] = CHAINED | np.int64(text[i])
