@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .blocks import copy32, special_bits
-from .jit import allocating, helper, inlined
+from .jit import helper, inlined
 from .memory import trailing_zeros
 from .utf8 import encode, valid_width
 
@@ -250,50 +250,50 @@ def skip_name(text, at, stop, out, end):
     return at + 1 if at < stop and text[at] == COLON else np.int64(BAD)
 
 
-@allocating
+@helper
 def skip_value(text, at, stop, depth, limit, out, end):
     """Position after the value at `at`, which stands inside `depth` of at most `limit` arrays and objects, or BAD.
 
-    `out[end:]` is scratch for its strings. `kinds` holds the bracket that closes each open level.
+    `out[end:]` is scratch: the brackets that close the open levels, then the string at hand. That is never more than
+    the text itself.
     """
-    outer = depth
-    kinds = np.zeros(limit + 2, np.uint8)
+    top = end
     while True:
         at = skip_blanks(text, at, stop)
         if at < stop and (text[at] == OPEN_ARRAY or text[at] == OPEN_OBJECT):
-            depth += 1
-            if depth > limit:
+            if depth + top - end == limit:
                 return np.int64(BAD)
             closing = text[at] + 2
-            kinds[depth] = closing
+            out[top] = closing
+            top += 1
             at = skip_blanks(text, at + 1, stop)
             if at < stop and text[at] == closing:
                 at += 1
-                depth -= 1
+                top -= 1
             else:
                 if closing == CLOSE_OBJECT:
-                    at = skip_name(text, at, stop, out, end)
+                    at = skip_name(text, at, stop, out, top)
                     if at == BAD:
                         return at
                 continue
         else:
-            at = skip_scalar(text, at, stop, out, end)
+            at = skip_scalar(text, at, stop, out, top)
             if at == BAD:
                 return at
-        while depth > outer:
+        while top > end:
             at = skip_blanks(text, at, stop)
             if at >= stop:
                 return np.int64(BAD)
             if text[at] == COMMA:
                 at += 1
                 break
-            if text[at] != kinds[depth]:
+            if text[at] != out[top - 1]:
                 return np.int64(BAD)
             at += 1
-            depth -= 1
-        if depth == outer:
+            top -= 1
+        if top == end:
             return at
-        if kinds[depth] == CLOSE_OBJECT:
-            at = skip_name(text, at, stop, out, end)
+        if out[top - 1] == CLOSE_OBJECT:
+            at = skip_name(text, at, stop, out, top)
             if at == BAD:
                 return at

@@ -24,15 +24,13 @@ from .json_text import (
 from .memory import load8
 from .status import BAD_STEP_JSON, BAD_STEP_SCHEMA, OK
 from .workspace import (
-    ACTION_AT,
-    ACTION_END,
+    ACTION_PHRASE,
     COUNTS,
-    OBJECT_COUNT,
-    OBJECT_STARTS,
-    OBJECT_STOPS,
-    PARAMETER_COUNT,
-    PARAMETER_STARTS,
-    PARAMETER_STOPS,
+    FIRST_OBJECT,
+    FIRST_PARAMETER,
+    PHRASE_STARTS,
+    PHRASE_STOPS,
+    PHRASES_USED,
     TEXT,
 )
 
@@ -74,15 +72,23 @@ def field_of(text, start, stop):
 
 
 @helper
-def read_strings(ints, field, line, at, stop, out, end, patient):
-    """Read the array that opens at `at` as the elements of `field`: (position after it or BAD, end of out, VALID
-    or MISFIT). Unless `patient`, an element that is no string is BAD too.
+def read_phrase(ints, line, at, stop, out, end):
+    """Decode the string that opens at `at` to `out[end:]`, as the next phrase: (position after it or BAD, end of
+    out).
     """
-    starts = OBJECT_STARTS if field == OBJECTS_FIELD else PARAMETER_STARTS
-    stops = OBJECT_STOPS if field == OBJECTS_FIELD else PARAMETER_STOPS
-    counter = OBJECT_COUNT if field == OBJECTS_FIELD else PARAMETER_COUNT
-    count = np.int64(0)
-    ints[COUNTS, counter] = 0
+    phrase = ints[COUNTS, PHRASES_USED]
+    ints[PHRASE_STARTS, phrase] = end
+    at, end = read_string(line, at, stop, out, end)
+    ints[PHRASE_STOPS, phrase] = end
+    ints[COUNTS, PHRASES_USED] = phrase + 1
+    return at, end
+
+
+@helper
+def read_strings(ints, line, at, stop, out, end, patient):
+    """Read the array that opens at `at`, its strings as phrases: (position after it or BAD, end of out, VALID or
+    MISFIT). Unless `patient`, an element that is no string is BAD too.
+    """
     found = VALID
     at = skip_blanks(line, at + 1, stop)
     if at < stop and line[at] == CLOSE_ARRAY:
@@ -90,10 +96,7 @@ def read_strings(ints, field, line, at, stop, out, end, patient):
     while True:
         at = skip_blanks(line, at, stop)
         if at < stop and line[at] == QUOTE:
-            ints[starts, count] = end
-            at, end = read_string(line, at, stop, out, end)
-            ints[stops, count] = end
-            count += 1
+            at, end = read_phrase(ints, line, at, stop, out, end)
         elif not patient:
             at = np.int64(BAD)
         elif at < stop and (line[at] == OPEN_ARRAY or line[at] == OPEN_OBJECT):
@@ -109,20 +112,17 @@ def read_strings(ints, field, line, at, stop, out, end, patient):
             return np.int64(BAD), end, found
         at += 1
         if line[at - 1] == CLOSE_ARRAY:
-            ints[COUNTS, counter] = count
             return at, end, found
 
 
 @helper
-def read_field(ints, field, line, at, stop, out, end):
-    """Read the value of `field` at `at`: (position after it or BAD, end of out, VALID or MISFIT)."""
+def read_value(ints, field, line, at, stop, out, end):
+    """Read the value at `at` as phrases of `field`: (position after it or BAD, end of out, VALID or MISFIT)."""
     if at < stop and field == ACTION_FIELD and line[at] == QUOTE:
-        ints[COUNTS, ACTION_AT] = end
-        at, end = read_string(line, at, stop, out, end)
-        ints[COUNTS, ACTION_END] = end
+        at, end = read_phrase(ints, line, at, stop, out, end)
         return at, end, VALID
     if at < stop and (field == OBJECTS_FIELD or field == PARAMETERS_FIELD) and line[at] == OPEN_ARRAY:
-        return read_strings(ints, field, line, at, stop, out, end, True)
+        return read_strings(ints, line, at, stop, out, end, True)
     return skip_value(line, at, stop, np.int64(1), DEPTH_LIMIT, out, end), end, MISFIT
 
 
@@ -142,34 +142,49 @@ def read_usual_object(space, line, start, stop):
     """Read the object as Python's `json.dumps` writes it; False where it is not that, valid or not."""
     ints = space.ints
     out = space.bytes[TEXT]
+    ints[COUNTS, PHRASES_USED] = 0
     if not stands_at(line, start, stop, BEFORE_ACTION, BEFORE_ACTION_LAST):
         return False
-    ints[COUNTS, ACTION_AT] = 0
-    at, end = read_string(line, start + BEFORE_ACTION_LAST + 7, stop, out, np.int64(0))
-    ints[COUNTS, ACTION_END] = end
+    ints[COUNTS, ACTION_PHRASE] = 0
+    at, end = read_phrase(ints, line, start + BEFORE_ACTION_LAST + 7, stop, out, np.int64(0))
     if at == BAD or not stands_at(line, at, stop, BEFORE_OBJECTS, BEFORE_OBJECTS_LAST):
         return False
-    at, end, _ = read_strings(ints, OBJECTS_FIELD, line, at + BEFORE_OBJECTS_LAST + 7, stop, out, end, False)
+    ints[COUNTS, FIRST_OBJECT] = ints[COUNTS, PHRASES_USED]
+    at, end, _ = read_strings(ints, line, at + BEFORE_OBJECTS_LAST + 7, stop, out, end, False)
     if at == BAD or not stands_at(line, at, stop, BEFORE_PARAMETERS, BEFORE_PARAMETERS_LAST):
         return False
-    at, end, _ = read_strings(ints, PARAMETERS_FIELD, line, at + BEFORE_PARAMETERS_LAST + 7, stop, out, end, False)
+    ints[COUNTS, FIRST_PARAMETER] = ints[COUNTS, PHRASES_USED]
+    at, end, _ = read_strings(ints, line, at + BEFORE_PARAMETERS_LAST + 7, stop, out, end, False)
     return at != BAD and at == stop - 1 and line[at] == CLOSE_OBJECT
+
+
+@helper
+def repeat_phrases(ints, first, last):
+    """Note the phrases [first, last) once more, behind all others."""
+    used = ints[COUNTS, PHRASES_USED]
+    for k in range(first, last):
+        ints[PHRASE_STARTS, used] = ints[PHRASE_STARTS, k]
+        ints[PHRASE_STOPS, used] = ints[PHRASE_STOPS, k]
+        used += 1
+    ints[COUNTS, PHRASES_USED] = used
 
 
 @helper
 def read_step_object(space, line, start, stop):
     """Read the object `line[start:stop]` of one step; `line[start]` is its opening brace.
 
-    Strings are decoded to TEXT; the spans of the action, the objects and the parameters there are noted in the
-    workspace. Of two equal names the last wins. Returns OK, BAD_STEP_JSON or BAD_STEP_SCHEMA; whether the action has
-    a word is left open.
+    Strings are decoded to TEXT; their spans there are noted as phrases, of which those of the action, the objects and
+    the parameters are the last, in this order. Of two equal names the last wins. Returns OK, BAD_STEP_JSON or
+    BAD_STEP_SCHEMA; whether the action has a word is left open.
     """
     if read_usual_object(space, line, start, stop):
         return OK
     ints = space.ints
     out = space.bytes[TEXT]
     found_action = found_objects = found_parameters = ABSENT
+    action = first_object = last_object = first_parameter = last_parameter = np.int64(0)
     unknown = False
+    ints[COUNTS, PHRASES_USED] = 0
     end = np.int64(0)
     at = skip_blanks(line, start + 1, stop)
     more = not (at < stop and line[at] == CLOSE_OBJECT)
@@ -185,15 +200,16 @@ def read_step_object(space, line, start, stop):
         if at >= stop or line[at] != COLON:
             return BAD_STEP_JSON
         at = skip_blanks(line, at + 1, stop)
-        at, end, found = read_field(ints, field, line, at, stop, out, end)
+        first = ints[COUNTS, PHRASES_USED]
+        at, end, found = read_value(ints, field, line, at, stop, out, end)
         if at == BAD:
             return BAD_STEP_JSON
         if field == ACTION_FIELD:
-            found_action = found
+            found_action, action = found, first
         elif field == OBJECTS_FIELD:
-            found_objects = found
+            found_objects, first_object, last_object = found, first, ints[COUNTS, PHRASES_USED]
         elif field == PARAMETERS_FIELD:
-            found_parameters = found
+            found_parameters, first_parameter, last_parameter = found, first, ints[COUNTS, PHRASES_USED]
         else:
             unknown = True
         at = skip_blanks(line, at, stop)
@@ -205,4 +221,10 @@ def read_step_object(space, line, start, stop):
         return BAD_STEP_JSON
     if unknown or found_action != VALID or found_objects != VALID or found_parameters != VALID:
         return BAD_STEP_SCHEMA
+    ints[COUNTS, ACTION_PHRASE] = ints[COUNTS, PHRASES_USED]
+    repeat_phrases(ints, action, action + 1)
+    ints[COUNTS, FIRST_OBJECT] = ints[COUNTS, PHRASES_USED]
+    repeat_phrases(ints, first_object, last_object)
+    ints[COUNTS, FIRST_PARAMETER] = ints[COUNTS, PHRASES_USED]
+    repeat_phrases(ints, first_parameter, last_parameter)
     return OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import helper
+from .jit import helper, inlined
 from .lines import NO_STEP, is_blank, next_line, step_header
 from .memory import read_only
 from .status import BAD_STEP_LINE, BAD_STEP_SCHEMA, KEY_NUMBERING, NO_STEPS, OK
@@ -13,24 +13,22 @@ from .vocabulary import intern, intern_pair
 from .words import read_words
 from .workspace import (
     ACTION,
-    ACTION_AT,
-    ACTION_END,
+    ACTION_PHRASE,
     COUNTS,
+    FIRST_OBJECT,
+    FIRST_PARAMETER,
     IDS,
     IDS_USED,
     NORM,
-    OBJECT_COUNT,
     OBJECT_START,
-    OBJECT_STARTS,
     OBJECT_STOP,
-    OBJECT_STOPS,
     OBJECT_WORDS,
     OBJECTS,
     OBJECTS_USED,
-    PARAMETER_COUNT,
-    PARAMETER_STARTS,
-    PARAMETER_STOPS,
     PARAMETER_WORDS,
+    PHRASE_STARTS,
+    PHRASE_STOPS,
+    PHRASES_USED,
     SPAN_STARTS,
     SPAN_STOPS,
     TEXT,
@@ -43,8 +41,8 @@ __all__ = ["read_key_steps"]
 OPEN_BRACE, CLOSE_BRACE = 0x7B, 0x7D
 
 
-@helper
-def read_phrase(space, tables, start, stop, whole):
+@inlined
+def intern_phrase(space, tables, start, stop, whole):
     """Read the decoded string `text[start:stop]` as one phrase: append its words to IDS.
 
     Returns the phrase as a string if it is needed as a whole, or -1 if it has no word.
@@ -73,20 +71,21 @@ def read_key_step(space, tables, line, start, stop, row):
     if status != OK:
         return status
     ints[WORDS, row] = ints[COUNTS, IDS_USED]
-    ints[ACTION, row] = read_phrase(space, tables, ints[COUNTS, ACTION_AT], ints[COUNTS, ACTION_END], True)
-    if ints[ACTION, row] < 0:
-        return BAD_STEP_SCHEMA
-    ints[OBJECT_WORDS, row] = ints[COUNTS, IDS_USED]
     ints[OBJECT_START, row] = ints[COUNTS, OBJECTS_USED]
-    for k in range(ints[COUNTS, OBJECT_COUNT]):
-        string = read_phrase(space, tables, ints[OBJECT_STARTS, k], ints[OBJECT_STOPS, k], True)
-        if string >= 0:
-            ints[OBJECTS, ints[COUNTS, OBJECTS_USED]] = string
+    objects, parameters = ints[COUNTS, FIRST_OBJECT], ints[COUNTS, FIRST_PARAMETER]
+    for k in range(ints[COUNTS, ACTION_PHRASE], ints[COUNTS, PHRASES_USED]):
+        phrase = intern_phrase(space, tables, ints[PHRASE_STARTS, k], ints[PHRASE_STOPS, k], k < parameters)
+        if k < objects:
+            if phrase < 0:
+                return BAD_STEP_SCHEMA
+            ints[ACTION, row] = phrase
+            ints[OBJECT_WORDS, row] = ints[COUNTS, IDS_USED]
+        elif k < parameters and phrase >= 0:
+            ints[OBJECTS, ints[COUNTS, OBJECTS_USED]] = phrase
             ints[COUNTS, OBJECTS_USED] += 1
+        if k < parameters:
+            ints[PARAMETER_WORDS, row] = ints[COUNTS, IDS_USED]
     ints[OBJECT_STOP, row] = ints[COUNTS, OBJECTS_USED]
-    ints[PARAMETER_WORDS, row] = ints[COUNTS, IDS_USED]
-    for k in range(ints[COUNTS, PARAMETER_COUNT]):
-        read_phrase(space, tables, ints[PARAMETER_STARTS, k], ints[PARAMETER_STOPS, k], False)
     ints[WORD_STOP, row] = ints[COUNTS, IDS_USED]
     return OK
 

@@ -13,6 +13,7 @@ from .align import anchors
 from .canon import canonical_texts
 from .column import TextColumn, column_of
 from .envelope import read_envelope
+from .indices import plain_indices
 from .iou import ious
 from .jit import CACHE, JIT
 from .lcs import lcs_lengths
@@ -156,9 +157,10 @@ def warmup() -> WarmupReport:
         if _report is None:
             started = time.perf_counter()
             entries = _entries()
-            for function, arguments in entries if JIT else ():
-                function.compile(tuple(numba.typeof(argument) for argument in arguments))
-                function.disable_compile()
+            with plain_indices():
+                for function, arguments in entries if JIT else ():
+                    function.compile(tuple(numba.typeof(argument) for argument in arguments))
+                    function.disable_compile()
             _report = WarmupReport(time.perf_counter() - started, len(entries) if JIT else 0, CACHE)
         return _report
 

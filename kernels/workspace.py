@@ -41,19 +41,20 @@ IDS, OBJECTS = range(13, 15)
 SPAN_STARTS, SPAN_STOPS, MISSING = range(15, 18)
 # Where a word of the prose at hand may be found, by hash: stamp << 32 | word.
 SEEN = 18
-# Spans in TEXT of the objects and the parameters of the step at hand.
-OBJECT_STARTS, OBJECT_STOPS, PARAMETER_STARTS, PARAMETER_STOPS = range(19, 23)
+# Spans in TEXT of the phrases of the step at hand.
+PHRASE_STARTS, PHRASE_STOPS = range(19, 21)
 # Code points of one cluster.
-CODES = 23
+CODES = 21
 # The response's strings as the reference numbers them; anchors; the last set in which a string was seen; scratch.
-MAPPED, PARTNERS, STAMPS, FIRST, FOLLOWING = range(24, 29)
+MAPPED, PARTNERS, STAMPS, FIRST, FOLLOWING = range(22, 27)
 # What is in use, field by field.
-COUNTS = 29
-ROWS = 30
+COUNTS = 27
+ROWS = 28
 
 # Fields of the row COUNTS.
 STRINGS_USED, CANON_USED, IDS_USED, OBJECTS_USED, EPOCH, MASK = range(6)
-ACTION_AT, ACTION_END, OBJECT_COUNT, PARAMETER_COUNT = range(6, 10)
+# Phrases of the step at hand: the action is the first of those that count, then come its objects and its parameters.
+PHRASES_USED, ACTION_PHRASE, FIRST_OBJECT, FIRST_PARAMETER = range(6, 10)
 # The last stamps that were given out: of sets, and of proses.
 STAMP, SEEN_STAMP = range(10, 12)
 
@@ -66,7 +67,7 @@ class Workspace(NamedTuple):
     """Arrays that kernels write. `seed` keys the hashes."""
 
     bytes: np.ndarray  # uint8 (3, n)
-    ints: np.ndarray  # int64 (30, n)
+    ints: np.ndarray  # int64 (28, n)
     seed: np.uint64
 
 

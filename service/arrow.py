@@ -29,22 +29,35 @@ class NotArrowError(ValueError):
 
 
 class StreamColumns:
-    """The columns of a stream; `references` holds each distinct one once. Responses are not to be read before `prove`
-    has seen them.
+    """The columns of a stream; `references` holds each distinct one once. Neither texts are to be read before they are
+    proven.
     """
 
-    __slots__ = ("_array", "reference_index", "references", "responses")
+    __slots__ = ("_references", "_responses", "reference_index", "references", "responses")
 
-    def __init__(self, array: Any, references: TextColumn, reference_index: np.ndarray) -> None:
-        self._array = array
-        self.responses = text_column_of(array)
-        self.references = references
+    def __init__(self, responses: Any, references: Any, reference_index: np.ndarray) -> None:
+        self._responses, self._references = responses, references
+        self.responses, self.references = text_column_of(responses), text_column_of(references)
         self.reference_index = reference_index
 
-    def prove(self, first: int, last: int) -> None:
+    def prove_responses(self, first: int, last: int) -> None:
         """Raise NotArrowError unless the responses [first, last) lie inside their buffer and are UTF-8."""
-        with unreadable():
-            self._array.slice(first, last - first).validate(full=True)
+        prove(self._responses, first, last)
+
+    def prove_references(self, first: int, last: int) -> None:
+        """The same for references."""
+        prove(self._references, first, last)
+
+    def prove(self) -> None:
+        """The same for all of both."""
+        self.prove_references(0, self.references.rows)
+        self.prove_responses(0, self.responses.rows)
+
+
+def prove(array: Any, first: int, last: int) -> None:
+    """Raise NotArrowError unless `array[first:last]` lies inside its buffer and is UTF-8."""
+    with unreadable():
+        array.slice(first, last - first).validate(full=True)
 
 
 @contextmanager
@@ -60,9 +73,9 @@ def read_stream(body: bytes | bytearray, most: int) -> tuple[StreamColumns | Non
     """Columns `response` (string, large_string) and `reference` (the same, or a dictionary of either), or every
     offence.
 
-    A stream of one record batch is not copied, and its responses are left to be proven by who reads them, while they
-    are in the cache. Raises NotArrowError, also where buffers do not hold what the schema says, and OverflowError for
-    more than `most` rows, or references in a dictionary.
+    A stream of one record batch is not copied; its responses, and references that come in a dictionary, are left to be
+    proven by who reads them, while they are in the cache. Raises NotArrowError, also where buffers do not hold what the
+    schema says, and OverflowError for more than `most` rows, or references in a dictionary.
     """
     with unreadable():
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
@@ -70,7 +83,8 @@ def read_stream(body: bytes | bytearray, most: int) -> tuple[StreamColumns | Non
         table.validate()  # buffers are as long as they have to be
         offences = _misfits(table.schema)
         for name, column in zip(table.column_names, table.columns, strict=True):
-            if offences or name != "response" or column.num_chunks != 1:
+            by_reader = name == "response" or pa.types.is_dictionary(column.type)
+            if offences or not by_reader or column.num_chunks != 1:
                 column.validate(full=True)  # kernels trust offsets and UTF-8
     if table.num_rows > most:
         raise OverflowError
@@ -88,7 +102,9 @@ def read_stream(body: bytes | bytearray, most: int) -> tuple[StreamColumns | Non
     if len(reference.dictionary) > most:
         raise OverflowError
     index = reference.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return StreamColumns(sound["response"], text_column_of(reference.dictionary), index), []
+    if ((index < 0) | (index >= len(reference.dictionary))).any():
+        raise NotArrowError
+    return StreamColumns(sound["response"], reference.dictionary, index), []
 
 
 def _misfits(schema: pa.Schema) -> list[Offence]:

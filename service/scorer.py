@@ -30,6 +30,9 @@ __all__ = ["Scorer", "resolve_reference_index"]
 Cut = Callable[[int, int], TextColumn]
 """The texts [first, last) as a column that is read before the same thread asks for the next."""
 
+Proof = Callable[[int, int], None]
+"""Raises where the rows [first, last) of a column are no text."""
+
 _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 
 
@@ -114,27 +117,22 @@ class Scorer:
         references: TextColumn,
         reference_index: np.ndarray,
         most_reference_bytes: int = MAX_REFERENCE_BYTES,
-        prove: Callable[[int, int], None] | None = None,
+        prove_responses: Proof | None = None,
+        prove_references: Proof | None = None,
     ) -> Scores:
         """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does.
 
-        prove: called with the rows [first, last) of responses right before they are read, on the thread that reads
-        them; it raises where they are no text.
+        Rows are proven right before they are read, on the thread that reads them, where that was not done before.
         """
         check_index(reference_index, references.rows)
         shares = shares_of(reference_index, references.rows, self.threads)
         if shares is None:
-            if prove is not None:
-                fill_in_slices(prove, responses.rows, self.threads)
+            for prove, rows in (prove_references, references.rows), (prove_responses, responses.rows):
+                if prove is not None:
+                    fill_in_slices(prove, rows, self.threads)
             return self.score_parsed(responses, self.parse(references, most_reference_bytes), reference_index)
-
-        def proven(first: int, last: int) -> TextColumn:
-            if prove is not None:
-                prove(first, last)
-            return rows_of(responses, first, last)
-
-        expected = partial(rows_of, references)
-        return self._score_shares(shares, proven, expected, reference_index, most_reference_bytes)
+        cuts = proven(responses, prove_responses), proven(references, prove_references)
+        return self._score_shares(shares, *cuts, reference_index, most_reference_bytes)
 
     def parse(self, references: TextColumn, most_bytes: int = MAX_REFERENCE_BYTES) -> References:
         """Read references for `score_parsed`; raises InvalidReference naming every bad one."""
@@ -174,6 +172,17 @@ class Scorer:
             tables(),
             space,
         )
+
+
+def proven(column: TextColumn, prove: Proof | None) -> Cut:
+    """Rows of `column`, each proven before it is cut out."""
+
+    def cut(first: int, last: int) -> TextColumn:
+        if prove is not None:
+            prove(first, last)
+        return rows_of(column, first, last)
+
+    return cut
 
 
 def many_strings(references: Any) -> list[str] | None:

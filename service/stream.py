@@ -57,11 +57,17 @@ def score_stream(columns: Any, offences: list[Offence], scorer: Scorer, limits: 
     try:
         if columns is None or offences:
             raise ScoringError(offences)
-        texts = columns.responses, columns.references
-        return scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes, columns.prove)
+        return scorer.score_columns(
+            columns.responses,
+            columns.references,
+            columns.reference_index,
+            limits.max_reference_bytes,
+            columns.prove_responses,
+            columns.prove_references,
+        )
     except ScoringError:
         if columns is not None:
-            columns.prove(0, columns.responses.rows)
+            columns.prove()
         raise
 
 

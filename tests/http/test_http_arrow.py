@@ -131,6 +131,30 @@ def test_texts_that_several_threads_go_through(client, row, rows_a_batch):
     problem_of(post(client, body.replace(b"abcdef", b"ab\xff\xfeef")), 400)
 
 
+@pytest.mark.parametrize("count", [5, 200])
+def test_nothing_of_a_dictionary_is_trusted(client, count):
+    """Neither its texts, nor where they stand, nor what points at them; few of them, or many that threads share."""
+    references = [REFERENCE.replace("tube", f"tube{k:04}") for k in range(count)]
+    columns = {"response": pa.array([PERFECT] * count), "reference": pa.array(references).dictionary_encode()}
+    body = stream_of(pa.table(columns))
+    assert table_of(post(client, body)).num_rows == count
+    length = len(REFERENCE) + 4
+    honest = {
+        np.arange(count, dtype=np.int32).tobytes(): [np.r_[: count - 1, count], np.r_[: count - 1, -1]],
+        np.arange(0, length * (count + 1), length, dtype=np.int32).tobytes(): [
+            np.r_[0 : length * count : length, 2**30],
+            np.r_[0 : length * (count - 1) : length, length * count, length],
+        ],
+    }
+    for numbers, spoiled in honest.items():
+        assert body.count(numbers) == 1
+        for others in spoiled:
+            problem_of(post(client, body.replace(numbers, others.astype(np.int32).tobytes())), 400)
+    name = f"tube{count - 1:04}".encode()
+    assert body.count(name) == 1
+    problem_of(post(client, body.replace(name, name[:-2] + b"\xff\xfe")), 400)
+
+
 def test_damaged_streams_are_no_arrow(client):
     body = stream_of(pa.table({"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}))
     generator = random.Random(5)
