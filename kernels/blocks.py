@@ -1,4 +1,4 @@
-"""Sixteen and sixty-four bytes at a time: what vector instructions can be asked of them, as bitmaps.
+"""Thirty-two and sixty-four bytes at a time: what vector instructions can be asked of them, as bitmaps.
 
 Bit k of a bitmap stands for byte k of the block. The caller vouches that the whole block is inside the array.
 """
@@ -16,11 +16,17 @@ from numba.extending import intrinsic
 from .jit import JIT
 
 __all__ = [
+    "beyond_ascii_bits",
     "bits_set",
     "break_bits",
+    "continuation_bits",
     "copy32",
     "fold32",
-    "lower16",
+    "lead2_bits",
+    "lead3_bits",
+    "lead4_bits",
+    "lower32",
+    "narrow_lead_bits",
     "run_bits",
     "space_bits",
     "special_bits",
@@ -41,6 +47,11 @@ LINE_BREAKS = [(0x0A, 0x0A), (0x0D, 0x0D)]
 TAG_OPENINGS = [(0x3C, 0x3C)]
 SPECIAL_IN_JSON = [(0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C), *BEYOND_ASCII]
 """What does not stand for itself in a JSON string, or has to be checked there."""
+
+CONTINUATIONS = [(0x80, 0xBF)]
+LEADS_OF_2, LEADS_OF_3, LEADS_OF_4 = [(0xC2, 0xDF)], [(0xE0, 0xEF)], [(0xF0, 0xF4)]
+NARROW_LEADS = [(0xE0, 0xE0), (0xED, 0xED), (0xF0, 0xF0), (0xF4, 0xF4)]
+"""First bytes of UTF-8 after which not every continuation is allowed."""
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -79,15 +90,15 @@ if JIT:
         return intrinsic(classify)
 
     @intrinsic
-    def lower16(typing_context, text, at, out, to):
-        """Write `text[at:at + 16]` to `out[to:to + 16]`, ASCII capitals in lower case: bitmap of what is not ASCII."""
+    def lower32(typing_context, text, at, out, to):
+        """Write `text[at:at + 32]` to `out[to:to + 32]`, ASCII capitals in lower case: bitmap of what is not ASCII."""
 
         def generate(context, builder, signature, arguments):
-            block = builder.load(_block(context, builder, signature.args[0], *arguments[:2], 16), align=1)
-            capital = _inside(builder, block, CAPITALS, 16)
-            lowered = builder.or_(block, builder.select(capital, _all(0x20, 16), _all(0, 16)))
-            builder.store(lowered, _block(context, builder, signature.args[2], *arguments[2:], 16), align=1)
-            return _bitmap(builder, _inside(builder, block, BEYOND_ASCII, 16), 16)
+            block = builder.load(_block(context, builder, signature.args[0], *arguments[:2], 32), align=1)
+            capital = _inside(builder, block, CAPITALS, 32)
+            lowered = builder.or_(block, builder.select(capital, _all(0x20, 32), _all(0, 32)))
+            builder.store(lowered, _block(context, builder, signature.args[2], *arguments[2:], 32), align=1)
+            return _bitmap(builder, _inside(builder, block, BEYOND_ASCII, 32), 32)
 
         return types.uint64(text, types.int64, out, types.int64), generate
 
@@ -150,10 +161,10 @@ else:
         classify.__doc__ = meaning
         return classify
 
-    def lower16(text: np.ndarray, at: int, out: np.ndarray, to: int) -> np.uint64:
-        """Write `text[at:at + 16]` to `out[to:to + 16]`, ASCII capitals in lower case: bitmap of what is not ASCII."""
-        block = text[at : at + 16]
-        out[to : to + 16] = np.where((block >= 0x41) & (block <= 0x5A), block | 0x20, block)
+    def lower32(text: np.ndarray, at: int, out: np.ndarray, to: int) -> np.uint64:
+        """Write `text[at:at + 32]` to `out[to:to + 32]`, ASCII capitals in lower case: bitmap of what is not ASCII."""
+        block = text[at : at + 32]
+        out[to : to + 32] = np.where((block >= 0x41) & (block <= 0x5A), block | 0x20, block)
         return _bits_of(block, BEYOND_ASCII)
 
     def fold32(text: np.ndarray, at: int, length: int, out: np.ndarray, to: int) -> np.uint64:
@@ -181,3 +192,9 @@ wide_lead_bits = _classifier(WIDE_LEADS, "What may begin white space beyond ASCI
 special_bits = _classifier(SPECIAL_IN_JSON, "What is special in a JSON string among `text[at:at + 64]`.")
 break_bits = _classifier(LINE_BREAKS, "Line feeds and carriage returns among `text[at:at + 64]`.")
 tag_bits = _classifier(TAG_OPENINGS, "Every `<` among `text[at:at + 64]`.")
+beyond_ascii_bits = _classifier(BEYOND_ASCII, "What is not ASCII among `text[at:at + 64]`.")
+continuation_bits = _classifier(CONTINUATIONS, "What goes on with a character of UTF-8 among `text[at:at + 64]`.")
+lead2_bits = _classifier(LEADS_OF_2, "What begins a character of two bytes among `text[at:at + 64]`.")
+lead3_bits = _classifier(LEADS_OF_3, "What begins a character of three bytes among `text[at:at + 64]`.")
+lead4_bits = _classifier(LEADS_OF_4, "What begins a character of four bytes among `text[at:at + 64]`.")
+narrow_lead_bits = _classifier(NARROW_LEADS, "What asks for certain second bytes among `text[at:at + 64]`.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .blocks import lower16
+from .blocks import lower32
 from .clusters import compose_cluster, decompose
 from .jit import helper, inlined
 from .memory import trailing_zeros
@@ -14,8 +14,8 @@ from .utf8 import decode, encode, width
 __all__ = ["normalize"]
 
 SPACE = 0x20
-BLOCK = 16
-BLOCK_END = np.uint64(1 << BLOCK)
+BLOCK = 32
+NONE = np.uint64(0)
 ORDINAL, RING, DEGREE = 0xBA, 0x2DA, 0xB0
 
 
@@ -69,7 +69,7 @@ def cluster_stop(text, at, stop, tables):
 def normalize(text, start, stop, out, at, codes, tables):
     """Step 1 of words for `text[start:stop]` (UTF-8) into `out[at:]`; returns where it ends.
 
-    Whatever is neither ASCII nor alphanumeric comes out as a space. `out` has room for 11 bytes a byte and 16 more,
+    Whatever is neither ASCII nor alphanumeric comes out as a space. `out` has room for 11 bytes a byte and 32 more,
     `codes` (int64) for one code point a byte and 32 more.
     """
     i = start
@@ -78,7 +78,13 @@ def normalize(text, start, stop, out, at, codes, tables):
     whole_blocks = text.shape[0] - BLOCK
     while i < stop:
         if i <= whole_blocks:
-            plain = min(trailing_zeros(lower16(text, i, out, at) | BLOCK_END), stop - i)
+            beyond = lower32(text, i, out, at)
+            if beyond == NONE and stop - i >= BLOCK:
+                i += BLOCK
+                at += BLOCK
+                last_in, last_out = i - 1, at - 1
+                continue
+            plain = min(trailing_zeros(beyond), stop - i)
             if plain:
                 i += plain
                 at += plain

@@ -14,7 +14,7 @@ import numba
 
 from .cache import cache_folder
 
-__all__ = ["CACHE", "JIT", "allocating", "entry", "helper", "hot_kernel", "inlined", "kernel"]
+__all__ = ["CACHE", "JIT", "allocating", "entry", "helper", "holding_kernel", "hot_kernel", "inlined", "kernel"]
 
 PARTS = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of functions that only compiled ones call: no machine code is made of them alone."""
@@ -82,10 +82,15 @@ def hot_kernel(function: Callable[..., Any]) -> Any:
     return _entry(function, counts=False)
 
 
-def _entry(function: Callable[..., Any], counts: bool) -> Any:
+def holding_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel under the rules of `helper` that holds the interpreter, because it looks at Python's objects."""
+    return _entry(function, counts=False, nogil=False)
+
+
+def _entry(function: Callable[..., Any], counts: bool, nogil: bool = True) -> Any:
     previous = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = CACHE or ""
     try:
-        return numba.njit(nogil=True, error_model="numpy", _nrt=counts, cache=CACHE is not None)(function)
+        return numba.njit(nogil=nogil, error_model="numpy", _nrt=counts, cache=CACHE is not None)(function)
     finally:
         numba.config.CACHE_DIR = previous

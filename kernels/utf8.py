@@ -6,7 +6,7 @@ import numpy as np
 
 from .jit import helper
 
-__all__ = ["decode", "encode", "valid_width", "width"]
+__all__ = ["decode", "encode", "is_continuation", "valid_width", "width"]
 
 
 @helper

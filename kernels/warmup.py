@@ -26,8 +26,10 @@ from .references import read_references, reference_room, trimmed
 from .rules import Rules
 from .score import COMPONENTS, score_slice
 from .small import read_small, score_small, small_request
+from .strings import encode_strings, find_strings
 from .subsequence import subsequences
 from .tables import tables
+from .validity import are_texts
 from .workspace import workspace
 
 __all__ = ["WarmupReport", "compiled_signatures", "warmup"]
@@ -55,9 +57,12 @@ PAPER_RULES = Rules(
 
 KERNELS = (
     anchors,
+    are_texts,
     canonical_texts,
     element_spans,
+    encode_strings,
     find_places,
+    find_strings,
     ious,
     lcs_lengths,
     levenshtein_distances,
@@ -138,6 +143,9 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
         (element_spans, (spans, column.data, 0, 0, codes)),
         (overlaps, (ints, np.zeros(1, np.int32), *column, *column)),
+        (are_texts, tuple(column)),
+        (find_strings, (spans, ints)),
+        (encode_strings, (codes, ints, spans)),
         (canonical_texts, (codes, ints, *column, constant, space)),
         (read_small, (small, column.data, 0, 0, constant)),
         (score_small, (small, 0, PAPER_RULES, constant)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -259,6 +260,9 @@ def resolve_reference_index(responses: int, references: int, given: Sequence[int
 def _integers(given: Any) -> np.ndarray:
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise InvalidRequest([Offence("reference_index", "wrong_type", "a list of integers is needed")])
+    if set(map(type, given)) == {int}:
+        with suppress(OverflowError):
+            return np.fromiter(given, np.int64, len(given))
     offences = [
         Offence(f"reference_index[{row}]", "wrong_type", "an integer is needed")
         for row, entry in enumerate(given)

@@ -1,0 +1,64 @@
+"""Python's strings written as UTF-8 from where they stand, against `str.encode`."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import examples
+
+from kernels.strings import ROOM, encode_strings, find_strings
+from kernels.warmup import warmup
+
+warmup()
+
+ALPHABETS = ["aZ ~", "aé", "a–", "é–ж", "a😀", "–é😀a", "a\ud800\udfff", "a\ud83d\ude00é😀"]
+"""Characters of one, two and four bytes; surrogates, alone and in what would be a pair elsewhere."""
+
+
+class Text(str):
+    """A string of a class of its own keeps its characters elsewhere."""
+
+
+def written(texts: list[str]) -> list[bytes]:
+    """Each text as the kernels write it; nothing behind the last one's room is touched."""
+    places, offsets = np.zeros((3, len(texts)), np.int64), np.zeros(len(texts) + 1, np.int64)
+    characters = find_strings(places, np.array([id(text) for text in texts], np.int64))
+    assert characters == sum(map(len, texts))
+    out = np.full(4 * characters + ROOM + 8, 0x7E, np.uint8)
+    encode_strings(out, offsets, places)
+    assert out[-8:].tobytes() == b"~" * 8
+    return [out[start:stop].tobytes() for start, stop in pairwise(offsets)]
+
+
+def expected(text: str) -> bytes:
+    return re.sub("[\ud800-\udfff]", "\ufffd", text).encode()
+
+
+@given(st.lists(st.one_of(st.text(), *(st.text(alphabet, max_size=200) for alphabet in ALPHABETS)), max_size=9))
+@examples(500)
+def test_texts(texts):
+    assert written(texts) == list(map(expected, texts))
+
+
+@pytest.mark.parametrize("odd", ["", "é", "–", "😀", "\ud800", "\x7f", "\x80"])
+@pytest.mark.parametrize("widest", ["", "é", "–", "😀"])
+def test_one_odd_character_anywhere(odd, widest):
+    """Around every border of the vectors that ASCII is written by, in strings of every width."""
+    texts = ["a" * before + odd + "b" * after + widest for before in range(66) for after in (0, 1, 14, 15, 31, 63, 64)]
+    assert written(texts) == list(map(expected, texts))
+
+
+def test_strings_of_other_classes():
+    texts = [Text("a" * 70 + wide) for wide in ("", "é", "–", "😀")]
+    assert written(texts) == list(map(expected, texts))
+
+
+def test_a_string_that_knows_its_utf8_already():
+    text = "crème – " * 20
+    np.str_(text).encode()
+    assert written([text, text]) == [text.encode()] * 2
