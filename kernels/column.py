@@ -28,7 +28,8 @@ class TextColumn(NamedTuple):
     @property
     def lengths(self) -> np.ndarray:
         """int64 (n,): bytes of each text."""
-        return np.diff(self.offsets)
+        lengths: np.ndarray = self.offsets[1:] - self.offsets[:-1]  # `np.diff` takes ten times as long for few rows
+        return lengths
 
     @classmethod
     def of(cls, data: np.ndarray, offsets: np.ndarray) -> TextColumn:

@@ -83,7 +83,7 @@ class References(NamedTuple):
     @property
     def widest(self) -> int:
         """Most steps, words, objects or distinct strings that any one reference has."""
-        return int(np.diff(self.ranges[:, :SLOT_AT], axis=0).max(initial=0))
+        return int((self.ranges[1:, :SLOT_AT] - self.ranges[:-1, :SLOT_AT]).max(initial=0))
 
     @property
     def nbytes(self) -> int:

@@ -25,6 +25,8 @@ __all__ = ["NotArrowError", "StreamColumns", "read_stream", "text_column_of", "w
 
 REQUIRED = ("response", "reference")
 
+REASON_NAMES = pa.array(REASONS)
+
 
 class NotArrowError(ValueError):
     """The bytes are not a valid Arrow IPC stream."""
@@ -132,17 +134,11 @@ def _one_chunk(column: pa.ChunkedArray) -> Any:
 def _nulls(name: str, array: Any) -> list[Offence]:
     """Every null row, and for a dictionary every row that points at one."""
     if pa.types.is_dictionary(array.type):
-        offences = [
-            Offence(f"{name} (dictionary)[{k}]", "wrong_type", "it is null")
-            for k in np.flatnonzero(array.dictionary.is_null().to_numpy(zero_copy_only=False)).tolist()
-        ]
-        array = array.indices
-    else:
-        offences = []
-    if array.null_count:
-        rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
-        offences += [Offence(f"{name}[{k}]", "wrong_type", "it is null") for k in rows]
-    return offences
+        return _nulls(f"{name} (dictionary)", array.dictionary) + _nulls(name, array.indices)
+    if not array.null_count:
+        return []
+    rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
+    return [Offence(f"{name}[{k}]", "wrong_type", "it is null") for k in rows]
 
 
 def text_column_of(array: Any) -> TextColumn:
@@ -163,7 +159,7 @@ def write_stream(scores: Scores, components: bool, advantages: bool, config_id: 
     """
     columns: dict[str, Any] = {
         "reward": pa.array(scores.rewards),
-        "reason": pa.array(REASONS).take(pa.array(scores.reason_codes)),
+        "reason": REASON_NAMES.take(pa.array(scores.reason_codes)),
     }
     if components:
         columns |= {name: pa.array(values) for name, values in scores.components.items()}

@@ -157,7 +157,7 @@ class Scorer:
 
     def fill(self, scores: Scores, responses: TextColumn, references: References, first: int, last: int) -> None:
         """Score the responses [first, last) into `scores`; threads may fill different slices of one batch at once."""
-        lengths = np.diff(responses.offsets[first : last + 1])
+        lengths = rows_of(responses, first, last).lengths
         readable = lengths[lengths <= self.settings.max_response_bytes]
         space = borrow_workspace(int(readable.max(initial=0)), references.widest)
         score_slice(
