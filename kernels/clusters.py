@@ -8,8 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from .hashing import ODD_B
 from .jit import allocating, helper
-from .tables import CLASSES, COMPOSITES, DECOMPOSITION_POOL, DECOMPOSITIONS, FIRSTS, MOST_PAIRS, PAGES, SECONDS
+from .tables import (
+    CLASSES,
+    COMPOSITES,
+    DECOMPOSITION_POOL,
+    DECOMPOSITIONS,
+    FIRSTS,
+    NO_PAIR,
+    PAGES,
+    PAIR_BITS,
+    PAIR_SHIFT,
+    PAIR_SLOTS,
+    SECONDS,
+)
 
 __all__ = ["compose_cluster"]
 
@@ -100,16 +113,11 @@ def compose_pair(first, second, tables):
         if (first - S_BASE) % T_COUNT == 0:
             return first + (second - T_BASE)
         return np.int64(-1)
-    low, high = 0, MOST_PAIRS
-    while low < high:
-        middle = (low + high) >> 1
-        here = tables[FIRSTS, middle]
-        if here < first or (here == first and tables[SECONDS, middle] < second):
-            low = middle + 1
-        else:
-            high = middle
-    if low < MOST_PAIRS and tables[FIRSTS, low] == first and tables[SECONDS, low] == second:
-        return np.int64(tables[COMPOSITES, low])
+    slot = np.int64((np.uint64(first) << PAIR_BITS | np.uint64(second)) * ODD_B >> PAIR_SHIFT)
+    while tables[FIRSTS, slot] != NO_PAIR:
+        if tables[FIRSTS, slot] == first and tables[SECONDS, slot] == second:
+            return np.int64(tables[COMPOSITES, slot])
+        slot = (slot + 1) % PAIR_SLOTS
     return np.int64(-1)
 
 

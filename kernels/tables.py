@@ -5,24 +5,24 @@ One array, because every array that a compiled function receives costs it seven 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import numpy as np
 
+from .hashing import ODD_B
 from .unicode14 import PATH
 
-__all__ = ["MOST_PAIRS", "tables"]
+__all__ = ["NO_PAIR", "PAIR_BITS", "PAIR_SHIFT", "PAIR_SLOTS", "tables"]
 
 ROWS = 9
 PAGES, ENTRIES, DECOMPOSITIONS, CLASSES, POOL, DECOMPOSITION_POOL = range(6)
-# The canonical compositions: two code points, in ascending order, and what they compose into. The rest of the rows is
-# NEVER.
+# The canonical compositions, Hangul apart: two code points and what they compose into, by open addressing of the two;
+# NO_PAIR where a slot is free.
 FIRSTS, SECONDS, COMPOSITES = range(6, 9)
-MOST_PAIRS = 1 << 10
-"""Where to look for them: Unicode 14.0 has 941."""
-
-NEVER = np.iinfo(np.int32).max
-PAIR_BITS = 21
+PAIR_SLOTS, PAIR_SHIFT = 1 << 12, np.uint64(52)
+PAIR_BITS = np.uint64(21)
+NO_PAIR = np.iinfo(np.int32).max
 
 
 @cache
@@ -36,12 +36,24 @@ def tables() -> np.ndarray:
             CLASSES: stored["classes"],
             POOL: stored["pool"],
             DECOMPOSITION_POOL: stored["decomposition_pool"],
-            FIRSTS: stored["pairs"] >> PAIR_BITS,
-            SECONDS: stored["pairs"] & (1 << PAIR_BITS) - 1,
-            COMPOSITES: stored["composites"],
         }
-    table = np.full((ROWS, max(map(len, rows.values()))), NEVER, np.int32)
+        pairs = zip(stored["pairs"].tolist(), stored["composites"].tolist(), strict=True)
+    table = np.full((ROWS, max(map(len, rows.values()))), NO_PAIR, np.int32)
     for row, values in rows.items():
         table[row, : len(values)] = values
+    for slot, pair, composite in slotted(pairs):
+        table[FIRSTS, slot], table[SECONDS, slot] = divmod(pair, 1 << int(PAIR_BITS))
+        table[COMPOSITES, slot] = composite
     table.setflags(write=False)
     return table
+
+
+def slotted(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Each pair (`first << PAIR_BITS | second`) and its composite behind the slot where they belong."""
+    taken = set()
+    for pair, composite in pairs:
+        slot = (pair * int(ODD_B) & 2**64 - 1) >> int(PAIR_SHIFT)
+        while slot in taken:
+            slot = (slot + 1) % PAIR_SLOTS
+        taken.add(slot)
+        yield slot, pair, composite
