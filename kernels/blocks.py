@@ -19,6 +19,7 @@ __all__ = [
     "beyond_ascii_bits",
     "bits_set",
     "break_bits",
+    "colon_bits",
     "continuation_bits",
     "copy32",
     "fold32",
@@ -45,6 +46,7 @@ WIDE_LEADS = [(0xC2, 0xC2), (0xE1, 0xE3)]
 
 LINE_BREAKS = [(0x0A, 0x0A), (0x0D, 0x0D)]
 TAG_OPENINGS = [(0x3C, 0x3C)]
+COLONS = [(0x3A, 0x3A)]
 SPECIAL_IN_JSON = [(0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C), *BEYOND_ASCII]
 """What does not stand for itself in a JSON string, or has to be checked there."""
 
@@ -191,6 +193,7 @@ space_bits = _classifier(SPACES, "The ASCII white space of `str.split()` among `
 wide_lead_bits = _classifier(WIDE_LEADS, "What may begin white space beyond ASCII, among `text[at:at + 64]`.")
 special_bits = _classifier(SPECIAL_IN_JSON, "What is special in a JSON string among `text[at:at + 64]`.")
 break_bits = _classifier(LINE_BREAKS, "Line feeds and carriage returns among `text[at:at + 64]`.")
+colon_bits = _classifier(COLONS, "Colons among `text[at:at + 64]`.")
 tag_bits = _classifier(TAG_OPENINGS, "Every `<` among `text[at:at + 64]`.")
 beyond_ascii_bits = _classifier(BEYOND_ASCII, "What is not ASCII among `text[at:at + 64]`.")
 continuation_bits = _classifier(CONTINUATIONS, "What goes on with a character of UTF-8 among `text[at:at + 64]`.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .blocks import break_bits
+from .blocks import bits_set, break_bits, colon_bits
 from .jit import helper, inlined
 from .memory import trailing_zeros
 
@@ -104,9 +104,19 @@ def has_more_lines(text, at, stop, limit):
 
 
 @helper
+def has_more_colons(text, at, stop, limit):
+    """Whether there may be more than `limit` colons, 64 bytes at a time: the last bytes count as such."""
+    count = np.int64(0)
+    while count <= limit and stop - at >= BLOCK:
+        count += bits_set(colon_bits(text, at))
+        at += BLOCK
+    return count + stop - at > limit
+
+
+@helper
 def has_more_steps(text, at, stop, limit):
-    """Whether more than `limit` lines open a step."""
-    if (stop - at + 1) // 8 <= limit:
+    """Whether more than `limit` lines open a step, each of which takes eight bytes, and one of them is a colon."""
+    if (stop - at + 1) // 8 <= limit or not has_more_colons(text, at, stop, limit):
         return False
     count = 0
     while count <= limit:
