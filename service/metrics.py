@@ -137,13 +137,15 @@ class Metrics:
         self.disconnects = Counts("assay_client_disconnects", "Clients that left before their reply was ready.")
         self.rejections = Counts("assay_rejections", "Requests that were turned away, by the reason.", ("reason",))
         self.waits = Histogram("assay_queue_wait_seconds", "Waiting of requests that had to wait.", DURATIONS)
+        self._singles: list[tuple[float, ...]] = []
+        """Requests of one response that are not counted yet: seconds of the stages, reward and reason code of each."""
         for reason in REASONS:
             self.responses.add(0, reason)
         for reason in REJECTIONS:
             self.rejections.add(0, reason)
         self.disconnects.add(0)
         own = (self.requests, self.stages, self.waits, self.batches, self.rewards, self.responses)
-        for collector in (*own, self.disconnects, self.rejections, Readings(readings, build)):
+        for collector in (self, *own, self.disconnects, self.rejections, Readings(readings, build)):
             self.registry.register(collector)
         ProcessCollector(namespace="assay", registry=self.registry)
 
@@ -155,18 +157,37 @@ class Metrics:
 
     def scored(self, rewards: np.ndarray, reason_codes: np.ndarray, times: StageTimes) -> None:
         """Count one scored request: float64 rewards, uint8 reason codes."""
+        if len(rewards) == 1:
+            single = times.decode, times.score, times.encode, times.queue, rewards.item(), reason_codes.item()
+            self._singles.append(single)
+            if len(self._singles) == MOST_WAITING:
+                self._count_singles()
+            return
         for stage in STAGES:
             self.stages.observe(getattr(times, stage), stage)
-        number = len(rewards)
-        self.batches.observe(number)
-        if number == 1:
-            self.rewards.observe(float(rewards[0]))
-            self.responses.add(1, REASONS[reason_codes[0]])
-        elif number:
-            self.rewards.observe_column(rewards)
-            for code, count in enumerate(np.bincount(reason_codes).tolist()):
-                if count:
-                    self.responses.add(count, REASONS[code])
+        self.batches.observe(len(rewards))
+        self._count_responses(rewards, reason_codes)
+
+    def _count_responses(self, rewards: np.ndarray, reason_codes: np.ndarray) -> None:
+        self.rewards.observe_column(rewards)
+        for code, count in enumerate(np.bincount(reason_codes).tolist()):
+            if count:
+                self.responses.add(count, REASONS[code])
+
+    def _count_singles(self) -> None:
+        """Count the requests of one response that wait: as columns, like everything that is many."""
+        *stages, rewards, reason_codes = np.array(self._singles).T
+        self._singles.clear()
+        for stage, seconds in zip(STAGES, stages, strict=True):
+            self.stages.observe_column(seconds, stage)
+        self.batches.observe_column(np.ones(len(rewards)))
+        self._count_responses(rewards, reason_codes.astype(np.int64))
+
+    def collect(self) -> Iterator[Metric]:
+        """Nothing of its own: being asked first, it counts what waits."""
+        if self._singles:
+            self._count_singles()
+        yield from ()
 
 
 async def expose(exchange: Exchange) -> None:
