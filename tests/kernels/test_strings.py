@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,11 +55,12 @@ def test_one_odd_character_anywhere(odd, widest):
 
 
 def test_strings_of_other_classes():
-    texts = [Text("a" * 70 + wide) for wide in ("", "é", "–", "😀")]
+    texts = [kind("a" * 70 + wide) for kind in (Text, np.str_) for wide in ("", "é", "–", "😀")]
     assert written(texts) == list(map(expected, texts))
 
 
 def test_a_string_that_knows_its_utf8_already():
+    """Some libraries ask a string for it, and it keeps it beside its characters."""
     text = "crème – " * 20
-    np.str_(text).encode()
+    assert orjson.loads(orjson.dumps(text)) == text
     assert written([text, text]) == [text.encode()] * 2
