@@ -17,7 +17,7 @@ from kernels.score import COMPONENTS, score_slice
 from kernels.tables import tables
 from kernels.warmup import warmup
 
-from .columns import checked_texts, passing_column, reference_column, rows_of, shaped_references, text_column
+from .columns import checked_texts, passing_column, reference_column, rows_of, shaped_references
 from .errors import InvalidReference, InvalidRequest, Offence
 from .references import MAX_REFERENCE_BYTES, MOST, ReferenceReader, offences_of_all, parse_references
 from .scores import Scores
@@ -89,7 +89,7 @@ class Scorer:
             cuts = (lambda a, b: passing_column(texts[a:b])), (lambda a, b: passing_column(plain[a:b]))
             return self._score_shares(shares, *cuts, index, MAX_REFERENCE_BYTES)
         column = reference_column(references) if expected is None else expected
-        return self.score_parsed(text_column(texts), self.parse(column), index)
+        return self.score_parsed(passing_column(texts), self.parse(column), index)
 
     def _score_shares(
         self, shares: Sequence[Share], responses: Cut, references: Cut, reference_index: np.ndarray, most_bytes: int
