@@ -21,11 +21,12 @@ from .columns import rows_of
 from .errors import Offence
 from .scores import Scores
 
-__all__ = ["NotArrowError", "StreamColumns", "read_stream", "text_column_of", "write_stream"]
+__all__ = ["REASON_NAMES", "NotArrowError", "StreamColumns", "read_stream", "text_column_of", "write_stream"]
 
 REQUIRED = ("response", "reference")
 
 REASON_NAMES = pa.array(REASONS)
+"""By their codes."""
 
 
 class NotArrowError(ValueError):
@@ -147,7 +148,7 @@ def text_column_of(array: Any) -> TextColumn:
     if len(array) == 0 or offsets is None:
         return TextColumn.of(np.empty(0, np.uint8), np.zeros(1, np.int64))
     width = np.int64 if pa.types.is_large_string(array.type) else np.int32
-    positions = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
+    positions = np.frombuffer(offsets, width, len(array) + 1, array.offset * np.dtype(width).itemsize)
     text = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     return TextColumn.of(text, positions.astype(np.int64))
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernels.status import REASONS
-
+from ..arrow import REASON_NAMES
 from ..errors import InvalidRequest, Offence
 from ..evaluate.extras import needed
 from ..rollouts.column_results import result_fields
@@ -110,7 +109,7 @@ class DatasetScorer:
         scores, good = scored.scores, scored.good
         codes = spread(scores.reason_codes, good, np.uint8)
         columns = [pa.array(spread(scores.rewards, good, np.float64), mask=~good)]
-        columns.append(pa.array(REASONS).take(pa.array(codes, mask=~good)))
+        columns.append(REASON_NAMES.take(pa.array(codes, mask=~good)))
         if self._components:
             columns += [pa.array(spread(c, good, np.float64), mask=~good) for c in scores.components.values()]
         errors: list[dict[str, str] | None] = [None] * len(good) if scored.faults else []

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from kernels.score import COMPONENTS
-from kernels.status import REASONS
 
+from ..arrow import REASON_NAMES
 from ..scores import group_advantages
 from .column_scoring import ScoredBatch
 
@@ -61,7 +61,7 @@ class WaitingResults:
         reasons[good] = scores.reason_codes
         numbers = [scores.rewards, *(scores.components.values() if self._components else ())]
         reward, *components = (_spread(column, good) for column in numbers)
-        reason = pa.array(REASONS).take(pa.array(reasons, mask=~good))
+        reason = REASON_NAMES.take(pa.array(reasons, mask=~good))
         errors: list[dict[str, Any] | None] = [None] * len(good)
         for row, fault in scored.faults.items():
             errors[row] = {**fault._asdict(), "row": self._rows + row}

@@ -155,6 +155,16 @@ def test_nothing_of_a_dictionary_is_trusted(client, count):
     problem_of(post(client, body.replace(name, name[:-2] + b"\xff\xfe")), 400)
 
 
+def test_buffers_that_end_within_an_offset(client):
+    references = pa.array([REFERENCE.replace("tube", f"tube{k:04}") for k in range(37)]).dictionary_encode()
+    body = stream_of(pa.table({"response": pa.array([PERFECT] * 37), "reference": references}))
+    whole, broken = (np.int64(size).tobytes() for size in (38 * 4, 38 * 4 + 1))
+    places = [at for at in range(len(body)) if body.startswith(whole, at)]
+    assert len(places) >= 2
+    for at in places:
+        assert post(client, body[:at] + broken + body[at + 8 :]).status_code in (200, 400)
+
+
 def test_damaged_streams_are_no_arrow(client):
     body = stream_of(pa.table({"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}))
     generator = random.Random(5)
