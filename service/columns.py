@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from .workspaces import borrow_bytes
 
 __all__ = [
     "checked_texts",
+    "fresh_column",
     "passing_column",
     "reference_column",
     "rows_of",
@@ -37,19 +39,22 @@ def utf8(text: str) -> bytes:
         return _SURROGATES.sub("\ufffd", text).encode()
 
 
-def checked_texts(texts: Sequence[str], name: str = "responses") -> Sequence[str]:
-    """The texts, to be sliced; raises InvalidRequest naming every entry that is not a string as `name[k]`."""
+def checked_texts(texts: Sequence[str], name: str = "responses") -> list[str]:
+    """The texts in a list of our own, which nobody changes while kernels read them; raises InvalidRequest naming every
+    entry that is not a string as `name[k]`.
+    """
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
         raise InvalidRequest([Offence(name, "wrong_type", "a list of strings is needed")])
-    if set(map(type, texts)) != {str}:
+    held = list(texts)
+    if set(map(type, held)) != {str}:
         offences = [
             Offence(f"{name}[{k}]", "wrong_type", "a string is needed")
-            for k, text in enumerate(texts)
+            for k, text in enumerate(held)
             if not isinstance(text, str)
         ]
         if offences:
             raise InvalidRequest(offences)
-    return texts if isinstance(texts, (list, tuple)) else list(texts)
+    return held
 
 
 def text_column(texts: Sequence[str]) -> TextColumn:
@@ -65,15 +70,22 @@ def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
     return TextColumn(column.data, column.offsets[first : last + 1])
 
 
-def passing_column(texts: Sequence[str]) -> TextColumn:
-    """As `text_column`, in memory that this thread uses again: to be read before it makes the next one.
+def passing_column(texts: list[str]) -> TextColumn:
+    """As `fresh_column`, in memory that this thread uses again: to be read by it before it makes the next one."""
+    return encoded(texts, borrow_bytes)
 
-    The interpreter is held only while the texts are looked for.
-    """
+
+def fresh_column(texts: list[str]) -> TextColumn:
+    """As `text_column`, with the interpreter held only while texts are looked for; kernels have to be compiled."""
+    return encoded(texts, partial(np.empty, dtype=np.uint8))
+
+
+def encoded(texts: list[str], room: Callable[[int], np.ndarray]) -> TextColumn:
+    """Texts of a list that holds them meanwhile, as a column in the `room` of at least so many bytes."""
     places = np.empty((3, len(texts)), np.int64)
     offsets = np.empty(len(texts) + 1, np.int64)
     characters = int(find_strings(places, np.fromiter(map(id, texts), np.int64, len(texts))))
-    data = borrow_bytes(MOST_BYTES_A_CHARACTER * characters + ROOM)
+    data = room(MOST_BYTES_A_CHARACTER * characters + ROOM)
     encode_strings(data, offsets, places)
     return TextColumn.of(data[: offsets[-1]], offsets)
 

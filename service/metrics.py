@@ -166,7 +166,8 @@ class Metrics:
         for stage in STAGES:
             self.stages.observe(getattr(times, stage), stage)
         self.batches.observe(len(rewards))
-        self._count_responses(rewards, reason_codes)
+        if len(rewards):
+            self._count_responses(rewards, reason_codes)
 
     def _count_responses(self, rewards: np.ndarray, reason_codes: np.ndarray) -> None:
         self.rewards.observe_column(rewards)

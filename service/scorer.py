@@ -17,7 +17,7 @@ from kernels.score import COMPONENTS, score_slice
 from kernels.tables import tables
 from kernels.warmup import warmup
 
-from .columns import checked_texts, passing_column, reference_column, rows_of, shaped_references
+from .columns import checked_texts, fresh_column, passing_column, reference_column, rows_of, shaped_references
 from .errors import InvalidReference, InvalidRequest, Offence
 from .references import MAX_REFERENCE_BYTES, MOST, ReferenceReader, offences_of_all, parse_references
 from .scores import Scores
@@ -82,21 +82,20 @@ class Scorer:
         texts = checked_texts(responses)
         if expected is not None and misshapen:
             raise InvalidReference(offences_of_all(expected, misshapen, self.settings.max_steps))
-        index = resolve_reference_index(len(texts), len(references), reference_index)
-        check_index(index, len(references))
-        shares = None if plain is None else shares_of(index, len(plain), self.threads)
+        count = len(plain or ()) if expected is None else expected.rows
+        index = resolve_reference_index(len(texts), count, reference_index)
+        check_index(index, count)
+        shares = None if plain is None else shares_of(index, count, self.threads)
         if plain is not None and shares is not None:
             cuts = (lambda a, b: passing_column(texts[a:b])), (lambda a, b: passing_column(plain[a:b]))
             return self._score_shares(shares, *cuts, index, MAX_REFERENCE_BYTES)
-        column = reference_column(references) if expected is None else expected
-        return self.score_parsed(passing_column(texts), self.parse(column), index)
+        column = reference_column(plain or []) if expected is None else expected
+        return self.score_parsed(fresh_column(texts), self.parse(column), index)
 
     def _score_shares(
         self, shares: Sequence[Share], responses: Cut, references: Cut, reference_index: np.ndarray, most_bytes: int
     ) -> Scores:
-        """Score share by share; a share of Python texts is encoded right before, which takes the interpreter while
-        other threads score.
-        """
+        """Score share by share: a thread encodes or proves texts right before it reads them."""
         scores = self.blank(reference_index.shape[0], reference_index)
         reader = ReferenceReader(shares[-1].last, self.settings.max_steps, most_bytes)
 
@@ -187,9 +186,11 @@ def proven(column: TextColumn, prove: Proof | None) -> Cut:
 
 
 def many_strings(references: Any) -> list[str] | None:
-    """The references, if all are strings, and so many that reading them by shares may be worth it."""
-    many = isinstance(references, list) and len(references) >= FEWEST_REFERENCES
-    return references if many and set(map(type, references)) == {str} else None
+    """The references in a list of our own, if all are strings, and so many that reading them by shares may be worth
+    it.
+    """
+    held = list(references) if isinstance(references, list) else []
+    return held if len(held) >= FEWEST_REFERENCES and set(map(type, held)) == {str} else None
 
 
 def seen(references: References) -> References:

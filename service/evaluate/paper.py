@@ -14,7 +14,7 @@ from kernels.references import References
 from kernels.tables import tables
 from kernels.warmup import warmup
 
-from ..columns import shaped_references, text_column
+from ..columns import rows_of, shaped_references, text_column
 from ..errors import Offence, row_of
 from ..references import read_what_can_be_read
 from ..scorer import rules_of
@@ -61,7 +61,7 @@ def measure(pairs: Sequence[Pair], settings: ScoreSettings) -> Measured:
     widest = max(references.widest, libraries.widest)
 
     def fill(first: int, last: int) -> None:
-        lengths = np.diff(responses.offsets[first : last + 1])
+        lengths = rows_of(responses, first, last).lengths
         readable = lengths[lengths <= settings.max_response_bytes]
         space = borrow_workspace(int(readable.max(initial=0)), widest)
         output = statuses, measures, first, last

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kernels.jit import JIT
 from service import InvalidReference, InvalidRequest, Scorer
+from service import scorer as scorer_module
 from service import shares as shares_module
 from service.columns import passing_column, reference_column, text_column
 from service.references import ReferenceReader
@@ -186,6 +187,44 @@ def test_a_passing_column_is_the_column(texts):
     assert found.data.tobytes() == expected.data.tobytes()
     assert found.offsets.tolist() == expected.offsets.tolist()
     assert not found.data.flags.writeable
+
+
+class Lazy(list):
+    """A list that makes its elements anew whenever somebody asks for them."""
+
+    def __iter__(self):
+        return ("".join([text, " "]) for text in super().__iter__())
+
+    def __getitem__(self, at):
+        return Lazy(super().__getitem__(at)) if isinstance(at, slice) else f"{super().__getitem__(at)} "
+
+
+@pytest.mark.parametrize("prompts", [1, PROMPTS])
+def test_a_list_that_makes_its_texts_anew(batch, prompts):
+    """Kernels read strings where they stand, so somebody has to hold them."""
+    rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
+    responses = [batch["responses"][k] for k in rows]
+    references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
+    scorer = Scorer(threads=2)
+    plain = scorer.score([f"{text} " for text in responses], [f"{text} " for text in references], index)
+    assert bits(scorer.score(Lazy(responses), Lazy(references), index)) == bits(plain)
+
+
+@pytest.mark.parametrize("prompts", [1, PROMPTS])
+def test_lists_that_are_emptied_meanwhile(batch, prompts, monkeypatch):
+    rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
+    responses = [batch["responses"][k] for k in rows]
+    references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
+    expected = bits(Scorer().score(responses, references, index))
+    resolve = scorer_module.resolve_reference_index
+
+    def meanwhile(*arguments):
+        responses.clear()
+        references.clear()
+        return resolve(*arguments)
+
+    monkeypatch.setattr(scorer_module, "resolve_reference_index", meanwhile)
+    assert bits(Scorer().score(responses, references, index)) == expected
 
 
 def test_what_was_read_before_leaves_no_trace(batch):
