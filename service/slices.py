@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-__all__ = ["LEAST_ROWS", "fill_all", "fill_in_slices", "slices_of", "usable_cores"]
+__all__ = ["fill_all", "fill_in_slices", "slices_of", "usable_cores"]
 
 LEAST_ROWS = 64
 """Rows of the shortest slice: a third of a millisecond's work."""

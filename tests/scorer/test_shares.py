@@ -19,8 +19,8 @@ from service import scorer as scorer_module
 from service import shares as shares_module
 from service.columns import passing_column, reference_column, text_column
 from service.references import ReferenceReader
-from service.shares import FEWEST_REFERENCES, UNEVEN, shares_of
-from service.slices import LEAST_ROWS, slices_of
+from service.shares import FEWEST_REFERENCES, LEAST_ROWS, UNEVEN, shares_of
+from service.slices import slices_of
 
 PROMPTS = 90 if JIT else 8
 
