@@ -39,18 +39,16 @@ def utf8(text: str) -> bytes:
         return _SURROGATES.sub("\ufffd", text).encode()
 
 
-def checked_texts(texts: Sequence[str], name: str = "responses") -> list[str]:
-    """The texts in a list of our own, which nobody changes while kernels read them; raises InvalidRequest naming every
-    entry that is not a string as `name[k]`.
+def checked_texts(texts: Sequence[str], detail: str = "a string is needed") -> list[str]:
+    """The responses in a list of our own, which nobody changes while kernels read them; raises InvalidRequest naming
+    every one that is no string, with this `detail`.
     """
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
-        raise InvalidRequest([Offence(name, "wrong_type", "a list of strings is needed")])
+        raise InvalidRequest([Offence("responses", "wrong_type", "a list of strings is needed")])
     held = list(texts)
     if set(map(type, held)) != {str}:
         offences = [
-            Offence(f"{name}[{k}]", "wrong_type", "a string is needed")
-            for k, text in enumerate(held)
-            if not isinstance(text, str)
+            Offence(f"responses[{k}]", "wrong_type", detail) for k, text in enumerate(held) if not isinstance(text, str)
         ]
         if offences:
             raise InvalidRequest(offences)

@@ -24,7 +24,7 @@ from .scores import Scores
 from .settings import ScoreSettings
 from .shares import FEWEST_REFERENCES, Share, shares_of
 from .slices import fill_all, fill_in_slices, usable_cores
-from .workspaces import borrow_workspace
+from .workspaces import borrow_workspace_for
 
 __all__ = ["Scorer", "resolve_reference_index"]
 
@@ -156,9 +156,8 @@ class Scorer:
 
     def fill(self, scores: Scores, responses: TextColumn, references: References, first: int, last: int) -> None:
         """Score the responses [first, last) into `scores`; threads may fill different slices of one batch at once."""
-        lengths = rows_of(responses, first, last).lengths
-        readable = lengths[lengths <= self.settings.max_response_bytes]
-        space = borrow_workspace(int(readable.max(initial=0)), references.widest)
+        texts = rows_of(responses, first, last)
+        space = borrow_workspace_for(texts, self.settings.max_response_bytes, references.widest)
         score_slice(
             scores.rewards,
             scores.reason_codes,

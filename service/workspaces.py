@@ -10,7 +10,7 @@ from kernels.column import TextColumn
 from kernels.references import References, room_for
 from kernels.workspace import Workspace, workspace
 
-__all__ = ["borrow_bytes", "borrow_room", "borrow_workspace"]
+__all__ = ["borrow_bytes", "borrow_room", "borrow_workspace", "borrow_workspace_for"]
 
 MOST_KEPT_BYTES = 1 << 24
 
@@ -27,6 +27,13 @@ def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
         _local.workspace_room = (_rounded(max(longest, room[0])), _rounded(max(widest_reference, room[1])))
         _local.workspace = workspace(*_local.workspace_room)
     return _local.workspace
+
+
+def borrow_workspace_for(texts: TextColumn, most_bytes: int, widest_reference: int) -> Workspace:
+    """This thread's workspace, with room for those of the texts that are read: of at most `most_bytes`."""
+    lengths = texts.lengths
+    readable = lengths[lengths <= most_bytes]
+    return borrow_workspace(int(readable.max(initial=0)), widest_reference)
 
 
 def borrow_bytes(most: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from ..references import read_what_can_be_read
 from ..scorer import rules_of
 from ..settings import ScoreSettings
 from ..slices import fill_in_slices, usable_cores
-from ..workspaces import borrow_workspace
+from ..workspaces import borrow_workspace_for
 
 __all__ = ["Measured", "Pair", "measure"]
 
@@ -61,9 +61,7 @@ def measure(pairs: Sequence[Pair], settings: ScoreSettings) -> Measured:
     widest = max(references.widest, libraries.widest)
 
     def fill(first: int, last: int) -> None:
-        lengths = rows_of(responses, first, last).lengths
-        readable = lengths[lengths <= settings.max_response_bytes]
-        space = borrow_workspace(int(readable.max(initial=0)), widest)
+        space = borrow_workspace_for(rows_of(responses, first, last), settings.max_response_bytes, widest)
         output = statuses, measures, first, last
         measure_protocols(*output, *responses, index, references, library_index, libraries, rules, tables(), space)
 

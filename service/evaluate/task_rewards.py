@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ..columns import checked_texts
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Offence, ScoringError
 from ..references import MAX_REFERENCE_BYTES
 from ..scorer import Scorer, check_index, resolve_reference_index
@@ -33,7 +34,6 @@ __all__ = [
     "reward_schema",
     "reward_task",
     "rewards",
-    "text_list",
 ]
 
 SCORE = "score"
@@ -83,7 +83,7 @@ def rewards(
         return Scorer(**options).score(responses, references, reference_index)
     chosen = reward_task(task)
     checked = reward_options(chosen, options)
-    texts = text_list(responses)
+    texts = checked_texts(responses, "must be a string")
     index = resolve_reference_index(len(texts), len(references), reference_index)
     check_index(index, len(references))
     return reward_responses(chosen, texts, read_references(chosen, references), index, checked)
@@ -131,20 +131,6 @@ def reward_schema(task: Task) -> dict[str, Any]:
     schema = task.options.model_json_schema()
     kept = {name: field for name, field in schema.get("properties", {}).items() if name not in EVALUATION_ONLY}
     return schema | {"properties": kept}
-
-
-def text_list(responses: Any) -> list[str]:
-    """The responses; raises InvalidRequest naming every one that is no string."""
-    if isinstance(responses, (str, bytes)) or not isinstance(responses, Sequence):
-        raise InvalidRequest([Offence("responses", "wrong_type", "a list of strings is needed")])
-    offences = [
-        Offence(f"responses[{k}]", "wrong_type", "must be a string")
-        for k, text in enumerate(responses)
-        if not isinstance(text, str)
-    ]
-    if offences:
-        raise InvalidRequest(offences)
-    return list(responses)
 
 
 def read_references(
