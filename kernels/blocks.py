@@ -80,6 +80,11 @@ if JIT:
         bits = builder.bitcast(booleans, ir.IntType(size))
         return bits if size == 64 else builder.zext(bits, ir.IntType(64))
 
+    def _lowered(builder: Any, block: Any) -> Any:
+        """32 bytes, ASCII capitals in lower case."""
+        capital = _inside(builder, block, CAPITALS, 32)
+        return builder.or_(block, builder.select(capital, _all(0x20, 32), _all(0, 32)))
+
     def _classifier(ranges: Ranges, meaning: str) -> Any:
         def classify(typing_context, text, at):
             def generate(context, builder, signature, arguments):
@@ -97,8 +102,7 @@ if JIT:
 
         def generate(context, builder, signature, arguments):
             block = builder.load(_block(context, builder, signature.args[0], *arguments[:2], 32), align=1)
-            capital = _inside(builder, block, CAPITALS, 32)
-            lowered = builder.or_(block, builder.select(capital, _all(0x20, 32), _all(0, 32)))
+            lowered = _lowered(builder, block)
             builder.store(lowered, _block(context, builder, signature.args[2], *arguments[2:], 32), align=1)
             return _bitmap(builder, _inside(builder, block, BEYOND_ASCII, 32), 32)
 
@@ -119,8 +123,7 @@ if JIT:
             )
             lanes = ir.Constant(ir.VectorType(ir.IntType(8), 32), list(range(32)))
             block = builder.select(builder.icmp_unsigned("<", lanes, counts), block, _all(0x20, 32))
-            capital = _inside(builder, block, CAPITALS, 32)
-            lowered = builder.or_(block, builder.select(capital, _all(0x20, 32), _all(0, 32)))
+            lowered = _lowered(builder, block)
             builder.store(lowered, _block(context, builder, signature.args[3], target, target_place, 32), align=1)
             runs = _bitmap(builder, _inside(builder, lowered, RUNS, 32), 32)
             beyond = _bitmap(builder, _inside(builder, block, BEYOND_ASCII, 32), 32)
@@ -156,6 +159,9 @@ else:
             found |= (block >= low) & (block <= high)
         return np.uint64(int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little"))
 
+    def _in_lower_case(block: np.ndarray) -> np.ndarray:
+        return np.where((block >= 0x41) & (block <= 0x5A), block | 0x20, block)
+
     def _classifier(ranges: Ranges, meaning: str) -> Any:
         def classify(text, at):
             return _bits_of(text[at : at + 64], ranges)
@@ -166,7 +172,7 @@ else:
     def lower32(text: np.ndarray, at: int, out: np.ndarray, to: int) -> np.uint64:
         """Write `text[at:at + 32]` to `out[to:to + 32]`, ASCII capitals in lower case: bitmap of what is not ASCII."""
         block = text[at : at + 32]
-        out[to : to + 32] = np.where((block >= 0x41) & (block <= 0x5A), block | 0x20, block)
+        out[to : to + 32] = _in_lower_case(block)
         return _bits_of(block, BEYOND_ASCII)
 
     def fold32(text: np.ndarray, at: int, length: int, out: np.ndarray, to: int) -> np.uint64:
@@ -175,7 +181,7 @@ else:
         """
         block = np.full(32, 0x20, np.uint8)
         block[:length] = text[at : at + length]
-        block = np.where((block >= 0x41) & (block <= 0x5A), block | 0x20, block)
+        block = _in_lower_case(block)
         out[to : to + 32] = block
         return _bits_of(block, RUNS) | _bits_of(block, BEYOND_ASCII) << np.uint64(32)
 
