@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from .asgi import ClientGone, Exchange
 from .deadline import Deadline, past
 from .problems import Problem
+from .resident import ResidentGuard
 
 if TYPE_CHECKING:
     from .config import ServerSettings
@@ -80,8 +82,12 @@ class Waiting:
 class Lane:
     """A budget of bytes in work with a line before it, first come, first served. For the event loop's thread."""
 
-    def __init__(self, most: int, most_queued: int = 0, most_waiting: int = 0) -> None:
+    def __init__(
+        self, most: int, most_queued: int = 0, most_waiting: int = 0, memory_full: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`memory_full` says that nothing may be admitted at present, whatever the budget."""
         self.most, self.most_queued = most, most_queued
+        self._memory_full = memory_full
         self.work = 0
         """Bytes admitted."""
         self.queued = 0
@@ -99,13 +105,17 @@ class Lane:
     async def enter(self, exchange: Exchange, nbytes: int, deadline: Deadline, *, patient: bool = False) -> Permit:
         """A permit for so many bytes (or the whole budget, for more), as soon as there is room.
 
-        Raises Problem `over-capacity` where the line is too long already, unless `patient`; Problem `deadline`, and
-        ClientGone, where it ends in the line.
+        Raises Problem `over-capacity` where the line is too long already, and `memory-full`, unless `patient`; Problem
+        `deadline`, and ClientGone, where it ends in the line.
         """
         nbytes = min(nbytes, self.most)
-        if not self._line and self.work + nbytes <= self.most:
+        full = self._memory_full()
+        if not self._line and self.work + nbytes <= self.most and not full:
             self.work += nbytes
             return Permit(self, nbytes)
+        if full and not patient:
+            detail = "The service's memory is close to its ceiling."
+            raise Problem("memory-full", detail, headers=[(b"retry-after", b"1")])
         if not patient and (self.queued + nbytes > self.most_queued or self.waiting >= self._most_waiting):
             raise self.over_capacity()
         return await self._in_turn(Waiting(nbytes), exchange, deadline)
@@ -124,7 +134,7 @@ class Lane:
             else:
                 self._line.remove(waiting)
                 self.queued -= waiting.nbytes
-                self._admit()  # who stood behind may fit
+                self.admit_waiting()  # who stood behind may fit
             if isinstance(error, TimeoutError):
                 raise past() from None
             raise
@@ -147,12 +157,13 @@ class Lane:
         """Bytes that were held for so many seconds."""
         self.work -= nbytes
         self._held += 0.1 * (held - self._held)
-        self._admit()
+        self.admit_waiting()
 
-    def _admit(self) -> None:
+    def admit_waiting(self) -> None:
+        """Admit whatever fits from the head of the line; also called every second, as memory may be free again."""
         line = self._line
         while line and (line[0].place.done() or self.work + line[0].nbytes <= self.most):
-            if line[0].place.done():  # it has left, and will say so itself
+            if line[0].place.done() or self._memory_full():  # one that has left says so itself
                 break
             waiting = line.popleft()
             self.queued -= waiting.nbytes
@@ -214,7 +225,10 @@ class Admission:
     def __init__(self, settings: ServerSettings) -> None:
         self.short = settings.inline_bytes
         """Bodies below this many bytes are short."""
-        self.batches = Lane(settings.max_work_bytes, settings.max_queued_bytes, settings.max_queued)
+        self.resident = ResidentGuard(settings.max_work_bytes)
+        self.batches = Lane(
+            settings.max_work_bytes, settings.max_queued_bytes, settings.max_queued, lambda: self.resident.exceeded
+        )
         self.singles = Lane(settings.max_work_bytes)
         self.turns = Turns()
 

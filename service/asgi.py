@@ -19,6 +19,8 @@ from .trace import Trace, trace_of
 
 if TYPE_CHECKING:
     from .admission import Permit
+    from .deadline import Deadline
+    from .intake import Body
     from .state import ServiceState
 
 __all__ = ["CONNECTION", "ClientGone", "Exchange"]
@@ -57,6 +59,12 @@ class Exchange(Request):
 
     trace: Trace | None = None
     """The trace that the client's request continues."""
+
+    deadline: Deadline
+    """Set with the body, on routes that take one."""
+
+    taken: Body
+    """The body, on routes that take one (see `intake.py`)."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, state: ServiceState) -> None:
         super().__init__(scope, receive, send)

@@ -34,6 +34,13 @@ MOST_FRAMES = 1024
 LARGEST_WINDOW = 1 << 27
 """Bytes that a zstd frame may ask a decompressor to keep; what `zstd -22 --ultra` writes."""
 
+MAX_RATIO = 200
+"""Times its compressed size that a body may have: gzip's limit is a thousand, zstd has none, and texts of rollouts that
+repeat one prompt stay below fifty."""
+
+RATIO_FREE_BYTES = 1 << 20
+"""Decompressed bytes to which no ratio applies."""
+
 COMPRESSED = 4
 """What a compressed byte is charged: texts of protocols shrink to a third or a quarter. What grows more than that is
 bounded by the threads, each of which decompresses one body at a time."""
@@ -153,11 +160,12 @@ def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes | 
     """Undo a Content-Encoding of `check_encoding`.
 
     Raises Problem `bad-encoding` where the stream is damaged, cut short or followed by something else, and
-    `too-large` before more than `limit` bytes and one step's growth have been held. Neither library's own limit is
-    relied upon: zstandard ignores `max_output_size` for frames that declare their size.
+    `too-large` before more than `limit` bytes, or `MAX_RATIO` times the body's, and one step's growth have been held.
+    Neither library's own limit is relied upon: zstandard ignores `max_output_size` for frames that declare their size.
     """
     if not encoding:
         return body
+    by_ratio = max(RATIO_FREE_BYTES, MAX_RATIO * len(body))
     whole = bytearray()
     fresh = decompressor_of(encoding)
     stream, frames = fresh(), 1
@@ -170,8 +178,8 @@ def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes | 
                     stream, frames = fresh(), frames + 1
                 whole += stream.decompress(piece)
                 piece = stream.unused_data
-                if len(whole) > limit:
-                    raise too_large(limit)
+                if len(whole) > min(limit, by_ratio):
+                    raise too_large(limit) if len(whole) > limit else expands_too_much()
                 if frames > MOST_FRAMES:
                     raise bad_encoding(f"more than {MOST_FRAMES} frames")
     except damages():
@@ -200,6 +208,11 @@ def bad_encoding(detail: str) -> Problem:
 def too_large(limit: int) -> Problem:
     offence = Offence("body", "too_large", f"more than {limit} bytes")
     return Problem("too-large", f"A body may have {limit} bytes, before and after decompression.", [offence])
+
+
+def expands_too_much() -> Problem:
+    offence = Offence("body", "too_large", f"more than {MAX_RATIO} times its compressed size")
+    return Problem("too-large", f"A body may expand to {MAX_RATIO} times its compressed size.", [offence])
 
 
 def too_slow() -> Problem:

@@ -78,16 +78,20 @@ def unfold(body: bytes | bytearray, limits: Limits) -> Envelope:
     try:
         return open_envelope(body, limits.max_responses, limits.max_reference_bytes)
     except NotJsonError:
-        problem = Problem("not-json", "The body is not JSON in UTF-8.", [Offence("body", "not_json", not_json(body))])
+        raise not_json(body) from None
     except TooManyError as error:
         most = limits.max_responses
         offences = [Offence(str(error), "too_many", f"more than {most} elements, or longer than they can be")]
-        problem = Problem("too-large", f"A request may have {most} responses and as many references.", offences)
-    raise problem
+        raise Problem("too-large", f"A request may have {most} responses and as many references.", offences) from None
 
 
-def not_json(body: bytes | bytearray) -> str:
-    """Where a small body ceases to be JSON: the parser's message is a constant, the place a number."""
+def not_json(body: bytes | bytearray) -> Problem:
+    """Return the problem of a body that is not JSON."""
+    return Problem("not-json", "The body is not JSON in UTF-8.", [Offence("body", "not_json", first_error(body))])
+
+
+def first_error(body: bytes | bytearray) -> str:
+    """Say where a small body ceases to be JSON: the parser's message is a constant, the position a number."""
     if len(body) <= MOST_EXPLAINED:
         try:
             orjson.loads(body)

@@ -9,14 +9,13 @@ from typing import Any
 import orjson
 
 from .asgi import Exchange
-from .body import check_encoding, decompress, read_body
 from .codec import Limits, not_json
 from .deadline import Deadline
 from .errors import InvalidRequest, Offence, ScoringError
 from .evaluate.evaluation import evaluate_checked, record_offences
 from .evaluate.registry import task_named
 from .evaluate.task import Task
-from .media import JSON, media_type_of
+from .intake import Body
 from .problems import Problem, refusal
 from .timing import StageTimes
 
@@ -38,23 +37,14 @@ FEW_CONTAINERS = 4_096
 async def evaluate(exchange: Exchange) -> None:
     """Evaluate records by the metrics of a task: each record's values, their aggregates, and those of groups."""
     service = exchange.service
-    service.readiness.check()
-    if media_type_of(exchange.header(b"content-type")) != JSON:
-        raise Problem("unsupported-media-type", "Evaluations are asked for in JSON.")
-    if exchange.scope["query_string"]:
-        offence = Offence("query", "unknown_field", "options of an evaluation stand in its field `options`")
-        raise Problem("invalid-request", "Evaluations take no query parameters.", [offence])
-    encoding = check_encoding(exchange.header(b"content-encoding"))
-    deadline = Deadline(exchange, service.config.server.deadline_seconds)
-    body = await read_body(exchange, service.limits.max_body_bytes, deadline)
-    job = partial(answer, body, encoding, service.limits, deadline, exchange.times)
-    await exchange.reply(await service.evaluators.run(job, exchange, deadline))
+    job = partial(answer, exchange.taken, service.limits, exchange.deadline, exchange.times)
+    await exchange.reply(await service.evaluators.run(job, exchange))
 
 
-def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
+def answer(body: Body, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
     """The whole way from a request's bytes to its reply's; raises Problem, `deadline` too where it takes too long."""
     started = perf_counter()
-    request = json_document(decompress(body, encoding, limits.max_body_bytes))
+    request = json_document(body.plain(limits.max_body_bytes))
     try:
         task, records, options = read(request, limits)
         decoded = perf_counter()
@@ -76,8 +66,7 @@ def json_document(body: bytes | bytearray) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
-        offence = Offence("body", "not_json", not_json(body))
-    raise Problem("not-json", "The body is not JSON in UTF-8.", [offence])
+        raise not_json(body) from None
 
 
 def read(request: Any, limits: Limits) -> tuple[Task, list[dict[str, Any]], Any]:

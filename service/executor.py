@@ -38,12 +38,13 @@ class Workers:
         """Jobs that run or wait."""
         return self._unfinished
 
-    async def run(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline) -> T:
+    async def run(self, job: Callable[[], T], exchange: Exchange) -> T:
         """The job's result, or what it raised.
 
         Raises Problem `over-capacity` where the queue is full, Problem `deadline`, and ClientGone: a job that has not
         begun by then never begins; one that runs is left to its end, and its result is dropped.
         """
+        deadline = exchange.deadline
         submitted = self._submit(job, exchange, deadline)
         work = asyncio.wrap_future(submitted)
         gone = asyncio.ensure_future(exchange.until_gone())

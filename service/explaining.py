@@ -9,22 +9,20 @@ from typing import Any, NamedTuple
 import orjson
 
 from .asgi import Exchange
-from .body import check_encoding, decompress, read_body
 from .codec import Limits, not_json
-from .deadline import Deadline
 from .errors import InvalidRequest, InvalidSetting, Offence, ScoringError
 from .explain.derivation import MOST_BYTES
 from .explain.explanation import explain as explain_response
 from .explain.explanation import reference_faults
 from .explain.schema import MOST_SUGGESTED, MOST_SUGGESTIONS
-from .media import JSON, media_type_of
-from .problems import Problem, refusal
+from .intake import Body
+from .problems import refusal
 from .scorer import Scorer
 from .timing import StageTimes
 
-__all__ = ["MOST_BODY_BYTES", "answer", "explain"]
+__all__ = ["MAX_BODY_BYTES", "answer", "explain"]
 
-MOST_BODY_BYTES = 8 * MOST_BYTES
+MAX_BODY_BYTES = 8 * MOST_BYTES
 """Room for a response and a reference of the largest size in JSON, where a byte may take six."""
 
 FIELDS: dict[str, tuple[tuple[type[Any], ...], str]] = {
@@ -48,25 +46,14 @@ class Request(NamedTuple):
 async def explain(exchange: Exchange) -> None:
     """Explain one reward: every number with its origin, and what would change it most."""
     service = exchange.service
-    scorer = service.scorer
-    if media_type_of(exchange.header(b"content-type")) != JSON:
-        offence = Offence("Content-Type", "unsupported_media_type", "supported: application/json")
-        raise Problem("unsupported-media-type", "An explanation is asked for in JSON.", [offence])
-    if exchange.scope["query_string"]:
-        offence = Offence("query", "unknown_field", "settings of a JSON request stand in its field `config`")
-        raise Problem("invalid-request", "JSON requests take no query parameters.", [offence])
-    encoding = check_encoding(exchange.header(b"content-encoding"))
-    deadline = Deadline(exchange, service.config.server.deadline_seconds)
-    limit = min(service.limits.max_body_bytes, MOST_BODY_BYTES)
-    body = await read_body(exchange, limit, deadline)
-    job = partial(answer, body, encoding, scorer, service.limits, exchange.times)
-    await exchange.reply(await service.explainers.run(job, exchange, deadline))
+    job = partial(answer, exchange.taken, service.scorer, service.limits, exchange.times)
+    await exchange.reply(await service.explainers.run(job, exchange))
 
 
-def answer(body: bytes | bytearray, encoding: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> bytes:
+def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> bytes:
     """The whole way from a request's bytes to its reply's; raises Problem."""
     started = perf_counter()
-    document = json_of(decompress(body, encoding, min(limits.max_body_bytes, MOST_BODY_BYTES)))
+    document = json_of(body.plain(min(limits.max_body_bytes, MAX_BODY_BYTES)))
     try:
         request = read(document, scorer, limits)
         decoded = perf_counter()
@@ -82,12 +69,11 @@ def answer(body: bytes | bytearray, encoding: bytes, scorer: Scorer, limits: Lim
 
 
 def json_of(body: bytes | bytearray) -> Any:
-    """The body as a Python value; raises Problem `not-json`, which names no text."""
+    """Return the body as a Python value; raises Problem `not-json`, which names no text."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
-        offence = Offence("body", "not_json", not_json(body))
-    raise Problem("not-json", "The body is not JSON in UTF-8.", [offence])
+        raise not_json(body) from None
 
 
 def read(document: Any, scorer: Scorer, limits: Limits) -> Request:

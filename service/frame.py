@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .asgi import ClientGone, Exchange
 from .problems import Problem
 from .routes import EXCHANGE, DirectRoute, methods_of
-from .stack import stack_of
+from .stack import forget_frames, stack_of
 from .state import ServiceState
 
 __all__ = ["Frame"]
@@ -54,6 +54,7 @@ class Frame:
             await (self.app if route is None else route.serve)(scope, receive, send)
         except Exception as error:
             await self.answer(exchange, error)
+            forget_frames(error)
         except CancelledError:  # by the server, which ends before its requests do: say so while there is time
             ended = Problem("not-ready", "The service has ended.", headers=[(b"retry-after", b"1")])
             self.state.cut_off += 1

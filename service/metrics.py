@@ -37,6 +37,7 @@ REJECTIONS = (
     "head_too_large",
     "not_http",
     "over_capacity",
+    "memory_full",
     "not_ready",
     "deadline",
 )

@@ -41,6 +41,7 @@ KINDS = {
     "unsupported-encoding": Kind(415, "Unsupported Content-Encoding", "Send the body as it is, or in gzip or zstd."),
     "invalid-request": Kind(422, "Invalid request", "`errors` lists every place to mend; nothing was scored."),
     "over-capacity": Kind(429, "Over capacity", "Send the same request again after `Retry-After` seconds."),
+    "memory-full": Kind(429, "Memory full", "Send the same request again after `Retry-After` seconds."),
     "head-too-large": Kind(431, "Head too large", "Send fewer or shorter headers; `max_head_bytes` is a setting."),
     "internal": Kind(500, "Internal error", "Nothing was scored. Report it with the request id."),
     "not-ready": Kind(503, "Not ready", "Send the same request again after `Retry-After` seconds."),

@@ -12,6 +12,8 @@ from starlette.types import Receive, Scope, Send
 from . import about, docs, evaluating, explaining, health, metrics, scoring
 from .compat.addresses import addresses
 from .explain.schema import EXAMPLE_EXPLAIN_REQUEST, ExplainRequest, Explanation
+from .intake import Intake
+from .media import ARROW, JSON
 from .openapi import EXAMPLE_REPLY, body_of, problems_of, text_of
 from .playground import Playground
 from .schema import (
@@ -54,6 +56,7 @@ SCORING_KINDS = (
     "unsupported-encoding",
     "invalid-request",
     "over-capacity",
+    "memory-full",
     "not-ready",
     "deadline",
 )
@@ -66,6 +69,9 @@ class DirectRoute(APIRoute):
     Dependency solving and response models cost more than scoring one response.
     """
 
+    intake: Intake | None = None
+    """How the route's requests come in; None for routes that read no body."""
+
     def __init__(self, path: str, endpoint: Any, **description: Any) -> None:
         super().__init__(path, endpoint, **description)
         self.methods: set[str]
@@ -74,12 +80,14 @@ class DirectRoute(APIRoute):
         self.app = self.serve
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the key where one is needed, and hand the exchange to the endpoint."""
+        """Check the key if one is needed, take the body in, and hand the exchange to the endpoint."""
         exchange = scope[EXCHANGE]
         if self.guarded:
             exchange.service.keys.check(exchange)
         if self.patience is not None:
             exchange.patience = self.patience
+        if self.intake is not None:
+            exchange.taken = await self.intake.take(exchange)
         await self.endpoint(exchange)
 
 
@@ -106,8 +114,16 @@ def add_routes(app: FastAPI, *, with_docs: bool, with_playground: bool) -> None:
         add(app, "HEAD", route.path, route.endpoint, include_in_schema=False)
 
 
-def add(app: FastAPI, method: str, path: str, endpoint: Any, kinds: tuple[str, ...] = (), **description: Any) -> None:
-    """Register one route; `kinds` are the errors of its own."""
+def add(
+    app: FastAPI,
+    method: str,
+    path: str,
+    endpoint: Any,
+    kinds: tuple[str, ...] = (),
+    intake: Intake | None = None,
+    **description: Any,
+) -> None:
+    """Register one route; `kinds` are its own errors. Without an `intake`, bodies come in the usual way."""
     if is_guarded(path):
         kinds = ("unauthorized", *kinds)
     responses = problems_of(kinds)
@@ -121,6 +137,10 @@ def add(app: FastAPI, method: str, path: str, endpoint: Any, kinds: tuple[str, .
         route_class_override=DirectRoute,
         **description,
     )
+    if method == "POST":
+        route = app.router.routes[-1]
+        assert isinstance(route, DirectRoute)
+        route.intake = intake or Intake()
 
 
 def add_scoring(app: FastAPI) -> None:
@@ -130,14 +150,18 @@ def add_scoring(app: FastAPI) -> None:
         "response_model": ScoreReply,
         "openapi_extra": body_of(ScoreRequest, TaskRewardRequest),
         "reply": reply,
+        "tags": ["scoring"],
     }
-    add(app, "POST", "/v1/score", scoring.score, kinds, summary="Score responses", tags=["scoring"], **description)
+    intake = Intake((JSON, ARROW))
+    add(app, "POST", "/v1/score", scoring.score, kinds, intake, summary="Score responses", **description)
     description = {
         "response_model": Explanation,
         "openapi_extra": body_of(ExplainRequest, example=EXAMPLE_EXPLAIN_REQUEST),
+        "summary": "Explain one reward",
+        "tags": ["scoring"],
     }
-    summary = "Explain one reward"
-    add(app, "POST", "/v1/explain", explaining.explain, SCORING_KINDS, summary=summary, tags=["scoring"], **description)
+    intake = Intake(max_bytes=explaining.MAX_BODY_BYTES)
+    add(app, "POST", "/v1/explain", explaining.explain, SCORING_KINDS, intake, **description)
 
 
 def add_evaluation(app: FastAPI) -> None:
@@ -149,7 +173,7 @@ def add_evaluation(app: FastAPI) -> None:
 
 
 def add_trainers(app: FastAPI) -> None:
-    for method, path, endpoint, summary, request, model, example, parameters in addresses():
+    for method, path, endpoint, intake, summary, request, model, example, parameters in addresses():
         description: dict[str, Any] = {"response_model": model, "summary": summary, "tags": ["trainers"]}
         if request is None or example is None:
             add(app, method, path, endpoint, ("not-ready",), **description)
@@ -158,7 +182,7 @@ def add_trainers(app: FastAPI) -> None:
         extra = body_of(request, example=body)
         extra["parameters"] = [*parameters, *extra["parameters"]]
         reply = {"content": {"application/json": {"example": reply}}}
-        add(app, method, path, endpoint, SCORING_KINDS, openapi_extra=extra, reply=reply, **description)
+        add(app, method, path, endpoint, SCORING_KINDS, intake, openapi_extra=extra, reply=reply, **description)
 
 
 def add_descriptions(app: FastAPI) -> None:

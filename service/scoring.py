@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .asgi import Exchange
-from .body import check_encoding, decompress, read_body
 from .codec import Limits, encode, read, unfold
-from .deadline import Deadline
 from .envelope import Envelope
-from .errors import Offence, ScoringError
-from .media import ARROW, JSON, media_type_of
+from .errors import ScoringError
+from .intake import Body
+from .media import ARROW
 from .problems import Problem, refusal
 from .scorer import Scorer
 from .small import SmallLane
@@ -38,37 +37,28 @@ class Answer(NamedTuple):
 
 async def score(exchange: Exchange) -> None:
     """Score every response against its reference: rewards, reasons and, if asked for, components and advantages."""
-    service = exchange.service
+    service, body = exchange.service, exchange.taken
     scorer = service.scorer
-    media_type = media_type_of(exchange.header(b"content-type"))
-    query = exchange.scope["query_string"]
-    if query and media_type == JSON:
-        raise needless_query()
-    encoding = check_encoding(exchange.header(b"content-encoding"))
-    deadline = Deadline(exchange, service.config.server.deadline_seconds)
-    body = await read_body(exchange, service.limits.max_body_bytes, deadline)
-    if media_type == ARROW:
-        job = partial(answer_arrow, body, encoding, query, scorer, service.limits, exchange.times)
-        result = await service.workers.run(job, exchange, deadline)
-    elif not encoding and len(body) < service.config.server.inline_bytes:
-        deadline.check()
-        small = answer_small(bytes(body), service.small, exchange.times)
-        result = small or await answer_inline(body, scorer, exchange, deadline)
+    if body.media_type == ARROW:
+        job = partial(answer_arrow, body, exchange.scope["query_string"], scorer, service.limits, exchange.times)
+        result = await service.workers.run(job, exchange)
+    elif body.inline:
+        small = answer_small(bytes(body.data), service.small, exchange.times)
+        result = small or await answer_inline(body, scorer, exchange)
     else:
-        job = partial(answer, body, encoding, scorer, service.limits, exchange.times)
-        result = await service.workers.run(job, exchange, deadline)
+        result = await service.workers.run(partial(answer, body, scorer, service.limits, exchange.times), exchange)
     if result.counted:
         service.metrics.scored(result.rewards, result.reason_codes, exchange.times)
-    await exchange.reply(result.body, media_type)
+    await exchange.reply(result.body, body.media_type)
 
 
-async def answer_inline(body: bytes | bytearray, scorer: Scorer, exchange: Exchange, deadline: Deadline) -> Answer:
+async def answer_inline(body: Body, scorer: Scorer, exchange: Exchange) -> Answer:
     """As `answer`, on the event loop's thread: but other tasks than SCORE may take long, and go to the others."""
     service = exchange.service
-    envelope = unfold(body, service.limits)
+    envelope = unfold(body.data, service.limits)
     if asks_for_another_task(envelope):
-        job = partial(answer_task, body, envelope, service.limits, exchange.times)
-        return uncounted(await service.workers.run(job, exchange, deadline))
+        job = partial(answer_task, body.data, envelope, service.limits, exchange.times)
+        return uncounted(await service.workers.run(job, exchange))
     return answer_envelope(envelope, scorer, service.limits, exchange.times)
 
 
@@ -85,13 +75,13 @@ def answer_small(body: bytes, lane: SmallLane, times: StageTimes) -> Answer | No
     return Answer(reply, scores.rewards, scores.reason_codes)
 
 
-def answer(body: bytes | bytearray, encoding: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
+def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
     """The whole way from a JSON request's bytes to its reply's; raises Problem."""
     started = perf_counter()
-    body = decompress(body, encoding, limits.max_body_bytes)
-    envelope = unfold(body, limits)
+    plain = body.plain(limits.max_body_bytes)
+    envelope = unfold(plain, limits)
     if asks_for_another_task(envelope):
-        return uncounted(answer_task(body, envelope, limits, times))
+        return uncounted(answer_task(plain, envelope, limits, times))
     return answer_envelope(envelope, scorer, limits, times, started)
 
 
@@ -116,19 +106,11 @@ def answer_envelope(
     return Answer(reply, scores.rewards, scores.reason_codes)
 
 
-def answer_arrow(
-    body: bytes | bytearray, encoding: bytes, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes
-) -> Answer:
+def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
     """The whole way from an Arrow stream's bytes to its reply's; raises Problem."""
-    return Answer(*answer_stream(decompress(body, encoding, limits.max_body_bytes), query, scorer, limits, times))
+    return Answer(*answer_stream(body.plain(limits.max_body_bytes), query, scorer, limits, times))
 
 
 def invalid_request(envelope: Envelope, error: ScoringError, scorer: Scorer, limits: Limits) -> Problem:
     """Every offending place, not only those of the fault that was met first."""
     return refusal(all_offences(envelope, scorer, limits) or list(error.offences))
-
-
-def needless_query() -> Problem:
-    """A JSON request says everything in its body: a setting in the address would be ignored, so it is refused."""
-    offence = Offence("query", "unknown_field", "settings of a JSON request stand in its field `config`")
-    return Problem("invalid-request", "JSON requests take no query parameters.", [offence])

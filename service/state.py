@@ -75,6 +75,7 @@ class ServiceState:
         self._scorer = scorer
         _ = self.about.tasks  # imports every task, so that no request has to
         gc.collect()
+        self.admission.resident.start()
         gc.freeze()  # what is here now stays, so the collector need not look at it again and again
 
     def _readings(self) -> list[tuple[str, str, Callable[[], float]]]:
@@ -84,6 +85,11 @@ class ServiceState:
             ("assay_draining", "1 from SIGTERM on.", lambda: ready.draining),
             ("assay_work_bytes", "Bytes of bodies that are read or scored.", lambda: admission.work),
             ("assay_work_bytes_limit", "Most bytes in work.", lambda: admission.batches.most),
+            (
+                "assay_resident_limit_bytes",
+                "Resident bytes above which new batches are refused; 0 before the service is ready.",
+                lambda: admission.resident.limit,
+            ),
             ("assay_queued_bytes", "Bytes of bodies that wait for their turn.", lambda: admission.batches.queued),
             ("assay_queued_bytes_limit", "Most bytes that may wait.", lambda: admission.batches.most_queued),
             ("assay_queued_requests", "Requests that wait for their turn.", lambda: admission.batches.waiting),

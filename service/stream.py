@@ -77,10 +77,8 @@ def arrow_module() -> Any:
         from . import arrow
     except ImportError:
         offence = Offence("Content-Type", "unsupported_media_type", "this server was installed without `assay[arrow]`")
-        problem = Problem("unsupported-media-type", "Arrow streams are not supported here.", [offence])
-    else:
-        return arrow
-    raise problem
+        raise Problem("unsupported-media-type", "Arrow streams are not supported here.", [offence]) from None
+    return arrow
 
 
 def read_query(query: bytes, scorer: Scorer) -> tuple[list[str], Scorer, list[Offence]]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from ..intake import Intake
 from . import aggregate, schema, sessions
 from .dialect import Dialect
 from .nemo_gym import NemoGym
@@ -24,6 +25,8 @@ class Address(NamedTuple):
     method: str
     path: str
     endpoint: Any
+    intake: Intake | None
+    """How its body comes in, where that is not the usual way."""
     summary: str
     request: type[BaseModel] | None
     reply: Any
@@ -44,6 +47,7 @@ def addresses() -> Iterator[Address]:
         "POST",
         f"{gym}/seed_session",
         sessions.seed,
+        None,
         "NeMo Gym: begin a rollout",
         models.SeedRequest,
         models.SeedReply,
@@ -54,17 +58,19 @@ def addresses() -> Iterator[Address]:
         "POST",
         f"{gym}/aggregate_metrics",
         aggregate.aggregate,
+        None,
         "NeMo Gym: statistics of all rollouts",
         models.AggregateRequest,
         models.AggregateReply,
         examples["aggregate"],
         [],
     )
-    yield Address("GET", gym, sessions.alive, "NeMo Gym: there can be rewards", None, models.AliveReply, None, [])
+    yield Address("GET", gym, sessions.alive, None, "NeMo Gym: there can be rewards", None, models.AliveReply, None, [])
 
 
 def scoring(dialect: Dialect, path: str, trainer: str, request: type[BaseModel], reply: Any, example: str) -> Address:
     """A route that scores."""
-    endpoint = TrainerRoute(dialect).answer
-    parameters = query_parameters(dialect.options)
-    return Address("POST", path, endpoint, f"{trainer}: rewards", request, reply, schema.EXAMPLES[example], parameters)
+    route = TrainerRoute(dialect)
+    intake, parameters = Intake(check_query=route.check_query), query_parameters(dialect.options)
+    summary, example_pair = f"{trainer}: rewards", schema.EXAMPLES[example]
+    return Address("POST", path, route.answer, intake, summary, request, reply, example_pair, parameters)

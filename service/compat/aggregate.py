@@ -11,12 +11,11 @@ import numpy as np
 import orjson
 
 from ..asgi import Exchange
-from ..body import decompress
 from ..codec import Limits
 from ..errors import Offence
+from ..intake import Body
 from ..problems import refusal
 from .document import Document, Names
-from .trainer_route import body_of_trainer, until_ready
 
 __all__ = ["aggregate", "aggregated"]
 
@@ -35,15 +34,12 @@ MOST_RECORD_BYTES = 1 << 20
 async def aggregate(exchange: Exchange) -> None:
     """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts."""
     service = exchange.service
-    deadline = await until_ready(exchange)
-    body, encoding = await body_of_trainer(exchange, deadline)
-    job = partial(answer, body, encoding, service.limits)
-    await exchange.reply(await service.workers.run(job, exchange, deadline))
+    await exchange.reply(await service.workers.run(partial(answer, exchange.taken, service.limits), exchange))
 
 
-def answer(body: bytes | bytearray, encoding: bytes, limits: Limits) -> bytes:
+def answer(body: Body, limits: Limits) -> bytes:
     """The reply's bytes; raises Problem."""
-    document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
+    document = Document(body.plain(limits.max_body_bytes), NAMES)
     spans = document.elements(document.spans[0], FIELD, MOST_RECORDS)
     if spans is None:
         raise refusal([Offence(FIELD, "wrong_type", "must be an array of replies of /verify")])

@@ -85,9 +85,7 @@ class Document:
         spans = np.empty((len(names), 2), np.int64)
         outcome = member_spans(spans, self._data, *span, *names.column, self._scratch)
         if outcome == NOT_JSON:
-            raise Problem(
-                "not-json", "The body is not JSON in UTF-8.", [Offence("body", "not_json", not_json(self.body))]
-            )
+            raise not_json(self.body)
         return None if outcome == OTHER_KIND else [(start, stop) for start, stop in spans.tolist()]
 
     def elements(self, span: Span, path: str, most: int = MOST_ELEMENTS) -> Sequence[Span] | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from ..asgi import Exchange
-from ..body import decompress
 from ..codec import Limits
+from ..intake import Body
 from .document import Document, Names
-from .trainer_route import body_of_trainer, until_ready
 
 __all__ = ["alive", "seed"]
 
@@ -25,17 +24,14 @@ async def alive(exchange: Exchange) -> None:
 
 async def seed(exchange: Exchange) -> None:
     """Begin a rollout, whatever its row: nothing is kept between requests, so there is nothing to begin."""
-    service = exchange.service
-    deadline = await until_ready(exchange)
-    body, encoding = await body_of_trainer(exchange, deadline)
-    deadline.check()
-    if encoding or len(body) >= service.config.server.inline_bytes:
-        await service.workers.run(partial(check, body, encoding, service.limits), exchange, deadline)
-    elif body:
-        check(body, encoding, service.limits)
+    service, body = exchange.service, exchange.taken
+    if not body.inline:
+        await service.workers.run(partial(check, body, service.limits), exchange)
+    elif body.data:
+        check(body, service.limits)
     await exchange.reply(NO_STATE)
 
 
-def check(body: bytes | bytearray, encoding: bytes, limits: Limits) -> None:
+def check(body: Body, limits: Limits) -> None:
     """Raise Problem unless the body is a JSON object."""
-    Document(decompress(body, encoding, limits.max_body_bytes), NO_NAMES)
+    Document(body.plain(limits.max_body_bytes), NO_NAMES)

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..asgi import Exchange
-from ..body import check_encoding, decompress, read_body
 from ..codec import Limits
-from ..deadline import Deadline
-from ..errors import Offence, ScoringError, row_of
-from ..media import JSON, media_type_of
+from ..errors import ScoringError, row_of
+from ..intake import Body
 from ..problems import Problem, refusal
 from ..references import parse_references
 from ..scorer import Scorer
@@ -27,7 +25,7 @@ from .url_settings import Chosen, UrlSettings
 if TYPE_CHECKING:
     from ..state import ServiceState
 
-__all__ = ["TrainerRoute", "body_of_trainer", "until_ready"]
+__all__ = ["TrainerRoute"]
 
 
 class Answer(NamedTuple):
@@ -44,18 +42,19 @@ class TrainerRoute:
         self._dialect = dialect
         self._settings = UrlSettings(dialect.options, dialect.names)
 
+    def check_query(self, exchange: Exchange, _media_type: bytes) -> None:
+        """Raise Problem unless the query names settings and options of this route."""
+        self._settings.of(exchange.scope["query_string"], exchange.service)
+
     async def answer(self, exchange: Exchange) -> None:
         """Score what this trainer sends, with the settings in its address, and reply as it reads replies."""
-        service = exchange.service
-        deadline = await until_ready(exchange)
+        service, body = exchange.service, exchange.taken
         chosen = self._settings.of(exchange.scope["query_string"], service)
-        body, encoding = await body_of_trainer(exchange, deadline)
-        if not encoding and len(body) < service.config.server.inline_bytes:
-            deadline.check()
-            result = self._answer_inline(bytes(body), chosen, service, exchange.times)
+        if body.inline:
+            result = self._answer_inline(bytes(body.data), chosen, service, exchange.times)
         else:
-            job = partial(self._answer_any, body, encoding, chosen, service.limits, exchange.times)
-            result = await service.workers.run(job, exchange, deadline)
+            job = partial(self._answer_any, body, chosen, service.limits, exchange.times)
+            result = await service.workers.run(job, exchange)
         service.metrics.scored(result.scores.rewards, result.scores.reason_codes, exchange.times)
         await exchange.reply(result.body)
 
@@ -75,12 +74,10 @@ class TrainerRoute:
         decoded = perf_counter()
         return self._encoded(lane.score(), document, chosen, times, started, decoded)
 
-    def _answer_any(
-        self, body: bytes | bytearray, encoding: bytes, chosen: Chosen, limits: Limits, times: StageTimes
-    ) -> Answer:
+    def _answer_any(self, body: Body, chosen: Chosen, limits: Limits, times: StageTimes) -> Answer:
         """The general way, from the body as it came; raises Problem."""
         started = perf_counter()
-        document = Document(decompress(body, encoding, limits.max_body_bytes), chosen.names)
+        document = Document(body.plain(limits.max_body_bytes), chosen.names)
         return self._answer_document(document, chosen, limits, times, started)
 
     def _answer_document(
@@ -117,25 +114,3 @@ def refused(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -
         found += unreadable(texts.references, scorer, limits, {offence.path for offence in found})
     found.sort(key=row_of)
     return refusal(texts.offences + renamed(found, "references", reference_path))
-
-
-async def until_ready(exchange: Exchange) -> Deadline:
-    """Wait for a service that is starting, for as long as this trainer does; raises Problem `not-ready`.
-
-    Some trainers go on without a reward, or not at all, where they are refused.
-    """
-    service = exchange.service
-    deadline = Deadline(exchange, service.config.server.deadline_seconds)
-    if service.readiness.starting:
-        await service.readiness.over(deadline.left)
-    service.readiness.check()
-    return deadline
-
-
-async def body_of_trainer(exchange: Exchange, deadline: Deadline) -> tuple[bytes | bytearray, bytes]:
-    """A trainer's body as it came, and its encoding; raises Problem."""
-    if media_type_of(exchange.header(b"content-type")) != JSON:
-        offence = Offence("Content-Type", "unsupported_media_type", f"supported: {JSON.decode()}")
-        raise Problem("unsupported-media-type", "The body's media type is not supported here.", [offence])
-    encoding = check_encoding(exchange.header(b"content-encoding"))
-    return await read_body(exchange, exchange.service.limits.max_body_bytes, deadline), encoding

@@ -19,7 +19,10 @@ STATIONS = [
     ("columns to rewards", "columns envelope reference_cache references scorer scores selftest shares workspaces"),
     ("tasks of evaluation", "evaluate"),
     ("bytes to columns and back", "arrow codec explain problems schema small stream survey timing"),
-    ("one exchange over HTTP", "about admission asgi body deadline docs executor fleet frame health keys media"),
+    (
+        "one exchange over HTTP",
+        "about admission asgi body deadline docs executor fleet frame health intake keys media resident",
+    ),
     ("one exchange over HTTP", "merging metrics openapi protocol trace tracing"),
     ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
     ("the service", "app server supervisor worker"),
