@@ -20,9 +20,9 @@ from .problems import refusal
 from .scorer import Scorer
 from .timing import StageTimes
 
-__all__ = ["MAX_BODY_BYTES", "answer", "explain"]
+__all__ = ["MOST_BODY_BYTES", "answer", "explain"]
 
-MAX_BODY_BYTES = 8 * MOST_BYTES
+MOST_BODY_BYTES = 8 * MOST_BYTES
 """Room for a response and a reference of the largest size in JSON, where a byte may take six."""
 
 FIELDS: dict[str, tuple[tuple[type[Any], ...], str]] = {
@@ -53,7 +53,7 @@ async def explain(exchange: Exchange) -> None:
 def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> bytes:
     """The whole way from a request's bytes to its reply's; raises Problem."""
     started = perf_counter()
-    document = json_of(body.plain(min(limits.max_body_bytes, MAX_BODY_BYTES)))
+    document = json_of(body.plain(min(limits.max_body_bytes, MOST_BODY_BYTES)))
     try:
         request = read(document, scorer, limits)
         decoded = perf_counter()
