@@ -18,8 +18,9 @@ class Waiting:
 
     patience = permit = None
 
-    def __init__(self, short: bool = False) -> None:
+    def __init__(self, short: bool = False, left: float = 30) -> None:
         self.short = short
+        self.deadline = Left(left)
         self.times = StageTimes()
         self.leave = asyncio.Event()
 
@@ -32,9 +33,6 @@ class Left:
 
     def __init__(self, left: float) -> None:
         self.left = left
-
-
-LATER = Left(30)
 
 
 @pytest.fixture
@@ -54,7 +52,7 @@ async def occupied(workers: Workers, release: threading.Event) -> asyncio.Task[b
         begun.set()
         return release.wait(30)
 
-    task = asyncio.create_task(workers.run(hold, Waiting(), LATER))
+    task = asyncio.create_task(workers.run(hold, Waiting()))
     await asyncio.to_thread(begun.wait)
     return task
 
@@ -63,7 +61,7 @@ def test_a_job_has_its_result_and_its_wait_is_measured(workers):
     async def scenario():
         exchange, release = Waiting(), threading.Event()
         first = await occupied(workers, release)
-        second = asyncio.create_task(workers.run(lambda: threading.current_thread().name, exchange, LATER))
+        second = asyncio.create_task(workers.run(lambda: threading.current_thread().name, exchange))
         await asyncio.sleep(0.05)
         release.set()
         assert await first
@@ -79,7 +77,7 @@ def test_what_a_job_raises_is_raised(workers):
 
     async def scenario():
         with pytest.raises(LookupError):
-            await workers.run(broken, Waiting(), LATER)
+            await workers.run(broken, Waiting())
 
     asyncio.run(scenario())
 
@@ -91,12 +89,12 @@ def test_a_queued_job_past_its_deadline_never_begins(workers):
         release = threading.Event()
         first = await occupied(workers, release)
         with pytest.raises(Problem) as raised:
-            await workers.run(begun.set, Waiting(), Left(0.02))
+            await workers.run(begun.set, Waiting(left=0.02))
         assert raised.value.kind == "deadline"
         assert workers.unfinished == 1
         release.set()
         await first
-        await workers.run(lambda: None, Waiting(), LATER)
+        await workers.run(lambda: None, Waiting())
 
     asyncio.run(scenario())
     assert not begun.is_set()
@@ -110,10 +108,10 @@ def test_a_queued_job_whose_client_leaves_never_begins(workers):
         first = await occupied(workers, release)
         asyncio.get_running_loop().call_later(0.02, exchange.leave.set)
         with pytest.raises(ClientGone):
-            await workers.run(begun.set, exchange, LATER)
+            await workers.run(begun.set, exchange)
         release.set()
         await first
-        await workers.run(lambda: None, Waiting(), LATER)
+        await workers.run(lambda: None, Waiting())
 
     asyncio.run(scenario())
     assert not begun.is_set()
@@ -123,10 +121,10 @@ def test_a_running_job_past_its_deadline_gives_its_place_back_when_it_ends(worke
     async def scenario():
         release = threading.Event()
         with pytest.raises(Problem):
-            await workers.run(lambda: release.wait(30), Waiting(), Left(0.02))
+            await workers.run(lambda: release.wait(30), Waiting(left=0.02))
         assert workers.unfinished == 1
         release.set()
-        await workers.run(lambda: None, Waiting(), LATER)
+        await workers.run(lambda: None, Waiting())
 
     asyncio.run(scenario())
 
@@ -135,7 +133,7 @@ def test_a_short_body_does_not_wait_for_batches(workers):
     async def scenario():
         release = threading.Event()
         first = await occupied(workers, release)
-        name = await workers.run(lambda: threading.current_thread().name, Waiting(short=True), LATER)
+        name = await workers.run(lambda: threading.current_thread().name, Waiting(short=True))
         assert name.startswith("assay-short")
         release.set()
         await first
@@ -158,8 +156,10 @@ def test_a_job_past_its_deadline_is_not_begun_by_a_thread_that_comes_too_late(wo
             def left(self, value: float) -> None:
                 pass
 
+        exchange = Waiting()
+        exchange.deadline = Passing(0)
         with pytest.raises(Problem) as raised:
-            await workers.run(begun.set, Waiting(), Passing(0))
+            await workers.run(begun.set, exchange)
         assert raised.value.kind == "deadline"
 
     asyncio.run(scenario())
@@ -177,13 +177,13 @@ def test_the_permit_stays_with_a_job_that_nobody_waits_for(workers):
             self.holders -= 1
 
     async def scenario():
-        release, exchange = threading.Event(), Waiting()
+        release, exchange = threading.Event(), Waiting(left=0.02)
         exchange.permit = Counted()
         with pytest.raises(Problem):
-            await workers.run(lambda: release.wait(30), exchange, Left(0.02))
+            await workers.run(lambda: release.wait(30), exchange)
         assert exchange.permit.holders == 2
         release.set()
-        await workers.run(lambda: None, Waiting(), LATER)
+        await workers.run(lambda: None, Waiting())
         await asyncio.sleep(0.05)
         assert exchange.permit.holders == 1
 
@@ -194,10 +194,10 @@ def test_a_full_queue_refuses(workers):
     async def scenario():
         release = threading.Event()
         first = await occupied(workers, release)
-        queued = [asyncio.create_task(workers.run(lambda: 1, Waiting(), LATER)) for _ in range(2)]
+        queued = [asyncio.create_task(workers.run(lambda: 1, Waiting())) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Problem) as raised:
-            await workers.run(lambda: 1, Waiting(), LATER)
+            await workers.run(lambda: 1, Waiting())
         assert raised.value.status == 429
         assert (b"retry-after", b"1") in raised.value.headers
         release.set()
