@@ -22,6 +22,8 @@ from service.compat.schema import OpenRlhfRequest, SlimeRequest, VerifyRequest
 from service.compat.slime import Slime
 from service.compat.trainer_route import TrainerRoute
 from service.compat.url_settings import Chosen
+from service.intake import Body
+from service.media import JSON
 from service.problems import Problem
 from service.small import SmallLane
 from service.timing import StageTimes
@@ -141,9 +143,9 @@ def test_both_ways_and_the_model_agree(lane, dialect, model, right, doubtful):
 
     def both(document: dict[str, Any]) -> Any:
         body = json.dumps(document).encode()
-        general = outcome(route._answer_any, body, b"", chosen, LIMITS, StageTimes())
+        general = outcome(route._answer_any, Body(body, b"", JSON, False), chosen, LIMITS, StageTimes())
         assert outcome(route._answer_inline, body, chosen, service, StageTimes()) == general
-        assert outcome(route._answer_any, bytearray(body), b"", chosen, LIMITS, StageTimes()) == general
+        assert outcome(route._answer_any, Body(bytearray(body), b"", JSON, False), chosen, LIMITS, StageTimes()) == general
         return general
 
     @given(right)
