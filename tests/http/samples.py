@@ -6,6 +6,9 @@ from typing import Any
 
 import httpx
 
+from service.app import create_app
+from service.config import Config
+
 ADD = '{"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}'
 SPIN = '{"action": "spin", "objects": ["tube"], "parameters": []}'
 REFERENCE = f"Step 1: {ADD}\nStep 2: {SPIN}"
@@ -48,3 +51,13 @@ def problem_of(reply: httpx.Response, status: int) -> dict[str, Any]:
 def places(document: dict[str, Any]) -> list[tuple[str, str]]:
     """(path, reason) of every error, in the document's order."""
     return [(error["path"], error["reason"]) for error in document["errors"]]
+
+
+def paths_with_bodies() -> list[str]:
+    """The addresses of the OpenAPI document that take a body."""
+    description = create_app(Config()).openapi()
+    return sorted(
+        path
+        for path, operations in description["paths"].items()
+        if any("requestBody" in operation for operation in operations.values())
+    )

@@ -15,7 +15,7 @@ import zstandard
 from in_process_server import running
 from live_server import LiveServer, launched
 from raw_connection import RawConnection, head
-from samples import problem_of
+from samples import paths_with_bodies, problem_of
 
 from kernels.warmup import warmup
 from service.app import create_app
@@ -24,16 +24,6 @@ from service.intake import Intake
 from service.routes import PATIENCE, DirectRoute, is_below
 
 MAX_BODY_BYTES = 1 << 20
-
-
-def paths_with_bodies() -> list[str]:
-    """The addresses of the OpenAPI document that take a body."""
-    description = create_app(Config()).openapi()
-    return sorted(
-        path
-        for path, operations in description["paths"].items()
-        if any("requestBody" in operation for operation in operations.values())
-    )
 
 
 PATHS = paths_with_bodies()
