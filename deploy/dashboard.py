@@ -235,7 +235,15 @@ CAPACITY = [
 ]
 
 PROCESS = [
-    lines("Resident memory", "By replica.", [(gauge("assay_process_resident_memory_bytes"), "{{instance}}")], "bytes"),
+    lines(
+        "Resident memory",
+        "By replica, and the size above which it refuses new batches.",
+        [
+            (gauge("assay_process_resident_memory_bytes"), "{{instance}}"),
+            (gauge("assay_resident_limit_bytes"), "{{instance}} limit"),
+        ],
+        "bytes",
+    ),
     lines("Cores in use", "By replica.", [(rate("assay_process_cpu_seconds_total"), "{{instance}}")]),
     lines("Open files", "Connections, mostly.", [(gauge("assay_process_open_fds"), "{{instance}}")]),
     lines(
