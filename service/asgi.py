@@ -91,7 +91,11 @@ class Exchange(Request):
         status: int = 200,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        """Send the whole reply, with the headers that every reply carries."""
+        """Send the whole reply, with the headers that every reply carries.
+
+        Return when the kernel has all of it, or when the client has gone: until then its bytes are in this process, and
+        the request holds what it was admitted with.
+        """
         self.status = status
         lines = [
             (b"content-type", media_type),
@@ -102,13 +106,18 @@ class Exchange(Request):
         ]
         if self.trace is not None:
             lines.append((b"traceparent", self.trace.header()))
-        if self.service.readiness.draining:
-            lines.append((b"connection", b"close"))
         connection = self.scope.get(CONNECTION)
-        if connection is not None and connection.send_whole(self.send_message, status, lines, body):
+        if self.service.readiness.draining and not (connection is not None and connection.pipeline):
+            lines.append((b"connection", b"close"))
+        if connection is None:
+            await self.send_message({"type": "http.response.start", "status": status, "headers": lines})
+            await self.send_message({"type": "http.response.body", "body": body})
             return
-        await self.send_message({"type": "http.response.start", "status": status, "headers": lines})
-        await self.send_message({"type": "http.response.body", "body": body})
+        if connection.flow.write_paused:  # the reply before this one is not taken yet
+            await connection.flow.drain()
+        connection.send_whole(self.send_message, status, lines, body)
+        if connection.flow.write_paused:
+            await connection.flow.drain()
 
     async def reply_problem(self, problem: Problem) -> None:
         """Send an error in the form of RFC 9457."""

@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
+from .signals import handle_early
+
 __all__ = ["main"]
 
 COMMANDS = {
@@ -32,6 +34,13 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         return import_module(f"service.commands.{name}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[:1] == ["serve"]:  # what it imports takes a second, in which a signal shall find a handler
+            ctx.call_on_close(handle_early())
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -82,9 +82,9 @@ class Workers:
             self._unfinished -= 1
 
     def close(self) -> None:
-        """Wait for the jobs that run, and drop those that wait."""
+        """Take no more jobs and drop those that wait; nobody waits for the result of one that still runs."""
         for pool in (self._short, self._pool):
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def held_by_job(permit: Permit, job: Future[T]) -> None:

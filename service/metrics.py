@@ -36,12 +36,15 @@ REJECTIONS = (
     "too_slow",
     "head_too_large",
     "not_http",
+    "pipelined",
+    "descriptors",
     "over_capacity",
     "memory_full",
     "not_ready",
     "deadline",
 )
-"""Why a request is turned away: kinds of problems, and what is not HTTP at all. A request of wrong content is none."""
+"""Why a request is turned away: kinds of problems, what is not HTTP at all, too many requests ahead of their
+replies, too many connections. A request of wrong content is none."""
 
 
 class Histogram:

@@ -9,7 +9,6 @@ import resource
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -18,9 +17,11 @@ import uvicorn
 
 from .app import create_app
 from .config import Config, ServerSettings
-from .listening import address, listen, remove_socket
+from .guard import Guard
+from .listening import Listener, address, listen
 from .logs import start_logging
-from .protocol import Guard, GuardedProtocol, guarded
+from .protocol import GuardedProtocol, guarded
+from .signals import ENDING, end_process
 from .state import ServiceState
 from .version import VERSION
 
@@ -37,15 +38,34 @@ TICKS_A_SECOND = 10
 LAST_WORDS = 0.2
 """Seconds for the replies to requests that are cut off."""
 
+SPARE_DESCRIPTORS = 64
+"""Of those that the system allows: for connections that are told that there are too many, files and pipes."""
+
+LOOK_SECONDS = 0.03
+QUIET_LOOKS = 3
+"""How often in a row nobody may wait in the listen queue before it is taken as empty: handshakes take their time."""
+
+QUEUE_SECONDS = 1.0
+"""Time for the listen queue to become empty."""
+
+FIRST_REQUEST_SECONDS = 1.0
+"""Time for connections that have been accepted to send their first request."""
+
+BACKSTOP_SECONDS = 4.0
+"""Time beyond all others after which the kernel ends a process whose interpreter is held up."""
+
 
 class DrainingServer(uvicorn.Server):
     """A server that says that it is leaving before it leaves.
 
     From the first SIGTERM on it is not ready but still accepts, for `drain_seconds`, so that load balancers have time
-    to look elsewhere; then it stops to listen and finishes what is in flight, for `shutdown_seconds` at most. SIGINT
-    skips the first part. A second signal ends it at once. Requests that are cut off are answered 503 and counted; where
-    there are none the exit code is 0, although uvicorn would raise the signal again.
+    to look elsewhere; then it takes what waits in the listen queue, stops to listen and finishes what is in flight, for
+    `shutdown_seconds` at most. SIGINT skips the first part. A second signal ends it at once. Requests that are cut off
+    are answered 503 and counted; where there are none the exit code is 0, although uvicorn would raise the signal
+    again.
     """
+
+    listener: Listener
 
     def __init__(self, config: uvicorn.Config, state: ServiceState) -> None:
         super().__init__(config)
@@ -53,15 +73,29 @@ class DrainingServer(uvicorn.Server):
         self.leave_at: float | None = None
         self.reload_keys = False
 
+    def take_signals(self) -> None:
+        """Handle signals from now on, and not only while uvicorn serves."""
+        for number in ENDING:
+            signal.signal(number, self.handle_exit)
+        signal.signal(signal.SIGHUP, self.handle_reload)
+
     def handle_exit(self, sig: int, frame: FrameType | None = None) -> None:
         """Called for SIGTERM and SIGINT."""
+        settings = self.state.config.server
+        if self.state.fleet is not None and not self.started:
+            end_process(DONE)  # a worker that does not listen yet, and now never will: nobody waits for it
+        longest = LAST_WORDS
         if self.state.readiness.draining:
             self.should_exit = self.force_exit = True
-        elif sig == signal.SIGTERM:
-            self.leave_at = time.monotonic() + self.state.config.server.drain_seconds
         else:
-            self.should_exit = True
+            longest += QUEUE_SECONDS + FIRST_REQUEST_SECONDS + settings.shutdown_seconds
+            if sig == signal.SIGTERM:
+                self.leave_at = time.monotonic() + settings.drain_seconds
+                longest += settings.drain_seconds
+            else:
+                self.should_exit = True
         self.state.readiness.draining = True
+        signal.setitimer(signal.ITIMER_REAL, longest + BACKSTOP_SECONDS)  # its signal needs no interpreter to kill
 
     def handle_reload(self, sig: int, frame: FrameType | None = None) -> None:
         """Called for SIGHUP."""
@@ -87,24 +121,45 @@ class DrainingServer(uvicorn.Server):
     def every_second(self) -> None:
         """Look after slow clients and changed keys."""
         now = time.monotonic()
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, GuardedProtocol):
-                connection.inspect(now)
+        for connection in self.guarded():
+            connection.inspect(now)
         self.state.keys.refresh()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to listen, and finish what is in flight, unless it takes too long or a signal says not to."""
         watch = asyncio.ensure_future(self.cut_off_when_forced())
         keep = asyncio.ensure_future(self.go_on_inspecting())
+        await self.take_last_connections()
         await super().shutdown(sockets)
         watch.cancel()
         keep.cancel()
         if self.force_exit:
             await self.lifespan.shutdown()  # which uvicorn leaves out, and then reports as an error
+        elif self.state.cut_off:
+            await asyncio.sleep(LAST_WORDS)
+
+    async def take_last_connections(self) -> None:
+        """Accept whoever has connected, and give those time to send a request who have not sent any."""
+        self.listener.turn_away()
+        end = time.monotonic() + QUEUE_SECONDS
+        quiet = 0
+        while quiet < QUIET_LOOKS and time.monotonic() < end and not self.force_exit:
+            quiet = 0 if self.listener.has_waiting() else quiet + 1
+            await asyncio.sleep(LOOK_SECONDS)
+        end = time.monotonic() + FIRST_REQUEST_SECONDS
+        while any(c.is_expected() for c in self.guarded()) and time.monotonic() < end and not self.force_exit:
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def guarded(self) -> list[GuardedProtocol]:
+        """The connections that are open."""
+        return [one for one in self.server_state.connections if isinstance(one, GuardedProtocol)]
 
     async def go_on_inspecting(self) -> None:
         while True:
             self.every_second()
+            if not any(server.is_serving() for server in self.servers):
+                for connection in self.guarded():  # also those that have said nothing of what they began to say
+                    connection.shutdown()
             await asyncio.sleep(1)
 
     async def cut_off_when_forced(self) -> None:
@@ -122,16 +177,13 @@ def serve(config: Config) -> int:
     settings = config.server
     start_logging(settings.log_level, settings.log_format)
     allow_connections()
-    try:
+
+    def listening() -> Listener:
         listener = listen(settings)
-    except OSError as error:
-        return cannot_listen(settings, error)
-    announce(config, address(settings, None if settings.uds else listener.getsockname()[1]))
-    try:
-        return run_server(config, listener, ServiceState(config))
-    finally:
-        if settings.uds:
-            remove_socket(settings.uds)
+        announce(config, address(settings, None if settings.uds else listener.socket.getsockname()[1]))
+        return listener
+
+    return run_server(config, ServiceState(config), listening)
 
 
 def cannot_listen(settings: ServerSettings, error: OSError) -> int:
@@ -139,16 +191,19 @@ def cannot_listen(settings: ServerSettings, error: OSError) -> int:
     return FAILED
 
 
-def run_server(config: Config, listener: socket.socket, state: ServiceState) -> int:
-    """Serve on this socket until a signal ends it; returns the exit code."""
+def run_server(config: Config, state: ServiceState, listening: Callable[[], Listener]) -> int:
+    """Serve on what `listening` returns until a signal ends it; returns the exit code."""
     app = create_app(config, state=state)
     server = DrainingServer(uvicorn_config(app, config.server, state.metrics.rejected), state)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGHUP, server.handle_reload)
+    server.take_signals()
     try:
-        server.run(sockets=[listener])
+        server.listener = listening()
+    except OSError as error:
+        return cannot_listen(config.server, error)
+    try:
+        server.run(sockets=[server.listener.socket])
     finally:
-        listener.close()
+        server.listener.close()
     if state.cut_off:
         log.error("requests cut off: %d", state.cut_off)
     return DONE if server.started and not state.cut_off else FAILED
@@ -161,6 +216,7 @@ def uvicorn_config(
     limits = (
         *(settings.max_head_bytes, settings.max_body_bytes),
         *(settings.head_seconds, settings.body_seconds, settings.keep_alive_seconds),
+        usable_descriptors(),
     )
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
@@ -185,6 +241,14 @@ def allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     except (OSError, ValueError):  # an unlimited number, where the kernel has a limit of its own
         log.debug("the limit of open files stays what it is")
+
+
+def usable_descriptors() -> int:
+    """The number from which on descriptors are kept for other ends than connections."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return most - min(SPARE_DESCRIPTORS, most // 4)
 
 
 def announce(config: Config, url: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import pickle
 import signal
 import socket
 import subprocess
@@ -28,7 +27,7 @@ from .logs import start_logging
 from .merging import Families, counted, merge
 from .server import DONE, FAILED, allow_connections, announce, cannot_listen
 from .slices import usable_cores
-from .worker import LENGTH
+from .worker import HELD_BACK, orders
 
 __all__ = ["CRASH_LOOP", "Supervisor", "supervise"]
 
@@ -44,6 +43,9 @@ FEWEST_CRASHES = 5
 LONGEST_PAUSE = 8.0
 START_SECONDS = 120.0
 """Silence that a worker is allowed before its first heartbeat: it imports, on a machine that may be busy."""
+
+WATCH_SECONDS = 0.5
+"""Time between two looks for silent workers."""
 
 ASK_SECONDS = 1.0
 EXTRA_SECONDS = 5.0
@@ -165,12 +167,15 @@ class Supervisor:
         descriptor = theirs.fileno()
         code = f"import sys; sys.path[:] = {sys.path!r}; from service.worker import main; main({descriptor})"
         # In a group of its own: Ctrl-C reaches this process alone, which hands it on.
-        process = subprocess.Popen([sys.executable, "-c", code], pass_fds=[descriptor], process_group=0)
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
+        try:
+            process = subprocess.Popen([sys.executable, "-c", code], pass_fds=[descriptor], process_group=0)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
         theirs.close()
         worker = self.workers[slot] = Worker(slot, process, time.monotonic())
         late = any(other.ready for other in self.workers.values())
-        orders = pickle.dumps({"config": picklable(self.config), "port": self.port, "late": late})
-        ours.sendall(LENGTH.pack(len(orders)) + orders)
+        ours.sendall(orders(self.config, self.port, late))
         worker.listening = asyncio.create_task(self.listen(worker, ours))
         return worker
 
@@ -239,15 +244,27 @@ class Supervisor:
         return [*merge([*live, self.retired]), *own]
 
     async def watch(self) -> None:
-        """Kill workers that say nothing any more: a stopped process keeps its share of the connections waiting."""
+        """Kill workers that say nothing any more: a stopped process keeps its share of the connections waiting.
+
+        Time in which this process was held up itself is no silence of theirs: what they said lies unread. One is killed
+        at a time, and between two the messages of the others are read.
+        """
+        now = time.monotonic()
         while True:
-            await asyncio.sleep(0.5)
-            now = time.monotonic()
+            await asyncio.sleep(WATCH_SECONDS)
+            before, now = now, time.monotonic()
             for worker in self.workers.values():
-                if now - worker.heard > self.config.server.worker_timeout_seconds and not worker.cause:
-                    log.error("worker %d (pid %d) is silent and is killed", worker.slot, worker.process.pid)
-                    worker.cause = "silence"
-                    worker.process.kill()
+                if worker.heard < before:
+                    worker.heard += now - before - WATCH_SECONDS
+            self.kill_silent(now)
+
+    def kill_silent(self, now: float) -> None:
+        """Kill the worker that has been silent for the longest, if that is too long."""
+        worker = min((one for one in self.workers.values() if not one.cause), key=lambda one: one.heard, default=None)
+        if worker is not None and now - worker.heard > self.config.server.worker_timeout_seconds:
+            log.error("worker %d (pid %d) is silent and is killed", worker.slot, worker.process.pid)
+            worker.cause = "silence"
+            worker.process.kill()
 
 
 async def either(*events: asyncio.Event, timeout: float | None = None) -> None:
@@ -265,11 +282,6 @@ def shared_out(config: Config) -> Config:
     defaults = {"threads": cores, "max_work_bytes": work_bytes(cores), "max_queued_bytes": 8 * work_bytes(cores)}
     chosen = {name: value for name, value in defaults.items() if config.origin(name) == "default"}
     return replace(config, server=server.model_copy(update=chosen))
-
-
-def picklable(config: Config) -> Config:
-    """Without the mapping proxy, which does not travel."""
-    return replace(config, origins=dict(config.origins))
 
 
 def supervise(config: Config) -> int:

@@ -42,7 +42,7 @@ def main() -> None:
     app = Starlette(routes=[Route("/v1/score", decode, methods=["POST"]), Route("/readyz", ready)])
     listener = listen(settings)
     try:
-        uvicorn.Server(uvicorn_config(app, settings)).run(sockets=[listener])
+        uvicorn.Server(uvicorn_config(app, settings)).run(sockets=[listener.socket])
     finally:
         listener.close()
 

@@ -9,6 +9,7 @@ import click
 
 from ..config import ServerSettings
 from ..settings import ScoreSettings
+from ..signals import end_process
 from .options import Failure, config_option, load_config, settings_options
 
 __all__ = ["command"]
@@ -33,7 +34,7 @@ def command(config_file: Path | None, **flags: Any) -> None:
     if config.server.workers > 1:
         from ..supervisor import supervise
 
-        raise SystemExit(supervise(config))
+        end_process(supervise(config))
     from ..server import serve
 
-    raise SystemExit(serve(config))
+    end_process(serve(config))

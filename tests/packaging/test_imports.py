@@ -15,15 +15,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 STATIONS = [
     ("kernels", "kernels"),
-    ("errors, settings, cores", "config errors listening logs settings shadow slices version"),
+    ("errors, settings, cores", "config errors listening logs settings shadow signals slices version"),
     ("columns to rewards", "columns envelope reference_cache references scorer scores selftest shares workspaces"),
     ("tasks of evaluation", "evaluate"),
     ("bytes to columns and back", "arrow codec explain problems schema small stream survey timing"),
-    (
-        "one exchange over HTTP",
-        "about admission asgi body deadline docs executor fleet frame health intake keys media resident",
-    ),
-    ("one exchange over HTTP", "merging metrics openapi protocol trace tracing"),
+    ("one exchange over HTTP", "about admission asgi body deadline docs ending executor fleet frame guard health"),
+    ("one exchange over HTTP", "intake keys media merging metrics openapi protocol resident trace tracing"),
     ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
     ("the service", "app server supervisor worker"),
     ("files of rollouts", "rollouts"),
