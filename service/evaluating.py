@@ -47,7 +47,7 @@ async def evaluate(exchange: Exchange) -> None:
     encoding = check_encoding(exchange.header(b"content-encoding"))
     deadline = Deadline(exchange, service.config.server.deadline_seconds)
     body = await read_body(exchange, service.limits.max_body_bytes, deadline)
-    job = partial(answer, body, encoding, service.limits, deadline, exchange.times)
+    job = partial(answer, body, encoding, service.limits, deadline)
     await exchange.reply(await service.evaluators.run(job, exchange, deadline))
 
 
@@ -75,9 +75,10 @@ def json_document(body: bytes | bytearray) -> Any:
         raise Problem("too-large", "The body has too many arrays and objects for its length.", [offence])
     try:
         return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        offence = Offence("body", "not_json", not_json(body))
-    raise Problem("not-json", "The body is not JSON in UTF-8.", [offence])
+    except orjson.JSONDecodeError as error:
+        if error.msg.startswith("Not enough memory"):
+            raise MemoryError from None
+    raise Problem("not-json", "The body is not JSON in UTF-8.", [Offence("body", "not_json", not_json(body))])
 
 
 def read(request: Any, limits: Limits) -> tuple[Task, list[dict[str, Any]], Any]:

@@ -20,7 +20,7 @@ from .scorer import Scorer
 from .small import SmallLane
 from .stream import answer_stream
 from .survey import all_offences
-from .task_scoring import answer_task, asks_for_another_task
+from .task_scoring import answer_body, asks_for_another_task
 from .timing import StageTimes
 
 __all__ = ["Answer", "answer", "score"]
@@ -32,8 +32,6 @@ class Answer(NamedTuple):
     body: bytes
     rewards: np.ndarray
     reason_codes: np.ndarray
-    counted: bool = True
-    """False for tasks other than SCORE: their rewards and reasons are other ones, and the columns are empty."""
 
 
 async def score(exchange: Exchange) -> None:
@@ -47,29 +45,29 @@ async def score(exchange: Exchange) -> None:
     encoding = check_encoding(exchange.header(b"content-encoding"))
     deadline = Deadline(exchange, service.config.server.deadline_seconds)
     body = await read_body(exchange, service.limits.max_body_bytes, deadline)
+    result: Answer | None
     if media_type == ARROW:
-        job = partial(answer_arrow, body, encoding, query, scorer, service.limits, exchange.times)
-        result = await service.workers.run(job, exchange, deadline)
+        arrow = partial(answer_arrow, body, encoding, query, scorer, service.limits, exchange.times)
+        result = await service.workers.run(arrow, exchange, deadline)
     elif not encoding and len(body) < service.config.server.inline_bytes:
         deadline.check()
         small = answer_small(bytes(body), service.small, exchange.times)
-        result = small or await answer_inline(body, scorer, exchange, deadline)
+        result = small or answer_inline(body, scorer, service.limits, exchange.times)
     else:
         job = partial(answer, body, encoding, scorer, service.limits, exchange.times)
         result = await service.workers.run(job, exchange, deadline)
-    if result.counted:
-        service.metrics.scored(result.rewards, result.reason_codes, exchange.times)
+    if result is None:
+        task = partial(answer_body, body, encoding, service.limits, deadline)
+        await exchange.reply(await service.rewarders.run(task, exchange, deadline))
+        return
+    service.metrics.scored(result.rewards, result.reason_codes, exchange.times)
     await exchange.reply(result.body, media_type)
 
 
-async def answer_inline(body: bytes | bytearray, scorer: Scorer, exchange: Exchange, deadline: Deadline) -> Answer:
-    """As `answer`, on the event loop's thread: but other tasks than SCORE may take long, and go to the others."""
-    service = exchange.service
-    envelope = unfold(body, service.limits)
-    if asks_for_another_task(envelope):
-        job = partial(answer_task, body, envelope, service.limits, exchange.times)
-        return uncounted(await service.workers.run(job, exchange, deadline))
-    return answer_envelope(envelope, scorer, service.limits, exchange.times)
+def answer_inline(body: bytes | bytearray, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | None:
+    """As `answer`, on the event loop's thread."""
+    envelope = unfold(body, limits)
+    return None if asks_for_another_task(envelope) else answer_envelope(envelope, scorer, limits, times)
 
 
 def answer_small(body: bytes, lane: SmallLane, times: StageTimes) -> Answer | None:
@@ -85,18 +83,16 @@ def answer_small(body: bytes, lane: SmallLane, times: StageTimes) -> Answer | No
     return Answer(reply, scores.rewards, scores.reason_codes)
 
 
-def answer(body: bytes | bytearray, encoding: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
-    """The whole way from a JSON request's bytes to its reply's; raises Problem."""
+def answer(
+    body: bytes | bytearray, encoding: bytes, scorer: Scorer, limits: Limits, times: StageTimes
+) -> Answer | None:
+    """The whole way from a JSON request's bytes to its reply's; None for another task than SCORE. Raises Problem."""
     started = perf_counter()
     body = decompress(body, encoding, limits.max_body_bytes)
     envelope = unfold(body, limits)
     if asks_for_another_task(envelope):
-        return uncounted(answer_task(body, envelope, limits, times))
+        return None
     return answer_envelope(envelope, scorer, limits, times, started)
-
-
-def uncounted(body: bytes) -> Answer:
-    return Answer(body, np.zeros(0), np.zeros(0, np.uint8), counted=False)
 
 
 def answer_envelope(

@@ -13,8 +13,10 @@ import orjson
 from ..asgi import Exchange
 from ..body import decompress
 from ..codec import Limits
+from ..deadline import Deadline
 from ..errors import Offence
 from ..problems import refusal
+from ..timing import StageTimes
 from .document import Document, Names
 from .trainer_route import body_of_trainer, until_ready
 
@@ -37,11 +39,11 @@ async def aggregate(exchange: Exchange) -> None:
     service = exchange.service
     deadline = await until_ready(exchange)
     body, encoding = await body_of_trainer(exchange, deadline)
-    job = partial(answer, body, encoding, service.limits)
-    await exchange.reply(await service.workers.run(job, exchange, deadline))
+    job = partial(answer, body, encoding, service.limits, deadline)
+    await exchange.reply(await service.evaluators.run(job, exchange, deadline))
 
 
-def answer(body: bytes | bytearray, encoding: bytes, limits: Limits) -> bytes:
+def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
     """The reply's bytes; raises Problem."""
     document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
     spans = document.elements(document.spans[0], FIELD, MOST_RECORDS)

@@ -152,7 +152,9 @@ class Lexical(Task):
         }
         return Evaluation(columns, sorted(failed), corpus, unavailable)
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen)
         reasons = [OK] * len(records)

@@ -179,7 +179,9 @@ class Task(ABC):
         Raises NotInstalled where a metric that was asked for by name, or every metric, lacks what it needs.
         """
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
         """The rewards of records whose response is a string; only for tasks with `reward`.
 
         An answer that cannot be read is a result: the least reward, with its reason. A fault of anything else (a judge

@@ -20,7 +20,7 @@ STATIONS = [
     ("tasks of evaluation", "evaluate"),
     ("bytes to columns and back", "arrow codec explain problems schema small stream survey timing"),
     ("one exchange over HTTP", "about admission asgi body deadline docs executor fleet frame health keys media"),
-    ("one exchange over HTTP", "merging metrics openapi protocol trace tracing"),
+    ("one exchange over HTTP", "jobs merging metrics openapi preloaded processes protocol trace tracing"),
     ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
     ("the service", "app server supervisor worker"),
     ("files of rollouts", "rollouts"),

@@ -160,7 +160,9 @@ class Pseudocode(Task):
             columns["scibert_score"] = similarities(readings, embedder)
         return Evaluation(columns, failed, unavailable=needs.checked())
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
         readings = [read(record, by_script=False) for record in records]
         similarity = np.nan_to_num(1 - normalized_distances(readings), nan=0.0)
         shares = {

@@ -173,7 +173,9 @@ class Ord(Task):
 
         return Evaluation(columns, failed, corpus)
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
         found = self.evaluate(records, options)
         exact, tau = found.columns["exact_match"], found.columns["kendall_tau"]
         single = np.array([len(set(record["correct_steps"])) < 2 for record in records], bool)
