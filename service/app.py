@@ -70,6 +70,7 @@ def create_app(
             state.tracing.close()
         state.explainers.close()
         state.evaluators.close()
+        state.rewarders.close()
 
     app = Application(
         title="Assay",

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 
 from .asgi import Exchange
+from .body import decompress
 from .codec import Limits, not_json
 from .deadline import Deadline
 from .errors import InvalidRequest, Offence, ScoringError
 from .evaluate.evaluation import evaluate_checked, record_offences
 from .evaluate.registry import task_named
 from .evaluate.task import Task
-from .intake import Body
 from .problems import Problem, refusal
 from .timing import StageTimes
 
@@ -36,15 +36,15 @@ FEW_CONTAINERS = 4_096
 
 async def evaluate(exchange: Exchange) -> None:
     """Evaluate records by the metrics of a task: each record's values, their aggregates, and those of groups."""
-    service = exchange.service
-    job = partial(answer, exchange.taken, service.limits, exchange.deadline, exchange.times)
+    service, body = exchange.service, exchange.taken
+    job = partial(answer, body.data, body.encoding, service.limits, exchange.deadline)
     await exchange.reply(await service.evaluators.run(job, exchange))
 
 
-def answer(body: Body, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
+def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
     """The whole way from a request's bytes to its reply's; raises Problem, `deadline` too where it takes too long."""
     started = perf_counter()
-    request = json_document(body.plain(limits.max_body_bytes))
+    request = json_document(decompress(body, encoding, limits.max_body_bytes))
     try:
         task, records, options = read(request, limits)
         decoded = perf_counter()
@@ -65,7 +65,9 @@ def json_document(body: bytes | bytearray) -> Any:
         raise Problem("too-large", "The body has too many arrays and objects for its length.", [offence])
     try:
         return orjson.loads(body)
-    except orjson.JSONDecodeError:
+    except orjson.JSONDecodeError as error:
+        if error.msg.startswith("Not enough memory"):
+            raise MemoryError from None
         raise not_json(body) from None
 
 

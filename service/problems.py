@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -59,12 +59,19 @@ class Problem(Exception):
         detail: str,
         offences: Sequence[Offence] = (),
         headers: Sequence[tuple[bytes, bytes]] = (),
+        error_count: int | None = None,
     ) -> None:
         super().__init__(kind)
         self.kind = kind
         self.detail = detail
         self.offences = offences
         self.headers = tuple(headers)
+        self.error_count = len(offences) if error_count is None else error_count
+
+    def __reduce__(self) -> tuple[type[Problem], tuple[Any, ...]]:
+        """Only what a document shows goes from one process to another, however many places there are."""
+        listed = [offence._replace(path=shown(offence.path)) for offence in self.offences[:MOST_ERRORS]]
+        return type(self), (self.kind, self.detail, listed, self.headers, self.error_count)
 
     @property
     def status(self) -> int:
@@ -83,7 +90,7 @@ class Problem(Exception):
                     {"path": shown(offence.path), "reason": offence.reason, "detail": offence.detail}
                     for offence in self.offences[:MOST_ERRORS]
                 ],
-                "error_count": len(self.offences),
+                "error_count": self.error_count,
             }
         )
 

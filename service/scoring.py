@@ -19,7 +19,7 @@ from .scorer import Scorer
 from .small import SmallLane
 from .stream import answer_stream
 from .survey import all_offences
-from .task_scoring import answer_task, asks_for_another_task
+from .task_scoring import answer_body, asks_for_another_task
 from .timing import StageTimes
 
 __all__ = ["Answer", "answer", "score"]
@@ -31,35 +31,33 @@ class Answer(NamedTuple):
     body: bytes
     rewards: np.ndarray
     reason_codes: np.ndarray
-    counted: bool = True
-    """False for tasks other than SCORE: their rewards and reasons are other ones, and the columns are empty."""
 
 
 async def score(exchange: Exchange) -> None:
     """Score every response against its reference: rewards, reasons and, if asked for, components and advantages."""
     service, body = exchange.service, exchange.taken
     scorer = service.scorer
+    result: Answer | None
     if body.media_type == ARROW:
-        job = partial(answer_arrow, body, exchange.scope["query_string"], scorer, service.limits, exchange.times)
-        result = await service.workers.run(job, exchange)
+        arrow = partial(answer_arrow, body, exchange.scope["query_string"], scorer, service.limits, exchange.times)
+        result = await service.workers.run(arrow, exchange)
     elif body.inline:
         small = answer_small(bytes(body.data), service.small, exchange.times)
-        result = small or await answer_inline(body, scorer, exchange)
+        result = small or answer_inline(body, scorer, service.limits, exchange.times)
     else:
         result = await service.workers.run(partial(answer, body, scorer, service.limits, exchange.times), exchange)
-    if result.counted:
-        service.metrics.scored(result.rewards, result.reason_codes, exchange.times)
+    if result is None:
+        task = partial(answer_body, body.data, body.encoding, service.limits, exchange.deadline)
+        await exchange.reply(await service.rewarders.run(task, exchange))
+        return
+    service.metrics.scored(result.rewards, result.reason_codes, exchange.times)
     await exchange.reply(result.body, body.media_type)
 
 
-async def answer_inline(body: Body, scorer: Scorer, exchange: Exchange) -> Answer:
-    """As `answer`, on the event loop's thread: but other tasks than SCORE may take long, and go to the others."""
-    service = exchange.service
-    envelope = unfold(body.data, service.limits)
-    if asks_for_another_task(envelope):
-        job = partial(answer_task, body.data, envelope, service.limits, exchange.times)
-        return uncounted(await service.workers.run(job, exchange))
-    return answer_envelope(envelope, scorer, service.limits, exchange.times)
+def answer_inline(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | None:
+    """As `answer`, on the event loop's thread."""
+    envelope = unfold(body.data, limits)
+    return None if asks_for_another_task(envelope) else answer_envelope(envelope, scorer, limits, times)
 
 
 def answer_small(body: bytes, lane: SmallLane, times: StageTimes) -> Answer | None:
@@ -75,18 +73,14 @@ def answer_small(body: bytes, lane: SmallLane, times: StageTimes) -> Answer | No
     return Answer(reply, scores.rewards, scores.reason_codes)
 
 
-def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
-    """The whole way from a JSON request's bytes to its reply's; raises Problem."""
+def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | None:
+    """The whole way from a JSON request's bytes to its reply's; None for another task than SCORE. Raises Problem."""
     started = perf_counter()
     plain = body.plain(limits.max_body_bytes)
     envelope = unfold(plain, limits)
     if asks_for_another_task(envelope):
-        return uncounted(answer_task(plain, envelope, limits, times))
+        return None
     return answer_envelope(envelope, scorer, limits, times, started)
-
-
-def uncounted(body: bytes) -> Answer:
-    return Answer(body, np.zeros(0), np.zeros(0, np.uint8), counted=False)
 
 
 def answer_envelope(

@@ -16,6 +16,7 @@ from .executor import Workers
 from .health import Readiness
 from .keys import Keys
 from .metrics import Metrics
+from .processes import Processes
 from .scorer import Scorer
 from .selftest import run_selftest
 from .settings import RULES_VERSION
@@ -43,8 +44,9 @@ class ServiceState:
         self.admission = Admission(server)
         self.workers = Workers(server.threads, server.max_queued)
         self.explainers = Workers(1, server.max_queued)
-        self.evaluators = Workers(1, server.max_queued)
-        """Evaluations may take long; they take no thread from scoring."""
+        self.evaluators = Processes(server.max_queued)
+        self.rewarders = Processes(server.max_queued)
+        """For rewards of other tasks, which a long evaluation must not hold up either."""
         self.metrics = Metrics(
             {"version": VERSION, "config_id": self.config_id, "rules_version": RULES_VERSION}, self._readings()
         )

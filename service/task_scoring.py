@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from .codec import INCLUDES, Limits, fault_offences, read_index, shape_offences
+from .body import decompress
+from .codec import INCLUDES, Limits, fault_offences, read_index, shape_offences, unfold
+from .deadline import Deadline
 from .envelope import Envelope
 from .errors import InvalidRequest, Offence, ScoringError
 from .evaluate.registry import TASKS
-from .evaluate.task import Task
+from .evaluate.task import Advance, Task, nothing_to_tell
 from .evaluate.task_rewards import (
     SCORE,
     TaskScores,
@@ -27,7 +29,7 @@ from .problems import refusal
 from .survey import attempt, index_offences
 from .timing import StageTimes
 
-__all__ = ["answer_task", "asks_for_another_task"]
+__all__ = ["answer_body", "answer_task", "asks_for_another_task"]
 
 
 class TaskBatch(NamedTuple):
@@ -47,13 +49,28 @@ def asks_for_another_task(envelope: Envelope) -> bool:
     return type(name) is str and name != SCORE and name in TASKS
 
 
-def answer_task(body: bytes | bytearray, envelope: Envelope, limits: Limits, times: StageTimes) -> bytes:
+def answer_body(
+    body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes
+) -> bytes:
+    """The whole way from the bytes of a request for another task to its reply's; raises Problem."""
+    body = decompress(body, encoding, limits.max_body_bytes)
+    return answer_task(body, unfold(body, limits), limits, times, lambda _done: deadline.check())
+
+
+def answer_task(
+    body: bytes | bytearray,
+    envelope: Envelope,
+    limits: Limits,
+    times: StageTimes,
+    advance: Advance = nothing_to_tell,
+) -> bytes:
     """The reply to a request whose envelope names another task; raises Problem naming every offending place."""
     started = perf_counter()
     try:
         batch = read(json_document(body), envelope, limits)
         decoded = perf_counter()
-        scores = reward_responses(batch.task, batch.responses, batch.references, batch.reference_index, batch.options)
+        columns = batch.responses, batch.references, batch.reference_index
+        scores = reward_responses(batch.task, *columns, batch.options, advance=advance)
         scored = perf_counter()
         reply = encode(scores, batch)
     except ScoringError as error:

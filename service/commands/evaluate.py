@@ -134,8 +134,9 @@ def _evaluate(
 
     def advance(rows: int) -> None:
         nonlocal done
-        progress.advance(rows - done, rows - done)
-        done = rows
+        ahead = max(0, rows - done)  # metrics that are computed one after the other tell the same records again
+        progress.advance(ahead, ahead)
+        done += ahead
 
     try:
         result = evaluate_checked(task, answers.records, checked, advance)

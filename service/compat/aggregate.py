@@ -11,10 +11,12 @@ import numpy as np
 import orjson
 
 from ..asgi import Exchange
+from ..body import decompress
 from ..codec import Limits
+from ..deadline import Deadline
 from ..errors import Offence
-from ..intake import Body
 from ..problems import refusal
+from ..timing import StageTimes
 from .document import Document, Names
 
 __all__ = ["aggregate", "aggregated"]
@@ -33,13 +35,14 @@ MOST_RECORD_BYTES = 1 << 20
 
 async def aggregate(exchange: Exchange) -> None:
     """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts."""
-    service = exchange.service
-    await exchange.reply(await service.workers.run(partial(answer, exchange.taken, service.limits), exchange))
+    service, body = exchange.service, exchange.taken
+    job = partial(answer, body.data, body.encoding, service.limits, exchange.deadline)
+    await exchange.reply(await service.evaluators.run(job, exchange))
 
 
-def answer(body: Body, limits: Limits) -> bytes:
+def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
     """The reply's bytes; raises Problem."""
-    document = Document(body.plain(limits.max_body_bytes), NAMES)
+    document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
     spans = document.elements(document.spans[0], FIELD, MOST_RECORDS)
     if spans is None:
         raise refusal([Offence(FIELD, "wrong_type", "must be an array of replies of /verify")])

@@ -15,7 +15,17 @@ from .embedders import Embedder, chosen_embedder, no_weights
 from .extras import needed
 from .needs import Needs, missing
 from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
-from .text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, LONGEST, TOO_LONG, Pair, fill_keywords, fill_nltk, fill_rouge
+from .text_pairs import (
+    ADVANCE_EVERY,
+    KEYWORD,
+    KEYWORDS_NEED_MODEL,
+    LONGEST,
+    TOO_LONG,
+    Pair,
+    fill_keywords,
+    fill_nltk,
+    fill_rouge,
+)
 from .word_tokens import NltkRules
 
 __all__ = ["TASK", "BertScore"]
@@ -127,15 +137,15 @@ class Lexical(Task):
         needs = Needs(self, options)
         needs.wanted |= set(VANILLA) if "vanilla" in needs.wanted else set()
         counted = needs.load(
-            lambda: count_bleu(pairs, len(records), options.bleu_tokens), *BLEU, "bleu_avg", "corpus_bleu"
+            lambda: count_bleu(pairs, len(records), options.bleu_tokens, advance), *BLEU, "bleu_avg", "corpus_bleu"
         )
         if counted is not None:
             fill_bleu(pairs, columns, counted)
-        fill_rouge(pairs, columns, needs)
+        fill_rouge(pairs, columns, needs, advance)
         fill_nltk(pairs, columns, needs, options.nltk, advance)
         if needs.wants(*KEYWORD):
             ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-            failed += fill_keywords(pairs, columns, ranks)
+            failed += fill_keywords(pairs, columns, ranks, advance)
         bertscore = needs.load(lambda: bertscore_of(options), "bertscore", "vanilla")
         if bertscore is not None and pairs:
             rows = [pair.row for pair in pairs]
@@ -152,9 +162,11 @@ class Lexical(Task):
         }
         return Evaluation(columns, sorted(failed), corpus, unavailable)
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
-        found = self.evaluate(records, chosen)
+        found = self.evaluate(records, chosen, advance)
         reasons = [OK] * len(records)
         for failure in found.failed:
             reasons[failure.record] = TOO_LONG
@@ -199,10 +211,12 @@ def bleu_metric(tokens: str) -> Any:
     return library.BLEU(tokenize=tokens, effective_order=True, max_ngram_order=ORDERS)
 
 
-def count_bleu(pairs: Sequence[Pair], count: int, tokens: str) -> Bleus:
+def count_bleu(pairs: Sequence[Pair], count: int, tokens: str, advance: Advance) -> Bleus:
     metric = bleu_metric(tokens)
     found = Bleus(*(np.zeros((count, width), np.int64) for width in (ORDERS, ORDERS, 2)))
-    for row, reference, generated in pairs:
+    for done, (row, reference, generated) in enumerate(pairs, start=1):
+        if done % ADVANCE_EVERY == 0:
+            advance(row)
         score = metric.sentence_score(generated, [reference])
         found.matches[row], found.totals[row], found.lengths[row] = (
             score.counts,

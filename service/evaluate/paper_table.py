@@ -153,14 +153,14 @@ def compare_prose(
     for column in columns.values():
         column[empty] = 0.0
     told = [pair for pair in pairs if pair.reference and pair.generated]
-    fill_rouge(told, columns, needs)
+    fill_rouge(told, columns, needs, advance)
     if options.profile == "thoth":
         fill_as_the_script(told, columns, needs, advance)
     else:
         fill_as_defined(told, columns, needs, options, advance)
     if needs.wants(*KEYWORD):
         ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-        failed += fill_keywords(told, columns, ranks)
+        failed += fill_keywords(told, columns, ranks, advance)
     for name in needs.checked():
         columns[name][empty] = np.nan
     return Evaluation(columns, failed, unavailable=needs.unavailable)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from kernels.column import frozen
 
-__all__ = ["numbered_columns"]
+__all__ = ["numbered_columns", "pieces"]
 
 
 def numbered_columns(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> tuple[list[np.ndarray], int]:
@@ -28,3 +28,15 @@ def numbered_columns(first: Sequence[Sequence[str]], second: Sequence[Sequence[s
         symbols = max(symbols, len(numbers))
     arrays = (sides[0], offsets[0], sides[1], offsets[1])
     return [frozen(np.array(values, np.int64), np.int64) for values in arrays], symbols
+
+
+def pieces(sizes: Iterable[int], most: int) -> Iterator[slice]:
+    """Slices of consecutive rows whose sizes sum to at most `most`, or of one row that alone is larger."""
+    begin = total = row = 0
+    for row, size in enumerate(sizes, start=1):
+        total += size
+        if total > most and row - 1 > begin:
+            yield slice(begin, row - 1)
+            begin, total = row - 1, size
+    if row > begin:
+        yield slice(begin, row)

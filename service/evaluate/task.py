@@ -40,7 +40,8 @@ LONGEST_NAME = 100
 """Characters of an unknown name that an error repeats."""
 
 Advance = Callable[[int], None]
-"""Told how many records are done, every now and then; it may raise, and what it raises ends the evaluation."""
+"""Told how many records are done, every now and then, and again for further metrics of the same records; it may raise,
+and what it raises ends the evaluation."""
 
 
 def nothing_to_tell(_done: int) -> None:
@@ -179,8 +180,12 @@ class Task(ABC):
         Raises NotInstalled where a metric that was asked for by name, or every metric, lacks what it needs.
         """
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
         """The rewards of records whose response is a string; only for tasks with `reward`.
+
+        Many records may share the objects of one reference, which are read once.
 
         An answer that cannot be read is a result: the least reward, with its reason. A fault of anything else (a judge
         that does not answer) raises: an error is never a reward.

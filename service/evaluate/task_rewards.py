@@ -20,7 +20,7 @@ from ..scorer import Scorer, check_index, resolve_reference_index
 from ..scores import Scores, group_advantages
 from ..settings import RULES_VERSION
 from .registry import TASKS, every_task, task_named
-from .task import Options, Task
+from .task import Advance, Options, Task, nothing_to_tell
 
 __all__ = [
     "SCORE",
@@ -170,6 +170,7 @@ def reward_responses(
     reference_index: np.ndarray,
     options: Any,
     max_response_bytes: int = MAX_RESPONSE_BYTES,
+    advance: Advance = nothing_to_tell,
 ) -> TaskScores:
     """The rewards of responses to references that have been read; a response over the limit gets what "" gets."""
     long = [longer_than(response, max_response_bytes) for response in responses]
@@ -177,7 +178,7 @@ def reward_responses(
         {**references[k], task.response: "" if over else response}
         for k, response, over in zip(reference_index.tolist(), responses, long, strict=True)
     ]
-    found = task.rewards(records, options)
+    found = task.rewards(records, options, advance)
     for column in (found.rewards, *found.components.values()):
         if column.shape != (len(records),) or not np.isfinite(column).all():
             raise ArithmeticError(f"{task.name} gave a reward that is not a finite number")

@@ -14,12 +14,14 @@ from .keywords import keywords, overlap
 from .meteor import meteor
 from .needs import Needs
 from .rouge import rouge_l, rouge_n, rouge_words
+from .sequences import pieces
 from .stems import porter_stemmer
 from .task import Advance, Failure
 from .word_tokens import NltkRules, word_tokenizer
 from .wordnet import synonyms_by_wordnet
 
 __all__ = [
+    "ADVANCE_EVERY",
     "KEYWORD",
     "KEYWORDS_NEED_MODEL",
     "LONGEST",
@@ -41,8 +43,8 @@ ADVANCE_EVERY = 64
 REFERENCES_KEPT = 32
 """References whose words are kept: the responses to one mostly stand side by side, and words take ten times the memory
 of their text."""
-AT_ONCE = 256
-"""Pairs whose subsequences are found in one call of the kernel."""
+CHARACTERS_AT_ONCE = 1 << 20
+"""Characters of the pairs whose subsequences are found in one call of the kernel: words take ten times as much."""
 
 Columns = Mapping[str, np.ndarray]
 
@@ -73,26 +75,31 @@ def fill_nltk(pairs: Sequence[Pair], columns: Columns, needs: Needs, rules: Nltk
             advance(row)
 
 
-def fill_rouge(pairs: Sequence[Pair], columns: Columns, needs: Needs) -> None:
+def fill_rouge(pairs: Sequence[Pair], columns: Columns, needs: Needs, advance: Advance) -> None:
     """`rouge_1`, `rouge_2` and `rouge_l`."""
     stem = needs.load(porter_stemmer, *ROUGE)
     if stem is None:
         return
     words = lru_cache(REFERENCES_KEPT)(lambda text: rouge_words(text, stem))
-    for begin in range(0, len(pairs), AT_ONCE):
-        some = pairs[begin : begin + AT_ONCE]
+    for piece in pieces([len(pair.reference) + len(pair.generated) for pair in pairs], CHARACTERS_AT_ONCE):
+        some = pairs[piece]
         rows = [pair.row for pair in some]
         split = [(words(pair.reference), rouge_words(pair.generated, stem)) for pair in some]
         for n in (1, 2):
             columns[f"rouge_{n}"][rows] = [rouge_n(theirs, ours, n) for theirs, ours in split]
         columns["rouge_l"][rows] = rouge_l(split)
+        advance(piece.stop)
 
 
-def fill_keywords(pairs: Sequence[Pair], columns: Columns, embedder: Embedder | None) -> list[Failure]:
+def fill_keywords(
+    pairs: Sequence[Pair], columns: Columns, embedder: Embedder | None, advance: Advance
+) -> list[Failure]:
     """The three metrics of keywords, and the rows that go without for want of an embedder."""
     found = lru_cache(REFERENCES_KEPT)(lambda text: keywords(text, embedder))
     failed = []
-    for row, reference, generated in pairs:
+    for done, (row, reference, generated) in enumerate(pairs, start=1):
+        if done % ADVANCE_EVERY == 0:
+            advance(row)
         theirs, ours = found(reference), keywords(generated, embedder)
         if theirs is None or ours is None:
             failed.append(Failure(row, KEYWORDS_NEED_MODEL))

@@ -13,7 +13,7 @@ from kernels.levenshtein import levenshtein_distances
 from kernels.warmup import warmup
 
 from ..bleu import METHOD_1, NO_SMOOTHING, sentence_bleu
-from ..sequences import numbered_columns
+from ..sequences import numbered_columns, pieces
 from .calls import Call
 
 __all__ = [
@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 NAN = math.nan
+NAMES_AT_ONCE = 1 << 18
+"""Names that are numbered for one call of the kernel: many short programs may stand beside one long one."""
 SEPARATOR = re.compile(r"""[\s,()"']""")
 
 Matched = list[tuple[Mapping[str, str], Mapping[str, str]]]
@@ -99,9 +101,10 @@ def value_pairs(matched: Matched) -> list[tuple[str, str]]:
 
 
 def distances(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> np.ndarray:
-    """Levenshtein distance of each pair of sequences of names: int64 (len(pairs),), by the kernel, in one call."""
+    """Levenshtein distance of each pair of sequences of names: int64 (len(pairs),), by the kernel, piece by piece."""
     warmup()
-    columns, symbols = numbered_columns([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     found = np.zeros(len(pairs), np.int64)
-    levenshtein_distances(found, *columns, symbols)
+    for piece in pieces([len(predicted) + len(true) for predicted, true in pairs], NAMES_AT_ONCE):
+        columns, symbols = numbered_columns([pair[0] for pair in pairs[piece]], [pair[1] for pair in pairs[piece]])
+        levenshtein_distances(found[piece], *columns, symbols)
     return found

@@ -32,6 +32,9 @@ LONGEST = 262_144
 DEEPEST = 50
 """Levels of brackets, so that no text can choose how long Python's parser takes."""
 
+MAX_LEVELS = 150
+"""Levels of an argument that is written out, which Python does by recursion."""
+
 HEAD = re.compile(r"(?<!\w)(\w++)\s*+\(")
 ARGUMENT = re.compile(r"""(?<!\w)(\w++)=["']([^"']++)["']""")
 DEFINITION = re.compile(r"def [\w_]++\(.*?\):")
@@ -175,7 +178,7 @@ def called_names(calls: Iterable[Found]) -> list[str]:
 
 
 def called(tree: ast.Module) -> list[Call]:
-    """Those calls with their arguments."""
+    """Those calls with their arguments; raises Unreadable for an argument that cannot be written out."""
     parameters = {
         node.name: [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
         for node in ast.walk(tree)
@@ -200,7 +203,15 @@ def call_of(node: ast.Call, parameters: Mapping[str, list[str]]) -> Call:
 
 
 def text_of(node: ast.expr) -> str:
-    """A string itself, else the expression's source text."""
+    """A string itself, else the expression's source text; raises Unreadable where Python cannot write it."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
-    return ast.unparse(node)
+    level: list[ast.AST] = [node]
+    for _ in range(MAX_LEVELS):
+        level = [child for parent in level for child in ast.iter_child_nodes(parent)]
+    try:
+        if not level:
+            return ast.unparse(node)
+    except (RecursionError, ValueError):  # a number with too many digits, a string that has no spelling
+        pass
+    raise Unreadable("too_large")

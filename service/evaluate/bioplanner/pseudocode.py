@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,8 +15,8 @@ from ..embedders import Embedder, cls_model_named, embedded, hashed_words
 from ..needs import Needs, missing
 from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
 from .agreement import distances, mean
-from .calls import Unreadable, called, parsed
-from .reading import Reading, read
+from .calls import Unreadable
+from .reading import Reading, names_called, read, read_order
 
 __all__ = ["TASK"]
 
@@ -24,7 +24,8 @@ ADVANCE_EVERY = 64
 
 FAILURES = {
     "syntax_error": "The text, or a definition in it, is not Python.",
-    "too_large": "The text has more than 262,144 characters or brackets nested deeper than 50.",
+    "too_large": "The text has more than 262,144 characters, brackets nested deeper than 50, or an argument of a call "
+    "that is too deep or too long to be written out.",
     "attribute_call": "The text calls something that is not a plain name, which the script cannot read.",
     "too_many_functions": "More than 51 functions are defined, which the script has no letters for.",
 }
@@ -36,7 +37,7 @@ NO_CALLS = "no_calls"
 REASONS = {
     OK: "The program was read.",
     "syntax_error": "The program is not Python.",
-    "too_large": FAILURES["too_large"],
+    "too_large": "The program has more than 262,144 characters or brackets nested deeper than 50.",
     NO_CALLS: "The program calls nothing.",
 }
 
@@ -160,8 +161,15 @@ class Pseudocode(Task):
             columns["scibert_score"] = similarities(readings, embedder)
         return Evaluation(columns, failed, unavailable=needs.checked())
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
-        readings = [read(record, by_script=False) for record in records]
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
+        names_of = cache(names_called)  # of the true programs, each read once
+        readings = []
+        for row, record in enumerate(records, start=1):
+            readings.append(read_order(record, names_of))
+            if row % ADVANCE_EVERY == 0:
+                advance(row)
         similarity = np.nan_to_num(1 - normalized_distances(readings), nan=0.0)
         shares = {
             name: np.nan_to_num(np.array([reading.values.get(name, math.nan) for reading in readings], float), nan=0.0)
@@ -186,10 +194,10 @@ class Pseudocode(Task):
         if record is None:
             return record, wrong
         try:
-            calls = called(parsed(record["ground_truth"]))
+            names = names_called(record["ground_truth"])
         except Unreadable as error:
             return None, f"ground_truth: {FAILURES[error.reason]}"
-        return (record, "") if calls else (None, "ground_truth: it calls no function")
+        return (record, "") if names else (None, "ground_truth: it calls no function")
 
 
 def scattered(readings: Sequence[Reading], sequences: Sequence[tuple[list[str], list[str]] | None]) -> np.ndarray:

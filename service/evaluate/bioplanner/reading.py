@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from .agreement import (
 )
 from .calls import Found, Unreadable, called, called_names, calls_in, defined, parsed, stated, walked
 
-__all__ = ["Reading", "read"]
+__all__ = ["Reading", "names_called", "read", "read_order"]
 
 UNDEFINED = "undefined_function"
 MOST_FUNCTIONS = 51
@@ -60,14 +60,48 @@ def read(record: Mapping[str, Any], by_script: bool) -> Reading:
         reading.in_order = called_names(found[0]), called_names(found[1])
     if by_script:
         stated_by = stated(predicted_text(record)), stated(record["ground_truth"])
-        values_of(reading, precision_recall(*stated_by), matched_by_name(*stated_by), as_script=True)
+        functions_of(reading, precision_recall(*stated_by))
+        arguments_of(reading, matched_by_name(*stated_by), as_script=True)
         if len(trees) == 2 and known is not None:
             read_as_script(reading, {*known, UNDEFINED}, found)
     elif reading.in_order is not None:
-        matched = matched_in_turn(called(trees[0]), called(trees[1]))
-        values_of(reading, precision_recall(*reading.in_order), matched, as_script=False)
         reading.sequences = reading.in_order
+        functions_of(reading, precision_recall(*reading.in_order))
+        arguments_by_grammar(reading, trees)
     return reading
+
+
+def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) -> Reading:
+    """What a reward takes of a record; `names_of` gives `names_called` of the true program, and may remember them."""
+    reading = Reading()
+    names: list[list[str]] = []
+    for text, read_names in ((predicted_text(record), names_called), (record["ground_truth"], names_of)):
+        try:
+            names.append(read_names(text))
+        except Unreadable as error:
+            reading.failure = reading.failure or (error.reason, read_names is names_called)
+    if len(names) == 2:
+        reading.in_order = names[0], names[1]
+        functions_of(reading, precision_recall(*names))
+    return reading
+
+
+def names_called(text: str) -> list[str]:
+    """Names of the calls of a text in its order, by Python's grammar; raises Unreadable."""
+    return called_names(calls_in(parsed(text)))
+
+
+def arguments_by_grammar(reading: Reading, trees: Sequence[ast.Module]) -> None:
+    """What the arguments of both programs give; the failure where those of one cannot be written out."""
+    of_prediction = True
+    try:
+        predicted = called(trees[0])
+        of_prediction = False
+        true = called(trees[1])
+    except Unreadable as error:
+        reading.failure = (error.reason, of_prediction)
+        return
+    arguments_of(reading, matched_in_turn(predicted, true), as_script=False)
 
 
 def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | None:
@@ -82,8 +116,11 @@ def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | 
     return known
 
 
-def values_of(reading: Reading, functions: tuple[float, float], matched: Matched, as_script: bool) -> None:
-    reading.values["function_precision"], reading.values["function_recall"] = functions
+def functions_of(reading: Reading, found: tuple[float, float]) -> None:
+    reading.values["function_precision"], reading.values["function_recall"] = found
+
+
+def arguments_of(reading: Reading, matched: Matched, as_script: bool) -> None:
     reading.values["argument_precision"], reading.values["argument_recall"] = argument_precision_recall(matched)
     reading.values["argument_bleu"] = argument_bleu(matched, as_script)
     reading.pairs = value_pairs(matched)

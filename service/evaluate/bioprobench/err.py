@@ -148,7 +148,9 @@ class Err(Task):
         """Any field may hold anything or be missing: an object is enough."""
         return [] if isinstance(record, dict) else super().misfits(record)
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
         verdicts = [classify(record, options.strict_markers) for record in records]
         right = np.array(
             [

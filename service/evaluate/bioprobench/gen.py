@@ -112,10 +112,10 @@ class Gen(Task):
         columns["failed"][[failure.record for failure in failed if failure.reason == NOT_TEXT]] = 1.0
         needs = Needs(self, options)
         fill_nltk(pairs, columns, needs, options.nltk, advance)
-        fill_rouge(pairs, columns, needs)
+        fill_rouge(pairs, columns, needs, advance)
         if needs.wants(*KEYWORD):
             ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-            failed += fill_keywords(pairs, columns, ranks)
+            failed += fill_keywords(pairs, columns, ranks, advance)
         embedder = needs.load(partial(step_embedder, options), *STEP)
         if embedder is not None:
             fill_steps(records, pairs, columns, embedder, float(options.empty_step_precision == "one"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -15,6 +15,9 @@ from .literal import NotLiteral, literal
 
 __all__ = ["TASK", "Order", "compared", "order_of"]
 
+T = TypeVar("T")
+
+ADVANCE_EVERY = 64
 NOT_LITERAL = "not_literal"
 NOT_INDICES = "not_indices"
 REPEATS = "repeats"
@@ -58,7 +61,8 @@ def order_of(response: object, steps: int) -> list[int] | str:
     except NotLiteral:
         return NOT_LITERAL
     try:
-        if set(given) != set(range(steps)):
+        named = set(given)
+        if len(named) != steps or named != set(range(steps)):  # the length first: of many steps, most answers name few
             return NOT_INDICES
         indices = list(given)
     except TypeError:  # not iterable, or lists inside
@@ -69,6 +73,22 @@ def order_of(response: object, steps: int) -> list[int] | str:
 def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
     """Whether no order of the first steps that were shown can be the right one; the script lets more steps follow."""
     return len(shown) < len(right) or not set(shown[: len(right)]) >= set(right)
+
+
+def once_each(function: Callable[..., T]) -> Callable[..., T]:
+    """`function`, called once for the same objects: thousands of responses share the lists of one reference.
+
+    For objects that live as long as the function that is returned.
+    """
+    known: dict[tuple[int, ...], T] = {}
+
+    def remembered(*lists: Sequence[str]) -> T:
+        key = tuple(map(id, lists))
+        if key not in known:
+            known[key] = function(*lists)
+        return known[key]
+
+    return remembered
 
 
 def compared(given: Sequence[str], right: Sequence[str]) -> Order:
@@ -145,8 +165,11 @@ class Ord(Task):
         exact, tau, repeated = (nothing_read(len(records)) for _ in range(3))
         pairs, concordant = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
         failed = []
+        differ = once_each(steps_differ)
         for row, record in enumerate(records):
-            found = self._compared(record, options)
+            found = self._compared(record, options, differ)
+            if row % ADVANCE_EVERY == 0:
+                advance(row)
             if isinstance(found, str):
                 failed.append(Failure(row, found, of_response=found != STEPS_DIFFER))
                 continue
@@ -173,10 +196,13 @@ class Ord(Task):
 
         return Evaluation(columns, failed, corpus)
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
-        found = self.evaluate(records, options)
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
+        found = self.evaluate(records, options, advance)
         exact, tau = found.columns["exact_match"], found.columns["kendall_tau"]
-        single = np.array([len(set(record["correct_steps"])) < 2 for record in records], bool)
+        distinct = once_each(lambda steps: len(set(steps)))
+        single = np.array([distinct(record["correct_steps"]) < 2 for record in records], bool)
         exact = np.nan_to_num(exact, nan=0.0)
         tau = np.nan_to_num(np.where(single & ~np.isnan(tau), exact, tau), nan=-1.0)
         reasons = [OK] * len(records)
@@ -192,10 +218,12 @@ class Ord(Task):
             return None, "wrong_steps does not begin with the steps of correct_steps, in any order"
         return record, wrong
 
-    def _compared(self, record: Mapping[str, Any], options: OrdOptions) -> tuple[Order, bool] | str:
+    def _compared(
+        self, record: Mapping[str, Any], options: OrdOptions, differ: Callable[..., bool]
+    ) -> tuple[Order, bool] | str:
         """The order of a record and whether it repeats a step, else why there is none."""
         shown, right = record["wrong_steps"], record["correct_steps"]
-        if steps_differ(shown, right):
+        if differ(shown, right):
             return STEPS_DIFFER
         indices = order_of(record.get("generated_response"), len(right))
         if isinstance(indices, str):

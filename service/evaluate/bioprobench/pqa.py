@@ -140,7 +140,9 @@ class Pqa(Task):
             return []
         return super().misfits(record)
 
-    def rewards(self, records: Sequence[Mapping[str, Any]], options: Any) -> Rewards:
+    def rewards(
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    ) -> Rewards:
         found = self.evaluate(records, options)
         answers = [answer_of(record["generated_response"]) for record in records]
         right = found.columns["accuracy_over_all"]

@@ -1,0 +1,78 @@
+"""The other side of `processes`: what runs in the process of a job."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from .errors import ScoringError
+from .problems import Problem
+from .stack import stack_of
+from .timing import StageTimes
+
+__all__ = ["HEADER", "Outcome", "perform", "prepare"]
+
+T = TypeVar("T")
+
+HEADER = 8
+"""Bytes before a body that is lent: whoever takes it writes its process there."""
+
+SPARE_SECONDS = 2
+"""Processor time beyond a job's time: the other side kills at the deadline, this limit only where it does not."""
+
+
+class Outcome(NamedTuple, Generic[T]):
+    """What came of a job."""
+
+    times: StageTimes
+    result: T = None  # type: ignore[assignment]
+    error: Problem | ScoringError | None = None
+    out_of_memory: bool = False
+    stack: str = ""
+    """Files, lines and types of an error that should not be."""
+
+
+def prepare() -> None:
+    """Called once in each process: it ends at once when told to, and when the service has gone, whatever it does."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    alive = parent.sentinel  # a pipe that the service holds open
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(alive, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(alive, fcntl.F_SETFL, fcntl.fcntl(alive, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([alive], [], [], 0)[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def perform(path: str, seconds: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+    """Do one job: `function(body, *arguments, times)` with the body that is lent at `path`, in so many seconds."""
+    times = StageTimes()
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + SPARE_SECONDS, most))
+    try:
+        return Outcome(times, function(taken(path), *arguments, times))
+    except (Problem, ScoringError) as error:
+        return Outcome(times, error=error)
+    except MemoryError:
+        return Outcome(times, out_of_memory=True)
+    except Exception as error:
+        return Outcome(times, stack=stack_of(error))
+
+
+def taken(path: str) -> bytes:
+    """The body that is lent there, which gives its memory back to the system."""
+    with open(path, "r+b", buffering=0) as file:
+        os.pwrite(file.fileno(), os.getpid().to_bytes(HEADER, "little"), 0)
+        file.seek(HEADER)
+        body = file.read()
+        file.truncate(HEADER)
+    return body
