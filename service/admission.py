@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -231,11 +231,26 @@ class Admission:
         )
         self.singles = Lane(settings.max_work_bytes)
         self.turns = Turns()
+        self.unread = 0
+        """Bytes of replies that their clients have not taken yet."""
 
     @property
     def work(self) -> int:
         """Bytes in work, in both lanes."""
         return self.batches.work + self.singles.work
+
+    @property
+    def replies_full(self) -> bool:
+        """True while as many bytes of replies are unread as may be in work: no job begins that would add to them."""
+        return self.unread > self.batches.most
+
+    async def until_taken(self, nbytes: int, taken: Awaitable[None]) -> None:
+        """Count a reply of so many bytes as unread until it is `taken`."""
+        self.unread += nbytes
+        try:
+            await taken
+        finally:
+            self.unread -= nbytes
 
     async def admit(self, exchange: Exchange, nbytes: int, deadline: Deadline) -> None:
         """Give the exchange a permit for a batch of so many bytes; raises as `Lane.enter` does."""

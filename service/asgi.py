@@ -30,6 +30,9 @@ CONNECTION = "assay.connection"
 
 JSON = b"application/json"
 
+LONG_REPLY = 1 << 16
+"""Bytes above which a reply to a short body is refused while too many replies are unread."""
+
 REQUEST_ID = re.compile(rb"[!-~]{1,128}")
 """What a client's X-Request-ID must look like to be taken over: visible ASCII, no spaces."""
 
@@ -94,8 +97,12 @@ class Exchange(Request):
         """Send the whole reply, with the headers that every reply carries.
 
         Return when the kernel has all of it, or when the client has gone: until then its bytes are in this process, and
-        the request holds what it was admitted with.
+        the request holds what it was admitted with. Raise Problem `over-capacity` for a long reply to a short body,
+        which was not admitted by its length, while too many replies are unread.
         """
+        admission = self.service.admission
+        if len(body) > LONG_REPLY and self.short and admission.replies_full:
+            raise admission.batches.over_capacity()
         self.status = status
         lines = [
             (b"content-type", media_type),
@@ -117,7 +124,7 @@ class Exchange(Request):
             await connection.flow.drain()
         connection.send_whole(self.send_message, status, lines, body)
         if connection.flow.write_paused:
-            await connection.flow.drain()
+            await admission.until_taken(len(body), connection.flow.drain())
 
     async def reply_problem(self, problem: Problem) -> None:
         """Send an error in the form of RFC 9457."""

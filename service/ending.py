@@ -158,7 +158,7 @@ class EndingProtocol(HttpToolsProtocol):
     def inspect(self, now: float) -> None:
         """End the connection if it has received one head, one body, or its client one reply, for too long."""
         if self.flow.write_paused:
-            if now - self.unsent_since > self.guard.body_seconds:  # whatever part of the reply was taken meanwhile
+            if now - self.unsent_since > self.guard.reply_seconds:  # whatever part of the reply was taken meanwhile
                 self.guard.rejected("too-slow")
                 self.transport.abort()
         elif self.lingering:

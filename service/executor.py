@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TypeVar
 
 from .admission import Permit
@@ -19,6 +19,9 @@ __all__ = ["Workers"]
 
 T = TypeVar("T")
 
+HELD_BACK_SECONDS = 0.01
+"""Time between two looks at whether jobs may begin."""
+
 
 class Workers:
     """A fixed number of threads and a bounded queue before them. Kernels release the interpreter lock.
@@ -26,7 +29,9 @@ class Workers:
     Short bodies that need a thread (compressed ones) have one of their own, so that no batch can hold them up.
     """
 
-    def __init__(self, threads: int, max_queued: int) -> None:
+    def __init__(self, threads: int, max_queued: int, held_back: Callable[[], bool] = lambda: False) -> None:
+        """While `held_back` says so, no job begins."""
+        self._held_back = held_back
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="assay-score")
         self._short = ThreadPoolExecutor(1, thread_name_prefix="assay-short")
         self._lock = Lock()
@@ -66,6 +71,8 @@ class Workers:
         submitted = perf_counter()
 
         def timed() -> T:
+            while self._held_back() and deadline.left:
+                sleep(HELD_BACK_SECONDS)
             exchange.times.queue += perf_counter() - submitted
             if not deadline.left:
                 raise past()

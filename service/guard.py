@@ -26,6 +26,9 @@ RETRY = (b"retry-after", b"1")
 MAX_LINGERING = 1024
 """Connections that are read on after their last reply."""
 
+CROWDED_SECONDS = 2.0
+"""Time for a reply to be taken while too many are unread."""
+
 LINGER_BYTES = 1 << 24
 LINGER_BODIES = 4
 """Bytes that are read and dropped of one of them: so many, or if that is more so many of the longest bodies."""
@@ -43,9 +46,16 @@ class Guard:
     max_descriptor: int
     """Connections whose descriptor has this number or a higher one are refused."""
     rejected: Callable[[str], None]
+    replies_full: Callable[[], bool] = lambda: False
+    """Whether too many bytes of replies are unread."""
     lingering: int = 0
     """Connections that are read on after their last reply."""
     _logged: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def reply_seconds(self) -> float:
+        """Time for a reply to be taken: that for a body, but little while unread replies hold up everybody else."""
+        return min(self.body_seconds, CROWDED_SECONDS) if self.replies_full() else self.body_seconds
 
     @property
     def linger_bytes(self) -> int:

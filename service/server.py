@@ -194,7 +194,9 @@ def cannot_listen(settings: ServerSettings, error: OSError) -> int:
 def run_server(config: Config, state: ServiceState, listening: Callable[[], Listener]) -> int:
     """Serve on what `listening` returns until a signal ends it; returns the exit code."""
     app = create_app(config, state=state)
-    server = DrainingServer(uvicorn_config(app, config.server, state.metrics.rejected), state)
+    admission = state.admission
+    guarded_by = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
+    server = DrainingServer(guarded_by, state)
     server.take_signals()
     try:
         server.listener = listening()
@@ -210,9 +212,14 @@ def run_server(config: Config, state: ServiceState, listening: Callable[[], List
 
 
 def uvicorn_config(
-    app: object, settings: ServerSettings, rejected: Callable[[str], None] = lambda _kind: None
+    app: object,
+    settings: ServerSettings,
+    rejected: Callable[[str], None] = lambda _kind: None,
+    replies_full: Callable[[], bool] = lambda: False,
 ) -> uvicorn.Config:
-    """How uvicorn serves `app`; `rejected` counts what is turned away before it is a request."""
+    """How uvicorn serves `app`; `rejected` counts what is turned away before it is a request, and `replies_full` says
+    that clients have to take their replies quickly.
+    """
     limits = (
         *(settings.max_head_bytes, settings.max_body_bytes),
         *(settings.head_seconds, settings.body_seconds, settings.keep_alive_seconds),
@@ -220,7 +227,7 @@ def uvicorn_config(
     )
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=guarded(Guard(*limits, rejected)),
+        http=guarded(Guard(*limits, rejected, replies_full)),
         loop="uvloop",
         ws="none",
         lifespan="on",

@@ -42,7 +42,7 @@ class ServiceState:
         self.keys = Keys(config.fixed_keys, server.api_keys_file)
         self.readiness = Readiness()
         self.admission = Admission(server)
-        self.workers = Workers(server.threads, server.max_queued)
+        self.workers = Workers(server.threads, server.max_queued, lambda: self.admission.replies_full)
         self.explainers = Workers(1, server.max_queued)
         self.evaluators = Processes(server.max_queued)
         self.rewarders = Processes(server.max_queued)
@@ -92,6 +92,7 @@ class ServiceState:
                 "Resident bytes above which new batches are refused; 0 before the service is ready.",
                 lambda: admission.resident.limit,
             ),
+            ("assay_unread_reply_bytes", "Bytes of replies that clients have not taken yet.", lambda: admission.unread),
             ("assay_queued_bytes", "Bytes of bodies that wait for their turn.", lambda: admission.batches.queued),
             ("assay_queued_bytes_limit", "Most bytes that may wait.", lambda: admission.batches.most_queued),
             ("assay_queued_requests", "Requests that wait for their turn.", lambda: admission.batches.waiting),
