@@ -7,6 +7,7 @@ connection once a second (`EndingProtocol.inspect`), which remembers what was se
 from __future__ import annotations
 
 import asyncio
+import time
 
 import httptools
 from starlette.types import Send
@@ -57,6 +58,7 @@ class GuardedProtocol(EndingProtocol):
         transport.set_write_buffer_limits(high=0)  # writing is paused while anything is unsent, and only then
         if transport.get_extra_info("socket").fileno() >= self.guard.max_descriptor:
             self.refuse(no_descriptors(self.guard.max_descriptor))
+            self.lingers_until = time.monotonic()  # until the next inspection: its descriptor is needed
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; what it refuses, or what is over a limit, ends the connection."""
@@ -167,7 +169,10 @@ class GuardedProtocol(EndingProtocol):
         cycle = send.__self__  # type: ignore[attr-defined]
         assert isinstance(cycle, RequestResponseCycle)
         transport = self.transport
-        if cycle.disconnected or cycle.response_started or transport.is_closing():
+        if cycle.disconnected or cycle.response_started:
+            return
+        if transport.is_closing():
+            cycle.disconnected = True  # uvicorn tells only the request that came last
             return
         lines = [STATUS_LINE[status]]
         closing = False

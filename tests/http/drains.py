@@ -63,6 +63,7 @@ class Drain:
                 if connection.sock is None:
                     connection.connect()
             except UNREACHABLE:
+                connection.close()
                 return
             try:
                 connection.request("POST", "/v1/score", BODY, {"Content-Type": "application/json"})

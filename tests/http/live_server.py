@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-c", "from service.cli import main; main()", "serve"]
+CODE = "from service.cli import main; main()"
+COMMAND = [sys.executable, "-c", CODE, "serve"]
 START_SECONDS = 600
 """Enough for a machine that has no kernel in its cache yet."""
 
@@ -68,9 +69,19 @@ class LiveServer:
         return self.process.wait(60)
 
 
+def limited(descriptors: int) -> list[str]:
+    """What comes before a command so that it may open so many descriptors; 0: no limit."""
+    return ["bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash"] if descriptors else []
+
+
 @contextmanager
-def launched(*flags: str, environ: Mapping[str, str] | None = None) -> Iterator[LiveServer]:
-    """A server of its own with these flags, not yet ready; it is stopped at the end."""
+def launched(
+    *flags: str, environ: Mapping[str, str] | None = None, before: str = "", descriptors: int = 0
+) -> Iterator[LiveServer]:
+    """A server of its own with these flags, not yet ready; it is stopped at the end.
+
+    `before` is Python that its process runs first; `descriptors`, if any, is how many it may open.
+    """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     kept = {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
     where = () if "--uds" in flags else ("--port", "0")
@@ -78,7 +89,7 @@ def launched(*flags: str, environ: Mapping[str, str] | None = None) -> Iterator[
         log = Path(folder) / "log"
         with log.open("wb") as sink:
             process = subprocess.Popen(
-                [*COMMAND, *where, *flags],
+                [*limited(descriptors), sys.executable, "-c", f"{before}\n{CODE}", "serve", *where, *flags],
                 cwd=ROOT,
                 env={**clean, **kept, **(environ or {})},
                 stdout=sink,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -34,12 +35,13 @@ class RawConnection:
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
 
-    def send_until_closed(self, data: bytes, most: int) -> int:
+    def send_until_closed(self, data: bytes, most: int, pause: float = 0) -> int:
         """Send `data` over and over until the server closes the connection; bytes that it let come, at most `most`."""
         sent = 0
         try:
             while sent < most:
                 sent += self.socket.send(data)
+                time.sleep(pause)
         except OSError:
             pass
         return sent
