@@ -12,6 +12,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from multiprocessing import get_context
 from threading import Event
@@ -98,14 +99,11 @@ class Processes:
             outcome, result = await self._threads.run(watched, exchange, deadline)
         finally:
             abandoned.set()
-        times, error = outcome.times, outcome.error
+        times = outcome.times
         exchange.times.decode, exchange.times.score, exchange.times.encode = times.decode, times.score, times.encode
-        if error is None:
-            return result
-        try:
-            raise error
-        finally:
-            del error, outcome  # an error that this frame holds on to would keep the body, too
+        if outcome.error is not None:
+            raise copy(outcome.error)  # the pool remembers its last outcome, and errors remember the body
+        return result
 
     def _watch(self, job: partial[bytes], most_bytes: int, deadline: Deadline, abandoned: Event) -> Result:
         """Have a process do the job; raises Problem, ClientGone where nobody waits for it, and RuntimeError."""
