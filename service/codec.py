@@ -51,6 +51,8 @@ class Limits:
     max_body_bytes: int
     max_responses: int
     max_reference_bytes: int
+    max_compared_bytes: int = 1 << 30
+    """Bytes of the references of all responses together, where a task goes through one again for each response."""
 
 
 @dataclass(frozen=True, slots=True)

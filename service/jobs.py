@@ -10,30 +10,31 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
-from .errors import ScoringError
+from .errors import Offence
 from .problems import Problem
 from .stack import stack_of
 from .timing import StageTimes
 
 __all__ = ["HEADER", "Outcome", "perform", "prepare"]
 
-T = TypeVar("T")
 
 HEADER = 8
 """Bytes before a body that is lent: whoever takes it writes its process there."""
+
+MAX_RESULT_BYTES = 128 << 20
+"""Longest result: statistics may be many times as long as what they are made of."""
 
 SPARE_SECONDS = 2
 """Processor time beyond a job's time: the other side kills at the deadline, this limit only where it does not."""
 
 
-class Outcome(NamedTuple, Generic[T]):
-    """What came of a job."""
+class Outcome(NamedTuple):
+    """What came of a job; its result stands behind the header where the body was."""
 
     times: StageTimes
-    result: T = None  # type: ignore[assignment]
-    error: Problem | ScoringError | None = None
+    error: Problem | None = None
     out_of_memory: bool = False
     stack: str = ""
     """Files, lines and types of an error that should not be."""
@@ -53,26 +54,36 @@ def prepare() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def perform(path: str, seconds: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+def perform(path: str, seconds: float, function: Callable[..., bytes], arguments: tuple[Any, ...]) -> Outcome:
     """Do one job: `function(body, *arguments, times)` with the body that is lent at `path`, in so many seconds."""
     times = StageTimes()
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + SPARE_SECONDS, most))
     try:
-        return Outcome(times, function(taken(path), *arguments, times))
-    except (Problem, ScoringError) as error:
-        return Outcome(times, error=error)
+        with open(path, "r+b") as lent:
+            result = function(taken(lent), *arguments, times)
+            if len(result) > MAX_RESULT_BYTES:
+                raise too_long()
+            lent.seek(HEADER)
+            lent.write(result)
+    except Problem as error:
+        return Outcome(times, error)
     except MemoryError:
         return Outcome(times, out_of_memory=True)
     except Exception as error:
         return Outcome(times, stack=stack_of(error))
+    return Outcome(times)
 
 
-def taken(path: str) -> bytes:
-    """The body that is lent there, which gives its memory back to the system."""
-    with open(path, "r+b", buffering=0) as file:
-        os.pwrite(file.fileno(), os.getpid().to_bytes(HEADER, "little"), 0)
-        file.seek(HEADER)
-        body = file.read()
-        file.truncate(HEADER)
+def taken(lent: BinaryIO) -> bytes:
+    """The body that is lent, which gives its memory back to the system."""
+    os.pwrite(lent.fileno(), os.getpid().to_bytes(HEADER, "little"), 0)
+    lent.seek(HEADER)
+    body = lent.read()
+    lent.truncate(HEADER)
     return body
+
+
+def too_long() -> Problem:
+    offence = Offence("body", "reply_too_large", f"the reply to it has more than {MAX_RESULT_BYTES} bytes")
+    return Problem("too-large", f"A reply may have {MAX_RESULT_BYTES} bytes here.", [offence])

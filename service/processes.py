@@ -12,10 +12,11 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from multiprocessing import get_context
 from threading import Event
-from typing import NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple
 
 from pebble import ProcessExpired, ProcessPool
 
@@ -29,8 +30,6 @@ from .problems import Problem
 __all__ = ["Processes", "memory_of"]
 
 log = logging.getLogger("assay")
-
-T = TypeVar("T")
 
 BASE_BYTES = 384 << 20
 """Memory of its own that a process may have for a job without a body; some 100 MiB of it are code and tables."""
@@ -46,23 +45,35 @@ LOOK_SECONDS = 0.05
 
 
 class Lent(NamedTuple):
-    """A body that another process can read where it is."""
+    """A body where another process can take it, and leave the result."""
 
-    path: str
-    descriptor: int
+    file: BinaryIO
+
+    @property
+    def path(self) -> str:
+        """Where that process finds it."""
+        return f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
 
     @property
     def borrower(self) -> int:
         """Process that has taken the body; 0 before."""
-        return int.from_bytes(os.pread(self.descriptor, HEADER, 0), "little")
+        return int.from_bytes(os.pread(self.file.fileno(), HEADER, 0), "little")
+
+    def result(self) -> bytes:
+        """What it has left in the body's place."""
+        self.file.seek(HEADER)
+        return self.file.read()
+
+
+Result = tuple[Outcome, bytes]
 
 
 class Processes:
     """A process for long bodies and one for short ones, with the queue and the face of `Workers`.
 
     They are started by the first job that needs one, as forks of a server that has loaded everything already. A job is
-    called as `function(body, *arguments, times)`: a partial of a function at the top of a module, with the body for
-    its first argument; the function, the other arguments and the result are pickled.
+    a partial of a function at the top of a module, with the body for its first argument. It is called with the times
+    for one argument more, and returns bytes; the function and the other arguments are pickled.
     """
 
     def __init__(self, max_queued: int) -> None:
@@ -75,7 +86,7 @@ class Processes:
         """Jobs that run or wait."""
         return self._threads.unfinished
 
-    async def run(self, job: partial[T], exchange: Exchange) -> T:
+    async def run(self, job: partial[bytes], exchange: Exchange) -> bytes:
         """The job's result, or the Problem that it raised.
 
         Raises as `Workers.run` does; but a job that nobody waits for any more is killed. Raises Problem `too-large`
@@ -85,19 +96,16 @@ class Processes:
         abandoned = Event()
         watched = partial(self._watch, job, BASE_BYTES + BYTES_A_BODY_BYTE * charged, exchange.deadline, abandoned)
         try:
-            outcome = await self._threads.run(watched, exchange)
+            outcome, result = await self._threads.run(watched, exchange)
         finally:
             abandoned.set()
-        times, error = outcome.times, outcome.error
+        times = outcome.times
         exchange.times.decode, exchange.times.score, exchange.times.encode = times.decode, times.score, times.encode
-        if error is None:
-            return outcome.result
-        try:
-            raise error
-        finally:
-            del error, outcome  # an error that this frame holds on to would keep the body, too
+        if outcome.error is not None:
+            raise copy(outcome.error)  # the pool remembers its last outcome, and errors remember the body
+        return result
 
-    def _watch(self, job: partial[T], most_bytes: int, deadline: Deadline, abandoned: Event) -> Outcome[T]:
+    def _watch(self, job: partial[bytes], most_bytes: int, deadline: Deadline, abandoned: Event) -> Result:
         """Have a process do the job; raises Problem, ClientGone where nobody waits for it, and RuntimeError."""
         pool = self._take()
         keep = False
@@ -112,6 +120,7 @@ class Processes:
                         raise outgrown(most_bytes)
                 died = future.exception()
                 keep = died is None and memory_of(body.borrower) <= KEPT_BYTES
+                result = b"" if died else body.result()
         finally:
             if keep:
                 self._idle.append(pool)
@@ -119,13 +128,13 @@ class Processes:
                 stop(pool)
         if died is not None:
             raise fault_of(died, most_bytes)
-        outcome: Outcome[T] = future.result()
+        outcome: Outcome = future.result()
         if outcome.out_of_memory:
             raise outgrown(most_bytes)
         if outcome.stack:
             log.error("a job failed in its process\n%s", outcome.stack)
             raise RuntimeError("a job failed in its process")
-        return outcome
+        return outcome, result
 
     def _take(self) -> ProcessPool:
         """A pool of one process: whoever kills it harms nobody else."""
@@ -153,7 +162,7 @@ def lent(body: bytes | bytearray) -> Iterator[Lent]:
         file.write(bytes(HEADER))
         file.write(body)
         file.flush()
-        yield Lent(f"/proc/{os.getpid()}/fd/{file.fileno()}", file.fileno())
+        yield Lent(file)
 
 
 def memory_of(pid: int) -> int:

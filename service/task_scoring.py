@@ -25,7 +25,7 @@ from .evaluate.task_rewards import (
     reward_task,
 )
 from .evaluating import json_document
-from .problems import refusal
+from .problems import Problem, refusal
 from .survey import attempt, index_offences
 from .timing import StageTimes
 
@@ -99,8 +99,20 @@ def read(document: Any, envelope: Envelope, limits: Limits) -> TaskBatch:
     if found or task is None or references is None or envelope.responses is None:
         raise InvalidRequest(found or [Offence("task", "unknown_task", "there is no such reward")])
     index = read_index(values.get("reference_index"), envelope.responses.rows, len(references))
+    if task.compares:
+        check_compared(references, index, limits.max_compared_bytes)
     include = [name for name in INCLUDES if name in values.get("include", ())]
     return TaskBatch(task, document["responses"], references, index, options, include)
+
+
+def check_compared(references: list[Any], reference_index: np.ndarray, most: int) -> None:
+    """Raise Problem `too-large` where long references are held against too many responses."""
+    lengths = np.array([len(orjson.dumps(reference)) for reference in references], np.int64)
+    compared = int(lengths[reference_index].sum())
+    if compared > most:
+        detail = f"the references of all responses have {compared} bytes together, and may have {most} for this task"
+        offence = Offence("reference_index", "too_much_to_compare", detail)
+        raise Problem("too-large", "There are too many responses to references of this length.", [offence])
 
 
 def encode(scores: TaskScores, batch: TaskBatch) -> bytes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import pairwise
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..body import decompress
 from ..codec import Limits
 from ..deadline import Deadline
 from ..errors import Offence
-from ..problems import refusal
+from ..problems import Problem, refusal
 from ..timing import StageTimes
 from .document import Document, Names
 
@@ -32,6 +34,12 @@ MOST_RECORDS = 1 << 20
 MOST_RECORD_BYTES = 1 << 20
 """Longest record: rewards, numbers and the token usage are all that is read of it."""
 
+MAX_NAMES = 1_024
+"""Names of numbers in all rollouts of a run: each has five statistics in every group."""
+
+RECORDS_A_CHECK = 1_024
+LABELS = ("mean", "max", "min", "median", "std")
+
 
 async def aggregate(exchange: Exchange) -> None:
     """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts."""
@@ -42,28 +50,36 @@ async def aggregate(exchange: Exchange) -> None:
 
 def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
     """The reply's bytes; raises Problem."""
+    started = perf_counter()
     document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
     spans = document.elements(document.spans[0], FIELD, MOST_RECORDS)
     if spans is None:
         raise refusal([Offence(FIELD, "wrong_type", "must be an array of replies of /verify")])
     offences: list[Offence] = []
-    records: list[dict[str, float]] = []
+    rollouts = Rollouts()
     for k, span in enumerate(spans):
         path = f"{FIELD}[{k}]"
         record = document.value(span) if span[1] - span[0] <= MOST_RECORD_BYTES else None
         if not isinstance(record, dict):
             offences.append(Offence(path, "wrong_type", f"must be an object of at most {MOST_RECORD_BYTES} bytes"))
             continue
-        numbers = numbers_of(record)
         offences += [
             Offence(f"{path}.{name}", "wrong_type", "must be an integer")
             for name in POSITIONS
             if type(record.get(name, 0)) is not int
         ]
-        records.append({TASK: 0, ROLLOUT: 0} | numbers)
+        rollouts.add({TASK: 0, ROLLOUT: 0} | numbers_of(record))
+        if len(rollouts.columns) > MAX_NAMES:
+            offence = Offence(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
+            raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [offence])
+        if k % RECORDS_A_CHECK == 0:
+            deadline.check()
     if offences:
         raise refusal(offences)
-    return orjson.dumps(aggregated(records))
+    decoded = perf_counter()
+    reply = b"".join(aggregated(rollouts, deadline.check))
+    times.decode, times.score = decoded - started, perf_counter() - decoded
+    return reply
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
@@ -74,35 +90,89 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
     return {name: value + 0 for name, value in members.items() if isinstance(value, (bool, int, float))}
 
 
-def aggregated(records: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """The reply for the numbers of every rollout, each with its task and its place among the task's rollouts."""
-    tasks: dict[float, list[dict[str, float]]] = {}
-    for record in records:
-        tasks.setdefault(record[TASK], []).append(record)
-    groups = []
-    for task, rollouts in sorted(tasks.items()):
-        ordered = sorted(rollouts, key=lambda record: record[ROLLOUT])
+class Rollouts:
+    """The numbers of every rollout: by rollout, and by name with the rows that have it."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, float]] = []
+        self.columns: dict[str, tuple[list[int], list[float]]] = {}
+
+    def add(self, record: dict[str, float]) -> None:
+        """Add one rollout, with its task and its place among the task's rollouts."""
+        row = len(self.records)
+        self.records.append(record)
+        for name, value in record.items():
+            if name not in POSITIONS:
+                rows, values = self.columns.setdefault(name, ([], []))
+                rows.append(row)
+                values.append(value)
+
+
+def aggregated(rollouts: Rollouts, check: Callable[[], None]) -> Iterator[bytes]:
+    """The reply, piece by piece: the groups are many times as long as what they are made of."""
+    tasks = sorted({record[TASK] for record in rollouts.records})
+    number_of = {task: number for number, task in enumerate(tasks)}
+    groups = np.array([number_of[record[TASK]] for record in rollouts.records], np.int64)
+    members: list[list[dict[str, float]]] = [[] for _ in tasks]
+    for group, record in zip(groups.tolist(), rollouts.records, strict=True):
+        members[group].append(record)
+    separator = b'{"group_level_metrics":['
+    for task, ordered, found in zip(tasks, members, statistics(rollouts, groups, len(tasks), check), strict=True):
+        check()
+        ordered.sort(key=lambda record: record[ROLLOUT])
         infos = [{"rollout_id": f"{record[TASK]}:{record[ROLLOUT]}", **record} for record in ordered]
-        groups.append({TASK: task, **statistics(rollouts), "num_rollouts": len(rollouts), "rollout_infos": infos})
-    overall = statistics(records)
+        group = {TASK: task, **found, "num_rollouts": len(ordered), "rollout_infos": infos}
+        yield separator + orjson.dumps(group)
+        separator = b","
+    if not tasks:
+        yield separator
+    overall: dict[str, float] = {}
+    if rollouts.records:
+        (overall,) = statistics(rollouts, np.zeros_like(groups), 1, check)
     key_metrics = {name: value for name, value in overall.items() if name.startswith("mean/")}
-    return {"group_level_metrics": groups, "agent_metrics": overall, "key_metrics": key_metrics}
+    yield b'],"agent_metrics":%b,"key_metrics":%b}' % (orjson.dumps(overall), orjson.dumps(key_metrics))
 
 
-def statistics(records: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Statistics of each number over the records that have it, as `mean/NAME` and so on.
+def statistics(
+    rollouts: Rollouts, groups: np.ndarray, count: int, check: Callable[[], None]
+) -> Iterator[dict[str, float]]:
+    """For each of `count` groups, the statistics of each number that it has, as `mean/NAME` and so on.
 
-    The standard deviation is that of a sample; where no number has one, for want of a second record, it is 0. What no
-    double holds is left out.
+    groups: int64, of each rollout. The standard deviation is that of a sample; where no number of a group has one, for
+    want of a second rollout, it is 0. What no double holds is left out.
     """
-    names = dict.fromkeys(name for record in records for name in record if name not in POSITIONS)
-    columns = {name: np.array([record[name] for record in records if name in record], np.float64) for name in names}
-    found: dict[str, float] = {}
+    parts = [(np.zeros(0, np.int64), np.zeros((len(LABELS) + 2, 0)))]
+    for number, (rows, values) in enumerate(rollouts.columns.values()):
+        check()
+        present, sizes, measures = grouped(groups[rows], np.array(values, np.float64))
+        parts.append((present, np.vstack([np.full(len(present), number), sizes, measures])))
+    found, table = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
+    order = np.argsort(found, kind="stable")
+    bounds = np.searchsorted(found[order], np.arange(count + 1)).tolist()
+    keys = [[f"{label}/{name}" for name in rollouts.columns] for label in LABELS]
+    members = np.bincount(groups, minlength=count).tolist()
+    for group, (begin, end) in enumerate(pairwise(bounds)):
+        numbers, sizes, *measured = table[:, order[begin:end]].tolist()
+        few = 1 if max(sizes, default=0) > 1 else members[group] - 1
+        measured[-1] = [value if size > few else math.nan for value, size in zip(measured[-1], sizes, strict=True)]
+        yield {
+            names[int(number)]: value
+            for names, values in zip(keys, measured, strict=True)
+            for number, value in zip(numbers, values, strict=True)
+            if math.isfinite(value)
+        }
+
+
+def grouped(groups: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The groups that there are, their sizes, and a row for each of LABELS. Both arguments have length n > 0."""
+    order = np.lexsort((values, groups))
+    values, groups = values[order], groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    sizes = np.diff(starts, append=len(values))
     with np.errstate(over="ignore", invalid="ignore"):
-        for label, measure in (("mean", np.mean), ("max", np.max), ("min", np.min), ("median", np.median)):
-            found |= {f"{label}/{name}": float(measure(column)) for name, column in columns.items()}
-        deviations = {name: float(np.std(column, ddof=1)) for name, column in columns.items() if len(column) > 1}
-    if not deviations:
-        deviations = {name: 0.0 for name, column in columns.items() if len(column) == len(records)}
-    found |= {f"std/{name}": value for name, value in deviations.items()}
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+        means = np.add.reduceat(values, starts) / sizes
+        medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+        squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
+        deviations = np.sqrt(squares / np.maximum(sizes - 1, 1))
+    measures = np.vstack([means, values[starts + sizes - 1], values[starts], medians, deviations])
+    return groups[starts], sizes, measures

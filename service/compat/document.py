@@ -23,7 +23,8 @@ Span = tuple[int, int]
 ABSENT: Span = (0, 0)
 
 MOST_ELEMENTS = 65_536
-"""Elements of one array that are looked at one by one, unless more are asked for."""
+"""Elements that are looked at one by one, of all arrays of a document together, unless more are asked for: each costs
+a call of a kernel."""
 
 QUOTE, BRACE = 0x22, 0x7B
 
@@ -64,13 +65,14 @@ class Document:
     names: the members that are looked for. Raises Problem `not-json`, and `invalid-request` for JSON of another kind.
     """
 
-    __slots__ = ("_data", "_scratch", "body", "spans")
+    __slots__ = ("_data", "_elements", "_scratch", "body", "spans")
 
     def __init__(self, body: bytes | bytearray, names: Names) -> None:
         self.body = body
         data = np.frombuffer(body, np.uint8)
         self._data = frozen(data, np.uint8) if data.flags.writeable else data
         self._scratch = np.empty(len(body) + 64, np.uint8)
+        self._elements = 0
         found = self._members((0, len(body)), names)
         if found is None:
             raise refusal([Offence("body", "wrong_type", "must be an object")])
@@ -89,16 +91,20 @@ class Document:
         return None if outcome == OTHER_KIND else [(start, stop) for start, stop in spans.tolist()]
 
     def elements(self, span: Span, path: str, most: int = MOST_ELEMENTS) -> Sequence[Span] | None:
-        """Where the elements of the array at `span` stand; None where it is no array. Raises Problem `too-large`."""
+        """Where the elements of the array at `span` stand; None where it is no array.
+
+        Raises Problem `too-large` once the arrays that were asked for have more than `most` elements together.
+        """
         if span == ABSENT:
             return None
         spans = np.empty((8, 2), np.int64)
         count = int(element_spans(spans, self._data, *span, self._scratch))
         if count == OTHER_KIND:
             return None
-        if count > most:
-            offence = Offence(path, "too_many", f"more than {most} elements")
-            raise Problem("too-large", f"An array may have {most} elements here.", [offence])
+        self._elements += count
+        if self._elements > most:
+            offence = Offence(path, "too_many", f"more than {most} elements, with those of the arrays before it")
+            raise Problem("too-large", f"The arrays of a request may have {most} elements here.", [offence])
         if count > len(spans):
             spans = np.empty((count, 2), np.int64)
             element_spans(spans, self._data, *span, self._scratch)

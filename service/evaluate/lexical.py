@@ -125,6 +125,7 @@ class Lexical(Task):
     response = "response"
     reward = "The mean of BLEU-AVG, ROUGE-L and BERTScore (`reward` chooses one metric), at most 1."
     reasons = REASONS
+    compares = True
     components = ("reward",)
 
     def evaluate(

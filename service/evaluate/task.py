@@ -167,6 +167,8 @@ class Task(ABC):
     """What a reward of this task is, with its range, in a sentence; None where the task gives no rewards."""
     reasons: ClassVar[Mapping[str, str]] = {}
     """Reasons that rewards may have, `ok` first, each with a sentence: a small constant vocabulary."""
+    compares: ClassVar[bool] = False
+    """Whether each of its rewards costs as much as the reference is long, however short the response is."""
     components: ClassVar[tuple[str, ...]] = ()
     """Names of the components of its rewards, always these."""
 

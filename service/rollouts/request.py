@@ -26,7 +26,7 @@ from .writing import LineOutput, row_with, write_document
 
 __all__ = ["is_request", "score_request"]
 
-LIMITS = codec.Limits(max_body_bytes=2**62, max_responses=2**62, max_reference_bytes=MAX_REFERENCE_BYTES)
+LIMITS = codec.Limits(2**62, 2**62, MAX_REFERENCE_BYTES, max_compared_bytes=2**62)
 """In a file, only references have a limit of their own: the one that they have everywhere."""
 
 

@@ -102,9 +102,8 @@ def test_what_cannot_be_written_out_costs_only_the_metrics_of_arguments():
 
 
 FRAGMENTS = st.sampled_from(
-    [*"()[]{}.,:+-*~@=\\'\"\n\t 01fx", "not ", "lambda:", "await ", "if x else ", "0x", "1e999", "f(", "...", "**"]
-    + ['f"', "{x}", "def f():\n ", "class A:\n ", "=>", ":=", "yield ", "import ", "#", "\0", "\ud800", "é", "𝟙"]
-)
+    [*"()[]{}.,:+-*~@=\\'\"\n\t 01fx#\0\ud800é𝟙", "not ", "lambda:", "await ", "if x else ", "0x", "1e999", "f(", "..."]
+) | st.sampled_from(["**", 'f"', "{x}", "def f():\n ", "class A:\n ", "=>", ":=", "yield ", "import "])
 
 
 @given(st.lists(st.tuples(FRAGMENTS, st.integers(1, 400)), max_size=8))

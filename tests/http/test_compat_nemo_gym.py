@@ -313,3 +313,10 @@ def test_statistics_of_a_long_run(client):
 def test_an_output_with_too_many_items(client):
     row = b'{"responses_create_params":{},"reference":"","response":{"output":[%b]}}' % b",".join([b"0"] * 65_537)
     assert places(problem_of(post(client, VERIFY, row), 413)) == [("response.output", "too_many")]
+
+
+def test_an_output_with_too_many_parts(client):
+    """Each of them costs a call of a kernel: 20 messages of 60,000 parts took seconds."""
+    parts = b'{"content":[%b]}' % b",".join([b"{}"] * 60_000)
+    row = b'{"responses_create_params":{},"reference":"","response":{"output":[%b]}}' % b",".join([parts] * 20)
+    assert places(problem_of(post(client, VERIFY, row), 413)) == [("response.output[1].content", "too_many")]

@@ -129,6 +129,7 @@ class Pseudocode(Task):
         "1 - the normalized Levenshtein distance of the calls, from 0 to 1 (`reward = function_f1`: F1 of functions)."
     )
     reasons = REASONS
+    compares = True
     components = ("order_similarity", "function_precision", "function_recall")
 
     def evaluate(
