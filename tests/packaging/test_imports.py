@@ -18,7 +18,7 @@ STATIONS = [
     ("errors, settings, cores", "config errors listening logs settings shadow slices version"),
     ("columns to rewards", "columns envelope reference_cache references scorer scores selftest shares workspaces"),
     ("tasks of evaluation", "evaluate"),
-    ("bytes to columns and back", "arrow codec explain problems schema small stream survey timing"),
+    ("bytes to columns and back", "arrow arrow_bounds codec explain problems schema small stream survey timing"),
     ("one exchange over HTTP", "about admission asgi body deadline docs executor fleet frame health keys media"),
     ("one exchange over HTTP", "merging metrics openapi protocol trace tracing"),
     ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
