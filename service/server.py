@@ -79,7 +79,7 @@ class DrainingServer(uvicorn.Server):
             self.should_exit = True
         if self.reload_keys:
             self.reload_keys = False
-            self.state.keys.reload()
+            self.state.keys.follow(asked=True)
         if counter % TICKS_A_SECOND == 0:
             self.every_second()
         return await super().on_tick(counter)
@@ -90,7 +90,7 @@ class DrainingServer(uvicorn.Server):
         for connection in list(self.server_state.connections):
             if isinstance(connection, GuardedProtocol):
                 connection.inspect(now)
-        self.state.keys.refresh()
+        self.state.keys.follow()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to listen, and finish what is in flight, unless it takes too long or a signal says not to."""
