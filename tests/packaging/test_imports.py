@@ -20,7 +20,7 @@ STATIONS = [
     ("tasks of evaluation", "evaluate"),
     ("bytes to columns and back", "arrow arrow_bounds codec explain problems schema small stream survey timing"),
     ("one exchange over HTTP", "about admission asgi body deadline docs executor fleet frame health keys media"),
-    ("one exchange over HTTP", "merging metrics openapi protocol trace tracing"),
+    ("one exchange over HTTP", "merging metrics openapi origin protocol trace tracing"),
     ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
     ("the service", "app server supervisor worker"),
     ("files of rollouts", "rollouts"),
