@@ -3,21 +3,27 @@
 Numba notices a change in the file that defines a cached function, not in the files whose functions it calls,
 so an edited helper would go on giving yesterday's rewards. The folder is therefore named by a digest of
 everything that can change machine code: all kernel sources and tables, Numba, llvmlite, and the CPU target.
+
+What is loaded from the folder is executed. A folder is therefore used only if nobody but this user and root can have
+written to it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import platform
-import shutil
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["cache_folder", "kernels_digest"]
+__all__ = ["cache_folder", "kernels_digest", "objection"]
+
+log = logging.getLogger("assay")
 
 _HERE = Path(__file__).parent
+_WRITABLE_BY_OTHERS = 0o022
 
 
 def kernels_digest(cpu: str) -> str:
@@ -33,22 +39,36 @@ def kernels_digest(cpu: str) -> str:
 
 
 def cache_folder(cpu: str) -> Path | None:
-    """The writable folder for this digest, or None where there is none to be had.
+    """The folder for this digest, or None if there is none to be had.
 
     Tried in turn: `ASSAY_CACHE_DIR` (or `NUMBA_CACHE_DIR`), the user's cache folder, a private folder under the
-    system's temporary one. A folder that holds the kernels but cannot be written (a read-only image) is copied to the
-    next that can.
+    system's temporary one. One that cannot be written is used if it holds kernels (a read-only image); one that
+    somebody else could have written to is not used, which is logged.
     """
     name = f"kernels-{kernels_digest(cpu)}"
-    baked: Path | None = None
     for root in _roots():
         folder = root / name
-        if _writable(folder):
-            if baked is not None:
-                shutil.copytree(baked, folder, dirs_exist_ok=True)
+        try:
+            _make_private(folder)
+            reason = objection(root.stat()) or objection(folder.lstat())
+        except OSError:
+            continue
+        if reason is not None:
+            log.warning("the kernels are not kept in %s: %s", folder, reason)
+        elif _writable(folder) or any(folder.glob("*.kernel")):
             return folder
-        if baked is None and folder.is_dir() and os.access(folder, os.R_OK | os.X_OK):
-            baked = folder
+    log.warning("the kernels are kept nowhere, and compiled at every start: no private folder can be written")
+    return None
+
+
+def objection(found: os.stat_result) -> str | None:
+    """Why what this describes is not to be trusted, None if only this user and root can have written to it."""
+    if not hasattr(os, "getuid"):
+        return None
+    if found.st_uid not in (os.getuid(), 0):
+        return f"it belongs to user {found.st_uid}, not to user {os.getuid()}"
+    if found.st_mode & _WRITABLE_BY_OTHERS:
+        return f"others can write to it (mode {found.st_mode & 0o7777:04o}; chmod go-w)"
     return None
 
 
@@ -66,23 +86,27 @@ def _roots() -> list[Path]:
 
 
 def _private_temporary() -> Path | None:
-    """A folder that nobody else can write to: what Numba loads from it is executed."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
+    """A folder of this user's own under the temporary one, where anybody may have made something of its name."""
     try:
-        folder = Path(tempfile.gettempdir()) / f"assay-{user}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        folder = Path(tempfile.gettempdir()) / f"assay-{os.getuid() if hasattr(os, 'getuid') else 0}"
+        _make_private(folder)
     except OSError:
         return None
-    ours = folder.is_dir() and not folder.is_symlink()
-    if hasattr(os, "getuid"):
-        ours = ours and found.st_uid == user and not found.st_mode & 0o022
-    return folder if ours else None
+    if folder.is_symlink():
+        log.warning("the kernels are not kept in %s: it is a link", folder)
+        return None
+    return folder
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder, and those above it, for this user alone whatever the umask is."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def _writable(folder: Path) -> bool:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:

@@ -13,6 +13,7 @@ import llvmlite.binding
 import numba
 
 from .cache import cache_folder
+from .machine_code import CodeFolder, keep_code
 
 __all__ = ["CACHE", "JIT", "allocating", "entry", "helper", "holding_kernel", "hot_kernel", "inlined", "kernel"]
 
@@ -31,14 +32,10 @@ def _cpu_target() -> str:
     return f"{name} {features} boundscheck={numba.config.BOUNDSCHECK} opt={numba.config.OPT}"
 
 
-def _choose_cache() -> str | None:
-    if not JIT:
-        return None
-    folder = cache_folder(_cpu_target())
-    return str(folder) if folder is not None else None
+_folder = cache_folder(_cpu_target()) if JIT else None
+_code = CodeFolder(_folder) if _folder is not None else None
 
-
-CACHE = _choose_cache()
+CACHE = str(_folder) if _folder is not None else None
 """Folder of the compiled kernels, or None when nothing can be kept."""
 
 
@@ -88,9 +85,7 @@ def holding_kernel(function: Callable[..., Any]) -> Any:
 
 
 def _entry(function: Callable[..., Any], counts: bool, nogil: bool = True) -> Any:
-    previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = CACHE or ""
-    try:
-        return numba.njit(nogil=nogil, error_model="numpy", _nrt=counts, cache=CACHE is not None)(function)
-    finally:
-        numba.config.CACHE_DIR = previous
+    dispatcher = numba.njit(nogil=nogil, error_model="numpy", _nrt=counts)(function)
+    if _code is not None:
+        keep_code(dispatcher, _code)
+    return dispatcher

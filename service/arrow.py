@@ -5,6 +5,7 @@ pyarrow is an optional extra (`assay[arrow]`); this module is imported when the 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,11 +18,20 @@ from kernels.column import TextColumn
 from kernels.status import REASONS
 from kernels.validity import are_texts
 
+from .arrow_bounds import OverLimitError, check_bounds
 from .columns import rows_of
 from .errors import Offence
 from .scores import Scores
 
-__all__ = ["REASON_NAMES", "NotArrowError", "StreamColumns", "read_stream", "text_column_of", "write_stream"]
+__all__ = [
+    "REASON_NAMES",
+    "NotArrowError",
+    "OverLimitError",
+    "StreamColumns",
+    "read_stream",
+    "text_column_of",
+    "write_stream",
+]
 
 REQUIRED = ("response", "reference")
 
@@ -30,7 +40,10 @@ REASON_NAMES = pa.array(REASONS)
 
 
 class NotArrowError(ValueError):
-    """The bytes are not a valid Arrow IPC stream."""
+    """The bytes are not one valid Arrow IPC stream."""
+
+    def __init__(self, detail: str = "unreadable") -> None:
+        super().__init__(detail)
 
 
 class StreamColumns:
@@ -66,36 +79,41 @@ def prove(column: TextColumn, first: int, last: int) -> None:
 
 @contextmanager
 def unreadable() -> Iterator[None]:
-    """Whatever Arrow finds wrong is NotArrowError."""
+    """Whatever Arrow finds wrong is NotArrowError, but not that there is no memory."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError):
+    except (NotArrowError, OverLimitError, pa.ArrowMemoryError):
+        raise
+    except (pa.ArrowException, OSError, ValueError, struct.error):
         raise NotArrowError from None
 
 
-def read_stream(body: bytes | bytearray, most: int) -> tuple[StreamColumns | None, list[Offence]]:
+def read_stream(
+    body: bytes | bytearray, max_rows: int, max_inflated: int
+) -> tuple[StreamColumns | None, list[Offence]]:
     """Columns `response` (string, large_string) and `reference` (the same, or a dictionary of either), or every
     offence.
 
     A stream of one record batch is not copied; its responses, and references that come in a dictionary, are left to be
     proven by who reads them, while they are in the cache. Raises NotArrowError, also where buffers do not hold what the
-    schema says, and OverflowError for more than `most` rows, or references in a dictionary.
+    schema says; and OverLimitError for more than `max_rows` rows, or references in a dictionary, for compressed batches
+    of more than `max_inflated` bytes, and for what else `check_bounds` refuses. Other columns are not unpacked.
     """
     with unreadable():
-        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-            table = reader.read_all()
-        table.validate()  # buffers are as long as they have to be
-        offences = _misfits(table.schema)
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            by_reader = name == "response" or pa.types.is_dictionary(column.type)
-            if offences or not by_reader or column.num_chunks != 1:
-                column.validate(full=True)  # kernels trust offsets and UTF-8
-    if table.num_rows > most:
-        raise OverflowError
-    broken = {offence.path for offence in offences}
-    sound = {name: _one_chunk(table.column(name)) for name in REQUIRED if name not in broken}
-    for name, array in sound.items():
-        offences += _nulls(name, array)
+        check_bounds(body, max_rows, max_inflated)
+        table, offences = _sound_columns(body)
+        _validate(table)
+    if table.num_rows > max_rows:
+        raise OverLimitError("response", "too_many", f"more than {max_rows} rows")
+    sound = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            sound[name] = _one_chunk(column)
+        except pa.ArrowInvalid:
+            detail = "its batches cannot be joined: send large_string, or a dictionary with an index of int32"
+            offences.append(Offence(name, "too_large", detail))
+        else:
+            offences += _nulls(name, sound[name])
     if offences:
         with unreadable():
             table.validate(full=True)
@@ -103,12 +121,40 @@ def read_stream(body: bytes | bytearray, most: int) -> tuple[StreamColumns | Non
     reference = sound["reference"]
     if not pa.types.is_dictionary(reference.type):
         reference = pc.dictionary_encode(reference)
-    if len(reference.dictionary) > most:
-        raise OverflowError
+    if len(reference.dictionary) > max_rows:
+        raise OverLimitError("reference", "too_many", f"more than {max_rows} in the dictionary")
     index = reference.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if ((index < 0) | (index >= len(reference.dictionary))).any():
         raise NotArrowError
     return StreamColumns(sound["response"], reference.dictionary, index), []
+
+
+def _validate(table: Any) -> None:
+    """Hold to what kernels trust, offsets and UTF-8, all columns but those whose reader does it."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        by_reader = name == "response" or pa.types.is_dictionary(column.type)
+        if not by_reader or column.num_chunks != 1:
+            column.validate(full=True)
+
+
+def _sound_columns(body: bytes | bytearray) -> tuple[Any, list[Offence]]:
+    """A table of the columns that have the right name and type, and what is wrong with the others."""
+    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        schema = reader.schema
+    offences = _misfits(schema)
+    misfits = {offence.path for offence in offences}
+    names = [name for name in REQUIRED if name not in misfits]
+    if not names:  # to Arrow, no column to read would mean all of them
+        return pa.table({}), offences
+    options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
+    source = pa.BufferReader(body)
+    with pa.ipc.open_stream(source, options=options) as reader:
+        table = reader.read_all()
+        end = source.tell()
+    if end != len(body):
+        raise NotArrowError(f"the stream ends at byte {end}, before the end of the body")
+    table.validate()  # buffers are as long as they have to be
+    return table, offences
 
 
 def _misfits(schema: pa.Schema) -> list[Offence]:

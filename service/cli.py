@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import click
 
@@ -23,6 +28,9 @@ COMMANDS = {
 }
 """Name of each subcommand and its one line of help; its code is `command` in `service/commands/NAME.py`."""
 
+READER_LEFT = 141
+"""Exit code once nobody reads standard output any more, as of a process that SIGPIPE has ended."""
+
 
 class Commands(click.Group):
     """A group that knows its subcommands by name and imports only the one that is called."""
@@ -41,6 +49,21 @@ class Commands(click.Group):
         if args[:1] == ["serve"]:  # what it imports takes a second, in which a signal shall find a handler
             ctx.call_on_close(handle_early())
         return super().resolve_command(ctx, args)
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command; what a terminal's encoding lacks is shown as a question mark."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
+        return super().main(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand; it ends without a word when the reader of its output has left (`assay … | head`)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            with suppress(OSError, ValueError):  # what is still in the buffer must not be an error at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(READER_LEFT) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -66,7 +89,7 @@ def main() -> None:
 
     Settings come from flags, then ASSAY_… environment variables, then the TOML file named by --config, then defaults.
 
-    Exit codes: 0 done; 1 some records could not be scored; 2 usage.
+    Exit codes: 0 done; 1 some records could not be scored; 2 usage; 141 the reader of the output has left.
     """
     from .shadow import ShadowedKernels, require_own_kernels
 

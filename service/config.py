@@ -6,6 +6,7 @@ Nothing is read at import: `load` is given everything that it looks at.
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -262,14 +263,23 @@ def keys_of_file(
 def read_keys(path: str | os.PathLike[str]) -> tuple[SecretStr, ...]:
     """The keys of a file: one a line, blank lines and lines that begin with `#` left out.
 
-    Raises OSError, and ValueError for what is no key, or for a file without any: the service would stand open.
+    Raises OSError, and ValueError for what is no key, for a file without any (the service would stand open), and for
+    what is not a regular file: a pipe would be waited for.
     """
-    lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    with open(path, encoding="utf-8", opener=at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a regular file")
+        lines = [line.strip() for line in file.read().splitlines()]
     given = [line for line in lines if line and not line.startswith("#")]
     keys = ServerSettings.model_validate({"api_keys": given}).api_keys
     if not keys:
         raise ValueError("the file holds no key")
     return keys
+
+
+def at_once(path: str, flags: int) -> int:
+    """Open without waiting for somebody at the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def unknown(place: str, detail: str = "there is no setting of this name") -> Offence:

@@ -9,6 +9,7 @@ import hmac
 import logging
 import os
 from collections.abc import Iterable
+from threading import Event, Thread
 
 from pydantic import SecretStr
 
@@ -37,6 +38,31 @@ class Keys:
         self._known = self._fixed
         if path is not None:
             self._known += digests(read_keys(path))
+        self._reader: Thread | None = None
+        self._due = Event()
+        self._asked = False
+
+    def follow(self, asked: bool = False) -> None:
+        """Have the file read again, if it is not what it was or where that is asked for.
+
+        Returns at once: a file system that does not answer holds up one thread, and the keys stay what they are.
+        """
+        if self._path is None:
+            return
+        self._asked |= asked
+        self._due.set()
+        if self._reader is None:
+            self._reader = Thread(target=self._read_when_due, name="keys", daemon=True)
+            self._reader.start()
+
+    def _read_when_due(self) -> None:
+        while self._due.wait():
+            self._due.clear()
+            if self._asked:
+                self._asked = False
+                self.reload()
+            else:
+                self.refresh()
 
     def refresh(self) -> None:
         """Read the file again if it is not what it was."""

@@ -113,7 +113,7 @@ class DrainingServer(uvicorn.Server):
             self.should_exit = True
         if self.reload_keys:
             self.reload_keys = False
-            self.state.keys.reload()
+            self.state.keys.follow(asked=True)
         if counter % TICKS_A_SECOND == 0:
             self.every_second()
         return await super().on_tick(counter)
@@ -123,7 +123,8 @@ class DrainingServer(uvicorn.Server):
         now = time.monotonic()
         for connection in self.guarded():
             connection.inspect(now)
-        self.state.keys.refresh()
+        self.state.admission.batches.admit_waiting()
+        self.state.keys.follow()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to listen, and finish what is in flight, unless it takes too long or a signal says not to."""

@@ -33,16 +33,17 @@ def answer_stream(
     started = perf_counter()
     include, scorer, offences = read_query(query, scorer)
     try:
-        columns, found = arrow.read_stream(body, limits.max_responses)
+        columns, found = arrow.read_stream(body, limits.max_responses, limits.max_body_bytes)
         decoded = perf_counter()
         scores = score_stream(columns, offences + found, scorer, limits)
         scored = perf_counter()
         reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.config_id)
-    except arrow.NotArrowError:
-        offence = Offence("body", "not_arrow", "unreadable")
-        raise Problem("not-arrow", "The body is not an Arrow IPC stream.", [offence]) from None
-    except OverflowError:
-        raise Problem("too-large", f"A request may have {limits.max_responses} responses.") from None
+    except arrow.NotArrowError as error:
+        offence = Offence("body", "not_arrow", str(error))
+        raise Problem("not-arrow", "The body is not one Arrow IPC stream.", [offence]) from None
+    except arrow.OverLimitError as error:
+        detail = f"A stream may have {limits.max_responses} rows, and {limits.max_body_bytes} bytes in any form."
+        raise Problem("too-large", detail, [error.offence]) from None
     except ScoringError as error:
         raise refusal(error.offences) from None
     times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored

@@ -89,7 +89,7 @@ def command(
     if then is not None:
         document["compared"] = compare(document, then)
     if as_json:
-        click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+        click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         return
     click.echo(report.as_text(run))
     if earlier is not None:

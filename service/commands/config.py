@@ -66,4 +66,4 @@ def toml_line(name: str, value: Any) -> str:
 
 
 def echo_json(value: Any) -> None:
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))

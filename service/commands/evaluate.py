@@ -15,6 +15,7 @@ from ..errors import ScoringError
 from ..rollouts.formats import FORMATS, format_of, is_columnar
 from ..rollouts.reading import DocumentError
 from .options import SOME_FAILED, Failure, Pairs, json_or_text
+from .outputs import require_different_files
 
 __all__ = ["command"]
 
@@ -82,6 +83,7 @@ def command(
     targets = {"json": json_target, "csv": csv_target, "html": html_target}
     if list(targets.values()).count("-") > 1:
         raise click.UsageError("only one of --json, --csv and --html can go to standard output")
+    require_different_files([("ANSWERS", source)], [(f"--{kind}", target) for kind, target in targets.items()])
     options: dict[str, Any] = {key: json_or_text(text) for key, text in given}
     if profile is not None:
         options["profile"] = profile
@@ -193,6 +195,8 @@ def _write(evaluated: Any, targets: Mapping[str, str | None]) -> None:
         if target is not None:
             try:
                 write_document(target, written[kind]().rstrip(b"\n"))
+            except BrokenPipeError:
+                raise
             except OSError as error:
                 raise Failure(f"{error.filename or target}: {error.strerror or error}") from None
 

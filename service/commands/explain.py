@@ -81,7 +81,7 @@ def command(
         faults = [Fault(offence.reason, f"{offence.path}: {offence.detail}") for offence in error.offences]
         raise _fault(where, faults) from None
     if as_json:
-        click.echo(explanation.model_dump_json(indent=2))
+        click.echo(explanation.model_dump_json(indent=2).encode())
         return
     click.echo(as_text(explanation), color=_colored(color))
 

@@ -15,6 +15,7 @@ from ..rollouts.formats import FORMATS, format_of, is_columnar
 from ..rollouts.reading import DocumentError, Fields
 from ..settings import ScoreSettings
 from .options import SOME_FAILED, Failure, Pairs, config_option, json_or_text, load_config, settings_options
+from .outputs import require_different_files
 
 __all__ = ["command"]
 
@@ -95,8 +96,8 @@ def command(
         advantages="advantages" in include,
         longest_line=max_line_bytes,
     )
-    if "-" not in (source, target) and os.path.exists(target) and os.path.samefile(source, target):
-        raise click.UsageError("INPUT and OUTPUT are the same file")
+    inputs = [("INPUT", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
+    require_different_files(inputs, [("OUTPUT", target), ("--report", report)])
     settings = load_config(flags, config_file).score
     if task_name != SCORE and report is not None:
         raise click.UsageError("--report is about SCORE; assay evaluate has a report for other tasks")
@@ -159,9 +160,6 @@ def _begun_report(target: str | None, job: Any, scorer: Any) -> Any:
 
     if target == "-":
         raise click.UsageError("--report needs a path: standard output is for rows")
-    others = [path for path in (job.source, job.target) if path != "-" and os.path.exists(path)]
-    if os.path.exists(target) and any(os.path.samefile(target, path) for path in others):
-        raise click.UsageError("the report is the same file as INPUT or OUTPUT")
     if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
         raise click.UsageError(f"{target}: there is no such folder")
     return Report(scorer, "stdin" if job.source == "-" else os.path.basename(job.source))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from ..explain.derivation import smallest_and_largest
 from ..rollouts.reading import Rollout
-from ..rollouts.whole_file import begun, finish
+from ..rollouts.whole_file import write_whole
 from ..scorer import Scorer
 from ..scores import Scores
 from .collecting import Collection
@@ -31,11 +31,4 @@ class Report:
 
     def write(self, target: str, faults: Mapping[str, int]) -> None:
         """Write the page, whole or not at all; `faults` count the rows without a reward. Raises OSError."""
-        document = page(self._collection, self._scorer, self._name, faults, datetime.now(UTC)).encode()
-        stream = begun(target)
-        try:
-            stream.write(document)
-        except BaseException:
-            finish(stream, target, good=False)
-            raise
-        finish(stream, target, good=True)
+        write_whole(target, page(self._collection, self._scorer, self._name, faults, datetime.now(UTC)).encode())

@@ -2,14 +2,16 @@
 
 A process can be killed inside a write, which then stops at any page of the file. The process that scores therefore
 sends its lines to this one, which passes on whole lines only: when the scorer is gone, killed or not, what it had
-finished is written and what it had begun is not. Runs on its own (`python line_keeper.py`), from standard input to
-standard output; the exit status is the `errno` of a write that failed.
+finished is written and what it had begun is not. Where a disk is full, the file is cut back to its last whole line.
+Runs on its own (`python line_keeper.py`), from standard input to standard output; the exit status is the `errno` of a
+write that failed.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 
 BLOCK = 1 << 16
@@ -30,8 +32,20 @@ def keep(source: int, target: int) -> None:
 
 def _write_all(target: int, lines: bytes) -> None:
     rest = memoryview(lines)
-    while rest:
-        rest = rest[os.write(target, rest) :]
+    try:
+        while rest:
+            rest = rest[os.write(target, rest) :]
+    except OSError:
+        written = lines[: len(lines) - len(rest)]
+        _take_back(target, len(written) - written.rfind(b"\n") - 1)
+        raise
+
+
+def _take_back(target: int, count: int) -> None:
+    """Cut the bytes written last off a regular file; from anything else nothing can be taken back."""
+    if stat.S_ISREG(os.fstat(target).st_mode):
+        end = os.lseek(target, -count, os.SEEK_CUR)
+        os.ftruncate(target, end)
 
 
 def main() -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["begun", "beside", "finish"]
+__all__ = ["begun", "beside", "finish", "write_whole"]
 
 
 def begun(target: str) -> BinaryIO:
@@ -23,19 +24,38 @@ def begun(target: str) -> BinaryIO:
 
 
 def finish(stream: BinaryIO, target: str, good: bool) -> None:
-    """Close what `begun` gave: a good file takes its place, another one is removed."""
+    """Close what `begun` gave: a good file takes its place, another one is removed, also if it cannot be closed."""
     if target == "-":
         stream.flush()
         return
-    stream.close()
     target = os.path.realpath(target)
-    if stream.name == target:
-        return
-    if not good:
-        os.unlink(stream.name)
-        return
-    os.chmod(stream.name, _usual_mode(target))
-    os.replace(stream.name, target)
+    is_temporary = stream.name != target
+    try:
+        with nullcontext() if good else suppress(OSError):
+            stream.close()
+        if is_temporary and good:
+            os.chmod(stream.name, _usual_mode(target))
+            os.replace(stream.name, target)
+    except BaseException:
+        good = False
+        raise
+    finally:
+        if is_temporary and not good:
+            os.unlink(stream.name)
+
+
+def write_whole(target: str, content: bytes) -> None:
+    """Write a file whole or not at all, or to standard output ("-"); raises OSError, which names the target."""
+    try:
+        stream = begun(target)
+        try:
+            stream.write(content)
+        except BaseException:
+            finish(stream, target, good=False)
+            raise
+        finish(stream, target, good=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output" if target == "-" else target) from error
 
 
 def _usual_mode(target: str) -> int:

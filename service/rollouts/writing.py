@@ -14,7 +14,7 @@ import orjson
 
 from . import line_keeper
 from .reading import Rollout
-from .whole_file import begun, finish
+from .whole_file import begun, finish, write_whole
 
 __all__ = ["ArrayOutput", "LineOutput", "RowOutput", "faulty_row", "row_with"]
 
@@ -126,17 +126,15 @@ class ArrayOutput:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._stream.write(b"]\n" if self._empty else b"\n]\n")
-        finish(self._stream, self._target, good=kind is None)
+        good = False
+        try:
+            if kind is None:
+                self._stream.write(b"]\n" if self._empty else b"\n]\n")
+                good = True
+        finally:
+            finish(self._stream, self._target, good)
 
 
 def write_document(target: str, document: bytes) -> None:
     """One JSON document to a path, whole or not at all, or to standard output ("-")."""
-    stream = begun(target)
-    try:
-        stream.write(document + b"\n")
-    except BaseException:
-        finish(stream, target, good=False)
-        raise
-    finish(stream, target, good=True)
+    write_whole(target, document + b"\n")

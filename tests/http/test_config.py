@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from live_server import ROOT
@@ -153,6 +155,20 @@ def test_keys_that_cannot_be_read_stop_the_start(tmp_path):
     for content in (b"two words\n", b"\xff\n", b"# nothing but a comment\n"):
         keys.write_bytes(content)
         assert offences(environ={"ASSAY_API_KEYS_FILE": str(keys)}) == {(place, "unreadable_file")}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_keys_come_from_a_regular_file(tmp_path, kind):
+    """A pipe without a writer would be waited for."""
+    path = {"pipe": tmp_path / "pipe", "device": Path("/dev/zero"), "folder": tmp_path}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(InvalidSetting) as caught:
+        load({}, {"ASSAY_API_KEYS_FILE": str(path)})
+    (offence,) = caught.value.offences
+    assert offence.reason == "unreadable_file"
+    assert offence.detail in ("it is not a regular file", "Is a directory")
 
 
 def test_keys_in_toml(tmp_path):

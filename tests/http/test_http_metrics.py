@@ -101,3 +101,52 @@ def test_names_are_ours_and_documented(client):
     for family in parse_text(client.get("/metrics").text):
         assert family.name.startswith("assay_")
         assert family.documentation
+
+
+OPEN = "application/openmetrics-text"
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_openmetrics"),
+    [
+        (OPEN, True),
+        (f"{OPEN};version=1.0.0", True),
+        (f'{OPEN} ; Version="1.0.0" ; charset=utf-8;q=0.5', True),
+        (f"text/html, {OPEN};version=1.0.0;escaping=allow-utf-8;q=0.6,*/*;q=0.1", True),
+        (f"{OPEN};version=abc, {OPEN};version=1.0.0", True),
+        (f"{OPEN};escaping=\xff", True),
+        (OPEN.upper(), True),
+        (f"{OPEN};version=abc", False),
+        (f"{OPEN};version=", False),
+        (f"{OPEN};version", False),
+        (f"{OPEN};version=1", False),
+        (f"{OPEN};version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", False),
+        (f"{OPEN};version=1.0.0;version=2.0.0", False),
+        (f"{OPEN};version=1.0.0\xe9", False),
+        (f"{OPEN};version=2.0.0rc1", False),
+        (f"{OPEN};version=99999999999999999999.0.0", False),
+        (f"{OPEN};version=1!2.0.0+local", False),
+        (f"{OPEN};version=1.0.0\tx", False),
+        (f"{OPEN}x", False),
+        (f"x{OPEN}", False),
+        ("text/plain", False),
+        ("text/plain;version=0.0.4", False),
+        ("text/plain;version=abc", False),
+        ("text/plain;version=1.0.0;escaping=values", False),
+        ("text/plain;version=\xff", False),
+        ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", False),
+        ("*/*", False),
+        ("", False),
+        (";;;,,,===", False),
+        (",", False),
+        ("\xff\xfe", False),
+        ("a" * 8000, False),
+        (",".join([f"{OPEN};version=x"] * 500), False),
+    ],
+)
+def test_no_accept_header_is_an_error(client, accept, is_openmetrics):
+    reply = client.get("/metrics", headers={"accept": accept.encode("latin-1")})
+    assert reply.status_code == 200
+    expected = "application/openmetrics-text; version=1.0.0" if is_openmetrics else "text/plain; version=0.0.4"
+    assert reply.headers["content-type"].startswith(expected)
+    assert reply.text.endswith("# EOF\n") == is_openmetrics

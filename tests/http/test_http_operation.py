@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import signal
 import sys
+import threading
 import time
 
 import httpx
@@ -17,7 +19,7 @@ from pydantic import SecretStr
 from samples import PERFECT, REFERENCE, REQUEST, problem_of
 
 from service.app import create_app
-from service.config import Config
+from service.config import Config, read_keys
 from service.keys import Keys
 from service.logs import JsonLines
 from service.state import ServiceState
@@ -142,6 +144,50 @@ def test_a_key_in_both_places_outlives_the_file(tmp_path, caplog):
     keys.refresh()
     assert keys._knows(b"third")
     assert "stay what they are" in caplog.text
+
+
+def test_a_file_of_keys_that_does_not_answer_holds_up_nobody(tmp_path, monkeypatch):
+    """As on a network's file system that has gone away."""
+    path = tmp_path / "keys"
+    path.write_text("first\n", encoding="utf-8")
+    keys = Keys([], str(path))
+    answers, asked = threading.Event(), threading.Event()
+
+    def silent(path):
+        asked.set()
+        assert answers.wait(60)
+        return read_keys(path)
+
+    monkeypatch.setattr("service.keys.read_keys", silent)
+    path.write_text("second key file\n".replace(" ", "-"), encoding="utf-8")
+    threads = threading.active_count()
+    for _ in range(100):
+        keys.follow(asked=True)
+    assert asked.wait(60)
+    assert threading.active_count() == threads + 1
+    assert keys._knows(b"first")
+    answers.set()
+    until = time.monotonic() + 60
+    while not keys._knows(b"second-key-file"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_in_the_place_of_the_keys_changes_nothing(operated):
+    server, keys = operated
+    before = len(server.log)
+    pipe = keys.with_name("pipe")
+    os.mkfifo(pipe)
+    pipe.replace(keys)
+    end = time.monotonic() + 30
+    while f"{keys} cannot be used" not in server.log[before:]:
+        assert time.monotonic() < end
+        assert status(server, "fixed-key") == 200
+        time.sleep(0.05)
+    assert status(server, "old-key") == 200
+    keys.unlink()
+    keys.write_text("old-key\n", encoding="utf-8")
 
 
 def test_an_exception_is_logged_by_its_type_alone():

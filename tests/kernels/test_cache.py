@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -124,18 +125,14 @@ def read_only(monkeypatch: pytest.MonkeyPatch, cache: ModuleType, *roots: Path) 
     monkeypatch.setattr(cache.tempfile, "TemporaryFile", refusing)
 
 
-def test_baked_kernels_are_copied_to_where_they_can_be_used(cache, monkeypatch, tmp_path):
+def test_baked_kernels_are_used_where_they_are(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("ASSAY_CACHE_DIR", str(tmp_path / "image"))
     baked = cache.cache_folder(CPU)
-    (baked / "score").mkdir()
-    (baked / "score" / "kernel.nbi").write_bytes(b"index")
+    (baked / "score.kernel").write_bytes(b"code")
     read_only(monkeypatch, cache, tmp_path / "image")
-    for _ in range(2):
-        folder = cache.cache_folder(CPU)
-        assert folder == private(tmp_path) / baked.name
-        assert (folder / "score" / "kernel.nbi").read_bytes() == b"index"
-    assert cache.cache_folder("generic") == private(tmp_path) / f"kernels-{cache.kernels_digest('generic')}"
-    assert not list(cache.cache_folder("generic").iterdir()), "kernels of another target are not taken along"
+    assert cache.cache_folder(CPU) == baked
+    other = f"kernels-{cache.kernels_digest('generic')}"
+    assert cache.cache_folder("generic") == private(tmp_path) / other, "there are no kernels of that target"
 
 
 def test_nothing_can_be_written(cache, monkeypatch, tmp_path):
@@ -155,27 +152,106 @@ def test_no_temporary_folder_at_all(cache, monkeypatch, tmp_path):
     assert cache.cache_folder(CPU) is None
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no owners and modes here")
-@pytest.mark.parametrize("kind", ["open to others", "link", "file", "of somebody else"])
+owners = pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no owners and modes here")
+
+
+def as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on, what is there belongs to somebody else."""
+    uid = os.getuid() or 1_000
+    genuine = {name: getattr(Path, name) for name in ("stat", "lstat")}
+
+    def owned(name):
+        def look(path, **options):
+            found = genuine[name](path, **options)
+            return os.stat_result((*found[:4], uid, *found[5:]))
+
+        return look
+
+    for name in genuine:
+        monkeypatch.setattr(Path, name, owned(name))
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+
+
+@owners
+@pytest.mark.parametrize("kind", ["link", "file", "of somebody else"])
 def test_a_temporary_folder_that_is_not_private_is_not_used(cache, monkeypatch, tmp_path, kind):
-    """What Numba loads from it is executed."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
     folder = private(tmp_path)
-    if kind == "open to others":
-        folder.mkdir()
-        folder.chmod(0o777)
-    elif kind == "link":
+    if kind == "link":
         (tmp_path / "elsewhere").mkdir(mode=0o700)
         folder.symlink_to(tmp_path / "elsewhere")
     elif kind == "file":
         folder.write_text("")
     else:
         folder.mkdir(mode=0o700)
-        uid = os.getuid()
-        monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+        as_another_user(monkeypatch)
         folder.rename(private(tmp_path))
     assert cache.cache_folder(CPU) is None
+
+
+@owners
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o702])
+@pytest.mark.parametrize("below", [False, True], ids=["root", "folder"])
+@pytest.mark.parametrize("where", ["ASSAY_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "temporary"])
+def test_a_folder_that_others_can_write_to_is_not_used(cache, monkeypatch, tmp_path, caplog, where, below, mode):
+    """What is loaded from it is executed. The next folder takes its place, and the log says why."""
+    if where == "temporary":
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    else:
+        monkeypatch.setenv(where, str(tmp_path / "chosen"))
+    folder = cache.cache_folder(CPU)
+    (folder / "planted.kernel").write_bytes(b"anything")
+    (folder if below else folder.parent).chmod(mode)
+    expected = None if where == "temporary" else private(tmp_path) / folder.name
+    caplog.clear()
+    assert cache.cache_folder(CPU) == expected
+    assert f"{folder}: others can write to it (mode {mode:04o}; chmod go-w)" in caplog.text
+    (folder if below else folder.parent).chmod(0o755)
+    assert cache.cache_folder(CPU) == folder, "others may read it"
+
+
+@owners
+@pytest.mark.parametrize("where", ["ASSAY_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_a_folder_of_another_user_is_not_used(cache, monkeypatch, tmp_path, caplog, where):
+    monkeypatch.setenv(where, str(tmp_path / "chosen"))
+    folder = cache.cache_folder(CPU)
+    (folder / "planted.kernel").write_bytes(b"anything")
+    as_another_user(monkeypatch)
+    assert cache.cache_folder(CPU) is None, "everything here belongs to the other"
+    assert f"{folder}: it belongs to user " in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
+def test_a_superuser_does_not_use_what_belongs_to_another(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("ASSAY_CACHE_DIR", str(tmp_path / "chosen"))
+    folder = cache.cache_folder(CPU)
+    for path in (folder, folder.parent):
+        os.chown(path, 65534, 65534)
+        assert cache.cache_folder(CPU) == private(tmp_path) / folder.name
+        os.chown(path, 0, 0)
+    assert cache.cache_folder(CPU) == folder
+
+
+@owners
+def test_folders_are_private_whatever_the_umask(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("ASSAY_CACHE_DIR", str(tmp_path / "a" / "b" / "c"))
+    before = os.umask(0)
+    try:
+        folder = cache.cache_folder(CPU)
+    finally:
+        os.umask(before)
+    while folder != tmp_path:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        folder = folder.parent
+
+
+def test_what_is_not_kept_is_told(cache, monkeypatch, tmp_path, caplog):
+    read_only(monkeypatch, cache, tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert cache.cache_folder(CPU) is None
+    assert "compiled at every start" in caplog.text
 
 
 def test_every_target_has_its_own_folder(compiled, tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,24 +60,32 @@ class Installation:
         self.folder = folder
         self.cache = folder / "cache"
 
-    def start(self, code: str = START, **environment: str) -> subprocess.Popen[str]:
+    def start(self, code: str = START, file_size: int | None = None, **environment: str) -> subprocess.Popen[str]:
+        """file_size: bytes that a file may have, as if the disk were full."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "ASSAY_"))}
         return subprocess.Popen(
             [sys.executable, "-c", code],
             cwd=self.folder,
             env={**kept, "ASSAY_CACHE_DIR": str(self.cache), "PYTHONDONTWRITEBYTECODE": "1", **environment},
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=None if file_size is None else partial(limit_files, file_size),
             text=True,
         )
 
     def files(self) -> dict[str, int]:
-        return {str(path): path.stat().st_mtime_ns for path in self.cache.rglob("*.nb*")}
+        return {str(path): path.stat().st_mtime_ns for path in self.cache.rglob("*.kernel")}
 
 
-def outcome(process: subprocess.Popen[str]) -> Any:
-    """What a process has written to its standard output."""
-    written, _ = process.communicate(timeout=600)
-    assert process.returncode == 0
+def limit_files(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def outcome(process: subprocess.Popen[str], said: str = "") -> Any:
+    """What a process has written to its standard output; on standard error it has written nothing, or what it says."""
+    written, complaint = process.communicate(timeout=600)
+    assert process.returncode == 0, complaint
+    assert said in complaint if said else not complaint
     return json.loads(written)
 
 
@@ -90,14 +100,14 @@ def first_starts(installation) -> list[Any]:
     nowhere = str(installation.folder / "kernels" / "jit.py" / "below")
     without = {"ASSAY_CACHE_DIR": nowhere, "HOME": nowhere, "TMPDIR": nowhere, "NUMBA_OPT": "0"}
     processes = [installation.start(), installation.start(NO_FOLDER + START, **without)]
-    return [outcome(process) for process in processes]
+    return [outcome(processes[0]), outcome(processes[1], said="compiled at every start")]
 
 
 def test_a_first_start_fills_the_cache(installation, first_starts):
     _, cache, signatures, rewards = first_starts[0]
     assert Path(cache).parent == installation.cache
     assert signatures == warmup().signatures
-    assert len(installation.files()) == 2 * signatures, "an index and machine code for each"
+    assert len(installation.files()) == signatures
     assert rewards == pytest.approx([2.5 * 30 / 37])
 
 
@@ -134,3 +144,38 @@ def test_an_edited_helper_gives_new_words(tmp_path):
     helper.write_text(content, encoding="utf-8")
     assert outcome(installation.start(CANON)) == "5 min"
     assert installation.files() == both
+
+
+QUICKLY = {"NUMBA_OPT": "1"}
+
+
+def test_a_damaged_kernel_is_compiled_again(tmp_path):
+    installation = Installation(tmp_path)
+    assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
+    (path,) = map(Path, installation.files())
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:5000] + bytes([whole[5000] ^ 4]) + whole[5001:]):
+        path.write_bytes(damaged)
+        assert outcome(installation.start(CANON, **QUICKLY), said=f"compiled again: {path} cannot be used") == "5 min"
+        files = installation.files()
+        assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
+        assert installation.files() == files, "the damaged file was replaced"
+
+
+def test_a_full_disk_under_the_cache(tmp_path):
+    installation = Installation(tmp_path)
+    process = installation.start(CANON, file_size=4096, **QUICKLY)
+    assert outcome(process, said="the kernels are not kept in") == "5 min"
+    assert not [path for path in installation.cache.rglob("*") if path.is_file()]
+
+
+def test_a_start_that_is_killed_and_two_at_once(tmp_path):
+    installation = Installation(tmp_path)
+    killed = installation.start(CANON, **QUICKLY)
+    while not installation.cache.exists():
+        assert killed.poll() is None
+    killed.kill()
+    killed.communicate()
+    processes = [installation.start(CANON, **QUICKLY) for _ in range(2)]
+    assert [outcome(process) for process in processes] == ["5 min", "5 min"]
+    assert len(installation.files()) == 1

@@ -1,0 +1,104 @@
+"""Files of machine code: only what was written is loaded, and nothing keeps a start from going on."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from kernels.machine_code import CodeFolder
+
+CONTENT = b"machine code " * 10
+
+
+@pytest.fixture
+def folder(tmp_path) -> CodeFolder:
+    found = CodeFolder(tmp_path)
+    found.write("a.kernel", b"purpose", CONTENT)
+    return found
+
+
+def test_what_was_written_is_read(folder, tmp_path):
+    assert folder.read("a.kernel", b"purpose") == CONTENT
+    assert CodeFolder(tmp_path).read("a.kernel", b"purpose") == CONTENT
+    assert folder.read("b.kernel", b"purpose") is None
+    folder.write("a.kernel", b"purpose", b"other")
+    assert folder.read("a.kernel", b"purpose") == b"other"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.kernel"]
+
+
+def test_what_was_written_for_another_purpose_is_not_read(folder, tmp_path, caplog):
+    assert folder.read("a.kernel", b"another") is None
+    (tmp_path / "a.kernel").rename(tmp_path / "b.kernel")
+    assert folder.read("b.kernel", b"purpose of b") is None
+    assert "b.kernel cannot be used: it is damaged" in caplog.text
+
+
+def test_no_damage_is_read(folder, tmp_path, caplog):
+    """Every bit, and every length."""
+    path = tmp_path / "a.kernel"
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        assert folder.read("a.kernel", b"purpose") is None
+        path.write_bytes(whole[:place])
+        assert folder.read("a.kernel", b"purpose") is None
+    path.write_bytes(whole + b"\0")
+    assert folder.read("a.kernel", b"purpose") is None
+    assert len(caplog.records) == 2 * len(whole) + 1
+    path.write_bytes(whole)
+    assert folder.read("a.kernel", b"purpose") == CONTENT
+
+
+def test_a_pickle_without_a_seal_is_not_looked_at(folder, tmp_path):
+    (tmp_path / "a.kernel").write_bytes(pickle.dumps(CONTENT))
+    assert folder.read("a.kernel", b"purpose") is None
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no owners and modes here")
+def test_a_file_that_others_could_write_is_not_read(folder, tmp_path, caplog):
+    (tmp_path / "a.kernel").chmod(0o666)
+    assert folder.read("a.kernel", b"purpose") is None
+    assert "others can write to it (mode 0666" in caplog.text
+
+
+def test_a_folder_in_the_place_of_a_file(folder, tmp_path, caplog):
+    (tmp_path / "b.kernel").mkdir()
+    assert folder.read("b.kernel", b"purpose") is None
+    folder.write("b.kernel", b"purpose", CONTENT)
+    assert "b.kernel cannot be used" in caplog.text
+    assert "the kernels are not kept" in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.kernel", "b.kernel"]
+
+
+@pytest.fixture
+def full_disk():
+    """No file of this process can grow beyond 100 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_is_told_once_and_leaves_nothing(full_disk, tmp_path, caplog):
+    folder = CodeFolder(tmp_path)
+    for name in ("a.kernel", "b.kernel"):
+        folder.write(name, b"purpose", CONTENT)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"the kernels are not kept in {tmp_path}: File too large" in caplog.text
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_goes_away(folder, tmp_path, caplog):
+    Path(tmp_path / "a.kernel").unlink()
+    tmp_path.rmdir()
+    assert folder.read("a.kernel", b"purpose") is None
+    folder.write("a.kernel", b"purpose", CONTENT)
+    assert "No such file or directory" in caplog.text
+    tmp_path.mkdir()
