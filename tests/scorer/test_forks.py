@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from own_process import printed
 
 FORKING = """
 import os, sys
@@ -69,16 +65,6 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-
-
-def printed(script: str, *arguments: int) -> str:
-    """What a process of its own prints: a segmentation fault must not end the suite."""
-    paths = [ROOT, ROOT / "tests", ROOT / "tests" / "scorer", ROOT / "examples"]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
-    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", script, *map(str, arguments)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize(("threads", "prompts"), [(1, 20), (2, 20), (2, 100)], ids=["1", "2", "2, by shares"])
