@@ -66,9 +66,11 @@ def prove(column: TextColumn, first: int, last: int) -> None:
 
 @contextmanager
 def unreadable() -> Iterator[None]:
-    """Whatever Arrow finds wrong is NotArrowError."""
+    """Whatever Arrow finds wrong is NotArrowError; but memory that it cannot get is not the stream's fault."""
     try:
         yield
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, ValueError):
         raise NotArrowError from None
 

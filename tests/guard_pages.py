@@ -2,8 +2,8 @@
 
 `NUMBA_BOUNDSCHECK=1` sees array indices, not the loads and stores of eight bytes and more that kernels make by
 themselves. Here every array that NumPy allocates ends right before such a page, or begins right behind one. What is
-left of its own pages holds a pattern that is looked at when the array goes. NumPy takes allocators from C only (NEP 49),
-and calls them while an exception is on its way: so this one is compiled, and no Python runs in it.
+left of its own pages holds a pattern that is looked at when the array goes. NumPy takes allocators from C only
+(NEP 49), and calls them while an exception is on its way: so this one is compiled, and no Python runs in it.
 """
 
 from __future__ import annotations
