@@ -23,6 +23,7 @@ from .json_text import (
 __all__ = [
     "BODY_DEPTH",
     "FIT",
+    "MAX_STEPS_BYTES",
     "NOT_STEPS",
     "NO_STEP_GIVEN",
     "OVERFULL",
@@ -33,6 +34,11 @@ __all__ = [
 
 BODY_DEPTH = np.int64(1024)
 """Deepest nesting of arrays and objects in a request; the outermost is level 1."""
+
+MAX_STEPS_BYTES = np.int64(1 << 23)
+"""Longest reference that is written from steps. A step of k bytes and its comma, at least 3 together, become k + 7 and
+the digits of its number: at most five times as much while there are six. So many bytes hold fewer than a million steps.
+"""
 
 OVERFULL = -2
 """Outcome of an array that has more elements than there is room for."""
@@ -78,9 +84,10 @@ def write_step(body, start, stop, number, out, end):
 def read_steps(body, at, stop, out, begin, most_bytes):
     """Read the array of steps at `at` as key lines to `out[begin:]`: (position after it or BAD, end of out, fault).
 
-    Steps are only told apart here; whether each is valid is for the reader of key lines to say. Beyond `most_bytes`
-    none is written any more.
+    Steps are only told apart here; whether each is valid is for the reader of key lines to say. Beyond `most_bytes`,
+    or `MAX_STEPS_BYTES`, none is written any more.
     """
+    most_bytes = min(most_bytes, MAX_STEPS_BYTES)
     end = begin
     number = np.int64(0)
     fault = FIT

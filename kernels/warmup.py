@@ -161,6 +161,8 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
 def warmup() -> WarmupReport:
     """Compile all kernels and forbid any further compilation. Once per process; later calls return the first report."""
     global _report
+    if _report is not None:  # without the lock, which may be another thread's for ever in a child forked meanwhile
+        return _report
     with _lock:
         if _report is None:
             started = time.perf_counter()

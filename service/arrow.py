@@ -82,7 +82,7 @@ def unreadable() -> Iterator[None]:
     """Whatever Arrow finds wrong is NotArrowError, but not that there is no memory."""
     try:
         yield
-    except (NotArrowError, OverLimitError, pa.ArrowMemoryError):
+    except (NotArrowError, OverLimitError, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError, struct.error):
         raise NotArrowError from None

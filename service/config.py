@@ -53,7 +53,7 @@ class ServerSettings(BaseModel):
 
     max_body_bytes: int = Field(64 << 20, ge=1, le=1 << 31, description="Longest body, before and after decompression.")
     max_responses: int = Field(65_536, ge=1, description="Most responses in one request.")
-    max_reference_bytes: int = Field(262_144, ge=1, le=2**31 - 1, description="Longest reference.")
+    max_reference_bytes: int = Field(262_144, ge=1, le=1 << 23, description="Longest reference.")
     deadline_seconds: float = Field(30.0, gt=0, le=86_400, description="Time after which a request is answered 504.")
 
     max_head_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="Longest head: request line and headers.")

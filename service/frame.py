@@ -91,6 +91,9 @@ class Frame:
                 headers=[(b"allow", allowed.encode("ascii"))],
             )
         log.error("request %s failed\n%s", exchange.request_id.decode("ascii"), stack_of(error), extra=named(exchange))
+        if isinstance(error, MemoryError):
+            detail = "The service could not get the memory that this request needs; nothing was scored."
+            return Problem("out-of-memory", detail, headers=[(b"retry-after", b"1")])
         return Problem("internal", "The request failed inside the service; nothing was scored.")
 
     def count(self, exchange: Exchange) -> None:

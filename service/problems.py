@@ -44,6 +44,7 @@ KINDS = {
     "memory-full": Kind(429, "Memory full", "Send the same request again after `Retry-After` seconds."),
     "head-too-large": Kind(431, "Head too large", "Send fewer or shorter headers; `max_head_bytes` is a setting."),
     "internal": Kind(500, "Internal error", "Nothing was scored. Report it with the request id."),
+    "out-of-memory": Kind(503, "Out of memory", "Send it again after `Retry-After` seconds, or in smaller requests."),
     "not-ready": Kind(503, "Not ready", "Send the same request again after `Retry-After` seconds."),
     "deadline": Kind(504, "Past the deadline", "Send smaller requests, or allow more time."),
 }

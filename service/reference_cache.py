@@ -68,6 +68,12 @@ class ReferenceCache:
             self._held.clear()
             self.nbytes = 0
 
+    def renew(self) -> None:
+        """Begin anew in a forked child: another thread of the parent may have held the lock."""
+        self._held = OrderedDict()
+        self._lock = Lock()
+        self.nbytes = 0
+
 
 def _size(key: Key, references: References) -> int:
     return len(key[2]) + len(key[3]) + references.nbytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,6 +31,9 @@ MAX_REFERENCE_BYTES = 262_144
 
 CACHE = ReferenceCache(1 << 25)
 """Of the whole process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=CACHE.renew)
 
 PART_ROWS = 256
 """Most references that a thread reads at once."""

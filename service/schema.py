@@ -93,7 +93,8 @@ class ScoreRequest(Contract):
     )
     config: dict[str, Any] = Field(
         default={},
-        description="Settings that differ from the service's for this request; GET /v1/config has their schema.",
+        description="Settings that differ from the service's for this request; GET /v1/config has their schema. "
+        "max_response_bytes and max_steps can only be lowered.",
     )
     include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
     task: Literal["score"] = Field(default="score", description="The reward to give.")

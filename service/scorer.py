@@ -57,13 +57,16 @@ class Scorer:
         warmup()
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Scorer:
-        """The scorer for this configuration with `overrides`; raises InvalidSetting. Recent ones are remembered."""
+        """The scorer for this configuration with a request's `overrides`. Recent ones are remembered.
+
+        Raises InvalidSetting, also for a limit above this configuration's own: see `ScoreSettings.overridden`.
+        """
         if not overrides:
             return self
         try:
             key = orjson.dumps(overrides, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # not JSON, so surely not settings: let the check say what is wrong
-            return Scorer(ScoreSettings.checked(overrides, self.settings), threads=self.threads)
+            return Scorer(self.settings.overridden(overrides), threads=self.threads)
         return _remembered(self.settings, self.threads, key)
 
     def score(
@@ -199,7 +202,7 @@ def seen(references: References) -> References:
 
 @lru_cache(maxsize=256)
 def _remembered(settings: ScoreSettings, threads: int, overrides: bytes) -> Scorer:
-    return Scorer(ScoreSettings.checked(orjson.loads(overrides), settings), threads=threads)
+    return Scorer(settings.overridden(orjson.loads(overrides)), threads=threads)
 
 
 def rules_of(settings: ScoreSettings) -> Rules:

@@ -16,6 +16,8 @@ __all__ = ["RULES_VERSION", "ScoreSettings"]
 LONGEST_NAME = 100
 """Characters of an unknown name that an error repeats."""
 
+LIMITS = ("max_response_bytes", "max_steps")
+
 RULES_VERSION = "1"
 """Version of the scoring rules: it changes with anything that may change a reward."""
 
@@ -58,6 +60,24 @@ class ScoreSettings(BaseModel):
             return cls.model_validate(base | named)
         except ValidationError as error:
             raise InvalidSetting(setting_offences(error)) from None
+
+    def overridden(self, overrides: Mapping[str, Any]) -> ScoreSettings:
+        """Apply what a request says to these, the server's own; raises InvalidSetting naming every offender.
+
+        A request may lower a limit, never raise it: what one request may cost is for the server to say.
+        """
+        raised = [
+            Offence(f"config.{name}", "over_limit", f"must be at most {getattr(self, name)}, the server's own limit")
+            for name in LIMITS
+            if isinstance(overrides.get(name), int) and overrides[name] > getattr(self, name)
+        ]
+        try:
+            settings = self.checked(overrides, self)
+        except InvalidSetting as error:
+            raise InvalidSetting([*error.offences, *raised]) from None
+        if raised:
+            raise InvalidSetting(raised)
+        return settings
 
     @property
     def largest_score(self) -> float:

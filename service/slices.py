@@ -30,22 +30,27 @@ def _helpers(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="assay-slice")
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a child has none of its parent's threads
+
+
 def fill_in_slices(fill: Callable[[int, int], None], rows: int, threads: int) -> None:
     """Call `fill(first, last)` for slices that cover `range(rows)`; threads, errors: see `fill_all`."""
     fill_all(fill, slices_of(rows, threads), threads)
 
 
 def fill_all(fill: Callable[..., None], slices: Sequence[tuple[int, ...]], threads: int) -> None:
-    """Call `fill(*slice)` for each slice, on up to `threads` threads; raises what it raises."""
+    """Call `fill(*slice)` for each slice, on up to `threads` threads; raises what it raises, once no thread fills."""
     left = iter(slices)  # its `next` is atomic
     helpers = min(threads, len(slices)) - 1
     futures = [_helpers(threads - 1).submit(_drain, fill, left) for _ in range(helpers)]
     try:
         _drain(fill, left)
     finally:
-        for future in futures:
-            if not future.cancel():
-                future.result()
+        failures = [future.exception() for future in futures if not future.cancel()]
+    for failure in failures:
+        if failure is not None:
+            raise failure
 
 
 def slices_of(rows: int, threads: int, most: int | None = None, least: int = LEAST_ROWS) -> list[tuple[int, int]]:

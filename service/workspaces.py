@@ -1,7 +1,12 @@
-"""What a thread reads texts in, kept and grown as needed: fresh memory costs a page fault every 4 KiB."""
+"""What a thread reads texts in, kept and grown as needed: fresh memory costs a page fault every 4 KiB.
+
+A thread takes note of a size only once it has the memory: kernels do not check bounds, and would write beyond memory
+that is smaller than noted. What rare long texts need is not kept: it goes back with the last reference to it.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
@@ -17,15 +22,23 @@ MOST_KEPT_BYTES = 1 << 24
 MOST_KEPT_ROOM = 1 << 21
 """Bytes of references for which a thread keeps the room; it takes some five times as much where they use it."""
 
+MAX_KEPT_TEXT = 1 << 18
+"""Bytes of the longest text for which a thread keeps its workspace: the default limit of responses and references."""
+
+MAX_KEPT_WIDTH = 1 << 20
+"""The same for `References.widest`: no reference of `MAX_KEPT_TEXT` bytes is as wide."""
+
 _local = threading.local()
 
 
 def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
     """This thread's workspace, with room for texts of so many bytes and references as wide (`References.widest`)."""
+    if longest > MAX_KEPT_TEXT or widest_reference > MAX_KEPT_WIDTH:
+        return workspace(longest, widest_reference)
     room = getattr(_local, "workspace_room", (-1, -1))
     if longest > room[0] or widest_reference > room[1]:
-        _local.workspace_room = (_rounded(max(longest, room[0])), _rounded(max(widest_reference, room[1])))
-        _local.workspace = workspace(*_local.workspace_room)
+        room = (_rounded(max(longest, room[0])), _rounded(max(widest_reference, room[1])))
+        _local.workspace, _local.workspace_room = workspace(*room), room
     return _local.workspace
 
 
@@ -41,8 +54,8 @@ def borrow_bytes(most: int) -> np.ndarray:
     if most > MOST_KEPT_BYTES:
         return np.empty(most, np.uint8)
     if most > getattr(_local, "bytes_room", -1):
-        _local.bytes_room = _rounded(most)
-        _local.bytes = np.empty(_local.bytes_room, np.uint8)
+        room = _rounded(most)
+        _local.bytes, _local.bytes_room = np.empty(room, np.uint8), room
     return _local.bytes
 
 
@@ -53,11 +66,21 @@ def borrow_room(column: TextColumn) -> References:
         return room_for(most, column.rows)
     room = getattr(_local, "reference_room", (-1, -1))
     if most > room[0] or column.rows > room[1]:
-        _local.reference_room = (_rounded(max(most, room[0])), _rounded(max(column.rows, room[1])))
-        _local.references = room_for(*_local.reference_room)
+        room = (_rounded(max(most, room[0])), _rounded(max(column.rows, room[1])))
+        _local.references, _local.reference_room = room_for(*room), room
     return _local.references._replace(ranges=np.zeros((column.rows + 1, 6), np.int64))
 
 
 def _rounded(size: int) -> int:
     """Next power of two, so that slowly growing texts do not ask for new memory each time."""
     return 1 << max(12, (size - 1).bit_length())
+
+
+def _forget() -> None:
+    """Let a forked child begin without its parent's memory, of which it would copy every page that it writes."""
+    global _local
+    _local = threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

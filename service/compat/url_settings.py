@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import Offence
+from ..errors import InvalidSetting, Offence
 from ..problems import refusal
 from ..scorer import Scorer
 from ..settings import ScoreSettings, setting_offences
@@ -78,7 +78,10 @@ class UrlSettings:
         offences += found
         if offences:
             raise refusal(offences)
-        scorer = service.scorer.with_overrides({name: getattr(overrides, name) for name in settings})
+        try:
+            scorer = service.scorer.with_overrides({name: getattr(overrides, name) for name in settings})
+        except InvalidSetting as error:
+            raise refusal(in_query(error.offences)) from None
         return Chosen(scorer, service.small.under(scorer), options, self._names(options))
 
 
@@ -97,9 +100,12 @@ def read_strings(model: type[BaseModel], given: dict[str, str]) -> tuple[Any, li
     try:
         return model.model_validate_strings(given), []
     except ValidationError as error:
-        return None, [
-            offence._replace(path=offence.path.replace("config.", "query.", 1)) for offence in setting_offences(error)
-        ]
+        return None, in_query(setting_offences(error))
+
+
+def in_query(offences: Iterable[Offence]) -> list[Offence]:
+    """Offences of settings at the place where an address has them."""
+    return [offence._replace(path=offence.path.replace("config.", "query.", 1)) for offence in offences]
 
 
 def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:

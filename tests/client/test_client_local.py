@@ -17,8 +17,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import rollouts
 from assay_client import AsyncClient, Client, LocalServiceError
 from samples import PERFECT, REFERENCE
+
+from service import Scorer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sockets and file locks")
 
@@ -238,3 +241,49 @@ def test_the_real_service(home: Path) -> None:
         assert (folder / "socket").is_socket()
     assert until(lambda: not (folder / "socket").exists())
     assert (folder / "log").read_text() == ""
+
+
+FORKED_USER = """
+import json, os, sys
+from assay_client import Client
+client = Client(**json.loads(sys.argv[1]))
+responses, references, index, expected = json.loads(sys.stdin.read())
+def wrong():
+    return sum(client.score(responses, references, index).rewards != expected for _ in range(15))
+assert not wrong()
+children = []
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 2 if wrong() else 0
+            client.close()
+        finally:
+            os._exit(code)
+    children.append(child)
+found = wrong()
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+print(found, codes, wrong())
+client.close()
+"""
+
+
+def test_both_sides_of_a_fork_score_at_once(home: Path) -> None:
+    """A used client and its children ask the same real service; the first to end leaves it to the others."""
+    given = list(rollouts.generate(20, 3, seed=5))
+    references = list(dict.fromkeys(one["reference"] for one in given))
+    index = [references.index(one["reference"]) for one in given]
+    responses = [one["response"] for one in given]
+    expected = Scorer().score(responses, references, index).rewards.tolist()
+    settings = {"mode": "local", "command": REAL, "runtime_dir": str(home / "run"), "linger": 0.0}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", FORKED_USER, json.dumps(settings)],
+        input=json.dumps([responses, references, index, expected]),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "clients")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("0 [0, 0] 0\n", "")

@@ -87,6 +87,13 @@ def test_every_wrong_setting_is_named(client, path):
     assert "perhaps" not in str(document)
 
 
+def test_no_address_raises_a_limit(client, path):
+    query = "max_steps=1025&max_response_bytes=10000000000"
+    document = problem_of(client.post(f"{path}?{query}", content=body_of(path)), 422)
+    assert places(document) == [("query.max_response_bytes", "over_limit"), ("query.max_steps", "over_limit")]
+    assert "1024" in document["errors"][1]["detail"]
+
+
 @pytest.mark.parametrize("query", ["order", "=", "order=%ff", "order=lcs&&=&x", "\xe9=1"])
 def test_an_address_that_says_nothing_readable(client, path, query):
     reply = client.post(f"{path}?{query}", content=body_of(path))

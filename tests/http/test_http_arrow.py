@@ -88,6 +88,12 @@ def test_settings_stand_in_the_address(client):
     assert places(problem_of(post(client, body, "?config=[1]"), 422)) == [("query.config", "wrong_type")]
 
 
+def test_no_address_raises_a_limit(client):
+    body = stream_of(pa.table({"response": [PERFECT], "reference": [REFERENCE]}))
+    reply = post(client, body, '?config={"max_response_bytes":10000000000,"max_steps":1024}')
+    assert places(problem_of(reply, 422)) == [("config.max_response_bytes", "over_limit")]
+
+
 def test_an_empty_table(client):
     empty = pa.table({"response": pa.array([], pa.string()), "reference": pa.array([], pa.string())})
     assert table_of(post(client, stream_of(empty), "?include=components")).num_rows == 0

@@ -178,6 +178,14 @@ WRONG = {
             ("config.max_steps", "invalid_setting"),
         ],
     ),
+    "limits that a request may not raise": (
+        REQUEST | {"config": {"max_steps": 1025, "max_response_bytes": 2**62, "order": "any"}},
+        [
+            ("config.order", "invalid_setting"),
+            ("config.max_response_bytes", "over_limit"),
+            ("config.max_steps", "over_limit"),
+        ],
+    ),
     "include no array": (REQUEST | {"include": "components"}, [("include", "wrong_type")]),
     "unknown columns": (
         REQUEST | {"include": ["components", "Advantages", 5, None]},

@@ -6,7 +6,9 @@ import gzip
 import json
 import threading
 import time
+from collections.abc import Iterator
 
+import httpx
 import pytest
 from hypothesis import given
 from live_server import launched
@@ -74,7 +76,7 @@ def test_encodings(client, encode):
         (REQUEST | {"suggestions": True}, [("suggestions", "wrong_type")]),
         (
             REQUEST | {"response": "x" * (1 << 21), "config": {"max_response_bytes": 1 << 30}},
-            [("response", "too_long")],
+            [("config.max_response_bytes", "over_limit")],
         ),
         (
             {"reference": "swordfish", "config": {"order": "swordfish", "nope": 1}, "suggestions": 99},
@@ -94,16 +96,29 @@ def test_wrong_requests(client, body, found):
     assert "swordfish" not in reply.text
 
 
-def test_too_many_steps_for_an_explanation(client):
-    key = "\n".join(f'Step {k}: {{"action":"a","objects":[],"parameters":[]}}' for k in range(1, 4100))
-    config = {"max_steps": 10_000}
-    response = f"<think></think><key>{key}</key><orc>Step 1: a</orc><note></note>"
-    body = {"response": response, "reference": REFERENCE, "config": config}
+@pytest.fixture
+def generous() -> Iterator[httpx.Client]:
+    """A client of a service that reads longer texts than are ever explained."""
+    flags = ("--drain-seconds", "0", "--max-steps", "10000", "--max-response-bytes", str(1 << 30))
+    with launched(*flags) as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            yield client
+
+
+def test_too_much_for_an_explanation(generous):
+    client = generous
+    body = REQUEST | {"response": "x" * (1 << 21)}
     assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
-    body = {"response": PERFECT, "reference": key, "config": config}
+    key = "\n".join(f'Step {k}: {{"action":"a","objects":[],"parameters":[]}}' for k in range(1, 4100))
+    response = f"<think></think><key>{key}</key><orc>Step 1: a</orc><note></note>"
+    body = {"response": response, "reference": REFERENCE}
+    assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
+    body = {"response": PERFECT, "reference": key}
     assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("reference", "too_long")]
-    assert client.post("/v1/explain", json=body | {"response": response, "config": {}}).status_code == 422
-    found = client.post("/v1/explain", json={"response": response, "reference": REFERENCE}).json()
+    default = {"config": {"max_steps": 1024}}
+    assert client.post("/v1/explain", json=body | {"response": response} | default).status_code == 422
+    found = client.post("/v1/explain", json={"response": response, "reference": REFERENCE} | default).json()
     assert (found["reason"], found["prediction"]) == ("too_long", [])
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reading import texts_of
 from strategies import examples, json_strings, json_values
 
-from kernels.elements import BODY_DEPTH
+from kernels.elements import BODY_DEPTH, MAX_STEPS_BYTES
 from kernels.envelope import FIELDS
 from kernels.jit import JIT
 from kernels.warmup import warmup
@@ -206,6 +206,17 @@ def test_too_many_elements():
     with pytest.raises(TooManyError, match="responses"):
         open_envelope(body, MOST, MOST_BYTES)
     assert len(texts_of(open_envelope(body, MOST + 1, MOST_BYTES).responses)) == MOST + 1
+
+
+def test_short_steps_with_long_numbers_stay_in_their_room():
+    """Behind a million steps, `{},` would become more than five times as long: over what the responses are read to."""
+    steps = b",".join([b"{}"] * (3_000_000 if JIT else 30))
+    body = b'{"responses": ["%b"], "references": [{"steps": [%b]}, "x"]}' % (b"y" * 9_000, steps)
+    envelope = open_envelope(body, MOST, 2**62)
+    assert texts_of(envelope.responses) == [b"y" * 9_000]
+    assert envelope.references.lengths.tolist()[1] == 1
+    assert envelope.faults == ({"references": [(0, "too_long")]} if JIT else {})
+    assert envelope.references.lengths[0] <= MAX_STEPS_BYTES + 16
 
 
 documents = st.fixed_dictionaries(

@@ -153,6 +153,18 @@ def test_digest_and_largest_score(overrides):
     assert (given_settings.config_id == ScoreSettings().config_id) == (complete == DEFAULTS)
 
 
+def test_overrides_lower_limits_and_never_raise_them():
+    scorer = Scorer(max_steps=10, max_response_bytes=1000, threads=1)
+    assert scorer.with_overrides({"max_steps": 9, "max_response_bytes": 1000}).settings.max_steps == 9
+    for overrides in ({"max_steps": 11}, {"max_steps": 2**70}, {"max_steps": 11, "order": {1, 2}}):
+        with pytest.raises(InvalidSetting) as caught:
+            scorer.with_overrides(overrides)
+        assert ("config.max_steps", "over_limit") in [(one.path, one.reason) for one in caught.value.offences]
+    with pytest.raises(InvalidSetting, match="at most 10"):
+        scorer.with_overrides({"max_steps": 11})
+    assert Scorer(scorer.settings, max_steps=11).settings.max_steps == 11
+
+
 def test_overrides_build_on_the_scorer():
     scorer = Scorer(order="lcs", reward_scale="raw", threads=1)
     other = scorer.with_overrides({"reward_scale": "double"})
