@@ -76,6 +76,9 @@ class ServerSettings(BaseModel):
 
     docs: bool = Field(True, description="Serve /docs and /openapi.json.")
     playground: bool = Field(True, description="Serve the playground to browsers at /.")
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="While listening on loopback: names that `Host` may have besides localhost, e.g. a proxy's."
+    )
     api_keys: tuple[SecretStr, ...] = Field((), description="Keys of which a caller of /v1 needs one; none: open.")
     api_keys_file: str | None = Field(None, min_length=1, description="File with further keys, one a line.")
 
@@ -86,9 +89,9 @@ class ServerSettings(BaseModel):
     drain_seconds: float = Field(2.0, ge=0, le=3600, description="From SIGTERM on: not ready, but still accepting.")
     shutdown_seconds: int = Field(30, ge=1, le=3600, description="After that: time to finish what is in flight.")
 
-    @field_validator("api_keys", mode="before")
+    @field_validator("allowed_hosts", "api_keys", mode="before")
     @classmethod
-    def split_keys(cls, given: Any) -> Any:
+    def split_list(cls, given: Any) -> Any:
         """A comma-separated text, as an environment variable has it, or a list, as TOML has it."""
         if isinstance(given, str):
             given = [part.strip() for part in given.split(",") if part.strip()]

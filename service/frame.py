@@ -51,6 +51,7 @@ class Frame:
         route = scope["route"] = self.routes.get((path, scope["method"]))
         span = None if self.tracing is None else self.tracing.begin(exchange)
         try:
+            self.check_origin(exchange)
             await (self.app if route is None else route.serve)(scope, receive, send)
         except Exception as error:
             await self.answer(exchange, error)
@@ -66,6 +67,13 @@ class Frame:
             if self.tracing is not None:
                 self.tracing.end(span, exchange, route_of(exchange))
             del scope[EXCHANGE]  # the two name each other: what is let go at once need not be found by the collector
+
+    def check_origin(self, exchange: Exchange) -> None:
+        """Raise Problem for what a web page sends that has no business here."""
+        if self.state.origin is not None:
+            found = self.state.origin.objection(exchange.scope["method"], exchange.raw_headers)
+            if found is not None:
+                raise Problem(found.kind, found.detail)
 
     async def answer(self, exchange: Exchange, error: Exception) -> None:
         """Turn what was raised into the reply, unless there is nobody to read it or it has begun already."""

@@ -47,7 +47,15 @@ MODELS: tuple[type[BaseModel], ...] = (
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
 
-ANY_KIND = ("method-not-allowed", "internal", "out-of-memory", "too-slow", "head-too-large")
+ANY_KIND = (
+    "cross-site",
+    "wrong-host",
+    "method-not-allowed",
+    "internal",
+    "out-of-memory",
+    "too-slow",
+    "head-too-large",
+)
 """Errors that every route can answer with."""
 
 REPLY_HEADERS = {

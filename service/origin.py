@@ -25,15 +25,18 @@ MAX_REMEMBERED = 64
 
 
 class Objection(NamedTuple):
-    """Why a request is refused: a status, and a sentence for whoever sees it."""
+    """Why a request is refused: a kind of problem, and a sentence for whoever sees it."""
 
-    status: int
+    kind: str
     detail: str
 
 
-WRONG_HOST = Objection(421, "This service listens on loopback, where `Host` must be localhost or an IP address.")
-CROSS_SITE = Objection(403, "This request was sent by the page of another site.")
-NO_TYPE = Objection(415, "A browser must send a Content-Type.")
+WRONG_HOST = Objection(
+    "wrong-host",
+    "This service listens on loopback, where `Host` must be localhost, an IP address, or one of `allowed_hosts`.",
+)
+CROSS_SITE = Objection("cross-site", "This request was sent by the page of another site.")
+NO_TYPE = Objection("unsupported-media-type", "A browser must send a Content-Type.")
 
 
 class OriginCheck:
@@ -41,7 +44,7 @@ class OriginCheck:
 
     def __init__(self, settings: ServerSettings) -> None:
         self._on_loopback = not settings.uds and is_loopback(settings.host)
-        self._own_host = settings.host.lower()
+        self._own_hosts = {name.lower() for name in (settings.host, *settings.allowed_hosts)}
         self._remembered = {b"localhost", b"127.0.0.1"}
 
     def objection(self, method: str, headers: Mapping[bytes, bytes]) -> Objection | None:
@@ -71,7 +74,7 @@ class OriginCheck:
     def _is_ours(self, host: bytes) -> bool:
         """Whether a value of `Host` cannot be the name of somebody else's page."""
         name = host_name(host.decode("latin-1").lower())
-        return name == self._own_host or name.endswith(".localhost") or name == "localhost" or is_address(name)
+        return name in self._own_hosts or name.endswith(".localhost") or name == "localhost" or is_address(name)
 
 
 def host_name(host: str) -> str:

@@ -20,6 +20,7 @@ from .config import Config, ServerSettings
 from .guard import Guard
 from .listening import Listener, address, listen
 from .logs import start_logging
+from .origin import OriginCheck
 from .protocol import GuardedProtocol, guarded
 from .signals import ENDING, end_process
 from .state import ServiceState
@@ -195,6 +196,7 @@ def cannot_listen(settings: ServerSettings, error: OSError) -> int:
 def run_server(config: Config, state: ServiceState, listening: Callable[[], Listener]) -> int:
     """Serve on what `listening` returns until a signal ends it; returns the exit code."""
     app = create_app(config, state=state)
+    state.origin = OriginCheck(config.server)
     admission = state.admission
     guarded_by = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
     server = DrainingServer(guarded_by, state)

@@ -16,6 +16,7 @@ from .executor import Workers
 from .health import Readiness
 from .keys import Keys
 from .metrics import Metrics
+from .origin import OriginCheck
 from .processes import Processes
 from .scorer import Scorer
 from .selftest import run_selftest
@@ -53,6 +54,8 @@ class ServiceState:
         self.fleet: Member | None = None
         """The other processes of this service, where there are some."""
         self.tracing = otlp_tracing() if server.traces else None
+        self.origin: OriginCheck | None = None
+        """Set by the process that listens: behind somebody else's server, `Host` and `Origin` are its concern."""
         self.cut_off = 0
         """Requests that were in flight when the process had to end."""
         self._warm_up = warm_up

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from live_server import launched
+from samples import REQUEST, paths_with_bodies, problem_of
 
 from service.config import ServerSettings
 from service.origin import CROSS_SITE, NO_TYPE, WRONG_HOST, OriginCheck
@@ -127,3 +129,33 @@ def test_what_is_remembered_is_bounded_and_right():
             assert check.objection("POST", {b"host": b"localhost:%d" % port}) is None
             assert check.objection("POST", {b"host": b"evil.example:%d" % port}) == WRONG_HOST
     assert len(check._remembered) <= 64
+
+
+FOREIGN = {
+    "another name": ({"host": "evil.example"}, 421),
+    "another page": ({"origin": "http://evil.example"}, 403),
+    "another page, by its browser": ({"sec-fetch-site": "cross-site", "origin": "null"}, 403),
+    "a browser that names no type": ({"user-agent": "Mozilla/5.0", "content-type": ""}, 415),
+}
+
+
+@pytest.mark.parametrize(("headers", "status"), FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("path", paths_with_bodies())
+def test_no_route_answers_somebody_else_s_page(client, path, headers, status):
+    reply = client.post(path, content=b"{}", headers={"content-type": "application/json", **headers})
+    problem_of(reply, status)
+
+
+def test_a_page_that_takes_another_name_reads_nothing(client):
+    for path in ("/", "/metrics", "/v1/config", "/livez", "/docs"):
+        problem_of(client.get(path, headers={"host": "evil.example:8000"}), 421)
+        assert client.get(path, headers={"origin": "http://evil.example"}).status_code == 200  # a link to it is welcome
+
+
+def test_a_proxy_s_name_can_be_allowed():
+    with launched("--allowed-hosts", "assay.example,other.example", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            for host in ("assay.example", "other.example:443", "localhost"):
+                assert client.post("/v1/score", json=REQUEST, headers={"host": host}).status_code == 200
+            problem_of(client.get("/livez", headers={"host": "third.example"}), 421)
