@@ -38,9 +38,10 @@ faults: $(VENV)/.installed-faults ## Overload, kill, stop, drain and abuse real 
 nightly: $(VENV)/.installed-dev ## Hold the compiled code against plain Python on thirty times as many examples
 	$(RUN) -m pytest --hypothesis-profile=nightly tests/kernels tests/scorer
 
-fuzz: $(VENV)/.installed-dev ## The same on what a fuzzer finds in ten minutes (installs atheris)
+fuzz: $(VENV)/.installed-dev ## Let a fuzzer look for ten minutes for what breaks any format of a request (installs atheris)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
-	$(RUN) tests/fuzz/fuzz_score.py -max_total_time=$(or $(SECONDS),600)
+	@set -e; targets=$$(ls tests/fuzz/fuzz_*.py); for target in $$targets; do \
+		echo $$target; $(RUN) $$target -max_total_time=$$(($(or $(SECONDS),600) / $$(echo $$targets | wc -w))); done
 
 coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and measure what they cover
 	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest tests/kernels tests/scorer

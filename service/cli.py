@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -27,6 +28,8 @@ COMMANDS = {
     "warmup": "Compile every kernel into the cache.",
 }
 """Name of each subcommand and its one line of help; its code is `command` in `service/commands/NAME.py`."""
+
+DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 READER_LEFT = 141
 """Exit code once nobody reads standard output any more, as of a process that SIGPIPE has ended."""
@@ -60,10 +63,16 @@ class Commands(click.Group):
         """Run the subcommand; it ends without a word when the reader of its output has left (`assay … | head`)."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
+        except OSError as error:
+            reader_left = error.errno == errno.EPIPE
+            if not reader_left and (error.errno not in DISK_IS_FULL or error.filename is not None):
+                raise
             with suppress(OSError, ValueError):  # what is still in the buffer must not be an error at exit
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.exceptions.Exit(READER_LEFT) from None
+            if reader_left:
+                raise click.exceptions.Exit(READER_LEFT) from None
+            click.echo(f"Error: standard output: {error.strerror}", err=True)
+            raise click.exceptions.Exit(click.UsageError.exit_code) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -10,6 +10,7 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple
 
 from .errors import Offence
@@ -43,7 +44,7 @@ class Outcome(NamedTuple):
 def prepare() -> None:
     """Called once in each process: it ends at once when told to, and when the service has gone, whatever it does."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit(resource.RLIMIT_CORE, 0)
     parent = multiprocessing.parent_process()
     assert parent is not None
     alive = parent.sentinel  # a pipe that the service holds open
@@ -57,8 +58,7 @@ def prepare() -> None:
 def perform(path: str, seconds: float, function: Callable[..., bytes], arguments: tuple[Any, ...]) -> Outcome:
     """Do one job: `function(body, *arguments, times)` with the body that is lent at `path`, in so many seconds."""
     times = StageTimes()
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + SPARE_SECONDS, most))
+    limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + SPARE_SECONDS)
     try:
         with open(path, "r+b") as lent:
             result = function(taken(lent), *arguments, times)
@@ -73,6 +73,12 @@ def perform(path: str, seconds: float, function: Callable[..., bytes], arguments
     except Exception as error:
         return Outcome(times, stack=stack_of(error))
     return Outcome(times)
+
+
+def limit(kind: int, value: int) -> None:
+    """Lower a soft limit, where the system lets us: these limits are for the worst case alone."""
+    with suppress(OSError, ValueError):
+        resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
 
 
 def taken(lent: BinaryIO) -> bytes:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
-from multiprocessing import get_context
-from threading import Event
+from multiprocessing import forkserver, get_context
+from multiprocessing.context import ForkServerContext
+from threading import Event, Lock
 from typing import BinaryIO, NamedTuple
 
 from pebble import ProcessExpired, ProcessPool
@@ -30,6 +32,8 @@ from .problems import Problem
 __all__ = ["Processes", "memory_of"]
 
 log = logging.getLogger("assay")
+
+_starting = Lock()
 
 BASE_BYTES = 384 << 20
 """Memory of its own that a process may have for a job without a body; some 100 MiB of it are code and tables."""
@@ -143,9 +147,7 @@ class Processes:
             if pool.active:
                 return pool
             stop(pool)  # its process was killed while it waited
-        context = get_context("forkserver")
-        context.set_forkserver_preload([f"{__package__}.preloaded"])
-        return ProcessPool(1, initializer=prepare, context=context)
+        return ProcessPool(1, initializer=prepare, context=started_context())
 
     def close(self) -> None:
         """Kill the jobs that run, drop those that wait, and end the processes."""
@@ -153,6 +155,29 @@ class Processes:
         self._threads.close()
         while self._idle:
             stop(self._idle.pop())
+
+
+def started_context() -> ForkServerContext:
+    """The server from which processes are forked, running: a fresh interpreter that has loaded what jobs need.
+
+    It is started with `python -c`, which would look into the current folder first, for `service` too: it gets the path
+    of this process instead, through its environment.
+    """
+    context = get_context("forkserver")
+    context.set_forkserver_preload([f"{__package__}.preloaded"])
+    given = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
+    with _starting:
+        before = {name: os.environ.get(name) for name in given}
+        os.environ.update(given)
+        try:
+            forkserver.ensure_running()
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+    return context
 
 
 @contextmanager

@@ -254,8 +254,8 @@ class Supervisor:
             await asyncio.sleep(WATCH_SECONDS)
             before, now = now, time.monotonic()
             for worker in self.workers.values():
-                if worker.heard < before:
-                    worker.heard += now - before - WATCH_SECONDS
+                if worker.heard < now:
+                    worker.heard = min(now, worker.heard + now - before - WATCH_SECONDS)
             self.kill_silent(now)
 
     def kill_silent(self, now: float) -> None:

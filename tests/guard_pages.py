@@ -218,6 +218,7 @@ def guarded_memory() -> Iterator[GuardedMemory]:
     previous = set_handler(memory.capsule)
     try:
         forget()
+        tables.cache_clear()
         kernels.sparse.SMALL = 1 << 62  # so that NumPy allocates these, too
         workspaces._rounded = int
         yield memory
@@ -227,6 +228,7 @@ def guarded_memory() -> Iterator[GuardedMemory]:
         memory.put_at_end(True)
         set_handler(previous)
         forget()
+        tables.cache_clear()
     memory.check()
 
 
@@ -234,4 +236,3 @@ def forget() -> None:
     """Let go of all arrays that the product keeps from one batch to the next."""
     workspaces._forget()
     references.CACHE.clear()
-    tables.cache_clear()

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from ..errors import ScoringError
+from ..rollouts.different_files import require_different_files
 from ..rollouts.formats import FORMATS, format_of, is_columnar
 from ..rollouts.reading import DocumentError
 from .options import SOME_FAILED, Failure, Pairs, json_or_text
-from .outputs import require_different_files
 
 __all__ = ["command"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from ..errors import InvalidRequest, ScoringError
+from ..rollouts.different_files import require_different_files
 from ..rollouts.formats import FORMATS, format_of, is_columnar
 from ..rollouts.reading import DocumentError, Fields
 from ..settings import ScoreSettings
 from .options import SOME_FAILED, Failure, Pairs, config_option, json_or_text, load_config, settings_options
-from .outputs import require_different_files
 
 __all__ = ["command"]
 
@@ -118,7 +118,8 @@ def command(
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Failure(f"{error.filename or target}: {error.strerror or error}") from None
+        where = error.filename or ("standard output" if target == "-" else target)
+        raise Failure(f"{where}: {error.strerror or error}") from None
     except KeyboardInterrupt:
         kept = "the rows that were finished are written" if job.keeps_finished_rows else "nothing is written"
         click.echo(f"\nInterrupted: {kept}.", err=True)

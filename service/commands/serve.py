@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..config import ServerSettings
+from ..logs import start_logging
 from ..settings import ScoreSettings
 from ..signals import end_process
 from .options import Failure, config_option, load_config, settings_options
@@ -24,6 +25,7 @@ def command(config_file: Path | None, **flags: Any) -> None:
     The settings of the reward are the defaults of the service; a request may override them.
     """
     config = load_config(flags, config_file)
+    start_logging(config.server.log_level, config.server.log_format)  # before imports that choose a cache folder
     if config.server.traces:
         from ..tracing import TracingUnavailable, require_opentelemetry
 

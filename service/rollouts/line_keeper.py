@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import sys
 
 BLOCK = 1 << 16
 
@@ -54,7 +53,7 @@ def main() -> int:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     try:
-        keep(sys.stdin.fileno(), sys.stdout.fileno())
+        keep(0, 1)
     except OSError as error:
         return error.errno or 1
     return 0

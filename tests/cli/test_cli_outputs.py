@@ -189,6 +189,24 @@ def test_a_reader_that_has_left(source, arguments) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("arguments", [["explain", "in.jsonl"], ["config", "--schema"]], ids=" ".join)
+def test_standard_output_on_a_full_disk(source, arguments) -> None:
+    with open("/dev/full", "wb") as full:
+        command = [*ASSAY, *arguments]
+        done = subprocess.run(command, env=environment(), stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (2, b"Error: standard output: No space left on device\n")
+
+
+def test_standard_output_that_is_closed(source) -> None:
+    command = [*ASSAY, "score", "in.jsonl", "-q"]
+    shell = ["sh", "-c", '"$@" >&-', "sh", *command]
+    done = subprocess.run(shell, env=environment(), stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"Error: standard output: ")
+    assert b"Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_a_terminal_without_the_characters(run, source, encoding) -> None:
     """They are replaced; JSON is UTF-8 wherever it goes, and so is what goes to a terminal that says ASCII."""

@@ -212,7 +212,7 @@ def test_steps_in_blocks(monkeypatch):
     reference, generated = ["a", "b", "c", "a b", "d"], ["b", "e", "a b", "x"]
     vectors = embedded(hashed_words, [*reference, *generated], "x")
     whole = matched(reference, generated, vectors)
-    monkeypatch.setattr(steps, "ROWS", 2)
+    monkeypatch.setattr(steps, "CELLS", 6)
     assert matched(reference, generated, vectors) == whole == (3, 2)
 
 

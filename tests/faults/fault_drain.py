@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
+from drains import drains
 from live_server import LiveServer, launched
 from rollouts import as_request, generate
 
@@ -96,6 +97,17 @@ def test_a_restart_in_place_loses_nothing(step, expected):
         restart.join()
     assert codes == [0]
     assert found == [[expected[k] for k in rows] for _ in range(rounds) for rows in portions(step)]
+
+
+@pytest.mark.parametrize("clients", [16, 64])
+@pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
+def test_clients_that_never_try_again_lose_nothing_to_the_end(place, clients, tmp_path):
+    """They go on until nobody can be reached any more: whoever has connected gets a reply."""
+    flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
+    found = drains(20, clients, *flags[place])
+    lost = [len(drain.lost) for drain in found]
+    print(f"\n{place}, {clients} clients: {sum(drain.answered for drain in found)} answered, lost in each drain {lost}")
+    assert not any(lost), [drain.lost for drain in found if drain.lost]
 
 
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])

@@ -1,36 +1,24 @@
-"""Compiled kernels against the textbook twin on arbitrary bytes, driven by what the twin's code does with them.
+"""Compiled kernels against the textbook twin on arbitrary texts.
 
-    pip install atheris
-    python tests/fuzz/fuzz_score.py -max_total_time=300 [corpus folder]
-
-Not part of the suite. An input is one byte that chooses the settings, then a response and a reference with 0xFF between
-them, read as UTF-8 with replacements. Without a corpus folder a temporary one is seeded with the example rollouts. Any
-disagreement (reasons, verdicts on references, components beyond 1e-12) ends the run; libFuzzer keeps the input.
+An input is one byte that chooses the settings, then a response and a reference with 0xFF between them, read as UTF-8
+with replacements. Any disagreement (reasons, verdicts on references, components beyond 1e-12) ends the run.
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "scorer"), str(ROOT / "examples")]
+from fuzzing import fuzz
 
-try:
-    import atheris
-except ImportError:
-    sys.exit("This needs atheris: pip install atheris")
+# isort: split
+import rollouts
+from agreement import assert_sound, differences, record
+from cases import ALL, WORDS, answer
+from guard_pages import GuardedMemory
+from reference.scorer import UnreadableReferenceError, parse_reference, score_one
 
-with atheris.instrument_imports(include=["reference"]):
-    from reference.scorer import UnreadableReferenceError, parse_reference, score_one
-
-import rollouts  # noqa: E402
-from agreement import assert_sound, differences, record  # noqa: E402
-from cases import ALL, WORDS, answer  # noqa: E402
-
-from service import InvalidReference, Scorer  # noqa: E402
+from kernels.column import column_of
+from service import InvalidReference, Scorer
 
 SEPARATOR = b"\xff"
 ONE_STEP = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": ["5 min"]}'
@@ -43,10 +31,10 @@ CONFIGURATIONS: list[dict[str, Any]] = [
 ]
 SCORERS = [Scorer(threads=1, **configuration) for configuration in CONFIGURATIONS]
 DICTIONARY = [
-    *["<think>", "</think>", "<key>", "</key>", "<orc>", "</orc>", "<note>", "</note>", "Step 1:", "\\x0aStep 2: "],
-    '{\\"action\\": \\"a\\", \\"objects\\": [], \\"parameters\\": []}',
-    *["\\\\u0301", "\\\\ud83d\\\\ude00", "1,000", "5 min", " x g", "[[", "}}", "\\xcc\\x81", "\\xef\\xb7\\xba"],
-    *["\\xe1\\x84\\x80", "\\xe1\\x85\\xa1", "\\xc2\\xb5", "\\xe2\\x88\\x92", "\\xc2\\xba", "\\xf0\\x9f\\x98\\x80"],
+    *["<think>", "</think>", "<key>", "</key>", "<orc>", "</orc>", "<note>", "</note>", "Step 1:", "\nStep 2: "],
+    '{"action": "a", "objects": [], "parameters": []}',
+    *["\\u0301", "\\ud83d\\ude00", "1,000", "5 min", " x g", "[[", "}}", "\u0301", "\ufdfa"],
+    *["\u1100", "\u1161", "\xb5", "\u2212", "\xba", "\U0001f600"],
 ]
 
 
@@ -66,7 +54,7 @@ def compiled_verdict(reference: str, scorer: Scorer) -> str:
     return "ok"
 
 
-def check(data: bytes) -> None:
+def check(data: bytes, memory: GuardedMemory) -> None:
     """Hold the compiled scorer against the twin on one input."""
     choice = data[0] % len(SCORERS) if data else 0
     configuration, scorer = CONFIGURATIONS[choice], SCORERS[choice]
@@ -77,35 +65,27 @@ def check(data: bytes) -> None:
     if parsed is None:
         reference = ONE_STEP
         parsed = parse_reference(reference, configuration)
+    expected = score_one(response, parsed, configuration)
     scores = scorer.score([response, "", response], [reference])
     assert_sound(scores, 3)
-    expected = score_one(response, parsed, configuration)
     for row in (0, 2):
         assert differences(record(scores, row), expected) == {}
+    texts = [column_of([text.encode()]) for text in (response, reference)]
+    alone = scorer.score_columns(*map(memory.column, texts), scores.reference_index[:1])
+    assert differences(record(alone, 0), expected) == {}
 
 
-def seed(folder: Path) -> None:
-    """Inputs to start from: example rollouts, the cases, and their texts as prose."""
+def seeds() -> list[bytes]:
+    """Example rollouts, the cases, and their texts as prose."""
     pairs = [(rollout["response"], rollout["reference"]) for rollout in rollouts.generate(30, 3, seed=1)]
     pairs += [(case.response, case.reference if isinstance(case.reference, str) else ONE_STEP) for case in ALL]
     pairs += [(answer(ONE_STEP, f"Step 1: add pbs 5 min {text}"), ONE_STEP) for _, text, _ in WORDS]
-    for k, (response, reference) in enumerate(pairs):
-        content = bytes([k % len(SCORERS)]) + response.encode(errors="replace") + SEPARATOR + reference.encode()
-        if len(content) < 8000:
-            (folder / f"seed-{k:04}").write_bytes(content)
-
-
-def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="assay-fuzz-"))
-    arguments = list(sys.argv)
-    if all(argument.startswith("-") for argument in arguments[1:]):
-        seed(folder)
-        arguments.append(str(folder))
-    words = folder.with_suffix(".dict")
-    words.write_text("".join(f'"{word}"\n' for word in DICTIONARY), encoding="utf-8")
-    atheris.Setup([*arguments, f"-dict={words}", "-max_len=8192"], check)
-    atheris.Fuzz()
+    found = [
+        bytes([k % len(SCORERS)]) + response.encode(errors="replace") + SEPARATOR + reference.encode()
+        for k, (response, reference) in enumerate(pairs)
+    ]
+    return [data for data in found if len(data) < 8000]
 
 
 if __name__ == "__main__":
-    main()
+    fuzz(check, seeds(), DICTIONARY)

@@ -190,6 +190,18 @@ def test_a_pipe_in_the_place_of_the_keys_changes_nothing(operated):
     keys.write_text("old-key\n", encoding="utf-8")
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no modes here")
+def test_a_cache_folder_that_is_not_used_is_logged_like_everything_else(compiled, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    environ = {"ASSAY_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    with launched("--log-format", "json", environ=environ) as server:
+        entries = [json.loads(line) for line in server.log.splitlines()]
+    assert entries[0]["level"] == "warning"
+    assert "others can write to it (mode 0777; chmod go-w)" in entries[0]["message"]
+    assert not list((tmp_path / "cache").glob("*/*"))
+
+
 def test_an_exception_is_logged_by_its_type_alone():
     try:
         raise ValueError("swordfish")

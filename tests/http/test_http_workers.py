@@ -29,7 +29,7 @@ WORKERS = 2
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[LiveServer]:
     """Two workers, both ready."""
-    with launched("--workers", str(WORKERS), "--drain-seconds", "0.5") as server:
+    with launched("--workers", str(WORKERS), "--drain-seconds", "1") as server:
         server.wait_until_ready()
         wait_for(lambda: value(server, "assay_workers_ready") == WORKERS)
         yield server
@@ -147,6 +147,47 @@ def test_the_first_signal_drains_every_worker(fleet):
     assert fleet.process.wait(30) == 0
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
     assert "Traceback" not in fleet.log
+
+
+def test_a_supervisor_that_was_held_up_kills_nobody():
+    """Stopped for twice the time after which a worker counts as silent, it finds all of them well."""
+    with launched("--workers", "2", "--worker-timeout-seconds", "4", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        wait_for(lambda: value(server, "assay_workers_ready") == WORKERS)
+        pids = workers_of(server)
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(8)
+        server.process.send_signal(signal.SIGCONT)
+        time.sleep(3)
+        assert workers_of(server) == pids
+        assert "is silent" not in server.log
+        os.kill(pids[0], signal.SIGSTOP)  # one that really is silent is replaced as ever
+        wait_for(lambda: f"(pid {pids[0]}) ended: silence" in server.log, 20)
+        assert f"(pid {pids[1]}) is silent" not in server.log
+        assert server.stop() == 0
+
+
+def test_silent_workers_are_killed_one_at_a_time():
+    killed: list[int] = []
+
+    class Process:
+        def __init__(self, pid: int) -> None:
+            self.pid = pid
+
+        def kill(self) -> None:
+            killed.append(self.pid)
+
+    supervisor = Supervisor(Config(ServerSettings(workers=3, worker_timeout_seconds=2)), 0)
+    for slot in range(3):
+        supervisor.workers[slot] = Worker(slot, Process(slot), 0.0)
+        supervisor.workers[slot].heard = 10.0 - slot
+    supervisor.kill_silent(11.9)
+    supervisor.kill_silent(11.9)
+    assert killed == [2, 1]
+    supervisor.kill_silent(11.9)
+    assert killed == [2, 1]
+    supervisor.kill_silent(12.1)
+    assert killed == [2, 1, 0]
 
 
 class Crashing(Supervisor):

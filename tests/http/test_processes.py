@@ -7,6 +7,8 @@ import gc
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 import weakref
 from contextlib import suppress
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import process_jobs as jobs
 import pytest
+from live_server import ROOT
 
 from service import processes as module
 from service.asgi import ClientGone
@@ -253,6 +256,35 @@ def test_the_end_kills_what_runs(tmp_path):
 
     asyncio.run(scenario())
     assert ends(int((tmp_path / "pid").read_text()))
+
+
+ALONE = """
+import asyncio
+from functools import partial
+from test_processes import Processes, Until, Waiting, jobs
+if __name__ == "__main__":
+    processes = Processes(1)
+    print(asyncio.run(processes.run(partial(jobs.upper, b"body"), Waiting(), Until(120))))
+    processes.close()
+"""
+
+
+def test_modules_of_the_current_folder_are_not_ours(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "alone.py").write_text(ALONE)
+    for name in ("service", "kernels", "multiprocessing", "pebble"):
+        (tmp_path / f"{name}.py").write_text("open('seen', 'w').close()")
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "http")])
+    ended = subprocess.run(
+        [sys.executable, "bin/alone.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.stdout == "b'BODY'\n", ended.stderr
+    assert not (tmp_path / "seen").exists()
 
 
 def test_memory_of_processes():

@@ -118,7 +118,7 @@ class Gen(Task):
             failed += fill_keywords(pairs, columns, ranks, advance)
         embedder = needs.load(partial(step_embedder, options), *STEP)
         if embedder is not None:
-            fill_steps(records, pairs, columns, embedder, float(options.empty_step_precision == "one"))
+            fill_steps(records, pairs, columns, embedder, float(options.empty_step_precision == "one"), advance)
         advance(len(records))
         return Evaluation(columns, sorted(failed), unavailable=needs.checked())
 
@@ -151,6 +151,7 @@ def fill_steps(
     columns: Mapping[str, np.ndarray],
     embedder: Embedder,
     of_nothing: float,
+    advance: Advance,
 ) -> None:
     """`step_recall` and `step_precision` of the records whose reference has steps; each step is embedded once."""
     steps = {pair.row: (records[pair.row]["output"], generated_steps(pair.generated)) for pair in pairs}
@@ -159,6 +160,7 @@ def fill_steps(
         embedder, [step for sides in steps.values() for side in sides for step in side], "options.embedder"
     )
     for row, (reference, generated) in steps.items():
+        advance(row)
         near_reference, near_generated = matched(reference, generated, vectors)
         columns["step_recall"][row] = near_reference / len(reference) if reference else 1.0
         columns["step_precision"][row] = near_generated / len(generated) if generated else of_nothing

@@ -11,8 +11,8 @@ from ..embedders import cosines
 __all__ = ["THRESHOLD", "generated_steps", "matched"]
 
 THRESHOLD = 0.7
-ROWS = 1_024
-"""Steps that are compared with all others at once, so that memory does not grow with both sides."""
+CELLS = 1 << 22
+"""Cosines that are computed at once, so that memory does not grow with both sides."""
 
 
 def generated_steps(text: str) -> list[str]:
@@ -26,8 +26,9 @@ def matched(reference: Sequence[str], generated: Sequence[str], vectors: Mapping
         return 0, 0
     theirs = np.array([vectors[step] for step in generated])
     found, near = 0, np.zeros(len(generated), bool)
-    for begin in range(0, len(reference), ROWS):
-        close = cosines(np.array([vectors[step] for step in reference[begin : begin + ROWS]]), theirs) >= THRESHOLD
+    rows = max(1, CELLS // len(generated))
+    for begin in range(0, len(reference), rows):
+        close = cosines(np.array([vectors[step] for step in reference[begin : begin + rows]]), theirs) >= THRESHOLD
         found += int(close.any(axis=1).sum())
         near |= close.any(axis=0)
     return found, int(near.sum())

@@ -1,0 +1,57 @@
+"""The JSON of a request: what the kernel reads of it against orjson, and its rewards against those of Python's objects.
+
+An input is a body.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from fuzzing import fuzz, outcome
+
+# isort: split
+import orjson
+from guard_pages import GuardedMemory
+from request_seeds import WORDS, requests
+from test_envelope import check as check_envelope
+
+from service import Scorer, ScoringError
+from service.codec import Limits
+from service.problems import Problem
+from service.scoring import answer
+from service.timing import StageTimes
+
+LIMITS = Limits(1 << 26, 1000, 262_144)
+SCORER = Scorer(threads=1)
+
+
+def check(data: bytes, memory: GuardedMemory) -> None:
+    body: Any = memory.frozen(data)
+    with suppress(RecursionError):  # Python's, where it compares values as deep as a request may be
+        check_envelope(body)
+    reply = outcome(answer, body, b"", SCORER, LIMITS, StageTimes())
+    if isinstance(reply, Problem):
+        assert reply.status in (400, 413, 422)
+        assert reply.offences
+        return
+    found, request = orjson.loads(reply.body), orjson.loads(data)
+    if request.get("task", "score") != "score":
+        return
+    scorer = SCORER.with_overrides(request.get("config", {}))
+    try:
+        scores = scorer.score(request["responses"], request["references"], request.get("reference_index"))
+    except ScoringError as error:
+        raise AssertionError("a request was answered that cannot be scored") from error
+    assert found["rewards"] == scores.rewards.tolist()
+    assert found["reasons"] == scores.reasons.tolist()
+
+
+def seeds() -> list[bytes]:
+    plain = [json.dumps(request).encode() for request in requests()]
+    return [*plain, *(json.dumps(one, ensure_ascii=False, indent=1).encode() for one in requests()), b"", b"[1]", b"5"]
+
+
+if __name__ == "__main__":
+    fuzz(check, seeds(), WORDS)

@@ -1,0 +1,74 @@
+"""Requests of trainers: the lane of short bodies and the general way give one reply, or one problem.
+
+An input is one byte that chooses the trainer, then a body.
+"""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+from fuzzing import fuzz
+
+# isort: split
+from cases import answer
+from cases.writing import KEY
+from guard_pages import GuardedMemory
+from test_trainer_requests import LIMITS, outcome
+
+from service import Scorer
+from service.compat.nemo_gym import NemoGym
+from service.compat.openrlhf import OpenRlhf
+from service.compat.slime import Slime
+from service.compat.trainer_route import TrainerRoute
+from service.compat.url_settings import Chosen
+from service.small import SmallLane
+from service.timing import StageTimes
+
+SCORER = Scorer(threads=1)
+DIALECTS: list[Any] = [OpenRlhf(), Slime(), NemoGym()]
+
+
+def check(data: bytes, memory: GuardedMemory) -> None:
+    dialect = DIALECTS[data[0] % len(DIALECTS) if data else 0]
+    body: Any = memory.frozen(data[1:])
+    options = dialect.options()
+    inline = len(body) + 64
+    chosen = Chosen(SCORER, SmallLane(SCORER, inline, LIMITS), options, dialect.names(options))
+    service: Any = SimpleNamespace(limits=LIMITS, config=SimpleNamespace(server=SimpleNamespace(inline_bytes=inline)))
+    route = TrainerRoute(dialect)
+    general = outcome(route._answer_any, body, b"", chosen, LIMITS, StageTimes())
+    assert outcome(route._answer_inline, body, chosen, service, StageTimes()) == general
+    assert isinstance(general, bytes) or general[0] in ("not-json", "invalid-request", "too-large")
+
+
+WORDS = [
+    *['"query":', '"prompts":', '"labels":', '"response":', '"label":', '"reference":', '"output":', '"content":'],
+    *['"type":', '"message"', '"reasoning"', '"summary_text"', '"output_text"', '"text":', '"role":"assistant"'],
+    *["null", '{"steps":[{}]}', "<think>", "</think>", "\\u00b5", "\\ud83d\\ude00", "\\ud83d", "{}", "[]", "1e999"],
+]
+
+
+def seeds() -> list[bytes]:
+    text, parts = answer(), answer().split("</think>")
+    output = [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": parts[1]}, {"type": "x"}]},
+        {"type": "function_call", "arguments": "{}"},
+    ]
+    rows = [
+        (0, {"query": ["p " + text], "prompts": ["p "], "labels": [KEY]}),
+        (0, {"query": ["ab" + text, "x"], "prompts": ["zab", ""], "labels": [KEY, {"steps": [{}]}]}),
+        (0, {"query": [], "prompts": [], "labels": []}),
+        (1, {"prompt": "p", "response": text, "label": KEY}),
+        (1, {"prompt": [{"role": "user"}], "response": text, "label": {"steps": 5}}),
+        (2, {"responses_create_params": {"input": "x"}, "response": {"output": output}, "reference": KEY}),
+        (2, {"responses_create_params": {}, "response": {"output": [{"content": text}]}, "reference": KEY}),
+        (2, {"responses_create_params": {}, "response": {"output": [None, 1, {"type": "message"}]}}),
+    ]
+    return [bytes([choice]) + json.dumps(row).encode() for choice, row in rows]
+
+
+if __name__ == "__main__":
+    fuzz(check, seeds(), WORDS)

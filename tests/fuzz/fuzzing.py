@@ -1,0 +1,142 @@
+"""What every fuzz target does: inputs one after the other, each in guarded memory of its own.
+
+    python tests/fuzz/fuzz_envelope.py --seeded 1000         inputs that are always the same; nothing to install
+    python tests/fuzz/fuzz_envelope.py -max_total_time=300   libFuzzer, which looks for new ways (pip install atheris)
+    python tests/fuzz/fuzz_envelope.py --input FILE          one input again
+
+A target is a function that raises where something is wrong with what came of an input. Where memory beside an array is
+touched, the process ends; a seeded run leaves the input in the file that it names.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("tests", "tests/scorer", "tests/kernels", "examples")
+sys.path[:0] = [str(ROOT), *(str(ROOT / folder) for folder in FOLDERS)]
+
+BY_ITSELF = sys.argv[1:2] in (["--seeded"], ["--input"])
+if not BY_ITSELF:
+    try:
+        import atheris
+    except ImportError:
+        sys.exit("This needs atheris (pip install atheris), or --seeded NUMBER")
+
+with nullcontext() if BY_ITSELF else atheris.instrument_imports(include=["reference", "service"]):
+    import reference.scorer  # noqa: F401
+
+    import service.compat.nemo_gym
+    import service.compat.openrlhf
+    import service.compat.slime
+    import service.scoring  # noqa: F401
+
+from guard_pages import GuardedMemory, forget, guarded_memory  # noqa: E402
+
+from kernels.warmup import warmup  # noqa: E402
+from service.problems import Problem  # noqa: E402
+
+__all__ = ["Check", "fuzz", "outcome"]
+
+Check = Callable[[bytes, GuardedMemory], None]
+
+MAX_BYTES = 8192
+"""Of an input: long enough for every path, short enough for thousands of inputs a second."""
+
+MUTATIONS = (1, 1, 1, 2, 5)
+SPLICES = [b"", *(bytes([byte]) for byte in b'"\\{}[],:\n\x00\x80\xff'), "é".encode(), "\ufdfa".encode()]
+
+
+def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What it returns, or the problem that it raises."""
+    try:
+        return function(*arguments)
+    except Problem as problem:
+        return problem
+
+
+def fuzz(check: Check, seeds: Sequence[bytes], words: Sequence[str] = ()) -> None:
+    """Run `check` as the command line says. seeds: inputs to begin with. words: what may be put into them."""
+    warmup()
+    with guarded_memory() as memory:
+        count = 0
+
+        def one(data: bytes) -> None:
+            nonlocal count
+            forget()
+            memory.put_at_end(count % 2 == 0)
+            count += 1
+            check(data, memory)
+            memory.check()
+
+        if sys.argv[1:2] == ["--input"]:
+            for _ in range(2):
+                one(Path(sys.argv[2]).read_bytes())
+        elif BY_ITSELF:
+            seeded(one, seeds, words, int(sys.argv[2]))
+        else:
+            libfuzzer(one, seeds, words)
+
+
+def seeded(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence[str], count: int) -> None:
+    """So many inputs, every fourth a seed and the others made of some: the same ones each time."""
+    faulthandler.enable()
+    dice = random.Random(7)
+    splices = [*SPLICES, *(word.encode() for word in words)]
+    with tempfile.NamedTemporaryFile(prefix=f"{Path(sys.argv[0]).stem}-", delete=False) as kept:
+        print("the input at hand:", kept.name, file=sys.stderr, flush=True)
+        for k in range(count):
+            data = mutated(dice, seeds, splices) if k % 4 else seeds[k // 4 % len(seeds)]
+            kept.seek(0)
+            kept.truncate()
+            kept.write(data)
+            kept.flush()
+            one(data)
+    Path(kept.name).unlink()
+    print(count)
+
+
+def mutated(dice: random.Random, seeds: Sequence[bytes], splices: Sequence[bytes]) -> bytes:
+    """A seed with some places changed; half of the changes keep its length, on which formats of bytes depend."""
+    data = bytearray(dice.choice(seeds))
+    for _ in range(dice.choice(MUTATIONS)):
+        at = dice.randint(0, len(data))
+        kind = dice.randrange(8)
+        if kind < 2 and at < len(data):
+            data[at] = dice.randrange(256)
+        elif kind < 4:
+            put = dice.choice(splices)[: len(data) - at]
+            data[at : at + len(put)] = put
+        elif kind == 4:
+            data[at:at] = data[at : at + dice.choice([1, 8, 64])] * dice.randint(1, 20)
+        elif kind == 5:
+            other = dice.choice(seeds)
+            begin = dice.randint(0, len(other))
+            data[at : at + dice.choice([0, 8, 64])] = other[begin : begin + dice.choice([1, 8, 64, 512])]
+        elif kind == 6:
+            data[at : at + dice.choice([0, 0, 1, 8, 512])] = dice.choice(splices)
+        elif dice.randrange(4) == 0:
+            del data[at:]
+    return bytes(data[:MAX_BYTES])
+
+
+def libfuzzer(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence[str]) -> None:
+    """Until the time is over or something is wrong; libFuzzer keeps that input."""
+    folder = Path(tempfile.mkdtemp(prefix="assay-fuzz-"))
+    for k, data in enumerate(seeds):
+        (folder / f"seed-{k:04}").write_bytes(data)
+    options = [f"-max_len={MAX_BYTES}"]
+    if words:
+        dictionary = folder.with_suffix(".dict")
+        escaped = ["".join(f"\\x{byte:02x}" for byte in word.encode()) for word in words]
+        dictionary.write_text("".join(f'"{word}"\n' for word in escaped), encoding="ascii")
+        options.append(f"-dict={dictionary}")
+    atheris.Setup([*sys.argv, str(folder), *options], one)
+    atheris.Fuzz()

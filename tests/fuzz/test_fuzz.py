@@ -1,0 +1,20 @@
+"""A short run of every fuzz target, on the same inputs each time: `make fuzz` looks for others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from own_process import printed
+
+TARGETS = sorted(Path(__file__).parent.glob("fuzz_*.py"))
+INPUTS = 400
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="guard pages are made as Linux makes them")
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.stem)
+def test_a_short_run(compiled, target):
+    if target.stem == "fuzz_arrow":
+        pytest.importorskip("pyarrow")
+    assert printed(target, "--seeded", INPUTS) == f"{INPUTS}\n"
