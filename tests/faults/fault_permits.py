@@ -91,7 +91,7 @@ GZIP = "Content-Encoding: gzip"
 
 def in_chunks(body: bytes) -> bytes:
     """The body without its length."""
-    head = "\r\n".join(("POST /v1/score HTTP/1.1", "Host: assay", "Transfer-Encoding: chunked", "", "")).encode()
+    head = "\r\n".join(("POST /v1/score HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "", "")).encode()
     pieces = (body[k : k + 4_096] for k in range(0, len(body), 4_096))
     return head + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
 

@@ -31,8 +31,9 @@ class Answer(NamedTuple):
 
 def request(body: bytes, path: str = "/v1/score", *headers: str) -> bytes:
     """A whole request whose connection is to be closed after it."""
-    lines = (f"POST {path} HTTP/1.1", "Host: assay", "Content-Type: application/json", "Connection: close", *headers)
-    return "\r\n".join((*lines, f"Content-Length: {len(body)}", "", "")).encode() + body
+    usual = ("Host: localhost", "Content-Type: application/json", "Connection: close")
+    lines = (f"POST {path} HTTP/1.1", *usual, *headers, f"Content-Length: {len(body)}", "", "")
+    return "\r\n".join(lines).encode() + body
 
 
 async def fetch(url: str, data: bytes, timeout: float = 120.0) -> Answer:

@@ -94,7 +94,7 @@ def post(body: bytes = BODY, *headers: str, path: str = "/v1/score") -> bytes:
 
 def head(*headers: str, path: str = "/v1/score") -> bytes:
     """The bytes of a request's head."""
-    return "\r\n".join((f"POST {path} HTTP/1.1", "Host: assay", *headers, "", "")).encode("latin-1")
+    return "\r\n".join((f"POST {path} HTTP/1.1", "Host: localhost", *headers, "", "")).encode("latin-1")
 
 
 def chunked(pieces: list[bytes], extension: bytes = b"", trailer: bytes = b"") -> bytes:

@@ -237,7 +237,7 @@ def connected(client: httpx.Client) -> socket.socket:
 
 
 def head(length: int) -> bytes:
-    return f"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
+    return f"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
 def read_reply(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:

@@ -207,7 +207,7 @@ def test_a_long_body_that_stops_half_way(connection, strict):
 def test_too_many_requests_sent_ahead(connection, strict):
     """Those before are answered first; then it is said that there were too many."""
     before = rejected(strict, "pipelined")
-    connection.send(b"GET /livez HTTP/1.1\r\nHost: assay\r\n\r\n" * 100)
+    connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
     answered = 0
     while (reply := connection.reply()).status == 200:
         answered += 1
@@ -239,12 +239,12 @@ def test_a_head_that_is_refused_after_whole_requests(connection):
         head("Transfer-Encoding: chunked") + b"zz\r\n",
         head("Content-Length: 99999999999999999999999"),
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"GET /livez HTTP/2.0\r\nHost: assay\r\n\r\n",
-        b"GET /livez HTTP/0.9\r\nHost: assay\r\n\r\n",
+        b"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n",
+        b"GET /livez HTTP/0.9\r\nHost: localhost\r\n\r\n",
         b"GET /livez\r\n\r\n",
         b"GET /livez HTTP/1.1\r\n\r\n",
-        b"GET /livez HTTP/1.1\r\nHost: assay\r\nHost: other\r\n\r\n",
-        b"GET /livez HTTP/1.0\r\nHost: assay\r\nHost: other\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: other\r\n\r\n",
+        b"GET /livez HTTP/1.0\r\nHost: localhost\r\nHost: other\r\n\r\n",
     ],
 )
 def test_what_is_not_http(connection, strict, sent):

@@ -88,7 +88,9 @@ def test_what_is_in_flight_at_the_end_is_answered():
         server.wait_until_ready()
         host, port = server.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=60) as connection:
-            connection.sendall(f"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+            connection.sendall(
+                f"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            )
             connection.sendall(body[: len(body) // 2])
             time.sleep(0.2)
             stopping = threading.Thread(target=server.stop)
