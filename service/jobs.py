@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from .errors import Offence
@@ -45,6 +46,8 @@ def prepare() -> None:
     """Called once in each process: it ends at once when told to, and when the service has gone, whatever it does."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit(resource.RLIMIT_CORE, 0)
+    with suppress(OSError):  # if the machine or the container runs out of memory, this process goes, not the service
+        Path("/proc/self/oom_score_adj").write_text("1000")
     parent = multiprocessing.parent_process()
     assert parent is not None
     alive = parent.sentinel  # a pipe that the service holds open

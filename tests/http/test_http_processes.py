@@ -18,6 +18,7 @@ import httpx
 import orjson
 import pytest
 from live_server import LiveServer, launched
+from raw_connection import post
 
 MIB = 1 << 20
 JSON = {"content-type": "application/json"}
@@ -197,8 +198,7 @@ def processor_seconds(pids: set[int]) -> float:
 def test_a_client_that_leaves_ends_the_work(own):
     address = urlsplit(own.url)
     with socket.create_connection((str(address.hostname), address.port)) as connection:
-        head = b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-        connection.sendall(head % len(LONG_PROGRAMS) + LONG_PROGRAMS)
+        connection.sendall(post(LONG_PROGRAMS, "Content-Type: application/json"))
         time.sleep(1)
         assert processor_seconds(descendants(own.process.pid)) > 0
     time.sleep(0.7)

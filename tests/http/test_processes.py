@@ -100,6 +100,11 @@ def test_a_process_does_one_job_after_another(processes):
     assert pids != {b"%d" % os.getpid()}
 
 
+def test_the_system_takes_a_job_before_the_service_if_memory_runs_out(processes):
+    assert int(answered(processes, jobs.memory_score)) == 1000
+    assert int(Path("/proc/self/oom_score_adj").read_text()) < 1000
+
+
 @pytest.mark.parametrize("job", [jobs.parse_for_ever, jobs.sum_for_ever])
 def test_a_job_that_cannot_be_interrupted_ends_at_the_deadline(processes, job, tmp_path):
     started = time.perf_counter()

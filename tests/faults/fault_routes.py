@@ -1,0 +1,126 @@
+"""Every route under attack: many clients at once with bodies that are made to cost memory and time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+
+import orjson
+import psutil
+import pytest
+import zstandard
+from live_server import LiveServer, launched
+from samples import paths_with_bodies
+from storm import Answer, Watch, fetch, resident, settled
+
+from tests.service_limits.hostile import Attack, attacks
+from tests.service_limits.test_limits_routes import check_cost
+
+MIB = 1 << 20
+WORK_BYTES = 64 * MIB
+CEILING = 400 * MIB + 6 * WORK_BYTES
+"""What docs/operations.md promises for the service itself."""
+
+PROCESS_BYTES, PROCESSES = 384 * MIB + 6 * WORK_BYTES, 4
+"""What it promises for each process of evaluations and of other tasks."""
+
+CLIENTS, ROUNDS = 8, 2
+PROBE_SECONDS = 0.25
+PATHS = paths_with_bodies()
+
+
+def body_of(attack: Attack, nbytes: int, encoding: str) -> bytes:
+    body = attack.body(nbytes)
+    return zstandard.compress(body) if encoding == "zstd" else body
+
+
+def request(attack: Attack, body: bytes, encoding: str) -> bytes:
+    lines = [f"POST {attack.path} HTTP/1.1", "Host: localhost", f"Content-Type: {attack.media_type}"]
+    lines += ["Connection: close", "X-Request-Timeout: 20", f"Content-Length: {len(body)}"]
+    lines += [f"Content-Encoding: {encoding}"] if encoding else []
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+class Peaks:
+    """The most that the service held, and the most that one of its processes did."""
+
+    def __init__(self, pid: int) -> None:
+        self.service = self.process = self.processes = 0
+        self._pid, self._ended = pid, threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.02):
+            self.service = max(self.service, resident(self._pid))
+            sizes = [private(child) for child in psutil.Process(self._pid).children(recursive=True)]
+            self.process = max([self.process, *sizes])
+            self.processes = max(self.processes, len(sizes))
+
+    def __enter__(self) -> Peaks:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def private(child: psutil.Process) -> int:
+    try:
+        memory = child.memory_info()
+    except psutil.NoSuchProcess:
+        return 0
+    return int(memory.rss - memory.shared)
+
+
+def stormed(server: LiveServer, attack: Attack, nbytes: int, encoding: str) -> list[Answer]:
+    data = request(attack, body_of(attack, nbytes, encoding), encoding)
+
+    async def storm() -> list[Answer]:
+        return await asyncio.gather(*(fetch(server.url, data, 120) for _ in range(CLIENTS * ROUNDS)))
+
+    return asyncio.run(storm())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_memory_stays_under_its_ceiling_and_probes_are_answered(path, singles, rewards):
+    """A service for each route, so that its peak is its own."""
+    chosen = [attack for attack in attacks(PATHS) if attack.path == path]
+    statuses: Counter[int] = Counter()
+    with launched("--max-work-bytes", str(WORK_BYTES), "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        pid = server.process.pid
+        with Peaks(pid) as peaks, Watch(server, orjson.dumps(singles[0]), rewards[0], pause=0.02) as watch:
+            for attack in chosen:
+                for nbytes, encoding in ((8 * MIB, ""), (60 * MIB, "zstd")):
+                    statuses += Counter(answer.status for answer in stormed(server, attack, nbytes, encoding))
+        held = settled(server)
+        log = server.log
+    live = sorted(watch.live)
+    print(
+        f"\n{path}: {dict(statuses)}, service {peaks.service / MIB:.0f} MiB at most, largest of {peaks.processes} "
+        f"processes {peaks.process / MIB:.0f} MiB, livez p99 {1e3 * live[int(0.99 * len(live))]:.0f} ms, "
+        f"max {1e3 * live[-1]:.0f} ms"
+    )
+    assert set(statuses) <= {200, 400, 413, 422, 429, 503, 504}
+    assert not watch.failures
+    assert not any(held.values())
+    assert "Traceback" not in log
+    assert peaks.service < CEILING
+    assert peaks.process < PROCESS_BYTES
+    assert live[int(0.99 * len(live))] < PROBE_SECONDS
+
+
+@pytest.fixture(scope="module")
+def server():
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.mark.parametrize("attack", attacks(PATHS), ids=lambda attack: attack.label)
+def test_cost_is_in_proportion_to_length(server, attack):
+    """As in the suite, with bodies eight times as long."""
+    small, whole = check_cost(server, attack, 8 * MIB)
+    print(f"\n{attack.label}: 8 MiB in eight bodies {small:.2f} s, in one {whole:.2f} s")
