@@ -38,7 +38,7 @@ _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 
 
 class Scorer:
-    """Exact SCORE rewards under one configuration. Immutable and safe to share between threads.
+    """Exact SCORE rewards under one configuration. Immutable; threads and forked children may share one.
 
     >>> scores = Scorer(order="lcs").score(responses, references)   # doctest: +SKIP
     >>> scores.rewards, scores.reasons, scores.components["coverage"]   # doctest: +SKIP

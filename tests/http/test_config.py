@@ -11,6 +11,7 @@ import pytest
 from live_server import ROOT
 from pydantic import SecretStr
 
+from kernels.elements import MAX_STEPS_BYTES
 from service import InvalidSetting, ScoreSettings
 from service.config import Config, ServerSettings, load
 
@@ -182,3 +183,9 @@ def test_nothing_is_read_at_import():
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
     assert done.stdout == "8000\n", done.stderr
+
+
+def test_no_reference_is_longer_than_what_its_steps_may_fill():
+    assert load({"max_reference_bytes": int(MAX_STEPS_BYTES)}, {}).server.max_reference_bytes == MAX_STEPS_BYTES
+    with pytest.raises(InvalidSetting, match="max-reference-bytes"):
+        load({"max_reference_bytes": int(MAX_STEPS_BYTES) + 1}, {})
