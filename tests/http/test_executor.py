@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -41,6 +42,9 @@ def workers():
     workers = Workers(1, 2)
     yield workers
     workers.close()
+    end = time.monotonic() + 10
+    while workers.unfinished and time.monotonic() < end:  # it does not wait for the job that runs
+        time.sleep(0.01)
     assert workers.unfinished == 0
 
 
