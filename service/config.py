@@ -58,7 +58,9 @@ class ServerSettings(BaseModel):
 
     max_head_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="Longest head: request line and headers.")
     head_seconds: float = Field(10.0, gt=0, le=3600, description="Time for a request's head to arrive.")
-    body_seconds: float = Field(20.0, gt=0, le=86_400, description="Time for a request's body to arrive.")
+    body_seconds: float = Field(
+        20.0, gt=0, le=86_400, description="Time for a request's body to arrive, and for its reply to be taken."
+    )
 
     max_work_bytes: int = Field(
         default_factory=lambda: work_bytes(usable_cores()),

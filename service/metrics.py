@@ -35,6 +35,8 @@ MOST_WAITING = 1024
 
 REJECTIONS = (
     "unauthorized",
+    "cross_site",
+    "wrong_host",
     "too_large",
     "too_slow",
     "head_too_large",
@@ -43,6 +45,7 @@ REJECTIONS = (
     "descriptors",
     "over_capacity",
     "memory_full",
+    "out_of_memory",
     "not_ready",
     "deadline",
 )

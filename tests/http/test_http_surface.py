@@ -155,7 +155,8 @@ def test_openapi_covers_every_route(description):
 def test_openapi_describes_every_error_of_scoring(description):
     responses = description["paths"]["/v1/score"]["post"]["responses"]
     assert set(responses) == {
-        *("200", "400", "401", "405", "408", "413", "415", "422", "429", "431", "500", "503", "504", "default")
+        *("200", "400", "401", "403", "405", "408", "413", "415", "421", "422", "429", "431", "500", "503", "504"),
+        "default",
     }
     assert {name for one in responses.values() for name in problem_examples(one)} == set(KINDS) - {"not-found"}
     for response in responses.values():

@@ -266,10 +266,10 @@ def test_the_end_kills_what_runs(tmp_path):
 ALONE = """
 import asyncio
 from functools import partial
-from test_processes import Processes, Until, Waiting, jobs
+from test_processes import Processes, Waiting, jobs
 if __name__ == "__main__":
     processes = Processes(1)
-    print(asyncio.run(processes.run(partial(jobs.upper, b"body"), Waiting(), Until(120))))
+    print(asyncio.run(processes.run(partial(jobs.upper, b"body"), Waiting(120))))
     processes.close()
 """
 

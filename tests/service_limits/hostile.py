@@ -161,7 +161,7 @@ def attacks(paths: list[str]) -> list[Attack]:
         Attack("Arrow: small batches", "/v1/score", ARROW, small_batches),
         Attack("Arrow: noise", "/v1/score", ARROW, lambda n: b"\xff\xff\xff\xff\x10\x00\x00\x00" * (n // 8)),
         Attack("steps to put in order", "/v1/score", JSON, task_rows("bioprobench.ord", order)),
-        Attack("overlap of words", "/v1/score", JSON, task_rows("lexical", {"reference": "a b " * 2_000})),
+        Attack("overlap of words", "/v1/score", JSON, task_rows("lexical", {"reference": "a b " * 200})),
         Attack("pseudocode", "/v1/score", JSON, task_rows("bioplanner", {"ground_truth": "add(b)\n" * 2_000})),
         Attack("programs", "/v1/score", JSON, program),
         Attack("empty records", "/v1/evaluate", JSON, evaluation("score", {"response": "", "reference": ""})),
