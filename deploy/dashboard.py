@@ -190,8 +190,12 @@ REWARDS = [
 CAPACITY = [
     lines(
         "Bytes in work",
-        "Bodies that are read or scored, by replica, and how many there may be.",
-        [(gauge("assay_work_bytes"), "{{instance}}"), (f"max({gauge('assay_work_bytes_limit')})", "limit of each")],
+        "Bodies that are read or scored, replies that are not read yet, by replica, and how many there may be.",
+        [
+            (gauge("assay_work_bytes"), "{{instance}}"),
+            (gauge("assay_unread_reply_bytes"), "{{instance}} unread replies"),
+            (f"max({gauge('assay_work_bytes_limit')})", "limit of each"),
+        ],
         "bytes",
     ),
     lines(
