@@ -28,7 +28,9 @@ PROCESS_BYTES = 384 * MIB + 6 * WORK_BYTES
 BETWEEN_LOOKS = 192 * MIB
 """What a process may take between two looks at it."""
 
-CLIENTS, ROUNDS = 8, 2
+VARIANTS = ((8 * MIB, "", 16), (60 * MIB, "zstd", 16), (60 * MIB, "", 4))
+"""Bytes of a body, its encoding, and how many clients send it at once."""
+
 PROBE_SECONDS = 0.25
 PATHS = paths_with_bodies()
 
@@ -77,9 +79,9 @@ def private(child: psutil.Process) -> int:
     return int(memory.rss - memory.shared)
 
 
-def stormed(server: LiveServer, data: bytes) -> list[Answer]:
+def stormed(server: LiveServer, data: bytes, clients: int) -> list[Answer]:
     async def storm() -> list[Answer]:
-        return await asyncio.gather(*(fetch(server.url, data, 120) for _ in range(CLIENTS * ROUNDS)))
+        return await asyncio.gather(*(fetch(server.url, data, 120) for _ in range(clients)))
 
     return asyncio.run(storm())
 
@@ -88,18 +90,18 @@ def stormed(server: LiveServer, data: bytes) -> list[Answer]:
 def test_memory_stays_under_its_ceiling_and_probes_are_answered(path, singles, rewards):
     """A service for each route, so that its peak is its own."""
     requests = [
-        request(attack, body_of(attack, nbytes, encoding), encoding)
+        (request(attack, body_of(attack, nbytes, encoding), encoding), clients)
         for attack in attacks(PATHS)
         if attack.path == path
-        for nbytes, encoding in ((8 * MIB, ""), (60 * MIB, "zstd"))
+        for nbytes, encoding, clients in VARIANTS
     ]
     statuses: Counter[int] = Counter()
     with launched("--max-work-bytes", str(WORK_BYTES), "--drain-seconds", "0") as server:
         server.wait_until_ready()
         pid = server.process.pid
         with Peaks(pid) as peaks, Watch(server, orjson.dumps(singles[0]), rewards[0], pause=0.02) as watch:
-            for data in requests:
-                statuses += Counter(answer.status for answer in stormed(server, data))
+            for data, clients in requests:
+                statuses += Counter(answer.status for answer in stormed(server, data, clients))
         held = settled(server)
         log = server.log
     live = sorted(watch.live)

@@ -128,3 +128,10 @@ def test_the_worked_example_adds_up() -> None:
     said = README.replace("\n", " ")
     assert f"content = {sum(products)} / 3 = {content:.4f}" in said
     assert f"= {score:.2f}, and the reward is {score:.2f} / 2.5 = {score / 2.5:.3f}" in said
+
+
+@pytest.mark.parametrize("name", ["SECURITY.md", "docs/operations.md"])
+def test_the_tests_that_promises_name_exist(name: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / name).read_text(encoding="utf-8"))
+    assert named
+    assert [path for path in named if not (ROOT / path).is_file()] == []
