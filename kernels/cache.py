@@ -51,7 +51,8 @@ def cache_folder(cpu: str) -> Path | None:
         try:
             _make_private(folder)
             reason = objection(root.stat()) or objection(folder.lstat())
-        except OSError:
+        except OSError as error:
+            log.warning("the kernels are not kept in %s: %s", folder, error.strerror)
             continue
         if reason is not None:
             log.warning("the kernels are not kept in %s: %s", folder, reason)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,7 @@ def read_stream(
     with unreadable():
         check_bounds(body, max_rows, max_inflated)
         table, offences = _sound_columns(body)
+        table = pa.table([_joined(column) for column in table.columns], names=table.column_names)
         _validate(table)
     if table.num_rows > max_rows:
         raise OverLimitError("response", "too_many", f"more than {max_rows} rows")
@@ -127,6 +129,25 @@ def read_stream(
     if ((index < 0) | (index >= len(reference.dictionary))).any():
         raise NotArrowError
     return StreamColumns(sound["response"], reference.dictionary, index), []
+
+
+def _joined(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Join the chunks that share one dictionary: Arrow would look at all of it again for each of them."""
+    if not pa.types.is_dictionary(column.type) or column.num_chunks < 2:
+        return column
+    joined = []
+    for _, chunks in groupby(column.chunks, _dictionary_place):
+        group = list(chunks)
+        indices = pa.concat_arrays([chunk.indices for chunk in group])
+        joined.append(pa.DictionaryArray.from_arrays(indices, group[0].dictionary))
+    return pa.chunked_array(joined, column.type)
+
+
+def _dictionary_place(chunk: Any) -> tuple[int, ...]:
+    """Where a chunk's dictionary lies in memory."""
+    dictionary = chunk.dictionary
+    addresses = [0 if buffer is None else buffer.address for buffer in dictionary.buffers()]
+    return (len(dictionary), dictionary.offset, *addresses)
 
 
 def _validate(table: Any) -> None:

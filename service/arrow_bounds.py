@@ -78,16 +78,23 @@ def check_bounds(body: bytes | bytearray, max_rows: int, max_inflated: int) -> N
     """Raise OverLimitError for more than `max_rows` batches with rows, `max_inflated` bytes of compressed buffers once
     they are inflated, metadata over `MAX_METADATA`, or too many messages without rows.
 
+    A dictionary that grows is copied as a whole by each delta, which counts like what is inflated.
     Raises pa.ArrowException, OSError, ValueError and struct.error where the stream is damaged.
     """
     filled = spare = inflated = 0
+    sizes: dict[int, int] = {}
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(body)):
         if message.metadata.size > MAX_METADATA:
             raise OverLimitError("body", "too_large", f"a message has more than {MAX_METADATA} bytes of metadata")
-        batch, is_dictionary = batch_of(message)
-        if batch is not None:
-            inflated += inflated_bytes(message, batch)
-        if batch is not None and not is_dictionary and batch.number(0, "<q"):
+        batch, dictionary = batch_of(message)
+        size = 0 if batch is None else inflated_bytes(message, batch)
+        inflated += size
+        if dictionary is not None:
+            number, is_delta = dictionary.number(0, "<q"), dictionary.number(2, "<?")
+            whole = (sizes.get(number, 0) if is_delta else 0) + max(size, message.body.size if message.body else 0)
+            sizes[number] = whole
+            inflated += whole if is_delta else 0
+        if batch is not None and dictionary is None and batch.number(0, "<q"):
             filled += 1
         else:
             spare += 1
@@ -100,14 +107,14 @@ def check_bounds(body: bytes | bytearray, max_rows: int, max_inflated: int) -> N
             raise OverLimitError("body", "too_many", detail)
 
 
-def batch_of(message: Any) -> tuple[Table | None, bool]:
-    """The table `RecordBatch` of a message, None for a schema, and whether it holds a dictionary."""
+def batch_of(message: Any) -> tuple[Table | None, Table | None]:
+    """The tables `RecordBatch` and `DictionaryBatch` of a message, None where it has none."""
     data = message.metadata.to_pybytes()
     head = Table(data, struct.unpack_from("<I", data)[0])
     kind, header = head.number(1, "<B"), head.table(2)
     if header is None or kind not in (DICTIONARY, RECORD_BATCH):
-        return None, False
-    return (header, False) if kind == RECORD_BATCH else (header.table(1), True)
+        return None, None
+    return (header, None) if kind == RECORD_BATCH else (header.table(1), header)
 
 
 def inflated_bytes(message: Any, batch: Table) -> int:

@@ -30,6 +30,8 @@ CONNECTION = "assay.connection"
 
 JSON = b"application/json"
 
+OK = 200
+
 LONG_REPLY = 1 << 16
 """Bytes above which a reply to a short body is refused while too many replies are unread."""
 
@@ -101,7 +103,7 @@ class Exchange(Request):
         which was not admitted by its length, while too many replies are unread.
         """
         admission = self.service.admission
-        if len(body) > LONG_REPLY and self.short and admission.replies_full:
+        if status == OK and len(body) > LONG_REPLY and self.short and self.patience is None and admission.replies_full:
             raise admission.batches.over_capacity()
         self.status = status
         lines = [

@@ -19,6 +19,9 @@ from .problems import Problem
 
 __all__ = ["BODY", "HEAD", "IDLE", "EndingProtocol"]
 
+LAST_LINGER_SECONDS = 2.0
+"""Time for a connection that lingers once the server has stopped to listen."""
+
 IDLE, HEAD, BODY = range(3)
 """What a connection receives at the moment."""
 
@@ -34,6 +37,8 @@ class EndingProtocol(HttpToolsProtocol):
     """Called once when the client has gone."""
     unsent_since = 0.0
     """When the last reply was found not to fit into the kernel's buffers."""
+    unsent_bytes = 0
+    """How much of it that was."""
     discarding = False
     """Whether what arrives is dropped: after a refusal, and after the last reply."""
     discarded = 0
@@ -54,6 +59,7 @@ class EndingProtocol(HttpToolsProtocol):
         """Called as soon as something that was written could not be sent at once."""
         super().pause_writing()
         self.unsent_since = time.monotonic()
+        self.unsent_bytes = self.transport.get_write_buffer_size()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Stay open for the replies to whole requests: some clients close their sending side after the last one."""
@@ -62,7 +68,8 @@ class EndingProtocol(HttpToolsProtocol):
         if self.lingering or cut_short or cycle is None or cycle.response_complete:
             return False
         self.half_closed = True
-        cycle.keep_alive = False
+        if self.parting is None:
+            cycle.keep_alive = False
         self.probe()
         return True
 
@@ -109,6 +116,7 @@ class EndingProtocol(HttpToolsProtocol):
                 self.parting = b""
             else:  # its endpoint shall not write any more
                 cycle.disconnected = True
+                cycle.waiting_for_100_continue = False
                 cycle.message_event.set()
             self.part()
 
@@ -124,7 +132,7 @@ class EndingProtocol(HttpToolsProtocol):
         transport = self.transport
         if self.lingering or transport.is_closing():
             return
-        sending = (self.receiving or self.discarding) and not self.half_closed
+        sending = (self.receiving or self.discarding or self.has_unread()) and not self.half_closed
         if not sending or self.guard.lingering >= MAX_LINGERING:
             transport.close()
             return
@@ -146,9 +154,11 @@ class EndingProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Called when the server has stopped to listen: close the connection if it is idle, or else after its reply."""
-        if self.lingering or self.transport.is_closing():
-            return
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.lingering:
+            self.lingers_until = min(self.lingers_until, time.monotonic() + LAST_LINGER_SECONDS)
+        elif self.transport.is_closing() or self.parting is not None:
+            return  # it closes already
+        elif self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
         elif self.receiving != HEAD and (self.receiving == BODY or not self.has_unread()):
             self.finish()
@@ -158,7 +168,9 @@ class EndingProtocol(HttpToolsProtocol):
     def inspect(self, now: float) -> None:
         """End the connection if it has received one head, one body, or its client one reply, for too long."""
         if self.flow.write_paused:
-            if now - self.unsent_since > self.guard.reply_seconds:  # whatever part of the reply was taken meanwhile
+            if now - self.unsent_since > self.guard.reply_seconds(
+                self.unsent_bytes
+            ):  # whatever part of the reply was taken meanwhile
                 self.guard.rejected("too-slow")
                 self.transport.abort()
         elif self.lingering:

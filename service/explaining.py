@@ -6,11 +6,10 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import orjson
-
 from .asgi import Exchange
-from .codec import Limits, not_json
+from .codec import Limits
 from .errors import InvalidRequest, InvalidSetting, Offence, ScoringError
+from .evaluating import json_document
 from .explain.derivation import MOST_BYTES
 from .explain.explanation import explain as explain_response
 from .explain.explanation import reference_faults
@@ -53,7 +52,7 @@ async def explain(exchange: Exchange) -> None:
 def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> bytes:
     """The whole way from a request's bytes to its reply's; raises Problem."""
     started = perf_counter()
-    document = json_of(body.plain(min(limits.max_body_bytes, MOST_BODY_BYTES)))
+    document = json_document(body.plain(min(limits.max_body_bytes, MOST_BODY_BYTES)))
     try:
         request = read(document, scorer, limits)
         decoded = perf_counter()
@@ -66,14 +65,6 @@ def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> byt
     reply = explanation.model_dump_json().encode()
     times.decode, times.score, times.encode = decoded - started, explained - decoded, perf_counter() - explained
     return reply
-
-
-def json_of(body: bytes | bytearray) -> Any:
-    """Return the body as a Python value; raises Problem `not-json`, which names no text."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise not_json(body) from None
 
 
 def read(document: Any, scorer: Scorer, limits: Limits) -> Request:

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .asgi import ClientGone, Exchange
+from .asgi import CONNECTION, ClientGone, Exchange
 from .problems import Problem
 from .routes import EXCHANGE, DirectRoute, methods_of
 from .stack import forget_frames, stack_of
@@ -59,7 +59,9 @@ class Frame:
         except CancelledError:  # by the server, which ends before its requests do: say so while there is time
             ended = Problem("not-ready", "The service has ended.", headers=[(b"retry-after", b"1")])
             self.state.cut_off += 1
-            await self.answer(exchange, ended)
+            connection = scope.get(CONNECTION)
+            if connection is None or not connection.flow.write_paused:  # nobody waits for a client that does not read
+                await self.answer(exchange, ended)
         finally:
             if exchange.permit is not None:
                 exchange.permit.release()

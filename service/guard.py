@@ -27,7 +27,8 @@ MAX_LINGERING = 1024
 """Connections that are read on after their last reply."""
 
 CROWDED_SECONDS = 2.0
-"""Time for a reply to be taken while too many are unread."""
+CROWDED_RATE = 4 << 20
+"""Time for a reply to be taken while too many are unread, and on top its bytes over so many a second."""
 
 LINGER_BYTES = 1 << 24
 LINGER_BODIES = 4
@@ -52,10 +53,10 @@ class Guard:
     """Connections that are read on after their last reply."""
     _logged: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def reply_seconds(self) -> float:
-        """Time for a reply to be taken: that for a body, but little while unread replies hold up everybody else."""
-        return min(self.body_seconds, CROWDED_SECONDS) if self.replies_full() else self.body_seconds
+    def reply_seconds(self, nbytes: int) -> float:
+        """Time for a reply of so many bytes to be taken; little while unread replies hold up everybody else."""
+        usual = self.body_seconds * max(1.0, nbytes / self.max_body_bytes)
+        return min(usual, CROWDED_SECONDS + nbytes / CROWDED_RATE) if self.replies_full() else usual
 
     @property
     def linger_bytes(self) -> int:

@@ -114,7 +114,7 @@ def check_free(path: str) -> None:
             client.connect(path)
     except (FileNotFoundError, ConnectionRefusedError):  # nothing, or what an earlier server has left
         return
-    except TimeoutError:  # it has more to accept than it can
+    except (TimeoutError, BlockingIOError):  # it has more to accept than it can
         pass
     raise in_use
 

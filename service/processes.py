@@ -126,7 +126,7 @@ class Processes:
                 keep = died is None and memory_of(body.borrower) <= KEPT_BYTES
                 result = b"" if died else body.result()
         finally:
-            if keep:
+            if keep and not self._closing.is_set():
                 self._idle.append(pool)
             else:
                 stop(pool)
@@ -142,8 +142,7 @@ class Processes:
 
     def _take(self) -> ProcessPool:
         """A pool of one process: whoever kills it harms nobody else."""
-        while self._idle:
-            pool = self._idle.pop()
+        while (pool := self._idle_one()) is not None:
             if pool.active:
                 return pool
             stop(pool)  # its process was killed while it waited
@@ -153,8 +152,15 @@ class Processes:
         """Kill the jobs that run, drop those that wait, and end the processes."""
         self._closing.set()
         self._threads.close()
-        while self._idle:
-            stop(self._idle.pop())
+        while (pool := self._idle_one()) is not None:
+            stop(pool)
+
+    def _idle_one(self) -> ProcessPool | None:
+        """Take a pool that waits for a job: two threads may ask for the last one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
 
 def started_context() -> ForkServerContext:

@@ -193,7 +193,7 @@ class GuardedProtocol(EndingProtocol):
             lines.append(body)
             transport.write(b"".join(lines))
         cycle.message_event.set()
-        if not cycle.keep_alive:
+        if not cycle.keep_alive and self.parting is None:
             self.finish()
         cycle.on_response()
 

@@ -139,6 +139,8 @@ class DrainingServer(uvicorn.Server):
             await self.lifespan.shutdown()  # which uvicorn leaves out, and then reports as an error
         elif self.state.cut_off:
             await asyncio.sleep(LAST_WORDS)
+        for connection in list(self.server_state.connections):  # replies that are not read hold nothing up
+            connection.transport.abort()
 
     async def take_last_connections(self) -> None:
         """Accept whoever has connected, and give those time to send a request who have not sent any."""

@@ -48,9 +48,13 @@ def fill_all(fill: Callable[..., None], slices: Sequence[tuple[int, ...]], threa
         _drain(fill, left)
     finally:
         failures = [future.exception() for future in futures if not future.cancel()]
-    for failure in failures:
-        if failure is not None:
-            raise failure
+    try:
+        for failure in failures:
+            if failure is not None:
+                raise failure
+    finally:  # an error whose frame holds it would keep the texts until the collector runs
+        del failures, futures
+        failure = None
 
 
 def slices_of(rows: int, threads: int, most: int | None = None, least: int = LEAST_ROWS) -> list[tuple[int, int]]:

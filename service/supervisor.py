@@ -130,26 +130,32 @@ class Supervisor:
         if slot:
             await either(self._one_is_ready, self._stopping)
         while not self._stopping.is_set():
-            worker = self.start(slot)
-            code = await self.ended(worker)
-            del self.workers[slot]
-            self.retired = merge([self.retired, counted(worker.metrics)])
-            if self._stopping.is_set():
-                self.exit_code = self.exit_code or (FAILED if code else DONE)
-                return
-            pause = self.lost(worker, code)
+            try:
+                worker = self.start(slot)
+            except OSError as error:  # no process is to be had, or it died before it had its orders
+                self.workers.pop(slot, None)
+                log.error("worker %d cannot be started: %s", slot, error.strerror)
+                pause = self.pause_after("exit")
+            else:
+                code = await self.ended(worker)
+                del self.workers[slot]
+                self.retired = merge([self.retired, counted(worker.metrics)])
+                if self._stopping.is_set():
+                    self.exit_code = self.exit_code or (FAILED if code else DONE)
+                    return
+                cause = worker.cause or ("signal" if code < 0 else "exit")
+                log.error("worker %d (pid %d) ended: %s, code %d", slot, worker.process.pid, cause, code)
+                pause = self.pause_after(cause)
             if pause is None:
                 self.give_up()
                 return
             await either(self._stopping, timeout=pause)
 
-    def lost(self, worker: Worker, code: int) -> float | None:
+    def pause_after(self, cause: str) -> float | None:
         """Note the end of a worker; seconds until it is replaced, None in a crash loop."""
-        cause = worker.cause or ("signal" if code < 0 else "exit")
         self.restarts[cause] += 1
         now = time.monotonic()
         self.ends = [moment for moment in self.ends if now - moment < WINDOW_SECONDS] + [now]
-        log.error("worker %d (pid %d) ended: %s, code %d", worker.slot, worker.process.pid, cause, code)
         if len(self.ends) > max(FEWEST_CRASHES, 2 * self.config.server.workers):
             return None
         return min(LONGEST_PAUSE, 0.1 * 2.0 ** (len(self.ends) - 1))

@@ -19,6 +19,8 @@ from guard_pages import GuardedMemory
 from kernels.column import column_of
 from service import Scorer
 from service.codec import Limits
+from service.intake import Body
+from service.media import ARROW
 from service.problems import Problem
 from service.scoring import answer_arrow
 from service.timing import StageTimes
@@ -29,7 +31,7 @@ SCORER = Scorer(threads=1)
 
 def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data)
-    reply = outcome(answer_arrow, body, b"", b"include=components", SCORER, LIMITS, StageTimes())
+    reply = outcome(answer_arrow, Body(body, b"", ARROW, False), b"include=components", SCORER, LIMITS, StageTimes())
     if isinstance(reply, Problem):
         assert reply.status in (400, 413, 422)
         return

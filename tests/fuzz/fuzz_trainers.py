@@ -23,6 +23,8 @@ from service.compat.openrlhf import OpenRlhf
 from service.compat.slime import Slime
 from service.compat.trainer_route import TrainerRoute
 from service.compat.url_settings import Chosen
+from service.intake import Body
+from service.media import JSON
 from service.small import SmallLane
 from service.timing import StageTimes
 
@@ -38,7 +40,7 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     chosen = Chosen(SCORER, SmallLane(SCORER, inline, LIMITS), options, dialect.names(options))
     service: Any = SimpleNamespace(limits=LIMITS, config=SimpleNamespace(server=SimpleNamespace(inline_bytes=inline)))
     route = TrainerRoute(dialect)
-    general = outcome(route._answer_any, body, b"", chosen, LIMITS, StageTimes())
+    general = outcome(route._answer_any, Body(body, b"", JSON, False), chosen, LIMITS, StageTimes())
     assert outcome(route._answer_inline, body, chosen, service, StageTimes()) == general
     assert isinstance(general, bytes) or general[0] in ("not-json", "invalid-request", "too-large")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -219,3 +220,39 @@ def test_memory_stays_flat_under_streams_that_are_refused():
             assert memory_of(server.process.pid, "VmHWM") - before < 60 * MIB
             assert memory_of(server.process.pid, "VmRSS") - before < 40 * MIB
             assert table_of(post(client, stream_of(pa.table(GOOD)))).num_rows == 3
+
+
+def dictionaries(base: list[str], batches: int, *, growing: bool) -> bytes:
+    """Batches of one row that share a dictionary, or each of which adds an entry to it."""
+    values = list(base)
+    found = []
+    for k in range(batches):
+        if growing and k:
+            values.append(f"x{k}")
+        if growing or not k:
+            dictionary = pa.array(values)
+        reference = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), dictionary)
+        found.append(pa.record_batch({"response": pa.array(["r"]), "reference": reference}))
+    return batches_of(*found, emit_dictionary_deltas=True)
+
+
+def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
+    """Arrow copies all of it for each delta, and keeps every copy."""
+    base = ["x" * 10_000] * 100
+    columns, offences = read_stream(dictionaries(base, 4, growing=True), 1000, 1 << 24)
+    assert not offences
+    assert columns.references.rows == 103
+    with pytest.raises(OverLimitError):
+        read_stream(dictionaries(base, 40, growing=True), 1000, 1 << 24)
+
+
+def test_a_dictionary_that_batches_share_is_looked_at_once():
+    base = ["\u00e9" * 50_000] * 100
+    costs = []
+    for batches in (10, 500):
+        body = dictionaries(base, batches, growing=False)
+        started = time.process_time()
+        columns, _ = read_stream(body, 1000, 1 << 24)
+        costs.append(time.process_time() - started)
+        assert columns.reference_index.tolist() == [0] * batches
+    assert costs[1] < 10 * costs[0] + 0.1  # fifty times as much where it is looked at for each batch

@@ -18,6 +18,8 @@ from guard_pages import forget, guarded_memory
 
 from service import Scorer
 from service.codec import Limits
+from service.intake import Body
+from service.media import JSON
 from service.scoring import answer, answer_small
 from service.small import SmallLane
 from service.timing import StageTimes
@@ -39,7 +41,9 @@ def by_lists(scorer: Scorer, batch: Batch) -> Any:
 
 
 def by_json(scorer: Scorer, batch: Batch) -> Any:
-    return answer(orjson.dumps(batch), b"", scorer, LIMITS, StageTimes()).body
+    found = answer(Body(orjson.dumps(batch), b"", JSON, False), scorer, LIMITS, StageTimes())
+    assert found is not None
+    return found.body
 
 
 def by_lane(scorer: Scorer, batch: Batch) -> Any:
