@@ -245,7 +245,7 @@ class Admission:
         return self.unread > self.batches.most
 
     async def until_taken(self, nbytes: int, taken: Awaitable[None]) -> None:
-        """Count a reply of so many bytes as unread until it is `taken`."""
+        """Count a reply of `nbytes` as unread until it is `taken`."""
         self.unread += nbytes
         try:
             await taken

@@ -28,11 +28,11 @@ MAX_LINGERING = 1024
 
 CROWDED_SECONDS = 2.0
 CROWDED_RATE = 4 << 20
-"""Time for a reply to be taken while too many are unread, and on top its bytes over so many a second."""
+"""Bytes a second, and seconds on top, in which a reply must be taken while too many are unread."""
 
 LINGER_BYTES = 1 << 24
 LINGER_BODIES = 4
-"""Bytes that are read and dropped of one of them: so many, or if that is more so many of the longest bodies."""
+"""Limit of what is read and dropped of one of them, in bytes and in times the longest body: the larger holds."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Guard:
     _logged: dict[str, float] = field(default_factory=dict)
 
     def reply_seconds(self, nbytes: int) -> float:
-        """Time for a reply of so many bytes to be taken; little while unread replies hold up everybody else."""
+        """Return the time for a reply of `nbytes` to be taken; it is short while unread replies hold up others."""
         usual = self.body_seconds * max(1.0, nbytes / self.max_body_bytes)
         return min(usual, CROWDED_SECONDS + nbytes / CROWDED_RATE) if self.replies_full() else usual
 

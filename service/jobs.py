@@ -23,7 +23,7 @@ __all__ = ["HEADER", "Outcome", "perform", "prepare"]
 
 
 HEADER = 8
-"""Bytes before a body that is lent: whoever takes it writes its process there."""
+"""Bytes before a lent body, for the number of the process that has taken it."""
 
 MAX_RESULT_BYTES = 128 << 20
 """Longest result: statistics may be many times as long as what they are made of."""
@@ -33,7 +33,7 @@ SPARE_SECONDS = 2
 
 
 class Outcome(NamedTuple):
-    """What came of a job; its result stands behind the header where the body was."""
+    """The outcome of a job; its result follows the header, in the place of the body."""
 
     times: StageTimes
     error: Problem | None = None
@@ -59,7 +59,7 @@ def prepare() -> None:
 
 
 def perform(path: str, seconds: float, function: Callable[..., bytes], arguments: tuple[Any, ...]) -> Outcome:
-    """Do one job: `function(body, *arguments, times)` with the body that is lent at `path`, in so many seconds."""
+    """Do one job: `function(body, *arguments, times)` with the body that is lent at `path`, within `seconds`."""
     times = StageTimes()
     limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + SPARE_SECONDS)
     try:

@@ -50,7 +50,7 @@ REJECTIONS = (
     "deadline",
 )
 """Why a request is turned away: kinds of problems, what is not HTTP at all, too many requests ahead of their
-replies, too many connections. A request of wrong content is none."""
+replies, too many connections. Requests that are refused for their content are not counted here."""
 
 
 class Histogram:

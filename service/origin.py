@@ -25,7 +25,7 @@ MAX_REMEMBERED = 64
 
 
 class Objection(NamedTuple):
-    """Why a request is refused: a kind of problem, and a sentence for whoever sees it."""
+    """Why a request is refused: a kind of problem, and a sentence that explains it."""
 
     kind: str
     detail: str

@@ -73,6 +73,39 @@ def test_truncated_and_half_closed_connections_leave_nothing_behind(narrow):
             assert connection.is_closed()
 
 
+def test_a_half_closed_client_is_told_that_it_sent_too_many_requests_ahead(narrow):
+    with RawConnection(narrow.url) as connection:
+        connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert [final_reply(connection).status for _ in range(34)] == [200] * 33 + [429]
+        assert connection.is_closed()
+
+
+def test_a_broken_chunk_of_a_client_that_waits_for_100_is_its_own_fault(narrow):
+    """Its request has begun when the chunk is found to be broken: nothing is written after the refusal."""
+    with RawConnection(narrow.url) as connection:
+        connection.send(head("Transfer-Encoding: chunked", "Expect: 100-continue") + b"ZZZ\r\n")
+        assert final_reply(connection).status == 400
+    time.sleep(0.2)
+    assert "failed" not in narrow.log
+
+
+def test_a_reply_that_nobody_reads_does_not_hold_up_the_end():
+    """Behind it, on the same connection, another request is in flight when the time of the shutdown is over."""
+    many = json.dumps(REQUEST | {"responses": [""] * 65_000, "include": ["components", "advantages"]}).encode()
+    with launched("--drain-seconds", "0", "--shutdown-seconds", "1") as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(post(many) + head("Content-Length: 100000") + b"{")
+            assert comes_to(server, work_bytes=len(many))
+            time.sleep(1)
+            started = time.monotonic()
+            assert server.stop() == 1
+            assert time.monotonic() - started < 5
+        assert "requests cut off" in server.log
+        assert "Traceback" not in server.log
+
+
 def test_a_client_that_leaves_the_queue_frees_its_place(narrow):
     """Although nobody reads from it. (One whose body is larger than the sockets' buffers is noticed at its turn.)"""
     with RawConnection(narrow.url) as first:

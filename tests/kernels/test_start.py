@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -171,11 +172,11 @@ def test_a_full_disk_under_the_cache(tmp_path):
 
 def test_a_start_that_is_killed_and_two_at_once(tmp_path):
     installation = Installation(tmp_path)
-    killed = installation.start(CANON, **QUICKLY)
-    while not installation.cache.exists():
-        assert killed.poll() is None
-    killed.kill()
+    in_the_middle = "import os, signal; os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+    killed = installation.start(in_the_middle + CANON, **QUICKLY)  # its file is written, and has no name yet
     killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    assert not installation.files()
     processes = [installation.start(CANON, **QUICKLY) for _ in range(2)]
     assert [outcome(process) for process in processes] == ["5 min", "5 min"]
     assert len(installation.files()) == 1
