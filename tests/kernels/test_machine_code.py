@@ -6,6 +6,7 @@ import os
 import pickle
 import resource
 import signal
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -75,21 +76,24 @@ def test_a_folder_in_the_place_of_a_file(folder, tmp_path, caplog):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.kernel", "b.kernel"]
 
 
-@pytest.fixture
+@contextmanager
 def full_disk():
-    """No file of this process can grow beyond 100 bytes."""
+    """No file of this process can grow beyond 100 bytes: pytest's own output neither, so only for a moment."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_is_told_once_and_leaves_nothing(full_disk, tmp_path, caplog):
+def test_a_full_disk_is_told_once_and_leaves_nothing(tmp_path, caplog):
     folder = CodeFolder(tmp_path)
-    for name in ("a.kernel", "b.kernel"):
-        folder.write(name, b"purpose", CONTENT)
+    with full_disk():
+        for name in ("a.kernel", "b.kernel"):
+            folder.write(name, b"purpose", CONTENT)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert f"the kernels are not kept in {tmp_path}: File too large" in caplog.text
     assert not list(tmp_path.iterdir())
