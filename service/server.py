@@ -133,12 +133,13 @@ class DrainingServer(uvicorn.Server):
         keep = asyncio.ensure_future(self.go_on_inspecting())
         await self.take_last_connections()
         await super().shutdown(sockets)
-        watch.cancel()
-        keep.cancel()
         if self.force_exit:
+            await watch
             await self.lifespan.shutdown()  # which uvicorn leaves out, and then reports as an error
         elif self.state.cut_off:
             await asyncio.sleep(LAST_WORDS)
+        watch.cancel()
+        keep.cancel()
         for connection in list(self.server_state.connections):  # replies that are not read hold nothing up
             connection.transport.abort()
 

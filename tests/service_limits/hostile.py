@@ -162,7 +162,7 @@ def attacks(paths: list[str]) -> list[Attack]:
         Attack("Arrow: noise", "/v1/score", ARROW, lambda n: b"\xff\xff\xff\xff\x10\x00\x00\x00" * (n // 8)),
         Attack("steps to put in order", "/v1/score", JSON, task_rows("bioprobench.ord", order)),
         Attack("overlap of words", "/v1/score", JSON, task_rows("lexical", {"reference": "a b " * 200})),
-        Attack("pseudocode", "/v1/score", JSON, task_rows("bioplanner", {"ground_truth": "add(b)\n" * 2_000})),
+        Attack("pseudocode", "/v1/score", JSON, task_rows("bioplanner", {"ground_truth": "add(b)\n" * 200})),
         Attack("programs", "/v1/score", JSON, program),
         Attack("empty records", "/v1/evaluate", JSON, evaluation("score", {"response": "", "reference": ""})),
         Attack("records", "/v1/evaluate", JSON, evaluation("score", {"response": PERFECT, "reference": REFERENCE})),
