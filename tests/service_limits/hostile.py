@@ -87,11 +87,11 @@ def many_references(nbytes: int) -> bytes:
 
 
 def task_rows(task: str, reference: object) -> Callable[[int], bytes]:
-    """One reference of a share of the bytes, and short responses for the rest."""
+    """One reference, and responses that are short to the task: what each costs is the reference's."""
 
     def body(nbytes: int) -> bytes:
-        rows = min(65_536, nbytes // 8)
-        return score([reference], ["a(b)"] * rows, task=task)
+        rows = min(65_536, nbytes // 256)
+        return score([reference], ["a(b)".ljust(250)] * rows, task=task)
 
     return body
 
