@@ -1,8 +1,8 @@
 """The one way in: what every request with a body passes before its endpoint sees it.
 
 In this order: the request's deadline, readiness, media type, query, encoding, and the body, which is admitted by its
-size before it is read. A route is registered with an `Intake` and its endpoint is handed the `Body`; there is no other
-way for an endpoint to get one.
+size before it is read. Every route that takes a body has an `Intake`, and its endpoint finds the `Body` as
+`exchange.taken`.
 """
 
 from __future__ import annotations

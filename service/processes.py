@@ -1,6 +1,6 @@
 """Processes for jobs that would hold up the service: each under limits of time and memory, and killed at either.
 
-Parsers of JSON and of programs hold the interpreter's lock for as long as they take, cannot be interrupted, and take
+Parsers of JSON and of programs hold the GIL for as long as they take, cannot be interrupted, and take
 many times their text in memory. In a process of its own such a job costs neither scoring nor probes anything.
 """
 
@@ -141,7 +141,7 @@ class Processes:
         return outcome, result
 
     def _take(self) -> ProcessPool:
-        """A pool of one process: whoever kills it harms nobody else."""
+        """Return a pool of one process, so that killing it harms no other job."""
         while (pool := self._idle_one()) is not None:
             if pool.active:
                 return pool

@@ -144,7 +144,7 @@ class DrainingServer(uvicorn.Server):
             connection.transport.abort()
 
     async def take_last_connections(self) -> None:
-        """Accept whoever has connected, and give those time to send a request who have not sent any."""
+        """Accept the connections in the listen queue, and give those without a request time to send one."""
         self.listener.turn_away()
         end = time.monotonic() + QUEUE_SECONDS
         quiet = 0
