@@ -23,7 +23,7 @@ STATIONS = [
     ("one exchange over HTTP", "intake jobs keys media merging metrics openapi origin preloaded processes protocol"),
     ("one exchange over HTTP", "resident trace tracing"),
     ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
-    ("the service", "app server supervisor worker"),
+    ("the service", "app protocol_check server supervisor worker"),
     ("files of rollouts", "rollouts"),
     ("reports", "report"),
     ("files of answers", "answers"),
