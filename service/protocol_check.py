@@ -51,7 +51,7 @@ def check_protocol(protocol: type[GuardedProtocol]) -> None:
     config.load()
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            reply = runner.run(asyncio.wait_for(exchanged(config, app), SECONDS))
+            reply = runner.run(asyncio.wait_for(exchanged(protocol, config, app), SECONDS))
     except Exception as error:  # of whatever kind: with it no body would arrive
         raise SelfTestFailed(f"{blamed()}: {type(error).__name__} {error}".strip()) from error
     if reply != BODY:
@@ -62,14 +62,12 @@ def blamed() -> str:
     return f"self-test of the server on uvicorn {uvicorn.__version__}"
 
 
-async def exchanged(config: uvicorn.Config, app: Echo) -> bytes:
+async def exchanged(protocol: type[GuardedProtocol], config: uvicorn.Config, app: Echo) -> bytes:
     """Send the head, the body once the application waits for it, and return the body of the reply."""
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     state = uvicorn.server.ServerState()
-    await loop.connect_accepted_socket(
-        lambda: config.http_protocol_class(config=config, server_state=state, app_state={}, _loop=loop), theirs
-    )
+    await loop.connect_accepted_socket(lambda: protocol(config, state, {}, loop), theirs)
     reader, writer = await asyncio.open_connection(sock=ours)
     writer.write(b"POST / HTTP/1.1\r\nHost: self-test\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY))
     await app.gathering.wait()
