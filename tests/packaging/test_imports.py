@@ -21,7 +21,7 @@ STATIONS = [
     ("bytes to columns and back", "arrow arrow_bounds codec explain problems schema small stream survey timing"),
     ("one exchange over HTTP", "about admission asgi body deadline docs ending executor fleet frame guard health"),
     ("one exchange over HTTP", "intake jobs keys media merging metrics openapi origin preloaded processes protocol"),
-    ("one exchange over HTTP", "resident trace tracing"),
+    ("one exchange over HTTP", "refusals resident trace tracing"),
     ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
     ("the service", "app server supervisor worker"),
     ("files of rollouts", "rollouts"),
