@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from .errors import InvalidSetting, Offence
+from .service_links import HINT, service_links
 from .settings import ScoreSettings
 from .slices import usable_cores
 
@@ -173,7 +174,7 @@ def load(
             origins[given.name] = given.origin
         except ValidationError as error:
             message = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"]
-            offences.append(Offence(given.place, "invalid_setting", message + link_hint(given)))
+            offences.append(Offence(given.place, "invalid_setting", message))
     keys = keys_of_file(values, origins, offences)
     if offences:
         raise InvalidSetting(offences)
@@ -194,15 +195,22 @@ def from_flags(flags: Mapping[str, Any], offences: list[Offence]) -> Iterator[Gi
 
 
 def from_environment(environ: Mapping[str, str], offences: list[Offence]) -> Iterator[Given]:
+    links = [name for name in service_links(environ) if not is_foreign(name)]
+    if links:
+        offences.append(Offence(", ".join(links), "unknown_setting", HINT))
     for variable in sorted(environ):
-        foreign = variable in FOREIGN_VARIABLES or variable.startswith(CLIENT_PREFIX)
-        if foreign or not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or is_foreign(variable) or variable in links:
             continue
         name = variable.removeprefix(PREFIX).lower()
         if model_of(name) is None:
             offences.append(unknown(variable))
         else:
             yield Given(name, environ[variable], variable, f"environment {variable}", text=True)
+
+
+def is_foreign(variable: str) -> bool:
+    """Whether a variable with our prefix is somebody else's to read."""
+    return variable in FOREIGN_VARIABLES or variable.startswith(CLIENT_PREFIX)
 
 
 def from_file(path: str | os.PathLike[str] | None, offences: list[Offence]) -> Iterator[Given]:
@@ -290,8 +298,3 @@ def at_once(path: str, flags: int) -> int:
 def unknown(place: str, detail: str = "there is no setting of this name") -> Offence:
     return Offence(place, "unknown_setting", detail)
 
-
-def link_hint(given: Given) -> str:
-    """Kubernetes sets ASSAY_PORT=tcp://… in every pod beside a Service of the name `assay`."""
-    linked = given.text and str(given.value).startswith("tcp://")
-    return " (set by Kubernetes' service links: use enableServiceLinks: false)" if linked else ""

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 STATIONS = [
     ("kernels", "kernels"),
-    ("errors, settings, cores", "config errors listening logs settings shadow signals slices version"),
+    ("errors, settings, cores", "config errors listening logs service_links settings shadow signals slices version"),
     ("columns to rewards", "columns envelope reference_cache references scorer scores selftest shares workspaces"),
     ("tasks of evaluation", "evaluate"),
     ("bytes to columns and back", "arrow arrow_bounds codec explain problems schema small stream survey timing"),
