@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from .errors import InvalidSetting, Offence
 from .service_links import HINT, service_links
-from .settings import ScoreSettings
+from .settings import ScoreSettings, one_zero
 from .slices import usable_cores
 
 __all__ = ["Config", "ServerSettings", "load", "read_keys"]
@@ -91,6 +91,8 @@ class ServerSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     drain_seconds: float = Field(2.0, ge=0, le=3600, description="From SIGTERM on: not ready, but still accepting.")
     shutdown_seconds: int = Field(30, ge=1, le=3600, description="After that: time to finish what is in flight.")
+
+    _one_zero = field_validator("*")(one_zero)
 
     @field_validator("allowed_hosts", "api_keys", mode="before")
     @classmethod
@@ -297,4 +299,3 @@ def at_once(path: str, flags: int) -> int:
 
 def unknown(place: str, detail: str = "there is no setting of this name") -> Offence:
     return Offence(place, "unknown_setting", detail)
-

@@ -82,6 +82,20 @@ def test_texts_of_the_environment(variable, text, name, value):
     assert type(found) is type(value)
 
 
+def test_minus_zero_is_zero_wherever_it_comes_from(tmp_path):
+    """It is the same setting, so its digest and what is shown of it are the same."""
+    zero = load({"min_coverage": 0.0, "drain_seconds": 0.0}, {})
+    file = written(tmp_path, "[server]\ndrain_seconds = -0.0\n[score]\nmin_coverage = -0.0\n")
+    for config in (
+        load({"min_coverage": -0.0, "drain_seconds": -0.0}, {}),
+        load({}, {"ASSAY_MIN_COVERAGE": "-0.0", "ASSAY_DRAIN_SECONDS": "-0"}),
+        load({}, {}, file),
+    ):
+        assert config.score.config_id == zero.score.config_id
+        assert str(config.score) == str(zero.score)
+        assert str(config.server) == str(zero.server)
+
+
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
