@@ -46,8 +46,8 @@ class Line(NamedTuple):
     suppressed: int
 
 
-class Told:
-    """When the last line about a kind of refusal was written, and the refusals since."""
+class LastLine:
+    """When the last line about a kind of refusal was written, and how many refusals have had none since."""
 
     __slots__ = ("at", "suppressed")
 
@@ -64,21 +64,21 @@ class Refusals:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._told: dict[Kind, Told] = {}
+        self._last: dict[Kind, LastLine] = {}
 
     def line(self, method: str, route: str, request_id: str, problem: Problem) -> Line | None:
         """The line about this refusal; None where one of its kind was written within the last `LINE_SECONDS`."""
         kind = (route, problem.kind, problem.offences[0].reason if problem.offences else "")
         now = self._clock()
-        told = self._told.get(kind)
-        if told is None and len(self._told) >= MOST_KINDS:
+        last = self._last.get(kind)
+        if last is None and len(self._last) >= MOST_KINDS:
             kind = ("", "", "")
-            told = self._told.get(kind)
-        if told is not None and now - told.at < LINE_SECONDS:
-            told.suppressed += 1
+            last = self._last.get(kind)
+        if last is not None and now - last.at < LINE_SECONDS:
+            last.suppressed += 1
             return None
-        suppressed = 0 if told is None else told.suppressed
-        self._told[kind] = Told(now)
+        suppressed = 0 if last is None else last.suppressed
+        self._last[kind] = LastLine(now)
         more = f"; {suppressed} more like it since the last such line" if suppressed else ""
         head = f"{method} {route} refused: {problem.status} {problem.kind}, request {request_id}"
         return Line(f"{head}: {offence_of(problem)}{more} (at most one such line in {LINE_SECONDS:.0f} s)", suppressed)
@@ -100,10 +100,14 @@ def place_of(offence: Offence) -> str:
 
 def plain_path(path: str) -> str:
     """A path, without the names in it that may be texts."""
-    if len(path) <= LONGEST_PATH and PLAIN_PATH.fullmatch(path):
+    if is_plain(path):
         return path
     table, dot, _ = path.partition(".")
-    return f"{table}.{HIDDEN}" if dot and PLAIN_PATH.fullmatch(table) else HIDDEN
+    return f"{table}.{HIDDEN}" if dot and is_plain(table) else HIDDEN
+
+
+def is_plain(path: str) -> bool:
+    return len(path) <= LONGEST_PATH and PLAIN_PATH.fullmatch(path) is not None
 
 
 def printable(sentence: str) -> str:

@@ -140,6 +140,17 @@ def test_a_wrong_key_is_told_without_the_key():
         assert not re.search("opensesame|swordfish", server.log)
 
 
+def test_worker_processes_have_lines_of_their_own():
+    with launched("--workers", "2", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        for _ in range(64):  # each on a connection of its own, which goes to either of them
+            with server.client() as client:
+                problem_of(client.post("/compat/slime", json={"response": SECRET}), 422)
+        assert refusals(server)
+        assert all("POST /compat/slime refused: 422 invalid-request" in line for line in refusals(server))
+        assert SECRET not in server.log
+
+
 class Clock:
     """Seconds that pass when they are told to."""
 
@@ -174,7 +185,7 @@ def test_memory_is_bounded_whatever_the_kinds():
     refusals = Refusals(Clock())
     lines = [refusals.line("POST", f"/{k}", "a", BUSY) for k in range(10 * MOST_KINDS)]
     assert sum(line is not None for line in lines) == MOST_KINDS + 1
-    assert len(refusals._told) == MOST_KINDS + 1
+    assert len(refusals._last) == MOST_KINDS + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -199,6 +210,7 @@ PATHS = {
     "caf\u00e9": "(a name that is not shown)",
     "references[\u0663]": "(a name that is not shown)",
     ".".join(["ab"] * 40): "ab.(a name that is not shown)",
+    "a[" + "1" * 10_000 + "].b c": "(a name that is not shown)",
     "order\n": "(a name that is not shown)",
 }
 
