@@ -209,12 +209,6 @@ class EvaluateReply(Contract):
         description="The same for every value of each field of `options.by`."
     )
     failed: list[FailedRecord] = Field(description="Records that lack values, with the reason.")
-    counts: dict[str, int] = Field(
-        default={},
-        description="Of how many records a value in `aggregate` is, where these are fewer than `count`; left out where "
-        "none are.",
-    )
-    counts_by: dict[str, dict[str, dict[str, int]]] = Field(default={}, description="The same for `by`.")
     unavailable: dict[str, str] = Field(
         default={}, description="Metrics that this service cannot compute, with what it lacks; left out without any."
     )

@@ -94,6 +94,7 @@ class EvaluatedFile:
             "source": self.source,
             "options": self.options,
             **self.result.document(),
+            **({"counts": self.result.counts, "counts_by": self.result.counts_by} if self.result.counts else {}),
             f"{kind}s": [place.number for place in self.answers.places],
             "ids": [label_of(record) for record in self.answers.records],
             "unread": [

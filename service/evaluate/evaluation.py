@@ -50,7 +50,6 @@ class Result:
             "by": self.by,
             "failed": [{"record": failure.record, "reason": failure.reason} for failure in self.failed],
         }
-        reply |= {"counts": self.counts, "counts_by": self.counts_by} if self.counts else {}
         return reply | ({"unavailable": self.unavailable} if self.unavailable else {})
 
 
