@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from adapter_samples import EXPECTED, TEXTS, check_numbers
-from assay_client import COMPONENTS, InvalidReference, InvalidRequest, InvalidSetting, Unavailable
+from assay_client import (
+    COMPONENTS,
+    REASONS,
+    InvalidReference,
+    InvalidRequest,
+    InvalidSetting,
+    Score,
+    Unavailable,
+)
 from assay_client.adapters import (
     for_areal,
     for_ms_swift,
@@ -22,9 +30,11 @@ from assay_client.adapters import (
     for_verl,
     for_verl_sync,
 )
-from assay_client.adapters.common import METRICS, completion_text, reference_of
+from assay_client.adapters.common import FREQUENT_REASONS, METRICS, completion_text, metrics_of, reference_of
 from fault_server import FaultServer, answer, status
 from samples import REFERENCE, STEPS, SWAPPED_REWARD
+
+from service.compat.score_numbers import NUMBERS, OF_REASON_BY_NAME
 
 EOS = "<|im_end|>\n"
 
@@ -51,8 +61,11 @@ TRL = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_s
 def test_trl(function: Any, at: str) -> None:
     log = Log({}, {})
     assert trl(function, TEXTS, log, reference=[REFERENCE] * 3, other=[1, 2, 3]) == pytest.approx(EXPECTED)
-    assert log.metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, "readable")}
+    shares = ["readable", *(f"reason_{name}" for name in FREQUENT_REASONS)]
+    assert log.metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares)}
     assert log.metrics["score/format"] == log.metrics["score/readable"] == pytest.approx(2 / 3)
+    assert log.metrics["score/reason_missing_sections"] == pytest.approx(1 / 3)
+    assert log.metrics["score/reason_low_coverage"] == 0
     assert log.columns == {"score_reason": ["ok", "ok", "missing_sections"]}
     chat = [[{"role": "assistant", "content": text}] for text in TEXTS]
     assert trl(function, chat, solution=[STEPS] * 3) == pytest.approx(EXPECTED)
@@ -228,6 +241,18 @@ FAILING: dict[str, Callable[[], Any]] = {
 def test_a_final_failure_is_an_exception(call: Callable[[], Any]) -> None:
     with pytest.raises(Unavailable, match="HTTP 503"):
         call()
+
+
+def test_numbers_are_those_of_the_services_own_addresses() -> None:
+    assert METRICS == NUMBERS
+    components = dict.fromkeys(COMPONENTS, 0.5)
+    for code, reason in enumerate(REASONS):
+        found = metrics_of(Score(0.0, reason, components, ""))
+        check_numbers(found, set(METRICS))
+        assert found == OF_REASON_BY_NAME[code] | {f"score_{name}": 0.5 for name in COMPONENTS}
+        assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
+    unknown = metrics_of(Score(0.0, "a reason of tomorrow", components, ""))
+    assert (unknown["score_reason_code"], unknown["score_readable"]) == (-1, 0)
 
 
 def test_references_of_data_frames_are_read() -> None:
