@@ -16,7 +16,6 @@ from assay_client import (
     REASONS,
     InvalidReference,
     InvalidRequest,
-    InvalidSetting,
     Score,
     Unavailable,
 )
@@ -31,7 +30,7 @@ from assay_client.adapters import (
     for_verl_sync,
 )
 from assay_client.adapters.common import FREQUENT_REASONS, METRICS, completion_text, metrics_of, reference_of
-from fault_server import FaultServer, answer, status
+from fault_server import FaultServer, answer
 from samples import REFERENCE, STEPS, SWAPPED_REWARD
 
 from service.compat.score_numbers import NUMBERS, OF_REASON_BY_NAME
@@ -80,26 +79,6 @@ def test_trl_sends_one_request_for_the_whole_batch(
     trl(function, ["x"] * 64, reference=["r"] * 64)
     assert len(faults.requests) == 1
     assert faults.requests[0].document["references"] == ["r"]
-
-
-@TRL
-def test_trl_knows_none_but_gets_it_only_if_asked_for(
-    function: Any, down: FaultServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(Unavailable):
-        trl(function, TEXTS, reference=["r"] * 3)
-    down.otherwise = answer
-    with pytest.raises(InvalidReference, match=r"references\[1\]"):
-        trl(function, TEXTS, reference=["r", None, "r"])
-    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
-    log = Log({}, {})
-    assert trl(function, ["x", "x", "xx"], log, reference=["r", None, "r"]) == [0.001, None, 0.002]
-    assert log.columns == {"score_reason": ["ok", None, "ok"]}
-    down.otherwise = status(500)
-    assert trl(function, TEXTS, reference=["r"] * 3) == [None] * 3
-    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "zero")
-    with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_ON_FAILURE"):
-        trl(function, TEXTS, reference=["r"] * 3)
 
 
 def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
