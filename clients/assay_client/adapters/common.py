@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..async_client import AsyncClient
 from ..client import Client
-from ..errors import InvalidReference, InvalidSetting, Offence, invalid
+from ..errors import AssayError, InvalidReference, InvalidSetting, Offence, invalid
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code
 from ..settings import VARIABLES
@@ -20,6 +21,7 @@ __all__ = [
     "async_client",
     "column_of",
     "completion_text",
+    "in_rows_of_batch",
     "means_of",
     "metrics_of",
     "none_on_failure",
@@ -27,6 +29,7 @@ __all__ = [
     "record_of",
     "records_of",
     "reference_of",
+    "reference_place",
     "required",
     "sync_client",
 ]
@@ -54,6 +57,8 @@ REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
 """Columns of a data set by which an error names a record."""
+
+REFERENCE_PLACE = re.compile(r"references\[([0-9]+)\](.*)", re.DOTALL)
 
 _clients: dict[Hashable, BaseClient] = {}
 
@@ -191,6 +196,24 @@ def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
         if isinstance(given, list) and len(given) == n:
             return given
     return None
+
+
+def reference_place(offence: Offence) -> tuple[int, str]:
+    """The number of the reference that an offence names, -1 if it names none, and the rest of its path."""
+    found = REFERENCE_PLACE.fullmatch(offence.path)
+    return (int(found[1]), found[2]) if found else (-1, offence.path)
+
+
+def in_rows_of_batch(error: AssayError, rows: Sequence[int]) -> AssayError:
+    """The error of a request that held some rows of a batch, with the numbers of references as the batch has them."""
+    if not isinstance(error, InvalidReference) or list(rows) == list(range(len(rows))):
+        return error
+    offences = []
+    for offence in error.offences:
+        place, rest = reference_place(offence)
+        known = 0 <= place < len(rows)
+        offences.append(offence._replace(path=f"references[{rows[place]}]{rest}") if known else offence)
+    return invalid(offences, status=error.status, request_id=error.request_id)
 
 
 def required(reference: Any, record: object = None) -> Any:

@@ -14,7 +14,6 @@ except ModuleNotFoundError:  # this file was named by its path, and the package 
     sys.path += [str(f) for f in Path(__file__).resolve().parents if (f / "assay_client" / "client.py").is_file()][:1]
 
 import logging
-import re
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,18 +21,18 @@ from assay_client.adapters.common import (
     async_client,
     column_of,
     completion_text,
+    in_rows_of_batch,
     means_of,
     none_on_failure,
     pairs_of,
     records_of,
+    reference_place,
     sync_client,
 )
-from assay_client.errors import AssayError, InvalidReference, LocalServiceError, Offence, Unavailable, invalid
+from assay_client.errors import AssayError, InvalidReference, LocalServiceError, Offence, Unavailable
 from assay_client.results import Scores
 
 __all__ = ["async_score_reward", "score_reward"]
-
-PLACE = re.compile(r"references\[([0-9]+)\](.*)", re.DOTALL)
 
 MOST_LOGGED = 100
 """Unreadable references that one process logs."""
@@ -149,23 +148,11 @@ def offences_by_place(error: AssayError, n: int) -> dict[int, Offence]:
     """An offence of each reference that an error is about; empty where it is about anything else too."""
     named: dict[int, Offence] = {}
     for offence in error.offences if isinstance(error, InvalidReference) else ():
-        found = PLACE.fullmatch(offence.path)
-        if found is None or int(found[1]) >= n:
+        place, rest = reference_place(offence)
+        if not 0 <= place < n:
             return {}
-        named[int(found[1])] = offence._replace(path=f"reference{found[2]}")
+        named[place] = offence._replace(path=f"reference{rest}")
     return named
-
-
-def in_rows_of_batch(error: AssayError, rows: Sequence[int]) -> AssayError:
-    """The error with the numbers of references as the trainer counts them: rows of other tasks were not sent."""
-    if not isinstance(error, InvalidReference) or rows == list(range(len(rows))):
-        return error
-    offences = []
-    for offence in error.offences:
-        found = PLACE.fullmatch(offence.path)
-        path = f"references[{rows[int(found[1])]}]{found[2]}" if found and int(found[1]) < len(rows) else offence.path
-        offences.append(offence._replace(path=path))
-    return invalid(offences, status=error.status, request_id=error.request_id)
 
 
 class Log:
