@@ -12,7 +12,7 @@ from kernels.status import REASONS
 
 from ..scores import Scores
 
-__all__ = ["FREQUENT_REASONS", "NUMBERS", "columns_of_numbers", "finite_json", "numbers_of_one"]
+__all__ = ["FREQUENT_REASONS", "NUMBERS", "columns_of_numbers", "finite_json", "numbers_of_one", "reply_of_one"]
 
 FREQUENT_REASONS = (
     "think_not_opened",
@@ -39,6 +39,10 @@ OF_REASON = np.array(
 """A row for each reason: its REASON_NUMBERS."""
 
 OF_REASON_BY_NAME = [dict(zip(REASON_NUMBERS, row, strict=True)) for row in OF_REASON.tolist()]
+OF_REASON_JSON = [orjson.dumps(numbers)[1:-1] for numbers in OF_REASON_BY_NAME]
+COLUMNS_OF_REASON_JSON = [
+    orjson.dumps({name: [number] for name, number in numbers.items()})[1:-1] for numbers in OF_REASON_BY_NAME
+]
 
 
 def numbers_of_one(scores: Scores) -> dict[str, float]:
@@ -48,12 +52,20 @@ def numbers_of_one(scores: Scores) -> dict[str, float]:
     return numbers
 
 
-def columns_of_numbers(scores: Scores) -> dict[str, list[float]]:
-    """The numbers of a batch, a list for each name."""
-    if len(scores) == 1:  # nearly always, and then twice as fast
-        return {name: [number] for name, number in numbers_of_one(scores).items()}
-    reasons = OF_REASON[scores.reason_codes].T.tolist()
-    return dict(zip(NUMBERS, reasons + scores.measures.tolist(), strict=True))
+def reply_of_one(scores: Scores) -> bytes:
+    """`reward` and the numbers of a batch of one, as JSON; raises ArithmeticError for one that is not finite."""
+    components = finite_json(dict(zip(COMPONENT_NUMBERS, scores.measures[:, 0].tolist(), strict=True)))
+    reward = finite_json(float(scores.rewards[0]))
+    return b'{"reward":%b,%b,%b' % (reward, OF_REASON_JSON[scores.reason_codes[0]], components[1:])
+
+
+def columns_of_numbers(scores: Scores) -> bytes:
+    """The numbers of a batch, a list for each name, as JSON; raises ArithmeticError for one that is not finite."""
+    components = dict(zip(COMPONENT_NUMBERS, scores.measures.tolist(), strict=True))
+    if len(scores) == 1:  # nearly always: what follows from the reason is text already
+        return b"{%b,%b" % (COLUMNS_OF_REASON_JSON[scores.reason_codes[0]], finite_json(components)[1:])
+    reasons = dict(zip(REASON_NUMBERS, OF_REASON[scores.reason_codes].T.tolist(), strict=True))
+    return finite_json(reasons | components)
 
 
 def finite_json(reply: Any) -> bytes:
