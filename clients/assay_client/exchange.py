@@ -53,7 +53,7 @@ class Outgoing:
         if reply.status == 404:
             error = error_of(reply)
             detail = f"there is no {self.route} of an Assay service at {address}: is this its base URL (ASSAY_URL)?"
-            raise InvalidRequest(f"{error}; {detail}", status=404, request_id=reply.request_id)
+            raise InvalidRequest(f"{str(error).rstrip('.')}; {detail}", status=404, request_id=reply.request_id)
         return reply
 
 
