@@ -98,7 +98,8 @@ def main() -> None:
 
     Settings come from flags, then ASSAY_… environment variables, then the TOML file named by --config, then defaults.
 
-    Exit codes: 0 done; 1 some records could not be scored; 2 usage; 141 the reader of the output has left.
+    Exit codes: 0 done; 1 some records could not be scored, or a usual metric lacks what it needs; 2 usage; 141 the
+    reader of the output has left.
     """
     from .shadow import ShadowedKernels, require_own_kernels
 

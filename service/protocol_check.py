@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
+from dataclasses import replace
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
@@ -47,11 +49,13 @@ def check_protocol(protocol: type[GuardedProtocol]) -> None:
     Raises SelfTestFailed where the same bytes do not come back.
     """
     app = Echo()
-    config = uvicorn.Config(app, http=protocol, loop="uvloop", ws="none", log_config=None, access_log=False)
+    guard = replace(protocol.guard, max_descriptor=sys.maxsize)  # however many connections there are already
+    tested = type("Tested", (protocol,), {"guard": guard})
+    config = uvicorn.Config(app, http=tested, loop="uvloop", ws="none", log_config=None, access_log=False)
     config.load()
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            reply = runner.run(asyncio.wait_for(exchanged(protocol, config, app), SECONDS))
+            reply = runner.run(asyncio.wait_for(exchanged(tested, config, app), SECONDS))
     except Exception as error:  # of whatever kind: with it no body would arrive
         raise SelfTestFailed(f"{blamed()}: {type(error).__name__} {error}".strip()) from error
     if reply != BODY:

@@ -38,7 +38,7 @@ EXPECTED = (
 
 
 class SelfTestFailed(AssayError):
-    """The compiled kernels give other rewards than the known ones."""
+    """Other rewards than the known ones came out, or another body than was sent."""
 
 
 def run_selftest() -> None:

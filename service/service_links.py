@@ -36,6 +36,6 @@ def service_links(environ: Mapping[str, str]) -> list[str]:
 
 def is_link(name: str, environ: Mapping[str, str]) -> bool:
     service = OF_A_SERVICE.fullmatch(name)
-    if service is not None:
-        return f"{service[1]}_HOST" in environ and NUMBER.fullmatch(environ.get(f"{service[1]}_PORT", "")) is not None
+    if service and f"{service[1]}_HOST" in environ and NUMBER.fullmatch(environ.get(f"{service[1]}_PORT", "")):
+        return True
     return any(names.fullmatch(name) and values.fullmatch(environ[name]) for names, values in KINDS)

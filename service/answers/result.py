@@ -71,7 +71,7 @@ class EvaluatedFile:
         for name, reason in self.result.unavailable.items():
             yield f"{NOTHING} {titles.get(name, name)}: not computed. {reason}"
         if self.result.counts:
-            yield "(n) after a value: it is of these records alone; the others have none."
+            yield "(n) after a value: it is of n records alone; a mean of columns has the n of the shortest."
 
     def failures(self) -> Counter[tuple[str, bool]]:
         """How many records failed, by reason and by whether the model's answer is the cause."""

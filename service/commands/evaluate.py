@@ -127,7 +127,7 @@ def _evaluate(
     task = task_named(name)
     metrics, by = chosen
     if metrics:
-        options["metrics"] = [metric.name for metric in task.metrics] if metrics == ["all"] else metrics
+        options["metrics"] = [metric.name for metric in task.metrics] if "all" in metrics else metrics
     task.checked(options)  # wrong ones are told before a long file is read
     started = time.perf_counter()
     answers = read_answers(source, form, task, mapping, longest)

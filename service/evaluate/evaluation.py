@@ -92,21 +92,27 @@ def evaluate_checked(
     groups = {field: values_of(found, records, field) for field in options.by}
     rows = {field: rows_by(values) for field, values in groups.items()}
     everything = np.arange(len(records))
-    return Result(
-        task.name,
-        found.columns,
-        aggregate_of(found, everything),
-        {field: {value: aggregate_of(found, part) for value, part in parts.items()} for field, parts in rows.items()},
-        found.failed,
-        found.unavailable,
-        groups,
-        found.counts(everything),
-        {field: {value: found.counts(part) for value, part in parts.items()} for field, parts in rows.items()},
-    )
+    by = {field: {value: aggregate_of(found, part) for value, part in parts.items()} for field, parts in rows.items()}
+    counts_by = {
+        field: {value: counts_of(found, part, by[field][value]) for value, part in parts.items()}
+        for field, parts in rows.items()
+    }
+    aggregate = aggregate_of(found, everything)
+    counts = counts_of(found, everything, aggregate)
+    return Result(task.name, found.columns, aggregate, by, found.failed, found.unavailable, groups, counts, counts_by)
 
 
 def aggregate_of(found: Evaluation, rows: np.ndarray) -> Aggregate:
     return {"count": len(rows), **found.aggregate(rows)}
+
+
+def counts_of(found: Evaluation, rows: np.ndarray, aggregate: Aggregate) -> dict[str, int]:
+    """The counts of the values in `aggregate` that are of fewer records than it has."""
+    return {
+        name: count
+        for name, count in found.counts(rows).items()
+        if count < len(rows) and aggregate.get(name) is not None
+    }
 
 
 def values_of(found: Evaluation, records: Sequence[Mapping[str, Any]], field: str) -> list[str]:

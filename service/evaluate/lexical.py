@@ -137,6 +137,7 @@ class Lexical(Task):
         columns["failed"][[failure.record for failure in failed if failure.reason == NO_RESPONSE]] = 1.0
         needs = Needs(self, options)
         needs.wanted |= set(VANILLA) if "vanilla" in needs.wanted else set()
+        needs.by_name |= set(VANILLA) if "vanilla" in needs.by_name else set()
         counted = needs.load(
             lambda: count_bleu(pairs, len(records), options.bleu_tokens, advance), *BLEU, "bleu_avg", "corpus_bleu"
         )
@@ -152,6 +153,9 @@ class Lexical(Task):
             rows = [pair.row for pair in pairs]
             columns["bertscore"][rows] = values_of(bertscore, pairs)
         columns["vanilla"] = np.mean([columns[name] for name in VANILLA], axis=0)
+        missing = [name for name in VANILLA if name in needs.unavailable]
+        if missing and needs.wants("vanilla"):
+            needs.unavailable["vanilla"] = f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
         advance(len(records))
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
@@ -161,7 +165,7 @@ class Lexical(Task):
         unavailable = {
             name: detail for name, detail in needs.checked().items() if name in columns or name == "corpus_bleu"
         }
-        return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": columns["bleu_avg"]}, unavailable)
+        return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
 
     def rewards(
         self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell

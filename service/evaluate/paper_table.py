@@ -131,7 +131,7 @@ class PaperTable(Task):
         unavailable = {name: why for name, why in prose.unavailable.items() if name in shown}
         over = {}
         if "avg" in shown:
-            over["avg"] = np.sum([columns[name] for name in NINE], axis=0)  # a number where all nine have one
+            over["avg"] = [columns[name] for name in NINE]
             missing = [m.title for m in self.metrics if m.name in NINE and m.name in prose.unavailable]
             if missing:
                 unavailable["avg"] = f"It needs all nine columns, and there is no {' and no '.join(missing)}."
@@ -223,7 +223,7 @@ def fill_as_defined(
     if not names:
         return
     by_name = [name for name in names if name in needs.by_name]
-    chosen = LEXICAL.checked({"metrics": [USUAL, *by_name], "nltk": options.nltk})
+    chosen = LEXICAL.checked({"metrics": by_name if by_name == names else [USUAL, *by_name], "nltk": options.nltk})
     records = [{"reference": pair.reference, "response": pair.generated} for pair in pairs]
     found = LEXICAL.evaluate(records, chosen, advance)
     rows = [pair.row for pair in pairs]

@@ -122,7 +122,7 @@ class Evaluation:
     columns: metric name to float64 (n,), NaN where a record has no value. failed: in the order of the records.
     corpus: for what is not a mean of values: given int64 row numbers, aggregates by name; they stand beside the means
     of the columns and win over them. Called once for all rows, and once for each group.
-    over: for an aggregate of `corpus` without a column of its own, the column whose records with a value it is about.
+    over: for an aggregate of `corpus` without a column of its own, the columns that it is made of.
     unavailable: metrics that nothing could be computed for here, with a sentence that says what to install or set.
     derived: for a field that records may lack, its value for each of the n records; groups are made by it then.
     """
@@ -130,7 +130,7 @@ class Evaluation:
     columns: dict[str, np.ndarray]
     failed: list[Failure] = field(default_factory=list)
     corpus: Callable[[np.ndarray], Mapping[str, float | None]] | None = None
-    over: dict[str, np.ndarray] = field(default_factory=dict)
+    over: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
 
@@ -140,9 +140,12 @@ class Evaluation:
         return found | dict(self.corpus(rows)) if self.corpus else found
 
     def counts(self, rows: np.ndarray) -> dict[str, int]:
-        """Of how many of int64 `rows` each aggregate is, for those that are of fewer than all and of more than none."""
-        known = {name: int((~np.isnan(column[rows])).sum()) for name, column in (self.columns | self.over).items()}
-        return {name: count for name, count in known.items() if 0 < count < len(rows)}
+        """Of how many of int64 `rows` each aggregate is: of several columns, the one with the fewest values counts."""
+        columns: dict[str, Sequence[np.ndarray]] = {name: [column] for name, column in self.columns.items()}
+        return {
+            name: min((int((~np.isnan(column[rows])).sum()) for column in several), default=0)
+            for name, several in (columns | dict(self.over)).items()
+        }
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 from word_lists import needs_sentences
 
 from service.errors import InvalidRequest, NotInstalled
-from service.evaluate import stems, word_tokens, wordnet
+from service.evaluate import lexical, rewards, stems, word_tokens, wordnet
 from service.evaluate.evaluation import evaluate
 
 GEN = [{"output": ["Wash the cells."], "generated_response": "Wash the cells."}]
@@ -53,6 +53,22 @@ def test_without_sacrebleu(monkeypatch):
     assert {"bleu_1", "bleu_4", "bleu_avg", "corpus_bleu", "vanilla"} <= found.unavailable.keys()
     assert found.aggregate["rouge_l"] == found.aggregate["keyword_recall"] == 1.0
     assert found.aggregate["corpus_bleu"] is None
+
+
+def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
+    """A reward least of all: what cannot be computed is an error, and not 0."""
+    monkeypatch.setattr(lexical, "bertscore_of", lambda _options: "a model")
+    monkeypatch.setattr(lexical, "values_of", lambda _model, pairs: [1.0 for _ in pairs])
+    pytest.importorskip("sacrebleu")
+    assert evaluate("lexical", LEXICAL).aggregate["vanilla"] == pytest.approx(1.0)
+    without(monkeypatch, "sacrebleu")
+    with pytest.raises(NotInstalled, match="sacrebleu"):
+        rewards("lexical", ["Wash the cells."], ["Wash the cells."])
+    with pytest.raises(NotInstalled, match="sacrebleu"):
+        evaluate("lexical", LEXICAL, metrics=["vanilla"])
+    found = evaluate("lexical", LEXICAL)
+    assert found.aggregate["vanilla"] is None
+    assert "bleu_avg" in found.unavailable["vanilla"]
 
 
 def test_without_anything(monkeypatch):

@@ -180,9 +180,24 @@ def test_a_column_of_fewer_records_says_of_how_many(tmp_path):
     assert not {"counts", "counts_by"} & set(document)
 
 
-def test_avg_is_of_the_records_that_have_all_nine_columns():
-    records = [{"response": SAME, "reference": SAME}, {"response": SAME, "reference": f"Step 1: {STEP}"}]
-    result = evaluate("scirecipe", records)
+def test_avg_has_the_count_of_its_shortest_column():
+    no_prose, no_plan = f"Step 1: {STEP}", "<think>t</think><key>none</key><orc>\nStep 1: Add.\n</orc><note>n</note>"
+    records = [{"response": SAME, "reference": reference} for reference in (SAME, SAME, no_prose, no_plan)]
+    result = evaluate("scirecipe", records, profile="paper")
     needs_wordnet(result)
-    assert result.counts["avg"] == 1
-    assert "semantic_a" not in result.counts
+    assert result.counts == dict.fromkeys([*NINE, "avg"], 3)
+    assert evaluate("scirecipe", records[:3], profile="paper").counts["avg"] == 2
+    assert evaluate("scirecipe", records[:2], profile="paper").counts == {}
+
+
+def test_counts_of_what_is_no_mean_of_records():
+    """A value that is of no record at all says so, too: precision is 0 then, by definition."""
+    right, wrong = ({"is_correct": True, "generated_response": text} for text in ("[ANSWER_START]True[ANSWER_END]", 1))
+    odd = right | {"is_correct": "yes"}
+    records = [right | {"type": "a"}, odd | {"type": "a"}, wrong | {"type": "b"}]
+    result = evaluate("bioprobench.err", records, by=["type"])
+    of_booleans = dict.fromkeys(("accuracy_bool_gold", "precision", "recall", "f1"), 1)
+    assert result.counts == {"accuracy": 2, **of_booleans}
+    assert result.counts_by["type"]["a"] == of_booleans
+    assert result.counts_by["type"]["b"] == dict.fromkeys(("accuracy", "precision", "recall", "f1"), 0)
+    assert result.by["type"]["b"]["precision"] == 0.0

@@ -151,7 +151,9 @@ def links_of(*services):
     return {name.format(service): value for service in services for name, value in LINKS.items()}
 
 
-@pytest.mark.parametrize("services", [["ASSAY"], ["ASSAY_CANARY"], ["ASSAY", "ASSAY_V2_HTTP"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "services", [["ASSAY"], ["ASSAY_CANARY"], ["ASSAY_SERVICE"], ["ASSAY", "ASSAY_V2_HTTP"]], ids=" ".join
+)
 def test_kubernetes_service_links_are_named_together_with_one_hint(services):
     environ = links_of(*services)
     with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:

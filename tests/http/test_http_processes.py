@@ -107,9 +107,9 @@ def resident(pid: int, name: str = "VmHWM") -> int:
 
 @contextmanager
 def probed(server: LiveServer) -> Iterator[list[float]]:
-    """Probe all the time; the seconds that each answer took are listed."""
+    """Probe all the time, from before this returns; the seconds that each answer took are listed."""
     took: list[float] = []
-    stop = threading.Event()
+    begun, stop = threading.Event(), threading.Event()
 
     def probe() -> None:
         with server.client() as client:
@@ -117,11 +117,13 @@ def probed(server: LiveServer) -> Iterator[list[float]]:
                 started = time.perf_counter()
                 assert client.get("/livez").status_code == 200
                 took.append(time.perf_counter() - started)
+                begun.set()
                 stop.wait(0.01)
 
     thread = threading.Thread(target=probe)
     thread.start()
     try:
+        assert begun.wait(60)
         yield took
     finally:
         stop.set()
@@ -130,6 +132,7 @@ def probed(server: LiveServer) -> Iterator[list[float]]:
 
 def check_probes(took: list[float]) -> None:
     """Answered at once; one may be late on a machine that does other things, too."""
+    assert took
     late = sorted(took)[-2:]
     assert len(late) < 2 or late[0] < 0.25, late
     assert max(late, default=0.0) < 1, late

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import uvicorn
 from live_server import launched
@@ -65,3 +67,9 @@ def collects_nothing(_self, _send):
 def test_whatever_spoils_a_body_is_found(changed):
     with pytest.raises(SelfTestFailed, match=f"uvicorn {uvicorn.__version__}"):
         check_protocol(type("Changed", (protocol(),), changed))
+
+
+def test_connections_that_are_there_already_do_not_keep_the_service_from_being_ready():
+    """As after a restart, when every trainer has connected before the kernels are compiled."""
+    full = type("Full", (protocol(),), {"guard": replace(protocol().guard, max_descriptor=0)})
+    check_protocol(full)

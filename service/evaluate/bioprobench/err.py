@@ -74,9 +74,9 @@ class Classification:
         }
 
     @property
-    def over(self) -> dict[str, np.ndarray]:
-        """What the aggregates without a column of their own are about: the records that could be read."""
-        return dict.fromkeys(("precision", "recall", "f1"), self.right)
+    def over(self) -> dict[str, list[np.ndarray]]:
+        """What precision, recall and F1 are made of: verdicts that could be read, of truths that are booleans."""
+        return {name: [self.boolean] for name in ("precision", "recall", "f1")}
 
     def corpus(self, rows: np.ndarray) -> dict[str, float | None]:
         """Accuracy, precision, recall and F1 of some rows, 0 where they are undefined, as in the script."""

@@ -134,9 +134,9 @@ class LlamEval(Task):
         }
         advance(len(records))
         failed = [Failure(row, tally.reason) for row, tally in enumerate(tallies) if tally.reason is not None]
-        return Evaluation(
-            columns, failed, lambda rows: {"average": average(columns, rows)}, {"average": columns["score"]}
-        )
+        of_criteria = [columns[slug(name)] for name in CRITERIA]
+        by_any = np.where(np.isnan(of_criteria).all(axis=0), np.nan, 1.0)
+        return Evaluation(columns, failed, lambda rows: {"average": average(columns, rows)}, {"average": [by_any]})
 
 
 class Tally:
