@@ -180,14 +180,13 @@ def test_a_column_of_fewer_records_says_of_how_many(tmp_path):
     assert not {"counts", "counts_by"} & set(document)
 
 
-def test_avg_has_the_count_of_its_shortest_column():
-    no_prose, no_plan = f"Step 1: {STEP}", "<think>t</think><key>none</key><orc>\nStep 1: Add.\n</orc><note>n</note>"
-    records = [{"response": SAME, "reference": reference} for reference in (SAME, SAME, no_prose, no_plan)]
-    result = evaluate("scirecipe", records, profile="paper")
-    needs_wordnet(result)
-    assert result.counts == dict.fromkeys([*NINE, "avg"], 3)
-    assert evaluate("scirecipe", records[:3], profile="paper").counts["avg"] == 2
-    assert evaluate("scirecipe", records[:2], profile="paper").counts == {}
+def test_avg_has_the_count_of_its_shortest_column(monkeypatch):
+    monkeypatch.setattr(paper_table, "synonyms_by_wordnet", lambda: lambda word: frozenset({word}))
+    records = [{"response": SAME, "reference": reference} for reference in (SAME, SAME, f"Step 1: {STEP}")]
+    result = evaluate("scirecipe", records)
+    assert result.aggregate["avg"] is not None
+    assert result.counts == dict.fromkeys(["bleu_avg", "rouge_l", "meteor", "keyword_f1", "avg"], 2)
+    assert evaluate("scirecipe", records[:2]).counts == {}
 
 
 def test_counts_of_what_is_no_mean_of_records():
