@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from ..codec import Limits
+from ..errors import Offence
 from ..scores import Scores
 from .dialect import Texts, missing, native_request, single
 from .document import Document, Names
@@ -50,3 +52,6 @@ class Slime:
     def encode(self, scores: Scores, document: Document, options: SlimeOptions) -> bytes:
         reward = float(scores.rewards[0])
         return finite_json(reward if options.format == "float" else {"reward": reward, **numbers_of_one(scores)})
+
+    def masked(self, faults: Sequence[Offence], document: Document, options: SlimeOptions) -> bytes | None:
+        return None
