@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import functools
 import importlib.util
 import inspect
@@ -12,15 +13,19 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 import typing
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import httpx
+import live_server
 import pytest
 import typing_extensions
 from assay_client.adapters.for_trl import score_reward
 from omegaconf import OmegaConf
+from pairs import PERFECT, REFERENCE
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
 SERVICE = "http://reward-host:8000"
@@ -310,3 +315,34 @@ def test_verifiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert taskset["id"] == "nemo-gym"
     assert taskset["task"]["resources_url"] == "http://127.0.0.1:8000/compat/nemo-gym"
     assert taskset["task"]["headers"]["Authorization"].startswith("Bearer ")
+
+
+def test_verifiers_asks_a_service_with_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own task begins a rollout and has it verified, with the headers of the file."""
+    from verifiers.v1.configs.cli.eval import EvalConfig
+    from verifiers.v1.tasksets.nemo_gym.toolset import NeMoGymState
+    from verifiers.v1.utils.loaders import load_taskset
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": "p", "reference": REFERENCE}))
+    rows = [sys.executable, str(EXAMPLES / "rows.py"), "nemo-gym", "train.jsonl", "-o", "train.gym.jsonl"]
+    subprocess.run(rows, check=True, capture_output=True)
+    config = EvalConfig.model_validate(tomllib.loads((EXAMPLES / "verifiers.toml").read_text(encoding="utf-8")))
+    key = config.env.taskset.task.headers["Authorization"].removeprefix("Bearer ")
+
+    async def run(url: str) -> list[httpx.Response]:
+        config.env.taskset.task.resources_url = f"{url}/compat/nemo-gym"
+        (task,) = load_taskset(config.env.taskset).load()
+        trace = SimpleNamespace(state=NeMoGymState())
+        await task.setup(trace, None)
+        part = {"type": "output_text", "text": PERFECT}
+        response = {"output": [{"type": "message", "role": "assistant", "content": [part]}]}
+        found = [await trace.state.post("verify", task.data.row | {"response": response})]
+        trace.state.headers = {}
+        return [*found, await trace.state.post("verify", task.data.row | {"response": response})]
+
+    with live_server.launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": key}) as server:
+        server.wait_until_ready()
+        verified, refused = asyncio.run(run(server.url))
+    assert (verified.status_code, verified.json()["reward"]) == (200, 1.0)
+    assert refused.status_code == 401
