@@ -108,7 +108,8 @@ class TrainerRoute:
         """
         reference_path = self._dialect.reference_path(chosen.options)
         faults = reference_offences(texts, reference_path, chosen.scorer, limits)
-        masked = None if texts.offences else self._dialect.masked(faults, document, chosen.options)
+        only_references = faults and not texts.offences
+        masked = self._dialect.masked(faults, document, chosen.options) if only_references else None
         if masked is None:
             raise refusal(texts.offences + faults)
         return Answer(masked, None)

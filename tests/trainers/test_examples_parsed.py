@@ -24,6 +24,7 @@ import live_server
 import pytest
 import typing_extensions
 from assay_client.adapters.for_trl import score_reward
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 from pairs import PERFECT, REFERENCE
 
@@ -190,16 +191,26 @@ def test_slime(tmp_path: Path, reward: str) -> None:
         assert (found.rm_type, found.rm_url) == ("remote_rm", f"{SERVICE}/compat/slime")
 
 
-def test_ms_swift(tmp_path: Path) -> None:
-    from swift.arguments import RLHFArguments
-    from transformers import HfArgumentParser
+SWIFT = """
+import argparse, json, sys
+from swift.arguments import RLHFArguments
+from transformers import HfArgumentParser
 
+found = argparse.ArgumentParser.parse_args(HfArgumentParser([RLHFArguments]), sys.argv[1:])
+names = ("rlhf_type", "reward_funcs", "num_generations", "external_plugins")
+print(json.dumps({name: getattr(found, name) for name in names}))
+"""
+"""Its own process: the import changes transformers' Trainer for everybody. Not into the data class: that loads the
+model."""
+
+
+def test_ms_swift(tmp_path: Path) -> None:
     _, command, *arguments = arguments_of("ms_swift.sh", tmp_path)
     assert command == "rlhf"
-    # Not into the data class: that would load the model.
-    found = argparse.ArgumentParser.parse_args(HfArgumentParser([RLHFArguments]), arguments)
-    assert (found.rlhf_type, found.reward_funcs, found.num_generations) == ("grpo", ["assay"], 8)
-    assert [Path(plugin).name for plugin in found.external_plugins] == ["for_ms_swift.py"]
+    read = subprocess.run([sys.executable, "-P", "-c", SWIFT, *arguments], capture_output=True, text=True, check=True)
+    found = json.loads(read.stdout.splitlines()[-1])
+    assert [Path(plugin).name for plugin in found.pop("external_plugins")] == ["for_ms_swift.py"]
+    assert found == {"rlhf_type": "grpo", "reward_funcs": ["assay"], "num_generations": 8}
 
 
 AREAL = """
@@ -248,7 +259,10 @@ def test_areal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.jsonl").write_text('{"messages": [{"role": "user", "content": "p"}], "reference": "r"}\n')
     (tmp_path / "grpo.yaml").write_text(AREAL.format(folder=tmp_path))
     example = loaded(EXAMPLES / "areal_grpo.py")
-    example.main(["--config", str(tmp_path / "grpo.yaml"), "gconfig.n_samples=4"])
+    try:
+        example.main(["--config", str(tmp_path / "grpo.yaml"), "gconfig.n_samples=4"])
+    finally:
+        GlobalHydra.instance().clear()
     assert given["config"].gconfig.n_samples == 4
     assert len(given["train_dataset"]) == 1
     inspect.signature(RLVRWorkflow).bind(**given["workflow_kwargs"])
