@@ -7,12 +7,12 @@ FROM ${BASE} AS build
 # Optional parts of the service: Arrow streams and zstd bodies. None: --build-arg EXTRAS=
 ARG EXTRAS=arrow,zstd
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE deploy/constraints.txt ./
 COPY kernels kernels
 COPY service service
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && python -m venv /opt/assay \
- && /opt/assay/bin/pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"
+ && /opt/assay/bin/pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="Assay" \

@@ -6,7 +6,8 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test word-lists test-browser test-ray test-trainers audit faults nightly fuzz coverage lint bench load image wheel clean
+.PHONY: help demo serve test test-lowest word-lists test-browser test-ray test-trainers audit faults nightly fuzz \
+	coverage lint bench load constraints image wheel clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -19,6 +20,9 @@ serve: $(VENV)/.installed ## Run the service on http://127.0.0.1:8000 until Ctrl
 
 test: $(VENV)/.installed-dev ## Run the whole suite
 	$(RUN) -m pytest
+
+test-lowest: $(VENV)-lowest/.installed ## Run the tests of the service with the lowest versions that pyproject.toml allows
+	$(VENV)-lowest/bin/python -m pytest -m 'not slow' tests/packaging tests/http tests/cli tests/scorer/test_scorer_golden.py
 
 word-lists: $(VENV)/.installed-dev ## Download NLTK's sentences and WordNet, without which tests of BLEU and METEOR are skipped
 	$(RUN) -m nltk.downloader -d $(VENV)/nltk_data punkt_tab wordnet
@@ -61,6 +65,10 @@ bench: $(VENV)/.installed ## Measure throughput beside its floor and a plain-Pyt
 load: $(VENV)/.installed-dev ## Put load on a service of its own, check every answer, write a report
 	@$(RUN) loadtests/run.py
 
+constraints: $(VENV)/.installed-dev ## Pin the newest versions for the image, in deploy/constraints.txt
+	@$(RUN) -m uv pip compile --quiet --upgrade --python-version 3.11 --python-platform linux --no-header --no-annotate \
+		--no-emit-index-url $(foreach extra,arrow lexical otel zstd,--extra $(extra)) -o deploy/constraints.txt pyproject.toml
+
 image: ## Build the image with buildah and start it on a read-only root (for root, on Linux; BASE=image or folder)
 	@deploy/image.sh $(BASE)
 
@@ -68,7 +76,7 @@ wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
 	$(RUN) -m build --wheel
 
 clean: ## Remove the environment and everything built
-	rm -rf $(VENV) $(VENV)-ray $(VENV)-audit $(VENV)-trainers build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* htmlcov
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-ray $(VENV)-audit $(VENV)-trainers build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* htmlcov
 
 # The stamps are newer than pyproject.toml as long as what it asks for is installed.
 $(VENV)/.installed: pyproject.toml
@@ -87,6 +95,12 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 $(VENV)/.installed-browser: $(VENV)/.installed-dev
 	@echo "Adding what drives a browser …"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,browser]'
+	@touch $@
+
+$(VENV)-lowest/.installed: $(VENV)/.installed-dev
+	@echo "Setting up $(VENV)-lowest …"
+	@$(PYTHON) -m venv $(VENV)-lowest
+	@$(RUN) -m uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
 	@touch $@
 
 # Ray is large, and with it in the environment of the suite the suite would start clusters.

@@ -11,7 +11,7 @@ WIDTH = 24
 """Columns of Grafana's grid."""
 
 CHOSEN = 'job="$job", instance=~"$instance"'
-PROBES = 'route!~"/livez|/readyz|/v2/health/live|/v2/health/ready|/metrics"'
+PROBES = 'route!~"/livez|/readyz|/v2/health/live|/v2/health/ready|/health|/ping|/metrics"'
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 Query = tuple[str, str]

@@ -17,7 +17,9 @@ from .evaluate.task_rewards import SCORE, TOO_LONG, reward_schema
 from .settings import RULES_VERSION, ScoreSettings
 from .version import VERSION
 
-__all__ = ["About", "config", "index", "tasks"]
+__all__ = ["About", "config", "index", "tasks", "version"]
+
+VERSION_REPLY = orjson.dumps({"version": VERSION})
 
 SCORE_REASONS = {
     "ok": "The response was scored.",
@@ -122,3 +124,8 @@ async def config(exchange: Exchange) -> None:
 async def tasks(exchange: Exchange) -> None:
     """Every task: its metrics, its reward, and the schemas of its records and options."""
     await exchange.reply(exchange.service.about.tasks)
+
+
+async def version(exchange: Exchange) -> None:
+    """The version of the service."""
+    await exchange.reply(VERSION_REPLY)

@@ -17,7 +17,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from .errors import InvalidSetting, Offence
-from .settings import ScoreSettings
+from .service_links import HINT, service_links
+from .settings import ScoreSettings, one_zero
 from .slices import usable_cores
 
 __all__ = ["Config", "ServerSettings", "load", "read_keys"]
@@ -90,6 +91,8 @@ class ServerSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     drain_seconds: float = Field(2.0, ge=0, le=3600, description="From SIGTERM on: not ready, but still accepting.")
     shutdown_seconds: int = Field(30, ge=1, le=3600, description="After that: time to finish what is in flight.")
+
+    _one_zero = field_validator("*")(one_zero)
 
     @field_validator("allowed_hosts", "api_keys", mode="before")
     @classmethod
@@ -173,7 +176,7 @@ def load(
             origins[given.name] = given.origin
         except ValidationError as error:
             message = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"]
-            offences.append(Offence(given.place, "invalid_setting", message + link_hint(given)))
+            offences.append(Offence(given.place, "invalid_setting", message))
     keys = keys_of_file(values, origins, offences)
     if offences:
         raise InvalidSetting(offences)
@@ -194,15 +197,22 @@ def from_flags(flags: Mapping[str, Any], offences: list[Offence]) -> Iterator[Gi
 
 
 def from_environment(environ: Mapping[str, str], offences: list[Offence]) -> Iterator[Given]:
+    links = [name for name in service_links(environ) if not is_foreign(name)]
+    if links:
+        offences.append(Offence(", ".join(links), "unknown_setting", HINT))
     for variable in sorted(environ):
-        foreign = variable in FOREIGN_VARIABLES or variable.startswith(CLIENT_PREFIX)
-        if foreign or not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or is_foreign(variable) or variable in links:
             continue
         name = variable.removeprefix(PREFIX).lower()
         if model_of(name) is None:
             offences.append(unknown(variable))
         else:
             yield Given(name, environ[variable], variable, f"environment {variable}", text=True)
+
+
+def is_foreign(variable: str) -> bool:
+    """Whether a variable with our prefix is somebody else's to read."""
+    return variable in FOREIGN_VARIABLES or variable.startswith(CLIENT_PREFIX)
 
 
 def from_file(path: str | os.PathLike[str] | None, offences: list[Offence]) -> Iterator[Given]:
@@ -289,9 +299,3 @@ def at_once(path: str, flags: int) -> int:
 
 def unknown(place: str, detail: str = "there is no setting of this name") -> Offence:
     return Offence(place, "unknown_setting", detail)
-
-
-def link_hint(given: Given) -> str:
-    """Kubernetes sets ASSAY_PORT=tcp://… in every pod beside a Service of the name `assay`."""
-    linked = given.text and str(given.value).startswith("tcp://")
-    return " (set by Kubernetes' service links: use enableServiceLinks: false)" if linked else ""

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .asgi import CONNECTION, ClientGone, Exchange
 from .problems import Problem
+from .refusals import Refusals
 from .routes import EXCHANGE, DirectRoute, methods_of
 from .stack import forget_frames, stack_of
 from .state import ServiceState
@@ -38,6 +39,7 @@ class Frame:
         self.state = state
         self.routes = routes
         self.tracing = state.tracing
+        self.refusals = Refusals()
         self.access_log = state.config.server.access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,7 +88,24 @@ class Frame:
         problem = self.problem_of(exchange, error)
         self.state.metrics.rejected(problem.kind)
         if not exchange.status:
+            if isinstance(error, (Problem, HTTPException)):  # anything else is in the log already
+                self.log_refusal(exchange, problem)
             await exchange.reply_problem(problem)
+
+    def log_refusal(self, exchange: Exchange, problem: Problem) -> None:
+        """Say in the log what a trainer's or another program's request was refused for, if not too often.
+
+        Probes that find the service not ready, and browsers that ask for what there is not, are no news.
+        """
+        method, path = exchange.scope["method"], exchange.scope["path"]
+        route = self.routes.get((path, method))
+        if method != "POST" and (route is None or not route.guarded):
+            return
+        address = path if (path, "GET") in self.routes else route_of(exchange)  # of ours: no other is ever logged
+        line = self.refusals.line(method, address, exchange.request_id.decode("ascii"), problem)
+        if line is not None:
+            extra = named(exchange) | {"method": method, "route": address, "status": problem.status}
+            log.warning("%s", line.text, extra=extra | {"problem": problem.kind, "suppressed": line.suppressed})
 
     def problem_of(self, exchange: Exchange, error: Exception) -> Problem:
         if isinstance(error, Problem):

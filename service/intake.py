@@ -38,7 +38,8 @@ class Body(NamedTuple):
 
 def refuse_query(exchange: Exchange, media_type: bytes) -> None:
     """Raise Problem `invalid-request` for a query: JSON requests say everything in their body."""
-    if exchange.scope["query_string"] and media_type == JSON:
+    query = exchange.scope["query_string"]
+    if query and media_type == JSON and query.strip(b"&"):
         offence = Offence("query", "unknown_field", "settings of a JSON request belong in its body")
         raise Problem("invalid-request", "JSON requests take no query parameters.", [offence])
 

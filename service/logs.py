@@ -9,7 +9,7 @@ import orjson
 
 __all__ = ["JsonLines", "start_logging"]
 
-FIELDS = ("request_id", "trace_id", "method", "route", "status", "seconds")
+FIELDS = ("request_id", "trace_id", "method", "route", "status", "seconds", "problem", "suppressed")
 """What a record may hold besides its message, as `extra`."""
 
 

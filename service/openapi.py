@@ -25,6 +25,7 @@ from .schema import (
     StatusReply,
     TaskRewardRequest,
     TasksReply,
+    VersionReply,
 )
 
 __all__ = ["body_of", "complete", "problems_of", "text_of"]
@@ -39,6 +40,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     ConfigReply,
     TasksReply,
     StatusReply,
+    VersionReply,
     IndexReply,
     ExplainRequest,
     Explanation,

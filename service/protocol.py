@@ -113,6 +113,8 @@ class GuardedProtocol(EndingProtocol):
         if len(self.pipeline) >= MOST_PIPELINED:
             raise too_many_ahead()
         super().on_headers_complete()
+        if not self.parser.should_keep_alive():
+            self.cycle.keep_alive = False  # uvicorn before 0.53 looks at it only in its own `send`
         self.receiving = BODY
 
     def check_host(self) -> None:

@@ -27,6 +27,7 @@ from .schema import (
     StatusReply,
     TaskRewardRequest,
     TasksReply,
+    VersionReply,
 )
 
 __all__ = ["EXCHANGE", "DirectRoute", "add_routes", "guarded_paths", "methods_of", "routes_by_address"]
@@ -205,8 +206,9 @@ def add_probes(app: FastAPI) -> None:
     probe: dict[str, Any] = {"response_model": StatusReply, "tags": ["operation"]}
     for path in ("/livez", "/v2/health/live"):
         add(app, "GET", path, health.live, summary="Alive", **probe)
-    for path in ("/readyz", "/v2/health/ready"):
+    for path in ("/readyz", "/v2/health/ready", "/health", "/ping"):
         add(app, "GET", path, health.ready, ("not-ready",), summary="Ready to score", **probe)
+    add(app, "GET", "/version", about.version, response_model=VersionReply, summary="Version", tags=["operation"])
     exposition: dict[str, Any] = {
         "reply": text_of("text/plain", "application/openmetrics-text"),
         "response_class": PlainTextResponse,

@@ -29,6 +29,7 @@ __all__ = [
     "TaskDescription",
     "TaskRewardRequest",
     "TasksReply",
+    "VersionReply",
 ]
 
 EXAMPLE_REFERENCE = (
@@ -258,6 +259,12 @@ class StatusReply(Contract):
     """Answer of a probe."""
 
     status: Literal["live", "ready"]
+
+
+class VersionReply(Contract):
+    """The version of the service, and nothing else."""
+
+    version: str
 
 
 class IndexReply(Contract):

@@ -22,6 +22,7 @@ from .listening import Listener, address, listen
 from .logs import start_logging
 from .origin import OriginCheck
 from .protocol import GuardedProtocol, guarded
+from .protocol_check import check_protocol
 from .signals import ENDING, end_process
 from .state import ServiceState
 from .version import VERSION
@@ -202,6 +203,7 @@ def run_server(config: Config, state: ServiceState, listening: Callable[[], List
     state.origin = OriginCheck(config.server)
     admission = state.admission
     guarded_by = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
+    state.selftests.append(lambda: check_protocol(guarded_by.http))  # type: ignore[arg-type]
     server = DrainingServer(guarded_by, state)
     server.take_signals()
     try:

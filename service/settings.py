@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from .errors import InvalidSetting, Offence
 
-__all__ = ["RULES_VERSION", "ScoreSettings"]
+__all__ = ["RULES_VERSION", "ScoreSettings", "one_zero"]
 
 LONGEST_NAME = 100
 """Characters of an unknown name that an error repeats."""
@@ -20,6 +20,11 @@ LIMITS = ("max_response_bytes", "max_steps")
 
 RULES_VERSION = "1"
 """Version of the scoring rules: it changes with anything that may change a reward."""
+
+
+def one_zero(value: Any) -> Any:
+    """A setting's value; 0.0 for −0.0, which compares equal and means the same, but is written otherwise."""
+    return value + 0.0 if isinstance(value, float) else value
 
 
 class ScoreSettings(BaseModel):
@@ -50,6 +55,8 @@ class ScoreSettings(BaseModel):
     advantage_ddof: int = Field(1, ge=0, le=1, description="Degrees of freedom of the group's standard deviation.")
     max_response_bytes: int = Field(262_144, ge=1, description="Longer responses are too_long.")
     max_steps: int = Field(1_024, ge=1, description="Responses with more steps are too_long.")
+
+    _one_zero = field_validator("*")(one_zero)
 
     @classmethod
     def checked(cls, overrides: Mapping[str, Any], defaults: ScoreSettings | None = None) -> ScoreSettings:

@@ -58,6 +58,8 @@ class ServiceState:
         """Set by the process that listens: behind somebody else's server, `Host` and `Origin` are its concern."""
         self.cut_off = 0
         """Requests that were in flight when the process had to end."""
+        self.selftests: list[Callable[[], None]] = [run_selftest]
+        """Each raises SelfTestFailed where the service must not become ready. The process that listens adds its own."""
         self._warm_up = warm_up
         self._scorer: Scorer | None = None
         self.small: SmallLane
@@ -73,7 +75,8 @@ class ServiceState:
     def prepare(self) -> None:
         """Everything that comes before the first request; raises what stands in the way."""
         self._warm_up()
-        run_selftest()
+        for selftest in self.selftests:
+            selftest()
         server = self.config.server
         scorer = Scorer(self.config.score, threads=server.threads)
         self.small = SmallLane(scorer, server.inline_bytes, self.limits)

@@ -84,6 +84,7 @@ def arrow_module() -> Any:
 
 def read_query(query: bytes, scorer: Scorer) -> tuple[list[str], Scorer, list[Offence]]:
     """`?config={…}&include=components,advantages`: (what to include, the scorer, every offending place)."""
+    query = b"&".join(filter(None, query.split(b"&")))
     try:
         given = parse_qsl(query.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:

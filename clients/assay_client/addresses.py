@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from .errors import InvalidSetting, Offence, invalid
@@ -11,6 +12,13 @@ from .errors import InvalidSetting, Offence, invalid
 __all__ = ["Address", "address_of", "unix_address"]
 
 PORTS = {"http": 80, "https": 443}
+
+ROUTES = re.compile(
+    r"/v1/(?:score|explain|evaluate|tasks|config)"
+    r"|/compat/(?:openrlhf|slime|nemo-gym(?:/[a-z_]+)?)"
+    r"|/docs|/openapi\.json|/metrics|/livez|/readyz|/health|/ping|/version|/v2/health/(?:live|ready)"
+)
+"""Paths of the service, with which no base URL ends."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +68,20 @@ def address_of(url: str) -> Address:
         path = unquote(parts.netloc.rpartition("@")[2])
         if not path.startswith("/"):
             raise wrong("http+unix:// needs the socket's path, its slashes written as %2F")
-        return Address("", 0, False, path, prefix, authorization)
+        return base(Address("", 0, False, path, prefix, authorization))
     if parts.scheme not in PORTS or not parts.hostname:
         raise wrong("http://HOST[:PORT], https://…, http+unix://… or unix:/PATH is needed")
-    return Address(parts.hostname, port or PORTS[parts.scheme], parts.scheme == "https", None, prefix, authorization)
+    port = port or PORTS[parts.scheme]
+    return base(Address(parts.hostname, port, parts.scheme == "https", None, prefix, authorization))
+
+
+def base(address: Address) -> Address:
+    """The address; raises InvalidSetting for that of one of the service's routes."""
+    route = next((found for found in ROUTES.finditer(address.prefix) if found.end() == len(address.prefix)), None)
+    if route is None:
+        return address
+    meant = replace(address, prefix=address.prefix[: route.start()])
+    raise wrong(f"{route[0]} is a route of the service, which the client adds itself: the base {meant} is needed")
 
 
 def unix_address(path: str) -> Address:

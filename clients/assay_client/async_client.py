@@ -125,7 +125,8 @@ class AsyncClient(BaseClient):
     async def _attempt(self, outgoing: Outgoing, step: Send) -> Reply | Fault:
         head = outgoing.head(step.address, self.settings.api_key, step.seconds)
         try:
-            return outgoing.check(await self._transport.exchange(step.address, head, outgoing.body, step.seconds))
+            reply = await self._transport.exchange(step.address, head, outgoing.body, step.seconds)
+            return outgoing.check(reply, step.address)
         except Fault as fault:
             return fault
 

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TypeVar
 
 from .addresses import Address
+from .connecting import connected_socket_async
 from .replies import Reply
 from .sockets import RECEIVED, IdleConnections, connection_fault, tls_context
 from .wire import Fault, ResponseReader
@@ -207,29 +208,13 @@ class Attempt:
 
 async def open_connection(state: Attempt, address: Address) -> None:
     """Set `state.connection`, already while it is being opened: then a cancelled attempt closes it."""
-    loop = asyncio.get_running_loop()
     if address.socket_path is not None:
-        state.connection = non_blocking(socket.AF_UNIX)
-        await loop.sock_connect(state.connection.sock, address.socket_path)
+        state.connection = Connection(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        state.connection.sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(state.connection.sock, address.socket_path)
         return
-    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    for number, (family, _, _, _, where) in enumerate(found, 1):
-        state.connection = non_blocking(family)
-        try:
-            await loop.sock_connect(state.connection.sock, where)
-            break
-        except OSError:
-            state.connection.close()
-            if number == len(found):
-                raise
-    assert state.connection is not None
+    state.connection = Connection(await connected_socket_async(address.host, address.port))
     state.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if address.tls:
         state.connection = connection = TlsConnection(state.connection.sock, address.host)
         await connection.handshake()
-
-
-def non_blocking(family: int) -> Connection:
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setblocking(False)
-    return Connection(sock)

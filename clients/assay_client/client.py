@@ -27,7 +27,7 @@ class Client(BaseClient):
 
     `Client()` reads its settings from the environment; every field of `ClientSettings` is an argument as well, with
     `base_url` (one, several in a list or separated by commas, or `local`) and `uds` (a Unix socket's path) in place of
-    `addresses`.
+    `addresses`. `Client("http://host:8000")` is short for `Client(base_url="http://host:8000")`.
     """
 
     def _start(self) -> None:
@@ -133,7 +133,8 @@ class Client(BaseClient):
     def _attempt(self, outgoing: Outgoing, step: Send) -> Reply | Fault:
         head = outgoing.head(step.address, self.settings.api_key, step.seconds)
         try:
-            return outgoing.check(self._transport.exchange(step.address, head, outgoing.body, step.seconds))
+            reply = self._transport.exchange(step.address, head, outgoing.body, step.seconds)
+            return outgoing.check(reply, step.address)
         except Fault as fault:
             return fault
 

@@ -6,12 +6,14 @@ import os
 import secrets
 import threading
 import weakref
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 from .addresses import Address
+from .errors import InvalidRequest
 from .local import LocalService, shared_local_service
-from .replies import Reply
+from .replies import Reply, error_of
 from .retries import Endpoints
 from .settings import ClientSettings
 from .wire import Fault, request_head
@@ -44,18 +46,22 @@ class Outgoing:
             headers["Authorization"] = authorization
         return request_head(self.method, address, self.route, headers, len(self.body))
 
-    def check(self, reply: Reply) -> Reply:
-        """The reply; raises Fault for one that says that it answers another request."""
+    def check(self, reply: Reply, address: Address) -> Reply:
+        """The reply; raises Fault for one to another request, InvalidRequest where there is no such route."""
         if reply.headers.get("x-request-id", self.request_id) != self.request_id:
             raise Fault("a reply to another request came back")
+        if reply.status == 404:
+            error = error_of(reply)
+            detail = f"there is no {self.route} of an Assay service at {address}: is this its base URL (ASSAY_URL)?"
+            raise InvalidRequest(f"{str(error).rstrip('.')}; {detail}", status=404, request_id=reply.request_id)
         return reply
 
 
 class BaseClient:
     """Settings, services in turn, and the hold on this machine's own service."""
 
-    def __init__(self, settings: ClientSettings | None = None, **given: Any) -> None:
-        self.settings = settings or ClientSettings.read(**given)
+    def __init__(self, settings: ClientSettings | str | Sequence[str] | None = None, **given: Any) -> None:
+        self.settings = settings_of(settings, given)
         self._start()
 
     def _start(self) -> None:
@@ -103,6 +109,24 @@ class BaseClient:
     def __repr__(self) -> str:
         where = ", ".join(map(str, self.settings.addresses)) or "local"
         return f"{type(self).__name__}({where})"
+
+
+def settings_of(first: Any, given: dict[str, Any]) -> ClientSettings:
+    """The settings of a client that is made with these arguments; raises TypeError and InvalidSetting."""
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(first, ClientSettings):
+        if given:
+            raise TypeError(f"there are settings already: {', '.join(given)} cannot be given as well")
+        return first
+    if first is not None:
+        if "base_url" in given:
+            raise TypeError("base_url= is given twice")
+        given["base_url"] = first
+    url = given.get("base_url", "")
+    for part in url if isinstance(url, (list, tuple)) else [url]:
+        if not isinstance(part, str):
+            raise TypeError(f"base_url= takes a URL, several in a list, or 'local': no {type(part).__name__}")
+    return ClientSettings.read(**given)
 
 
 _living: weakref.WeakSet[BaseClient] = weakref.WeakSet()

@@ -96,7 +96,7 @@ def error_of(reply: Reply, request: ScoreRequest | None = None) -> AssayError:
     offences = offences_of(document)
     if request is not None:
         offences = request.in_callers_words(offences)
-    detail = str(document.get("detail") or document.get("title") or "no details")[:LONGEST_DETAIL]
+    detail = str(document.get("detail") or document.get("title") or foreign_detail(reply))[:LONGEST_DETAIL]
     message = f"HTTP {reply.status}: {detail}"
     where: dict[str, Any] = {"status": reply.status, "request_id": reply.request_id}
     if reply.status in (401, 403):
@@ -108,6 +108,13 @@ def error_of(reply: Reply, request: ScoreRequest | None = None) -> AssayError:
     if reply.status >= 500:
         return ServiceError(message, **where)
     return BadReply(f"HTTP {reply.status} is no reply of an Assay service", **where)
+
+
+def foreign_detail(reply: Reply) -> str:
+    """What an error means that is no problem document."""
+    if reply.status == 400 and b"HTTPS" in reply.body:  # in the words of nginx, Apache and Go
+        return "the port speaks TLS: https:// is meant, in place of http://"
+    return "no details"
 
 
 def problem_document(reply: Reply) -> dict[str, Any]:

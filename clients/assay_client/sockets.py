@@ -22,6 +22,12 @@ LONGEST_IDLE = 30.0
 MOST_IDLE = 64
 """Idle connections kept for one service."""
 
+NOT_TLS = {
+    *("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"),
+    *("HTTP_REQUEST", "HTTPS_PROXY_REQUEST"),
+}
+"""What OpenSSL, version by version, says about the first bytes of a reply that is not TLS, such as one of HTTP."""
+
 RECEIVED = 1 << 18
 """Bytes asked for at once."""
 
@@ -90,13 +96,24 @@ def tls_context() -> ssl.SSLContext:
 
 
 def connection_fault(error: BaseException, reading: bool, reused: bool, begun: bool) -> Fault:
-    """A Fault for an error of the operating system or of TLS."""
+    """A Fault for an error of the operating system or of TLS; `reading` says that the connection was open before."""
     if isinstance(error, Fault):
         return Fault(error.what, stale=reused and not begun)
     if isinstance(error, TimeoutError):
         return Fault("no reply in time" if reading else "no connection in time")
     if isinstance(error, ssl.SSLCertVerificationError):
         return Fault(f"its certificate is not trusted ({error.verify_message})")
+    if isinstance(error, ssl.SSLError):  # whose numbers are OpenSSL's, not the operating system's
+        return Fault(tls_failure(error, reading), stale=reused and not begun)
     number = getattr(error, "errno", None)
     name = os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
     return Fault(str(name).lower(), stale=reused and not begun)
+
+
+def tls_failure(error: ssl.SSLError, reading: bool) -> str:
+    if not reading and error.reason in NOT_TLS:
+        return "the port does not speak TLS: http:// is meant, in place of https://"
+    if isinstance(error, ssl.SSLEOFError):
+        where = "in the middle of a reply" if reading else "during the TLS handshake: the port may not speak TLS"
+        return f"the connection was closed {where}"
+    return f"TLS failed ({(error.reason or type(error).__name__).replace('_', ' ').lower()})"

@@ -7,6 +7,7 @@ import threading
 from time import monotonic
 
 from .addresses import Address
+from .connecting import connected_socket
 from .replies import Reply
 from .sockets import RECEIVED, IdleConnections, connection_fault, tls_context
 from .wire import Fault, ResponseReader
@@ -86,7 +87,7 @@ def connect(address: Address, seconds: float) -> Connection:
             sock.close()
             raise
         return Connection(sock)
-    sock = socket.create_connection((address.host, address.port), seconds)
+    sock = connected_socket(address.host, address.port, seconds)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return Connection(tls_context().wrap_socket(sock, server_hostname=address.host) if address.tls else sock)

@@ -2,7 +2,8 @@
 
 In training verl logs the reward alone, but `trainer.rollout_data_dir=FOLDER` makes it write every sample of step N with
 all numbers of the reward function to FOLDER/N.jsonl. This reads those files as they come and writes one line a step,
-the mean of every `score_…` number, to a CSV file, and to TensorBoard where that is installed and asked for.
+the mean of every `score_…` number, to a CSV file, and to TensorBoard where that is installed and asked for. Samples
+that Assay has not scored (ASSAY_CLIENT_DATA_SOURCES) are left out.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def step_means(path: Path) -> dict[str, float]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
+            if row.get("score_applies") == 0:
+                continue
             samples += 1
             for name in COLUMNS[2:]:
                 if isinstance(row.get(name), (int, float)):

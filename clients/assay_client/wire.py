@@ -13,6 +13,8 @@ __all__ = ["Fault", "ResponseReader", "request_head"]
 
 CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
+TLS_ALERT = b"\x15\x03"
+
 LONGEST_HEAD = 65_536
 """Bytes of a response's head, and of a line that announces a chunk."""
 
@@ -106,6 +108,8 @@ class ResponseReader:
         if self._awaited is Awaited.END_OF_STREAM:
             self._keep(len(self._buffer))
             return False
+        if self._awaited is Awaited.HEAD and self._buffer.startswith(TLS_ALERT):
+            raise Fault("the port speaks TLS: https:// is meant, in place of http://")
         end = b"\r\n\r\n" if self._awaited is Awaited.HEAD else b"\r\n"
         at = self._buffer.find(end)
         if at < 0 or at > LONGEST_HEAD:

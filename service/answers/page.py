@@ -15,7 +15,6 @@ from ..report.document import document, section
 from ..report.markup import Markup, element, table
 from ..version import VERSION
 from .result import EvaluatedFile
-from .shown import aggregate_text
 
 __all__ = ["page"]
 
@@ -32,7 +31,7 @@ def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
     name = "standard input" if evaluated.source == "-" else PurePath(evaluated.source).name
     sections = [
         summary(evaluated, name, moment or datetime.now(UTC)),
-        section("Means", means(evaluated), *unavailable(evaluated)),
+        section("Means", means(evaluated), *(element("p", note, class_="soft") for note in evaluated.footnotes())),
         section("Distributions", *distributions(evaluated), text="The line is the mean of the values there are."),
         *failures(evaluated),
         *unread(evaluated),
@@ -56,17 +55,8 @@ def summary(evaluated: EvaluatedFile, name: str, moment: datetime) -> Markup:
 
 def means(evaluated: EvaluatedFile) -> Markup:
     """The table of the terminal."""
-    lines = []
-    for name, aggregate in evaluated.lines():
-        cells = [aggregate_text(metric, aggregate.get(key)) for key, metric, _ in evaluated.metrics]
-        lines.append(element("tr", *(element("td", cell) for cell in (name, f"{aggregate['count']:,}", *cells))))
-    heads = ["", "n", *(heading for _, _, heading in evaluated.metrics)]
-    return table(heads, lines, "Means")
-
-
-def unavailable(evaluated: EvaluatedFile) -> Iterator[Markup]:
-    for name, reason in evaluated.result.unavailable.items():
-        yield element("p", element("code", name), f" was not computed: {reason}", class_="soft")
+    heads, *lines = evaluated.cells()
+    return table(heads, [element("tr", *(element("td", cell) for cell in line)) for line in lines], "Means")
 
 
 def distributions(evaluated: EvaluatedFile) -> Iterator[Markup]:

@@ -16,7 +16,7 @@ from ..evaluate.evaluation import Result
 from ..evaluate.task import Metric, Task
 from ..rollouts.reading import Place
 from .reading import Answers, label_of
-from .shown import aggregate_text, headed, table
+from .shown import NOTHING, aggregate_text, headed, table
 
 __all__ = ["EvaluatedFile"]
 
@@ -38,30 +38,40 @@ class EvaluatedFile:
         """(name, metric, heading) of every aggregate."""
         return headed(self.task.metrics, self.result.aggregate)
 
-    def groups(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-        """(field, value, aggregate) of every group, difficulty first, as the paper's tables are cut."""
+    def groups(self) -> Iterator[tuple[str, str]]:
+        """(field, value) of every group, difficulty first, as the paper's tables are cut."""
         fields = sorted(
             self.result.by,
             key=lambda field: (field not in FIRST_GROUPS, FIRST_GROUPS.index(field) if field in FIRST_GROUPS else 0),
         )
         for field in fields:
-            for value, aggregate in self.result.by[field].items():
-                yield field, value, aggregate
+            for value in self.result.by[field]:
+                yield field, value
 
     def table(self) -> str:
-        """The table: all records, then each group."""
-        metrics = self.metrics
-        rows = [["", "n", *(heading for _, _, heading in metrics)]]
-        for name, aggregate in self.lines():
-            cells = [aggregate_text(metric, aggregate.get(key)) for key, metric, _ in metrics]
-            rows.append([name, f"{aggregate['count']:,}", *cells])
-        return table(rows)
+        """The table: all records, then each group; below it what a reader of its cells has to know."""
+        return "\n".join([table(self.cells()), *self.footnotes()])
 
-    def lines(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """(name, aggregate) of each line of the table."""
-        yield "all", self.result.aggregate
-        for field, value, aggregate in self.groups():
-            yield f"{field} {value}", aggregate
+    def cells(self) -> list[list[str]]:
+        """The head of the table and its lines."""
+        rows = [["", "n", *(heading for _, _, heading in self.metrics)]]
+        rows.append(self._line("all", self.result.aggregate, self.result.counts))
+        for field, value in self.groups():
+            aggregate, counts = self.result.by[field][value], self.result.counts_by[field][value]
+            rows.append(self._line(f"{field} {value}", aggregate, counts))
+        return rows
+
+    def _line(self, name: str, aggregate: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
+        cells = [aggregate_text(metric, aggregate.get(key), counts.get(key)) for key, metric, _ in self.metrics]
+        return [name, f"{aggregate['count']:,}", *cells]
+
+    def footnotes(self) -> Iterator[str]:
+        """A sentence for every metric that was not computed, and one for counts in brackets."""
+        titles = {key: heading for key, _, heading in self.metrics}
+        for name, reason in self.result.unavailable.items():
+            yield f"{NOTHING} {titles.get(name, name)}: not computed. {reason}"
+        if self.result.counts:
+            yield "(n) after a value: it is of these records alone; the others have none."
 
     def failures(self) -> Counter[tuple[str, bool]]:
         """How many records failed, by reason and by whether the model's answer is the cause."""
@@ -84,6 +94,7 @@ class EvaluatedFile:
             "source": self.source,
             "options": self.options,
             **self.result.document(),
+            **({"counts": self.result.counts, "counts_by": self.result.counts_by} if self.result.counts else {}),
             f"{kind}s": [place.number for place in self.answers.places],
             "ids": [label_of(record) for record in self.answers.records],
             "unread": [

@@ -12,11 +12,12 @@ __all__ = ["aggregate_text", "headed", "table"]
 NOTHING = "–"
 
 
-def aggregate_text(metric: Metric | None, value: float | None) -> str:
-    """A value with two decimals of a percentage, or four of anything else."""
+def aggregate_text(metric: Metric | None, value: float | None, count: int | None = None) -> str:
+    """A value with two decimals of a percentage, or four of anything else, and behind it its own count of records."""
     if value is None:
         return NOTHING
-    return f"{100 * value:.2f}" if metric is not None and metric.percent else f"{value:.4f}"
+    number = f"{100 * value:.2f}" if metric is not None and metric.percent else f"{value:.4f}"
+    return number if count is None else f"{number} ({count:,})"
 
 
 def headed(metrics: Sequence[Metric], aggregate: Mapping[str, Any]) -> list[tuple[str, Metric | None, str]]:

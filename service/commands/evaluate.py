@@ -36,7 +36,9 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 @click.argument("source", metavar="ANSWERS", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--task", "name", default="score", show_default=True, help="What to evaluate; see --list.")
 @click.option("--profile", help="Short for --option profile=…: paper or thoth, of SCORE's metrics.")
-@click.option("--metrics", multiple=True, callback=_names, metavar="NAMES", help="Only these, or all  [default: usual]")
+@click.option(
+    "--metrics", multiple=True, callback=_names, metavar="NAMES", help="Names, usual, or all  [default: usual]"
+)
 @click.option("--by", multiple=True, callback=_names, metavar="FIELDS", help="Group by  [default: level, type]")
 @click.option("--field", "fields", multiple=True, type=Pairs(), help="The task's name of a field, and the file's.")
 @click.option(
@@ -71,7 +73,8 @@ def command(
 
     ANSWERS is JSONL, or JSON (an array of records), Parquet or Arrow, as the benchmarks publish their records, with the
     model's answer added. A row that is no record, or cannot be evaluated, is listed with its line on standard error and
-    costs no other row its result; the exit code is then 1.
+    costs no other row its result; the exit code is then 1. So it is where a usual metric lacks what it needs, which the
+    table says; where one lacks it that --metrics names, there is no result (2).
 
     \b
     assay evaluate answers.jsonl --profile thoth --html report.html
@@ -96,10 +99,11 @@ def command(
         raise Failure("\n       ".join(lines)) from None
     assert isinstance(evaluated, EvaluatedFile)
     _write(evaluated, targets)
-    if "-" not in targets.values():
+    with_table = "-" not in targets.values()
+    if with_table:
         click.echo(evaluated.table())
-    _tell(evaluated, quiet)
-    if evaluated.broken():
+    _tell(evaluated, quiet, with_table)
+    if evaluated.broken() or evaluated.result.unavailable:
         raise click.exceptions.Exit(SOME_FAILED)
 
 
@@ -159,14 +163,11 @@ def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     return [field for field in USUAL_GROUPS if field in there]
 
 
-def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str] | None:
-    """The task's usual metrics, and those for which the records bring what they need; None for the usual ones alone.
+def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
+    """The task's usual metrics, and by name those for which the records bring what they need."""
+    from ..evaluate.task import USUAL
 
-    What is asked for by name must not lack anything; of the usual metrics, those that do are told and left out.
-    """
-    if not any(task.brings(metric, records) for metric in task.metrics if not metric.default):
-        return None
-    return [metric.name for metric in task.metrics if metric.default or task.brings(metric, records)]
+    return [USUAL, *(m.name for m in task.metrics if not m.default and task.brings(m, records))]
 
 
 def _list(ctx: click.Context, asked: bool) -> None:
@@ -201,8 +202,8 @@ def _write(evaluated: Any, targets: Mapping[str, str | None]) -> None:
                 raise Failure(f"{error.filename or target}: {error.strerror or error}") from None
 
 
-def _tell(evaluated: Any, quiet: bool) -> None:
-    """What a reader of the table has to know, on standard error; broken rows always."""
+def _tell(evaluated: Any, quiet: bool, with_table: bool) -> None:
+    """What a reader of the result has to know, on standard error; broken rows always."""
     name = "stdin" if evaluated.source == "-" else evaluated.source
     told: Counter[str] = Counter()
     for place, reason, sentence in evaluated.broken():
@@ -216,7 +217,7 @@ def _tell(evaluated: Any, quiet: bool) -> None:
         return
     for field, source in evaluated.answers.aliases.items():
         click.echo(f"note: {field} was read from the field {Path(source).name}", err=True)
-    for metric, reason in evaluated.result.unavailable.items():
+    for metric, reason in () if with_table else evaluated.result.unavailable.items():
         click.echo(f"note: {metric} was not computed: {reason}", err=True)
     answers = {reason: count for (reason, of_response), count in evaluated.failures().items() if of_response}
     for reason, count in sorted(answers.items(), key=lambda pair: -pair[1]):

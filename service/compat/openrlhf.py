@@ -64,8 +64,8 @@ class OpenRlhf:
         return "labels[]"
 
     def encode(self, scores: Scores, document: Document, options: RouteOptions) -> bytes:
-        rewards = scores.rewards.tolist()
-        return finite_json({"rewards": rewards, "scores": rewards, "extra_logs": columns_of_numbers(scores)})
+        rewards = finite_json(scores.rewards.tolist())
+        return b'{"rewards":%b,"scores":%b,"extra_logs":%b}' % (rewards, rewards, columns_of_numbers(scores))
 
     def masked(self, faults: Sequence[Offence], document: Document, options: RouteOptions) -> bytes | None:
         return None

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, create_
 from kernels.score import COMPONENTS
 
 from ..schema import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
-from .score_numbers import NUMBERS
+from .score_numbers import FREQUENT_REASONS, NUMBERS
 
 __all__ = [
     "EXAMPLES",
@@ -27,7 +27,9 @@ __all__ = [
 Reference = StrictStr | Steps
 
 DESCRIPTIONS = {
-    "score_reason_code": "0 for ok, else the place of the reason in the list of reasons.",
+    "score_reason_code": "0 for ok, else the place of the reason in the list of reasons: a name, not a quantity.",
+    "score_readable": "1 for ok, else 0: the mean is the share of readable responses.",
+    **{f"score_reason_{name}": f"1 for the reason `{name}`, else 0." for name in FREQUENT_REASONS},
     **{f"score_{name}": f"The component `{name}`." for name in COMPONENTS},
 }
 
@@ -172,7 +174,11 @@ PERFECT = {
     "anchors": 2.0,
     "score": 2.5,
 }
-ONE = {"score_reason_code": 0.0, **{f"score_{name}": PERFECT[name] for name in COMPONENTS}}
+ONE = {
+    **dict.fromkeys(NUMBERS, 0.0),
+    "score_readable": 1.0,
+    **{f"score_{name}": PERFECT[name] for name in COMPONENTS},
+}
 ROW: dict[str, Any] = {"responses_create_params": {"input": [{"role": "user", "content": "How are cells lysed?"}]}}
 THOUGHT, ANSWER = EXAMPLE_RESPONSE.removeprefix("<think>").split("</think>")
 OUTPUT = [

@@ -8,25 +8,64 @@ import numpy as np
 import orjson
 
 from kernels.score import COMPONENTS
+from kernels.status import REASONS
 
 from ..scores import Scores
 
-__all__ = ["NUMBERS", "columns_of_numbers", "finite_json", "numbers_of_one"]
+__all__ = ["FREQUENT_REASONS", "NUMBERS", "columns_of_numbers", "finite_json", "numbers_of_one", "reply_of_one"]
 
-NUMBERS = ("score_reason_code", *(f"score_{name}" for name in COMPONENTS))
+FREQUENT_REASONS = (
+    "think_not_opened",
+    "missing_sections",
+    "bad_step_line",
+    "bad_step_json",
+    "bad_step_schema",
+    "step_count",
+    "low_coverage",
+)
+"""Reasons with a number of their own, 1 or 0, whose mean is the share of the responses that have it."""
+
+REASON_NUMBERS = ("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
+COMPONENT_NUMBERS = tuple(f"score_{name}" for name in COMPONENTS)
+NUMBERS = REASON_NUMBERS + COMPONENT_NUMBERS
 """The prefix keeps them apart from a trainer's own; the reason travels as its place in SCORE.md section 8, 0 for ok."""
+
+OF_REASON = np.array(
+    [
+        [number, *(float(name == frequent) for frequent in ("ok", *FREQUENT_REASONS))]
+        for number, name in enumerate(REASONS)
+    ]
+)
+"""A row for each reason: its REASON_NUMBERS."""
+
+OF_REASON_BY_NAME = [dict(zip(REASON_NUMBERS, row, strict=True)) for row in OF_REASON.tolist()]
+OF_REASON_JSON = [orjson.dumps(numbers)[1:-1] for numbers in OF_REASON_BY_NAME]
+COLUMNS_OF_REASON_JSON = [
+    orjson.dumps({name: [number] for name, number in numbers.items()})[1:-1] for numbers in OF_REASON_BY_NAME
+]
 
 
 def numbers_of_one(scores: Scores) -> dict[str, float]:
     """The numbers of a batch of one."""
-    code = float(scores.reason_codes[0])
-    return dict(zip(NUMBERS, [code, *scores.measures[:, 0].tolist()], strict=True))
+    numbers = OF_REASON_BY_NAME[scores.reason_codes[0]].copy()
+    numbers.update(zip(COMPONENT_NUMBERS, scores.measures[:, 0].tolist(), strict=True))
+    return numbers
 
 
-def columns_of_numbers(scores: Scores) -> dict[str, list[float]]:
-    """The numbers of a batch, a list for each name."""
-    codes = scores.reason_codes.astype(np.float64).tolist()
-    return dict(zip(NUMBERS, [codes, *scores.measures.tolist()], strict=True))
+def reply_of_one(scores: Scores) -> bytes:
+    """`reward` and the numbers of a batch of one, as JSON; raises ArithmeticError for one that is not finite."""
+    components = finite_json(dict(zip(COMPONENT_NUMBERS, scores.measures[:, 0].tolist(), strict=True)))
+    reward = finite_json(float(scores.rewards[0]))
+    return b'{"reward":%b,%b,%b' % (reward, OF_REASON_JSON[scores.reason_codes[0]], components[1:])
+
+
+def columns_of_numbers(scores: Scores) -> bytes:
+    """The numbers of a batch, a list for each name, as JSON; raises ArithmeticError for one that is not finite."""
+    components = dict(zip(COMPONENT_NUMBERS, scores.measures.tolist(), strict=True))
+    if len(scores) == 1:  # nearly always: what follows from the reason is text already
+        return b"{%b,%b" % (COLUMNS_OF_REASON_JSON[scores.reason_codes[0]], finite_json(components)[1:])
+    reasons = dict(zip(REASON_NUMBERS, OF_REASON[scores.reason_codes].T.tolist(), strict=True))
+    return finite_json(reasons | components)
 
 
 def finite_json(reply: Any) -> bytes:

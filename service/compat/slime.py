@@ -12,7 +12,7 @@ from ..errors import Offence
 from ..scores import Scores
 from .dialect import Texts, missing, native_request, single
 from .document import Document, Names
-from .score_numbers import finite_json, numbers_of_one
+from .score_numbers import finite_json, reply_of_one
 from .url_settings import RouteOptions
 
 __all__ = ["Slime", "SlimeOptions"]
@@ -50,8 +50,7 @@ class Slime:
         return "label"
 
     def encode(self, scores: Scores, document: Document, options: SlimeOptions) -> bytes:
-        reward = float(scores.rewards[0])
-        return finite_json(reward if options.format == "float" else {"reward": reward, **numbers_of_one(scores)})
+        return finite_json(float(scores.rewards[0])) if options.format == "float" else reply_of_one(scores)
 
     def masked(self, faults: Sequence[Offence], document: Document, options: SlimeOptions) -> bytes | None:
         return None

@@ -86,7 +86,11 @@ class UrlSettings:
 
 
 def pairs_of(query: bytes) -> tuple[dict[str, str], list[Offence]]:
-    """The query's names and values, and what is wrong with it as a whole."""
+    """The query's names and values, and what is wrong with it as a whole.
+
+    Between two `&`, and before the first and behind the last one, there may be nothing.
+    """
+    query = b"&".join(filter(None, query.split(b"&")))
     try:
         pairs = parse_qsl(query.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")
     except ValueError:

@@ -27,7 +27,8 @@ class Result:
 
     per_record: metric name to float64 (n,), NaN where a record has no value. aggregate: `count` and every metric, None
     without a value. by: field, then its value as text, then an aggregate. failed: in the order of the records.
-    groups: field, then the value as text of each of the n records.
+    groups: field, then the value as text of each of the n records. counts: of how many records a value in `aggregate`
+    is, where these are fewer than its `count`; counts_by: the same of `by`.
     """
 
     task: str
@@ -37,6 +38,8 @@ class Result:
     failed: list[Failure]
     unavailable: dict[str, str]
     groups: dict[str, list[str]]
+    counts: dict[str, int]
+    counts_by: dict[str, dict[str, dict[str, int]]]
 
     def document(self) -> dict[str, Any]:
         """The reply of `POST /v1/evaluate`, for orjson with OPT_SERIALIZE_NUMPY: NaN is written as null."""
@@ -87,14 +90,18 @@ def evaluate_checked(
     """Evaluate records and options that are known to be the task's."""
     found = task.evaluate(records, options, advance)
     groups = {field: values_of(found, records, field) for field in options.by}
+    rows = {field: rows_by(values) for field, values in groups.items()}
+    everything = np.arange(len(records))
     return Result(
         task.name,
         found.columns,
-        aggregate_of(found, np.arange(len(records))),
-        {field: aggregates_by(found, values) for field, values in groups.items()},
+        aggregate_of(found, everything),
+        {field: {value: aggregate_of(found, part) for value, part in parts.items()} for field, parts in rows.items()},
         found.failed,
         found.unavailable,
         groups,
+        found.counts(everything),
+        {field: {value: found.counts(part) for value, part in parts.items()} for field, parts in rows.items()},
     )
 
 
@@ -112,12 +119,12 @@ def values_of(found: Evaluation, records: Sequence[Mapping[str, Any]], field: st
     return values
 
 
-def aggregates_by(found: Evaluation, values: Sequence[str]) -> dict[str, Aggregate]:
-    """Aggregates of the records that share a value, in the order of the values."""
+def rows_by(values: Sequence[str]) -> dict[str, np.ndarray]:
+    """The int64 rows that share a value, in the order of the values."""
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(value, []).append(row)
-    return {value: aggregate_of(found, np.array(rows[value])) for value in sorted(rows)}
+    return {value: np.array(rows[value]) for value in sorted(rows)}
 
 
 def text_of(value: Any) -> str:

@@ -161,7 +161,7 @@ class Lexical(Task):
         unavailable = {
             name: detail for name, detail in needs.checked().items() if name in columns or name == "corpus_bleu"
         }
-        return Evaluation(columns, sorted(failed), corpus, unavailable)
+        return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": columns["bleu_avg"]}, unavailable)
 
     def rewards(
         self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell

@@ -23,7 +23,8 @@ class Needs:
 
     def __init__(self, task: Task, options: Any) -> None:
         self.wanted = {metric.name for metric in task.wanted(options)}
-        self.by_name = options.metrics is not None
+        self.by_name = {*(options.metrics or ())}
+        """Metrics that were asked for by name: without what they need there is no result."""
         self.unavailable: dict[str, str] = {}
         self._first: NotInstalled | None = None
 
@@ -41,7 +42,7 @@ class Needs:
         try:
             return load()
         except NotInstalled as error:
-            if self.by_name:
+            if self.by_name.intersection(metrics):
                 raise
             self._first = self._first or error
             without = [name for name in metrics if name in self.wanted]

@@ -23,7 +23,7 @@ from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
 from .stems import porter_stemmer
-from .task import Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, nothing_to_tell
+from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, nothing_to_tell
 from .text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, LONGEST, TOO_LONG, Pair, fill_keywords, fill_rouge
 from .thoth import sections_in
 from .word_tokens import NltkRules
@@ -129,7 +129,14 @@ class PaperTable(Task):
 
         kept = {metric.name: columns[metric.name] for metric in self.wanted(options) if metric.per_record}
         unavailable = {name: why for name, why in prose.unavailable.items() if name in shown}
-        return Evaluation(kept, sorted([*plan.failed, *prose.failed]), corpus, unavailable, plan.derived)
+        over = {}
+        if "avg" in shown:
+            over["avg"] = np.sum([columns[name] for name in NINE], axis=0)  # a number where all nine have one
+            missing = [m.title for m in self.metrics if m.name in NINE and m.name in prose.unavailable]
+            if missing:
+                unavailable["avg"] = f"It needs all nine columns, and there is no {' and no '.join(missing)}."
+        failed = sorted([*plan.failed, *prose.failed])
+        return Evaluation(kept, failed, corpus, over, unavailable, plan.derived)
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
@@ -149,6 +156,7 @@ def compare_prose(
         return Evaluation(columns)
     needs = Needs(task, options)
     needs.wanted |= wanted
+    needs.by_name |= set(NINE) if "avg" in needs.by_name else set()
     empty = [pair.row for pair in pairs if not (pair.reference and pair.generated)]
     for column in columns.values():
         column[empty] = 0.0
@@ -214,7 +222,8 @@ def fill_as_defined(
     names = [name for name in (*BLEU, "bleu_avg", "meteor") if needs.wants(name)]
     if not names:
         return
-    chosen = LEXICAL.checked({"metrics": names if needs.by_name else None, "nltk": options.nltk})
+    by_name = [name for name in names if name in needs.by_name]
+    chosen = LEXICAL.checked({"metrics": [USUAL, *by_name], "nltk": options.nltk})
     records = [{"reference": pair.reference, "response": pair.generated} for pair in pairs]
     found = LEXICAL.evaluate(records, chosen, advance)
     rows = [pair.row for pair in pairs]

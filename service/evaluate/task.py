@@ -20,6 +20,7 @@ from ..errors import InvalidRequest, Offence
 
 __all__ = [
     "OK",
+    "USUAL",
     "Advance",
     "Evaluation",
     "Failure",
@@ -35,6 +36,9 @@ __all__ = [
 
 OK = "ok"
 """The reason of a response that was read, in every task."""
+
+USUAL = "usual"
+"""Among the names of `options.metrics`: all that are computed where none is named."""
 
 LONGEST_NAME = 100
 """Characters of an unknown name that an error repeats."""
@@ -100,7 +104,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     metrics: list[str] | None = Field(
-        None, min_length=1, description="Metrics by name; if null, the task's usual ones."
+        None, min_length=1, description="Metrics by name, `usual` for the task's usual ones; if null, these."
     )
     by: list[str] = Field(default_factory=list, description="Fields of the records by whose values to group.")
 
@@ -118,6 +122,7 @@ class Evaluation:
     columns: metric name to float64 (n,), NaN where a record has no value. failed: in the order of the records.
     corpus: for what is not a mean of values: given int64 row numbers, aggregates by name; they stand beside the means
     of the columns and win over them. Called once for all rows, and once for each group.
+    over: for an aggregate of `corpus` without a column of its own, the column whose records with a value it is about.
     unavailable: metrics that nothing could be computed for here, with a sentence that says what to install or set.
     derived: for a field that records may lack, its value for each of the n records; groups are made by it then.
     """
@@ -125,6 +130,7 @@ class Evaluation:
     columns: dict[str, np.ndarray]
     failed: list[Failure] = field(default_factory=list)
     corpus: Callable[[np.ndarray], Mapping[str, float | None]] | None = None
+    over: dict[str, np.ndarray] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
 
@@ -132,6 +138,11 @@ class Evaluation:
         """Means of the columns over int64 `rows`, and what the whole set of them has."""
         found: dict[str, float | None] = {name: mean_of(column[rows]) for name, column in self.columns.items()}
         return found | dict(self.corpus(rows)) if self.corpus else found
+
+    def counts(self, rows: np.ndarray) -> dict[str, int]:
+        """Of how many of int64 `rows` each aggregate is, for those that are of fewer than all and of more than none."""
+        known = {name: int((~np.isnan(column[rows])).sum()) for name, column in (self.columns | self.over).items()}
+        return {name: count for name, count in known.items() if 0 < count < len(rows)}
 
 
 @dataclass
@@ -178,7 +189,7 @@ class Task(ABC):
     ) -> Evaluation:
         """Every metric of every record; `records` have no `misfits`, `options` is an instance of `self.options`.
 
-        What an answer says never raises. Only the metrics in `options.metrics` have to be computed, where it is set.
+        What an answer says never raises. Only the metrics that are `wanted` have to be computed.
         Raises NotInstalled where a metric that was asked for by name, or every metric, lacks what it needs.
         """
 
@@ -222,10 +233,10 @@ class Task(ABC):
             options = self.options.model_validate(dict(given or {}))
         except ValidationError as error:
             raise InvalidRequest([option_offence(found) for found in findings(error)]) from None
-        names = {metric.name for metric in self.metrics}
+        names = {USUAL, *(metric.name for metric in self.metrics)}
         wrong = [k for k, name in enumerate(options.metrics or ()) if name not in names]
         if wrong:
-            detail = f"must be one of: {', '.join(metric.name for metric in self.metrics)}"
+            detail = f"must be one of: {USUAL}, {', '.join(metric.name for metric in self.metrics)}"
             raise InvalidRequest([Offence(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
         return options
 
@@ -245,9 +256,8 @@ class Task(ABC):
 
     def wanted(self, options: Any) -> tuple[Metric, ...]:
         """The metrics that the options ask for, in the task's order."""
-        if options.metrics is None:
-            return tuple(metric for metric in self.metrics if metric.default)
-        return tuple(metric for metric in self.metrics if metric.name in options.metrics)
+        named = options.metrics or (USUAL,)
+        return tuple(m for m in self.metrics if m.name in named or (m.default and USUAL in named))
 
 
 def findings(error: ValidationError) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a report counts while a file goes by, a piece at a time: bounded in memory, whatever the file's size."""
+"""What a report counts while a file goes by, a piece at a time: 8 bytes of memory for each reward, and else none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .hacking import Tallies, parts_of
 __all__ = ["Collection"]
 
 FINE = 1200
-"""Bins of rewards and components: their quantiles are good to a thousandth of the range."""
+"""Bins of rewards and components: the components' quantiles are good to a thousandth of the range."""
 
 UNBOUNDED = {"mean_words": 120.0, "anchors": 60.0}
 """Components without a largest value: what is above counts to the last bin."""
@@ -36,6 +36,8 @@ class Collection:
         """smallest, largest: the rewards of SCORE 0 and of the largest SCORE."""
         self.settings = settings
         self.rewards = Distribution(np.linspace(smallest, largest, FINE + 1))
+        self.all_rewards: list[np.ndarray] = []
+        """Those of each piece, for their exact quantiles."""
         self.components = {name: Distribution(_edges(name, settings)) for name in COMPONENTS}
         rewards = np.linspace(smallest, largest, 21)
         self.by_length = Grid(log_edges(settings.max_response_bytes), rewards)
@@ -50,6 +52,7 @@ class Collection:
         codes = scores.reason_codes
         open_gates = codes == OK
         self.rewards.add(scores.rewards)
+        self.all_rewards.append(scores.rewards)
         for name, column in scores.components.items():
             counted = column if name in ("format", "consistency", "score") else column[open_gates]
             self.components[name].add(counted)

@@ -47,14 +47,24 @@ class Distribution:
         return math.sqrt(self._squares / (self.number - 1)) if self.number > 1 else 0.0
 
     def quantile(self, share: float) -> float:
-        """The value below which this share of the values lies: exact where its bin has one, else up to its width."""
+        """A quantile as NumPy defines it, interpolated linearly between two values; NaN without any.
+
+        It is exact where the bins of the two have one value, however often, and else up to the width of a bin.
+        """
         if not self.number:
             return math.nan
+        place = share * (self.number - 1)
+        below = int(place)
+        low = self._ordered(below)
+        return low + (place - below) * (self._ordered(min(below + 1, self.number - 1)) - low)
+
+    def _ordered(self, k: int) -> float:
+        """The value that has k smaller ones or equals before it."""
         sums = np.cumsum(self.counts)
-        k = int(np.searchsorted(sums, max(share * self.number, 1), "left"))
-        inside = (share * self.number - int(sums[k] - self.counts[k])) / int(self.counts[k])
-        low, high = float(self._lows[k]), float(self._highs[k])
-        return high if inside >= 1.0 else low + max(inside, 0.0) * (high - low)
+        b = int(np.searchsorted(sums, k, "right"))
+        inside, others = k - int(sums[b] - self.counts[b]), int(self.counts[b]) - 1
+        low, high = float(self._lows[b]), float(self._highs[b])
+        return high if inside == others else low + inside / others * (high - low)
 
     def coarse(self, bins: int) -> tuple[np.ndarray, np.ndarray]:
         """(edges, counts) of so many bins, which must divide the number of the fine ones."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..explain.numbers import plain
 from ..rollouts.reading import Place
+from ..rollouts.summary import QUANTILES, quantiles
 from ..scorer import Scorer
 from ..settings import ScoreSettings
 from ..version import VERSION
@@ -23,7 +24,6 @@ from .markup import Markup, element, joined, table
 
 __all__ = ["page"]
 
-QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
 BINS = 40
 MOST_FLAT = 200
 SUSPICIOUS = 0.02
@@ -81,22 +81,23 @@ def _table(label: str, heads: Sequence[str], rows: Sequence[Sequence[str]], wide
     return table(heads, lines, label)
 
 
-def _spread(values: Distribution) -> list[str]:
+SPREAD = ("n", "mean", "std", *QUANTILES)
+
+
+def _spread(values: Distribution, exact: Mapping[str, float] | None = None) -> list[str]:
+    """The cells of SPREAD; the quantiles are those of the distribution, where there are no exact ones."""
     if not values.number:
-        return ["0", *["–"] * (len(QUANTILES) + 4)]
-    quantiles = [plain(values.quantile(share)) for share in QUANTILES.values()]
-    ends = (values.mean, values.deviation, values.least)
-    return [f"{values.number:,}", *map(plain, ends), *quantiles, plain(values.largest)]
-
-
-SPREAD = ("n", "mean", "std", "min", *QUANTILES, "max")
+        return ["0", *["–"] * (len(SPREAD) - 1)]
+    found = exact or {name: values.quantile(share) for name, share in QUANTILES.items()}
+    return [f"{values.number:,}", *map(plain, (values.mean, values.deviation, *found.values()))]
 
 
 def _rewards(collection: Collection) -> Markup:
     rewards = collection.rewards
     edges, counts = rewards.coarse(BINS)
     chart = histogram(edges, counts, rewards.mean if rewards.number else None, "Distribution of rewards")
-    shown = _table("Rewards", ("", *SPREAD), [["reward", *_spread(rewards)]])
+    exact = quantiles(collection.all_rewards) if rewards.number else None
+    shown = _table("Rewards", ("", *SPREAD), [["reward", *_spread(rewards, exact)]])
     return section("Rewards", element("figure", chart, class_="large"), shown)
 
 

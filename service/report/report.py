@@ -17,7 +17,7 @@ __all__ = ["Report"]
 
 
 class Report:
-    """Watches a file being scored; `write` makes the page. Memory does not grow with the file."""
+    """Watches a file being scored; `write` makes the page. A row costs 8 bytes of memory."""
 
     def __init__(self, scorer: Scorer, name: str) -> None:
         """name: what the report calls the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,9 +11,19 @@ from kernels.status import REASONS
 
 from ..scores import Scores
 
-__all__ = ["Summary"]
+__all__ = ["QUANTILES", "Summary", "quantiles"]
 
 QUANTILES = {"min": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "max": 1.0}
+"""Names of the quantiles that tables of rewards have, with their shares."""
+
+
+def quantiles(rewards: Sequence[np.ndarray]) -> dict[str, float]:
+    """The quantiles of all values in some float64 arrays (at least one value), by the names of `QUANTILES`.
+
+    Between two values they are interpolated linearly, as NumPy does by default, on the terminal and in reports.
+    """
+    values = np.quantile(np.concatenate(rewards), list(QUANTILES.values()))
+    return dict(zip(QUANTILES, values.tolist(), strict=True))
 
 
 class Summary:
@@ -53,9 +64,7 @@ class Summary:
         return "\n".join(lines)
 
     def _reward_lines(self) -> list[str]:
-        rewards = np.concatenate(self._rewards)
-        quantiles = np.quantile(rewards, list(QUANTILES.values()))
-        values = {"mean": rewards.mean(), **dict(zip(QUANTILES, quantiles, strict=True))}
+        values = {"mean": np.concatenate(self._rewards).mean(), **quantiles(self._rewards)}
         heads = "".join(f"{name:>9}" for name in values)
         return ["reward", heads, "".join(f"{value:9.4f}" for value in values.values())]
 

@@ -14,7 +14,7 @@ from .grouping import GroupedRows
 from .progress import Progress
 from .reading import Fault, Fields, Rollout, Row, decoded, pieces
 from .score_file import Job, row_output
-from .summary import QUANTILES
+from .summary import quantiles
 from .whole_file import beside
 from .writing import faulty_row, row_with
 
@@ -92,9 +92,7 @@ class TaskSummary:
             lines.append(f"not scored   {self.faults.total():,}")
             lines += [f"  {reason:<20} {number:>10,}" for reason, number in self.faults.most_common()]
         if count:
-            rewards = np.concatenate(self._rewards)
-            quantiles = np.quantile(rewards, list(QUANTILES.values()))
-            values = {"mean": rewards.mean(), **dict(zip(QUANTILES, quantiles, strict=True))}
+            values = {"mean": np.concatenate(self._rewards).mean(), **quantiles(self._rewards)}
             lines += ["reward", "".join(f"{name:>9}" for name in values)]
             lines += ["".join(f"{value:9.4f}" for value in values.values()), "reasons"]
             lines += [f"  {reason:<20} {n:>10,}  {100 * n / count:5.1f} %" for reason, n in self._reasons.most_common()]

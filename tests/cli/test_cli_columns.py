@@ -69,7 +69,11 @@ def test_columns_have_the_bits_of_jsonl(call, tmp_path: Path, many, expected, en
         k = table.schema.get_field_index(name)
         column = table[name].cast(text)
         table = table.set_column(k, name, column.dictionary_encode() if kind == "dictionary" else column)
-    source, target = write(tmp_path / f"in.{ending}", table, 1_100), tmp_path / f"out.{ending}"
+    target = tmp_path / f"out.{ending}"
+    try:
+        source = write(tmp_path / f"in.{ending}", table, 1_100)
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this pyarrow has no such columns in files of this kind")
     result = call("score", source, "-o", target, *BOTH)
     assert result.exit_code == 0, result.stderr
     assert f"scored       {len(many):,}" in result.stderr

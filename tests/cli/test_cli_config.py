@@ -64,3 +64,13 @@ def test_every_wrong_setting_is_named(call, tmp_path: Path, monkeypatch) -> None
     assert result.exit_code == 2
     for name in ("ordre", "ASSAY_TOTAL", "--min-coverage"):
         assert name in result.stderr
+
+
+def test_service_links_of_kubernetes_are_one_line(call, monkeypatch) -> None:
+    for name, value in {"SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "80", "PORT": "tcp://10.0.0.1:80"}.items():
+        monkeypatch.setenv(f"ASSAY_{name}", value)
+    result = call("config")
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: ASSAY_PORT, ASSAY_SERVICE_HOST, ASSAY_SERVICE_PORT: ")
+    assert "enableServiceLinks: false" in line

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from adapter_samples import EXPECTED, TEXTS, check_numbers
-from assay_client import COMPONENTS, InvalidReference, InvalidRequest, InvalidSetting, Unavailable
+from assay_client import (
+    COMPONENTS,
+    REASONS,
+    InvalidReference,
+    InvalidRequest,
+    Score,
+    Unavailable,
+)
 from assay_client.adapters import (
     for_areal,
     for_ms_swift,
@@ -22,9 +29,11 @@ from assay_client.adapters import (
     for_verl,
     for_verl_sync,
 )
-from assay_client.adapters.common import METRICS, completion_text, reference_of
-from fault_server import FaultServer, answer, status
+from assay_client.adapters.common import FREQUENT_REASONS, METRICS, completion_text, metrics_of, reference_of
+from fault_server import FaultServer, answer
 from samples import REFERENCE, STEPS, SWAPPED_REWARD
+
+from service.compat.score_numbers import NUMBERS, OF_REASON_BY_NAME
 
 EOS = "<|im_end|>\n"
 
@@ -51,8 +60,11 @@ TRL = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_s
 def test_trl(function: Any, at: str) -> None:
     log = Log({}, {})
     assert trl(function, TEXTS, log, reference=[REFERENCE] * 3, other=[1, 2, 3]) == pytest.approx(EXPECTED)
-    assert log.metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, "readable")}
+    shares = ["readable", *(f"reason_{name}" for name in FREQUENT_REASONS)]
+    assert log.metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares)}
     assert log.metrics["score/format"] == log.metrics["score/readable"] == pytest.approx(2 / 3)
+    assert log.metrics["score/reason_missing_sections"] == pytest.approx(1 / 3)
+    assert log.metrics["score/reason_low_coverage"] == 0
     assert log.columns == {"score_reason": ["ok", "ok", "missing_sections"]}
     chat = [[{"role": "assistant", "content": text}] for text in TEXTS]
     assert trl(function, chat, solution=[STEPS] * 3) == pytest.approx(EXPECTED)
@@ -67,26 +79,6 @@ def test_trl_sends_one_request_for_the_whole_batch(
     trl(function, ["x"] * 64, reference=["r"] * 64)
     assert len(faults.requests) == 1
     assert faults.requests[0].document["references"] == ["r"]
-
-
-@TRL
-def test_trl_knows_none_but_gets_it_only_if_asked_for(
-    function: Any, down: FaultServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(Unavailable):
-        trl(function, TEXTS, reference=["r"] * 3)
-    down.otherwise = answer
-    with pytest.raises(InvalidReference, match=r"references\[1\]"):
-        trl(function, TEXTS, reference=["r", None, "r"])
-    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
-    log = Log({}, {})
-    assert trl(function, ["x", "x", "xx"], log, reference=["r", None, "r"]) == [0.001, None, 0.002]
-    assert log.columns == {"score_reason": ["ok", None, "ok"]}
-    down.otherwise = status(500)
-    assert trl(function, TEXTS, reference=["r"] * 3) == [None] * 3
-    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "zero")
-    with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_ON_FAILURE"):
-        trl(function, TEXTS, reference=["r"] * 3)
 
 
 def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +220,18 @@ FAILING: dict[str, Callable[[], Any]] = {
 def test_a_final_failure_is_an_exception(call: Callable[[], Any]) -> None:
     with pytest.raises(Unavailable, match="HTTP 503"):
         call()
+
+
+def test_numbers_are_those_of_the_services_own_addresses() -> None:
+    assert METRICS == NUMBERS
+    components = dict.fromkeys(COMPONENTS, 0.5)
+    for code, reason in enumerate(REASONS):
+        found = metrics_of(Score(0.0, reason, components, ""))
+        check_numbers(found, set(METRICS))
+        assert found == OF_REASON_BY_NAME[code] | {f"score_{name}": 0.5 for name in COMPONENTS}
+        assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
+    unknown = metrics_of(Score(0.0, "a reason of tomorrow", components, ""))
+    assert (unknown["score_reason_code"], unknown["score_readable"]) == (-1, 0)
 
 
 def test_references_of_data_frames_are_read() -> None:

@@ -24,7 +24,7 @@ ADAPTERS = sorted((PACKAGE / "adapters").glob("for_*.py"))
 README = (CLIENTS / "README.md").read_text(encoding="utf-8")
 OLDEST = (3, 10)
 
-OPTIONAL = {"orjson", "swift", "skyrl_gym", "torch"}
+OPTIONAL = {"orjson", "swift", "skyrl_gym", "torch", "verl"}
 """Packages that are used where they are, in a `try` or where asked for."""
 
 

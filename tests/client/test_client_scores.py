@@ -44,6 +44,15 @@ def test_a_batch(face: Any, server: LiveServer) -> None:
     assert len(scores) == 3
 
 
+def test_minus_zero_is_zero(face: Any, server: LiveServer) -> None:
+    """Be it in the client's settings or in those of a call."""
+    expected = face(base_url=server.url, config={"min_coverage": 0.0}).score(RESPONSES, [REFERENCE]).config_id
+    client = face(base_url=server.url, config={"min_coverage": -0.0})
+    assert client.score(RESPONSES, [REFERENCE]).config_id == expected
+    assert client.score(RESPONSES, [REFERENCE], config={"order": "strict"}).config_id == expected
+    assert face(base_url=server.url).score_one(PERFECT, REFERENCE, config={"min_coverage": -0.0}).config_id == expected
+
+
 def test_what_is_not_asked_for_is_none(face: Any, server: LiveServer) -> None:
     scores = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=())
     assert scores.components is None

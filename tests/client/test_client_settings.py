@@ -7,9 +7,13 @@ import pickle
 from typing import Any
 
 import pytest
-from assay_client import AsyncClient, Client, ClientSettings, InvalidSetting
+from assay_client import AsyncClient, Client, ClientSettings, InvalidRequest, InvalidSetting
 from assay_client.addresses import address_of
 from assay_client.settings import DEFAULT_URL
+from client_faces import AsyncFace, SyncFace
+from fault_server import FaultServer, status
+
+from service.app import create_app
 
 
 def test_arguments_over_environment_over_defaults() -> None:
@@ -104,3 +108,57 @@ def test_a_client_is_pickled_as_its_settings(make: Any) -> None:
     assert type(copy) is make
     assert copy.settings == client.settings
     assert hash(copy.settings) == hash(client.settings)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_the_address_may_come_first(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make("http://host:8000").settings == make(base_url="http://host:8000").settings
+    assert make(["http://a", "http://b"], timeout=7).settings == make(base_url="http://a,http://b", timeout=7).settings
+    assert make("local").settings.mode == "local"
+    settings = ClientSettings.read(base_url="http://host")
+    assert make(settings).settings is make(settings=settings).settings is settings
+    monkeypatch.setenv("ASSAY_URL", "http://variable")
+    assert [str(address) for address in make(None).settings.addresses] == ["http://variable"]
+    assert [str(address) for address in make("http://first").settings.addresses] == ["http://first"]
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize("wrong", [8000, b"http://host", {"base_url": "http://host"}, ["http://host", 8000], object()])
+def test_an_address_of_a_wrong_type(make: Any, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="base_url="):
+        make(wrong)
+    with pytest.raises(TypeError, match="base_url="):
+        make(base_url=wrong)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_arguments_that_contradict_each_other(make: Any) -> None:
+    with pytest.raises(TypeError, match="base_url="):
+        make("http://a", base_url="http://b")
+    with pytest.raises(TypeError, match="timeout"):
+        make(ClientSettings.read({}), timeout=7)
+
+
+def test_the_address_of_a_route_is_not_the_base() -> None:
+    """Whichever of the service's own: also behind a proxy's prefix, and with a key, which is not repeated."""
+    known = {getattr(route, "path", "/") for route in create_app().routes}
+    paths = {path for path in known if path != "/" and not path.startswith("/playground/")}
+    assert {"/v1/score", "/docs", "/compat/slime", "/compat/nemo-gym/verify"} <= paths
+    for path in paths | {"/compat/nemo-gym", "/v1/score/"}:
+        with pytest.raises(InvalidSetting) as caught:
+            ClientSettings.read({"ASSAY_URL": f"http://any:secret@host:8000/proxy{path}"})
+        assert "ASSAY_URL" in str(caught.value)
+        assert "the base http://host:8000/proxy is needed" in str(caught.value)
+        assert "secret" not in str(caught.value)
+    for url in ("http://host/v1", "http://host/docs/assay", "http://host/my-v1/scores", "http://host/compat"):
+        assert str(address_of(url)) == url
+
+
+@pytest.mark.parametrize("make", [SyncFace, AsyncFace])
+def test_a_base_that_is_none(make: Any, faults: FaultServer) -> None:
+    """Prefixes of proxies are not known in advance: the reply tells."""
+    faults.otherwise = status(404)
+    client = make(base_url=f"{faults.url}/v1")
+    with pytest.raises(InvalidRequest, match=rf"HTTP 404.*no /v1/score .* at {faults.url}/v1.*base URL"):
+        client.score(["x"], ["r"])
+    assert len(faults.requests) == 1

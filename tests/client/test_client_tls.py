@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assay_client import Unavailable
+from assay_client import InvalidRequest, Unavailable
 from assay_client.sockets import tls_context
-from fault_server import FaultServer
+from fault_server import FaultServer, http, raw
+from live_server import LiveServer
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make a certificate")
 
@@ -69,3 +70,40 @@ def test_a_certificate_that_nobody_vouches_for(face: Any, guarded: TlsServer) ->
     with pytest.raises(Unavailable, match="certificate is not trusted"):
         face(base_url=guarded.url, timeout=1).score(["x"], ["r"])
     assert not guarded.requests
+
+
+class ClosingServer(FaultServer):
+    """Takes a few bytes and closes."""
+
+    def _serve(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._open.discard(connection)
+        with connection:
+            connection.recv(1 << 16)
+
+
+def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
+    """The service itself answers in plain HTTP; others just close."""
+    client = face(base_url=server.url.replace("http:", "https:"), timeout=0.5)
+    with pytest.raises(Unavailable, match=r"does not speak TLS: http:// is meant"):
+        client.score(["x"], ["r"])
+    with ClosingServer() as closing:
+        client = face(base_url=closing.url.replace("http:", "https:"), timeout=0.5)
+        with pytest.raises(Unavailable, match="closed during the TLS handshake: the port may not speak TLS"):
+            client.score(["x"], ["r"])
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x46", Unavailable),
+        (http(400, b"<center>The plain HTTP request was sent to HTTPS port</center>"), InvalidRequest),
+        (b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", InvalidRequest),
+    ],
+    ids=["alert", "nginx", "Go"],
+)
+def test_http_to_a_port_with_tls(face: Any, faults: FaultServer, reply: bytes, error: type[Exception]) -> None:
+    """As servers answer that tell; OpenSSL's own just closes."""
+    faults.otherwise = raw(reply)
+    with pytest.raises(error, match=r"the port speaks TLS: https:// is meant"):
+        face(base_url=faults.url, timeout=0.5).score(["x"], ["r"])

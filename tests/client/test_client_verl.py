@@ -45,6 +45,8 @@ def test_verl_reward_loop() -> None:
         for result in found:
             check_numbers(result, {"score", *METRICS})
     assert [result["score_reason_code"] for result in found] == [0, 0, 3]
+    assert [result["score_readable"] for result in found] == [1, 1, 0]
+    assert [result["score_reason_missing_sections"] for result in found] == [0, 0, 1]
     assert found[0]["score_score"] == 2.5
 
 

@@ -6,9 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -30,7 +32,20 @@ def test_the_user_is_the_one_that_the_manifests_name():
     assert re.search(rf"install -d -o {user[0]} -g {user[1]} /var/cache/assay", DOCKERFILE)
 
 
-def test_nothing_of_deploy_is_in_it():
-    copied = " ".join(re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE))
-    assert "deploy" not in copied
-    assert "deploy" not in (ROOT / ".dockerignore").read_text(encoding="utf-8")
+def test_of_deploy_it_is_built_with_the_versions_alone():
+    build, _, image = DOCKERFILE.partition("\nFROM ${BASE}\n")
+    assert re.findall(r"deploy\S*", build) == ["deploy/constraints.txt"]
+    assert re.findall(r"deploy\S*", (ROOT / ".dockerignore").read_text(encoding="utf-8")) == ["deploy/constraints.txt"]
+    assert "pip install --no-cache-dir --constraint constraints.txt" in build
+    assert "deploy" not in image
+
+
+def test_its_versions_are_allowed_and_every_dependency_has_one():
+    """`make constraints` writes them; they are for the extras that an image may have."""
+    lines = (ROOT / "deploy" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(line.split("==") for line in lines)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(one for name in ("arrow", "zstd", "lexical", "otel") for one in extras[name])]
+    for requirement in map(Requirement, wanted):
+        assert pinned[requirement.name] in requirement.specifier, requirement

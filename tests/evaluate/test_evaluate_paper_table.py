@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from service.cli import main
-from service.evaluate import evaluate
+from service.errors import NotInstalled
+from service.evaluate import evaluate, paper_table
+from service.evaluate.needs import missing
 from service.evaluate.paper_table import NINE
 
 sacrebleu = pytest.importorskip("sacrebleu")
@@ -101,6 +103,86 @@ def test_the_table_on_the_terminal(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"response": text, "reference": SAME}) + "\n" for text in (SAME, OTHER)))
     result = CliRunner().invoke(main, ["evaluate", str(path), "--task", "scirecipe"])
-    assert result.exit_code == 0
+    assert result.exit_code == int("not computed" in result.stdout)
     titles = "n Semantic-A Order-LCS Order-S Order-Tau Step-M BLEU-AVG ROUGE-L METEOR KW-F1 AVG"
     assert " ".join(result.stdout.splitlines()[0].split()) == titles
+
+
+def published(tmp_path, *rows):
+    """A file of records that name a library of actions, as the published ones do."""
+    path = tmp_path / "published.jsonl"
+    query = 'Only use the following actions: "add", "spin".'
+    path.write_text("".join(json.dumps({"query": query, "reference": SAME, **row}) + "\n" for row in rows))
+    return str(path)
+
+
+@pytest.fixture
+def without_wordnet(monkeypatch):
+    """As on a machine that has neither NLTK's word lists nor a system's."""
+
+    def nothing():
+        raise missing("task", "METEOR needs WordNet 3.0")
+
+    monkeypatch.setattr(paper_table, "synonyms_by_wordnet", nothing)
+
+
+@pytest.mark.usefixtures("without_wordnet")
+def test_a_usual_metric_that_lacks_something_has_a_dash_and_a_footnote(tmp_path):
+    """Also where the records bring what further metrics need, which are computed then."""
+    path = published(tmp_path, {"response": SAME}, {"response": OTHER})
+    page = tmp_path / "page.html"
+    result = CliRunner().invoke(main, ["evaluate", path, "--task", "scirecipe", "--html", str(page)])
+    assert result.exit_code == 1
+    heads, _, everything, *rest = result.stdout.splitlines()
+    cells = dict(zip(heads.split(), everything.split()[1:], strict=True))
+    assert (cells["METEOR"], cells["AVG"], cells["Outside"]) == ("–", "–", "0.00")
+    assert "–" not in (cells["BLEU-AVG"], cells["KW-F1"], cells["Semantic-A"])
+    notes = ["– METEOR: not computed. METEOR needs WordNet 3.0", "– AVG: not computed. It needs all nine columns"]
+    for note in notes:
+        assert any(line.startswith(note) for line in rest)
+        assert note in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("without_wordnet")
+@pytest.mark.parametrize("asked", [["meteor"], ["avg"], ["usual", "meteor"]], ids=str)
+def test_a_metric_that_is_asked_for_by_name_must_not_lack_anything(tmp_path, asked):
+    path = published(tmp_path, {"response": SAME})
+    result = CliRunner().invoke(main, ["evaluate", path, "--task", "scirecipe", "--metrics", ",".join(asked)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "not_installed" in result.stderr
+    with pytest.raises(NotInstalled):
+        one(SAME, metrics=asked)
+
+
+def test_usual_metrics_may_be_asked_for_beside_others():
+    assert set(one(SAME, metrics=["usual", "rouge_1"]).aggregate) == {"count", "avg", "rouge_1", *NINE}
+
+
+def test_a_column_of_fewer_records_says_of_how_many(tmp_path):
+    """A reference without prose has a plan to compare, and no words."""
+    bare = f"Step 1: {STEP}"
+    rows = [{"response": SAME}, {"response": OTHER}, {"response": OTHER, "reference": bare}]
+    path, page = published(tmp_path, *rows), tmp_path / "page.html"
+    names = "semantic_a,rouge_l,keyword_f1"
+    arguments = ["evaluate", path, "--task", "scirecipe", "--metrics", names, "--html", str(page)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    everything, level = result.stdout.splitlines()[2:4]
+    assert everything.split()[:3] == ["all", "3", "150.00"]
+    assert everything.count("(2)") == level.count("(2)") == 2
+    assert "(n) after a value" in result.stdout
+    assert page.read_text(encoding="utf-8").count("(2)") == 4
+    document = json.loads(CliRunner().invoke(main, [*arguments[:-2], "--json", "-"]).stdout)
+    assert document["counts"] == {"rouge_l": 2, "keyword_f1": 2}
+    assert document["counts_by"] == {"level": {"1": document["counts"]}}
+    whole = published(tmp_path, *rows[:2])
+    document = json.loads(CliRunner().invoke(main, ["evaluate", whole, *arguments[2:-2], "--json", "-"]).stdout)
+    assert not {"counts", "counts_by"} & set(document)
+
+
+def test_avg_is_of_the_records_that_have_all_nine_columns():
+    records = [{"response": SAME, "reference": SAME}, {"response": SAME, "reference": f"Step 1: {STEP}"}]
+    result = evaluate("scirecipe", records)
+    needs_wordnet(result)
+    assert result.counts["avg"] == 1
+    assert "semantic_a" not in result.counts

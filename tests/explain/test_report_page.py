@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,19 @@ def test_markup():
     assert element("meta", charset="utf-8") == '<meta charset="utf-8">'
     assert element("line", x1=0, title=None) == '<line x1="0"/>'
     assert joined(["a\tb\r\nc\x00", Markup("<br>")]) == "a\tb\nc\ufffd<br>"
+
+
+def test_its_quantiles_are_those_of_the_terminal(tmp_path):
+    """Interpolated linearly between two rewards, in both."""
+    responses = [told(list(order)[:length]) for length in (2, 3) for order in permutations(R)]
+    source = write(tmp_path / "rows.jsonl", [{"response": text, "reference": REFERENCE} for text in [*responses, "x"]])
+    done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", tmp_path / "report.html")
+    (line,) = re.findall(r"^reward\n.*\n(.*)$", done.stderr, re.MULTILINE)
+    row = re.search(r"<td>reward</td>(.*?)</tr>", Page(tmp_path / "report.html").source)[1]
+    terminal, shown = (
+        [float(value) for value in line.split()],
+        [float(value) for value in re.findall(r">([^<]+)<", row)],
+    )
+    _count, mean, _deviation, *quantiles = shown
+    assert len(set(terminal)) > 4
+    assert [mean, *quantiles] == pytest.approx(terminal, abs=1e-4)

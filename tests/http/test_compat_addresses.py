@@ -104,6 +104,18 @@ def test_an_address_that_says_nothing_readable(client, path, query):
     assert problem_of(reply, 422)["errors"][0]["path"].startswith("query")
 
 
+@pytest.mark.parametrize("query", ["order=lcs&", "&order=lcs", "order=lcs&&", "&&order=lcs&&&total=product&"])
+def test_a_bare_ampersand_says_nothing(client, path, query):
+    (expected,) = expected_of([Rollout(SWAPPED + EOS, REFERENCE)], order="lcs")
+    assert reward_of(client.post(f"{path}?{query}", content=body_of(path))) == expected["reward"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("query", ["?", "?&", "?&&&"])
+def test_an_address_that_says_nothing(client, path, query):
+    assert client.post(path + query, content=body_of(path)).status_code == 200
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(("given", "status"), [("1e-9", 504), ("", 422), ("30", 200)])
 def test_every_route_keeps_a_trainers_deadline(client, path, given, status):

@@ -82,6 +82,20 @@ def test_texts_of_the_environment(variable, text, name, value):
     assert type(found) is type(value)
 
 
+def test_minus_zero_is_zero_wherever_it_comes_from(tmp_path):
+    """It is the same setting, so its digest and what is shown of it are the same."""
+    zero = load({"min_coverage": 0.0, "drain_seconds": 0.0}, {})
+    file = written(tmp_path, "[server]\ndrain_seconds = -0.0\n[score]\nmin_coverage = -0.0\n")
+    for config in (
+        load({"min_coverage": -0.0, "drain_seconds": -0.0}, {}),
+        load({}, {"ASSAY_MIN_COVERAGE": "-0.0", "ASSAY_DRAIN_SECONDS": "-0"}),
+        load({}, {}, file),
+    ):
+        assert config.score.config_id == zero.score.config_id
+        assert str(config.score) == str(zero.score)
+        assert str(config.server) == str(zero.server)
+
+
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
@@ -117,9 +131,64 @@ def test_every_wrong_place_is_named(tmp_path):
     }
 
 
-def test_kubernetes_service_links_are_recognised():
+LINKS = {
+    "{}_SERVICE_HOST": "10.0.0.1",
+    "{}_SERVICE_PORT": "8000",
+    "{}_SERVICE_PORT_HTTP": "8000",
+    "{}_SERVICE_PORT_METRICS_2": "9000",
+    "{}_PORT": "tcp://10.0.0.1:8000",
+    "{}_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+    "{}_PORT_8000_TCP_PROTO": "tcp",
+    "{}_PORT_8000_TCP_PORT": "8000",
+    "{}_PORT_8000_TCP_ADDR": "10.0.0.1",
+    "{}_PORT_53_UDP": "udp://[fd00::1]:53",
+    "{}_PORT_53_UDP_ADDR": "fd00::1",
+}
+"""What Kubernetes sets for a Service of that name."""
+
+
+def links_of(*services):
+    return {name.format(service): value for service in services for name, value in LINKS.items()}
+
+
+@pytest.mark.parametrize("services", [["ASSAY"], ["ASSAY_CANARY"], ["ASSAY", "ASSAY_V2_HTTP"]], ids=" ".join)
+def test_kubernetes_service_links_are_named_together_with_one_hint(services):
+    environ = links_of(*services)
+    with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
+        load({}, {**environ, "ASSAY_ORDR": "lcs", "ASSAY_THREADS": "0", "ASSAY_CLIENT_SERVICE_HOST": "10.0.0.1"})
+    found = {offence.path: offence.detail for offence in raised.value.offences}
+    assert found.keys() == {", ".join(sorted(environ)), "ASSAY_ORDR", "ASSAY_THREADS"}
+    assert [path for path, detail in found.items() if "enableServiceLinks" in detail] == [", ".join(sorted(environ))]
+
+
+def test_one_service_link_beside_a_port_that_was_set():
+    """The container's own `env` outweighs what Kubernetes adds."""
+    with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
+        load({}, links_of("ASSAY") | {"ASSAY_PORT": "8000"})
+    (offence,) = raised.value.offences
+    assert "ASSAY_PORT," not in offence.path
     with pytest.raises(InvalidSetting, match="enableServiceLinks"):
         load({}, {"ASSAY_PORT": "tcp://10.0.0.1:8000"})
+
+
+MEANT_AS_SETTINGS = [
+    {"ASSAY_SERVICE_PORT": "8000"},
+    {"ASSAY_SERVICE_HOST": "0.0.0.0"},
+    {"ASSAY_SERVICE_HOST": "0.0.0.0", "ASSAY_SERVICE_PORT_NUMBER": "8000"},
+    {"ASSAY_HTTP_PORT": "8000"},
+    {"ASSAY_PORT_8000": "tcp"},
+    {"ASSAY_PORTS": "8000"},
+    {"ASSAY_PORT": "8000/tcp"},
+    {"ASSAY_HOST_PORT": "localhost:8000"},
+]
+
+
+@pytest.mark.parametrize("environ", MEANT_AS_SETTINGS, ids=" ".join)
+def test_what_was_meant_as_a_setting_gets_no_such_hint(environ):
+    with pytest.raises(InvalidSetting) as raised:
+        load({}, environ)
+    assert {offence.path for offence in raised.value.offences} == environ.keys()
+    assert "Kubernetes" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("text", "reason"), [("[server", "not_toml"), ("[server]\nport = 1\nport = 2", "not_toml")])

@@ -77,7 +77,10 @@ def test_columns_that_begin_inside_their_buffers(client):
 
 def test_settings_stand_in_the_address(client):
     body = stream_of(pa.table({"response": [PERFECT], "reference": [REFERENCE]}))
-    assert table_of(post(client, body, '?config={"reward_scale":"raw"}'))["reward"].to_pylist() == [2.5]
+    for query in ('?config={"reward_scale":"raw"}', '?&config={"reward_scale":"raw"}&&'):
+        assert table_of(post(client, body, query))["reward"].to_pylist() == [2.5]
+    zeros = [table_of(post(client, body, f'?config={{"min_coverage":{zero}}}')) for zero in ("0.0", "-0.0", "-0")]
+    assert len({table.schema.metadata[b"config_id"] for table in zeros}) == 1
     found = places(problem_of(post(client, body, '?config={"nope":1,"order":"x"}&include=all&colour=red'), 422))
     assert sorted(found) == [
         ("config.nope", "unknown_setting"),

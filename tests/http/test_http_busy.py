@@ -85,12 +85,20 @@ def server_head(client: httpx.Client, content, timeout: str):
 
 
 def test_the_queue_has_an_end():
-    """One thread, one place before it: of many batches at once some are refused, and all others scored."""
+    """One thread, one place before it: of many batches at once some are refused, and all others scored.
+
+    Probes are not: a service that is only busy must not be restarted.
+    """
     body = json.dumps({"references": [REFERENCE], "responses": [PERFECT] * 4000}).encode()
     with launched("--threads", "1", "--max-queued", "1", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         with server.client() as client, ThreadPoolExecutor(16) as pool:
-            replies = list(pool.map(lambda _: client.post("/v1/score", content=body), range(32)))
+            running = [pool.submit(client.post, "/v1/score", content=body) for _ in range(32)]
+            with server.client() as prober:
+                while not all(one.done() for one in running):
+                    for path in ("/readyz", "/health", "/ping", "/livez"):
+                        assert prober.get(path).status_code == 200
+            replies = [one.result() for one in running]
             assert {reply.status_code for reply in replies} == {200, 429}
             for reply in replies:
                 if reply.status_code == 429:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -53,13 +54,24 @@ def test_a_connection_that_has_said_nothing_yet_is_waited_for():
         assert time.monotonic() - started > 0.9
 
 
+def handles(pid: int, number: int) -> bool:
+    """Whether a process does anything of its own about a signal."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return any(
+        int(mask, 16) >> (number - 1) & 1 for mask in re.findall(r"^Sig(?:Cgt|Ign):\s*(\w+)", status, re.MULTILINE)
+    )
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
 @pytest.mark.parametrize("moment", [0.3, 0.6, 1.0, 1.6])
 def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, flags, moment):
     command = [*COMMAND, "--port", "0", "--drain-seconds", "0.1", *flags]
+    started = time.monotonic()
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    time.sleep(moment)
+    while not handles(process.pid, signal.SIGHUP):  # before its first line of Python nothing can
+        time.sleep(0.01)
+    time.sleep(max(0.0, started + moment - time.monotonic()))
     process.send_signal(signal.SIGHUP)  # which ends nothing
     time.sleep(0.05)
     assert process.poll() is None

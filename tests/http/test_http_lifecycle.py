@@ -58,9 +58,10 @@ def test_drain_is_announced_before_it_happens():
             assert "connection" not in client.get("/livez").headers
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.3)
-            reply = client.get("/readyz")
-            problem_of(reply, 503)
-            assert reply.headers["connection"] == "close"
+            for path in ("/readyz", "/health", "/ping"):
+                reply = client.get(path)
+                problem_of(reply, 503)
+                assert reply.headers["connection"] == "close"
             assert client.get("/livez").status_code == 200
             scored = 0
             end = time.monotonic() + 0.7

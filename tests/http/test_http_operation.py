@@ -87,7 +87,7 @@ def test_every_line_is_json_and_names_the_request(operated):
     entries = [json.loads(line) for line in server.log.splitlines()]
     for entry in entries:
         assert entry.keys() >= {"time", "level", "logger", "message", "pid"}
-    found = [entry for entry in entries if entry.get("request_id") == "find-me"]
+    found = [entry for entry in entries if entry.get("request_id") == "find-me" and "problem" not in entry]
     assert [(entry["route"], entry["status"]) for entry in found] == [("/v1/score", 422), ("/v1/score", 200)]
     assert {entry["trace_id"] for entry in found} == {TRACE}
     assert all(entry["seconds"] > 0 and entry["method"] == "POST" for entry in found)

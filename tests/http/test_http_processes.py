@@ -131,8 +131,8 @@ def probed(server: LiveServer) -> Iterator[list[float]]:
 def check_probes(took: list[float]) -> None:
     """Answered at once; one may be late on a machine that does other things, too."""
     late = sorted(took)[-2:]
-    assert late[0] < 0.25, late
-    assert late[-1] < 1, late
+    assert len(late) < 2 or late[0] < 0.25, late
+    assert max(late, default=0.0) < 1, late
 
 
 @pytest.mark.parametrize("shape", sorted(HOSTILE))

@@ -30,20 +30,21 @@ def test_not_ready_until_the_warm_up_is_done(gate):
         return warmup()
 
     with running(create_app(Config(), warmup=slow)) as client:
-        for path in ("/readyz", "/v2/health/ready"):
+        for path in ("/readyz", "/v2/health/ready", "/health", "/ping"):
             reply = client.get(path)
             problem_of(reply, 503)
             assert int(reply.headers["retry-after"]) >= 1
         reply = client.post("/v1/score", json=REQUEST)
         problem_of(reply, 503)
         assert int(reply.headers["retry-after"]) >= 1
-        for path in ("/livez", "/v2/health/live", "/v1/config", "/docs", "/openapi.json", "/"):
+        for path in ("/livez", "/v2/health/live", "/version", "/v1/config", "/docs", "/openapi.json", "/"):
             assert client.get(path).status_code == 200
         assert "assay_ready 0.0" in client.get("/metrics").text
         assert "assay_compiled_signatures 0.0" in client.get("/metrics").text
         gate.set()
         wait_for(client, "/readyz", 200)
-        assert client.get("/v2/health/ready").status_code == 200
+        for path in ("/v2/health/ready", "/health", "/ping"):
+            assert client.get(path).status_code == 200
         assert client.post("/v1/score", json=REQUEST).status_code == 200
         assert "assay_ready 1.0" in client.get("/metrics").text
 

@@ -87,6 +87,15 @@ def test_config_overrides_the_defaults_for_one_request(client):
     assert scored(client, REQUEST)["config_id"] == ScoreSettings().config_id
 
 
+def test_minus_zero_is_zero(client):
+    ids = [scored(client, REQUEST | {"config": {"min_coverage": zero}})["config_id"] for zero in (0, 0.0, -0.0)]
+    assert set(ids) == {ScoreSettings(min_coverage=0.0).config_id}
+    explained = client.post(
+        "/v1/explain", json={"response": "", "reference": REFERENCE, "config": {"min_coverage": -0.0}}
+    )
+    assert explained.json()["config_id"] == ids[0]
+
+
 def test_task_score_is_the_default(client):
     assert scored(client, REQUEST | {"task": "score"}) == scored(client, REQUEST)
 

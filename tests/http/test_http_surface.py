@@ -13,7 +13,17 @@ from samples import REQUEST, problem_of
 
 from service import ScoreSettings
 from service.problems import KINDS
-from service.schema import ConfigReply, IndexReply, ProblemDocument, ScoreReply, ScoreRequest, StatusReply, TasksReply
+from service.schema import (
+    ConfigReply,
+    IndexReply,
+    ProblemDocument,
+    ScoreReply,
+    ScoreRequest,
+    StatusReply,
+    TasksReply,
+    VersionReply,
+)
+from service.version import VERSION
 
 PATHS = {
     "/": {"get"},
@@ -26,9 +36,11 @@ PATHS = {
     "/compat/openrlhf": {"post"},
     "/compat/slime": {"post"},
     "/docs": {"get"},
+    "/health": {"get"},
     "/livez": {"get"},
     "/metrics": {"get"},
     "/openapi.json": {"get"},
+    "/ping": {"get"},
     "/readyz": {"get"},
     "/v1/config": {"get"},
     "/v1/evaluate": {"post"},
@@ -37,6 +49,7 @@ PATHS = {
     "/v1/tasks": {"get"},
     "/v2/health/live": {"get"},
     "/v2/health/ready": {"get"},
+    "/version": {"get"},
 }
 NEEDING_A_KEY = {"/v1/config", "/v1/tasks", "/compat/nemo-gym/reverify_mode"}
 GET_PATHS = sorted(path for path, methods in PATHS.items() if "get" in methods)
@@ -97,8 +110,11 @@ def test_another_id_is_replaced(client, given):
 
 
 def test_probes(client):
-    for path, status in (("/livez", "live"), ("/readyz", "ready"), ("/v2/health/live", "live")):
-        assert client.get(path).json() == {"status": status}
+    for path in ("/livez", "/v2/health/live"):
+        assert client.get(path).json() == {"status": "live"}
+    for path in ("/readyz", "/v2/health/ready", "/health", "/ping"):
+        assert client.get(path).json() == {"status": "ready"}
+    assert client.get("/version").json() == {"version": VERSION}
 
 
 def test_config(client):
@@ -130,8 +146,11 @@ def test_index_links_lead_somewhere(client):
 
 MODELS = {
     "/": IndexReply,
+    "/health": StatusReply,
     "/livez": StatusReply,
+    "/ping": StatusReply,
     "/readyz": StatusReply,
+    "/version": VersionReply,
     "/v1/config": ConfigReply,
     "/v1/tasks": TasksReply,
 }

@@ -21,7 +21,14 @@ SYSTEM = (
 PROMPT = SYSTEM + "<|im_start|>user\nHow do I lyse cells at 4 °C?<|im_end|>\n<|im_start|>assistant\n"
 """A prompt that shows all four tags, as a template of chat writes it."""
 
-NUMBERS = ("score_reason_code", *(f"score_{name}" for name in COMPONENTS))
+FREQUENT = (
+    *("think_not_opened", "missing_sections", "bad_step_line", "bad_step_json", "bad_step_schema"),
+    *("step_count", "low_coverage"),
+)
+NUMBERS = (
+    *("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT)),
+    *(f"score_{name}" for name in COMPONENTS),
+)
 
 
 class Rollout(NamedTuple):
@@ -65,10 +72,11 @@ def expected_of(rollouts: list[Rollout], **settings: Any) -> list[dict[str, floa
     rows = []
     for response, reference in rollouts:
         scores = Scorer(**settings).score([response], [reference])
+        reason = scores.reasons[0]
+        reasons = {"score_reason_code": float(scores.reason_codes[0]), "score_readable": float(reason == "ok")}
+        reasons |= {f"score_reason_{name}": float(reason == name) for name in FREQUENT}
         components = {f"score_{name}": float(column[0]) for name, column in scores.components.items()}
-        rows.append(
-            {"reward": float(scores.rewards[0]), "score_reason_code": float(scores.reason_codes[0]), **components}
-        )
+        rows.append({"reward": float(scores.rewards[0]), **reasons, **components})
     return rows
 
 

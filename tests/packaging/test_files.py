@@ -30,7 +30,7 @@ def test_every_dependency_has_a_lower_bound() -> None:
 def test_the_image_gets_what_the_wheel_is_made_of() -> None:
     copied = set(re.findall(r"[\w./]+", " ".join(re.findall(r"^COPY (?!--from)(.*)$", dockerfile(), re.MULTILINE))))
     let_through = set(re.findall(r"^!(\S+?)/?$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE))
-    assert let_through == {"pyproject.toml", "README.md", "LICENSE", "kernels", "service"}
+    assert let_through == {"pyproject.toml", "README.md", "LICENSE", "deploy/constraints.txt", "kernels", "service"}
     assert let_through <= copied
 
 
@@ -56,4 +56,9 @@ def test_the_targets_can_be_made(target: str) -> None:
 
 def test_continuous_integration_runs_the_same_commands() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line.startswith("make ")] == ["make lint", "make test", "make test-browser"]
+    assert [line for line in lines if line.startswith("make ")] == [
+        "make lint",
+        "make test",
+        "make test-lowest",
+        "make test-browser",
+    ]

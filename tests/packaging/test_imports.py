@@ -15,15 +15,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 STATIONS = [
     ("kernels", "kernels"),
-    ("errors, settings, cores", "config errors listening logs settings shadow signals slices version"),
+    ("errors, settings, cores", "config errors listening logs service_links settings shadow signals slices version"),
     ("columns to rewards", "columns envelope reference_cache references scorer scores selftest shares workspaces"),
     ("tasks of evaluation", "evaluate"),
     ("bytes to columns and back", "arrow arrow_bounds codec explain problems schema small stream survey timing"),
     ("one exchange over HTTP", "about admission asgi body deadline docs ending executor fleet frame guard health"),
     ("one exchange over HTTP", "intake jobs keys media merging metrics openapi origin preloaded processes protocol"),
-    ("one exchange over HTTP", "resident trace tracing"),
+    ("one exchange over HTTP", "refusals resident trace tracing"),
     ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
-    ("the service", "app server supervisor worker"),
+    ("the service", "app protocol_check server supervisor worker"),
     ("files of rollouts", "rollouts"),
     ("reports", "report"),
     ("files of answers", "answers"),

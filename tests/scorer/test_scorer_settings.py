@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cases import answer, told
 from cases.writing import ONE_STEP
@@ -71,6 +72,24 @@ def test_out_of_range(name, value):
             attempt()
         assert [(o.path, o.reason) for o in caught.value.offences] == [(f"config.{name}", "invalid_setting")]
         assert isinstance(caught.value, ScoringError)
+
+
+MINUS_ZERO = {
+    "python": lambda: Scorer(min_coverage=-0.0),
+    "overrides": lambda: Scorer().with_overrides({"min_coverage": -0.0}),
+    "no JSON": lambda: Scorer().with_overrides({"min_coverage": np.float64(-0.0)}),
+    "a text": lambda: Scorer(ScoreSettings.model_validate_strings({"min_coverage": "-0.0"})),
+    "a small text": lambda: Scorer(ScoreSettings.model_validate_strings({"min_coverage": "-1e-999"})),
+    "JSON": lambda: Scorer(ScoreSettings.model_validate_json('{"min_coverage": -0.0}')),
+}
+
+
+@pytest.mark.parametrize("made", MINUS_ZERO.values(), ids=MINUS_ZERO)
+def test_minus_zero_is_zero(made):
+    scorer = made()
+    assert scorer.config_id == Scorer(min_coverage=0.0).config_id == scorer.settings.config_id
+    assert str(scorer.settings.model_dump()["min_coverage"]) == "0.0"
+    assert '"min_coverage":0.0' in scorer.settings.model_dump_json()
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,24 @@ def test_an_asynchronous_reward_beside_it(policy: Any, at: str, requests_served:
         assert 0 <= entry["score/readable"] <= 1
 
 
+def test_a_mixed_data_set(policy: Any, at: str, tmp_path: Path) -> None:
+    """Rows of another task have no reference; another function scores them, and only them."""
+
+    def shortness(completions: Any, reference: Any, **columns: Any) -> list[float | None]:
+        return [1 / (1 + len(text)) if one is None else None for text, one in zip(completions, reference, strict=True)]
+
+    rows: list[dict[str, Any]] = [
+        {"prompt": one.prompt, "reference": right_answer(one) if k % 2 else None, "id": one.goal}
+        for k, one in enumerate(PROTOCOLS)
+    ]
+    recorded = Recorded(score_reward)
+    log = trained(policy, [recorded, shortness], tmp_path, rows)
+    assert {reference is None for _, references, _ in recorded.calls for reference in references} == {True, False}
+    for _, references, rewards in recorded.calls:
+        assert [reward is None for reward in rewards] == [reference is None for reference in references]
+    assert all(math.isfinite(entry["reward"]) and math.isfinite(entry["loss"]) for entry in log)
+
+
 def test_an_unreadable_reference_ends_training_and_names_its_record(policy: Any, at: str, tmp_path: Path) -> None:
     rows = [{"prompt": one.prompt, "reference": "Step 1: nothing", "id": one.goal} for one in PROTOCOLS]
     with pytest.raises(InvalidReference, match=r"bad_step_line.*`assay check`") as caught:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import ray
 import torch
-from assay_client import InvalidReference
+from assay_client import InvalidReference, InvalidSetting
 from hydra import compose, initialize_config_module
 from model import new_tokenizer
-from pairs import EXPECTED, METRICS, REFERENCE, TEXTS
+from pairs import EXPECTED, METRICS, REFERENCE, TEXTS, all_finite
 from verl import DataProto
 from verl.experimental.reward_loop.reward_loop import RewardLoopManager, migrate_legacy_reward_impl
 from verl.trainer.ppo.reward import load_reward_manager
@@ -103,6 +103,34 @@ def test_settings_among_the_reward_kwargs(tokenizer: Any, at: str) -> None:
     changed = asyncio.run(run("+reward.custom_reward_function.reward_kwargs.config.order=lcs"))
     assert plain[0] == changed[0] == 1.0
     assert changed[1] == pytest.approx((0.5 + (1 - 0.5**1.5) * 1.5) / 2.5) != plain[1]
+
+
+@pytest.mark.parametrize("manager", ["naive", "dapo"])
+@pytest.mark.parametrize("adapter", ["for_verl.py", "for_verl_sync.py"])
+def test_rows_of_other_tasks(
+    tokenizer: Any, manager: str, adapter: str, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A float from verl's own function, a dict with a text in it, and Assay's numbers come to one set of names."""
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "assay,elsewhere")
+    data = batch_of(tokenizer, [*TEXTS, *TEXTS[:2]], [REFERENCE] * 3 + ["4", "4"])
+    data.non_tensor_batch["data_source"][3:] = ["openai/gsm8k", "math_dapo"]
+
+    async def run() -> list[dict[str, Any]]:
+        loaded = load_reward_manager(
+            config_of(tokenizer, f"reward.reward_manager.name={manager}", adapter=adapter), tokenizer
+        )
+        return await asyncio.gather(*(loaded.run_single(data[k : k + 1]) for k in range(5)))
+
+    found = asyncio.run(run())
+    assert [result["reward_score"] for result in found] == pytest.approx([*EXPECTED, 0.0, -1.0])
+    numbers = [result["reward_extra_info"] for result in found]
+    assert all(one.keys() == numbers[0].keys() >= {"score", "acc", *METRICS} for one in numbers)
+    assert all(all_finite(one) for one in numbers)
+    assert [one["score_applies"] for one in numbers] == [1, 1, 1, 0, 0]
+    assert [one["acc"] for one in numbers] == pytest.approx([*EXPECTED, 0, 0])
+    data.non_tensor_batch["data_source"][4] = "nobody's"
+    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES.*nobody's"):
+        asyncio.run(run())
 
 
 def test_the_options_of_the_recipe(tokenizer: Any, at: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..async_client import AsyncClient
 from ..client import Client
-from ..errors import InvalidReference, InvalidSetting, Offence, invalid
+from ..errors import AssayError, InvalidReference, InvalidSetting, Offence, invalid
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code
 from ..settings import VARIABLES
 
 __all__ = [
+    "FREQUENT_REASONS",
     "METRICS",
     "async_client",
     "column_of",
     "completion_text",
+    "in_rows_of_batch",
     "means_of",
     "metrics_of",
     "none_on_failure",
@@ -25,13 +29,27 @@ __all__ = [
     "record_of",
     "records_of",
     "reference_of",
+    "reference_place",
     "required",
     "sync_client",
 ]
 
 C = TypeVar("C", bound=BaseClient)
 
-METRICS = ("score_reason_code", *(f"score_{name}" for name in COMPONENTS))
+FREQUENT_REASONS = (
+    "think_not_opened",
+    "missing_sections",
+    "bad_step_line",
+    "bad_step_json",
+    "bad_step_schema",
+    "step_count",
+    "low_coverage",
+)
+"""Reasons with a number of their own, 1 or 0: trainers average numbers, and the mean of these is a share."""
+
+REASON_METRICS = ("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
+COMPONENT_METRICS = tuple(f"score_{name}" for name in COMPONENTS)
+METRICS = REASON_METRICS + COMPONENT_METRICS
 """Names of the numbers beside the reward; the prefix keeps them apart from a trainer's own."""
 
 REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
@@ -39,6 +57,8 @@ REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
 """Columns of a data set by which an error names a record."""
+
+REFERENCE_PLACE = re.compile(r"references\[([0-9]+)\](.*)", re.DOTALL)
 
 _clients: dict[Hashable, BaseClient] = {}
 
@@ -64,17 +84,30 @@ def shared(kind: type[C], given: dict[str, Any]) -> C:
 
 def metrics_of(score: Score) -> dict[str, float]:
     """The numbers beside the reward, always the same names: trainers crash on keys that differ between samples."""
-    numbers = map(score.components.__getitem__, COMPONENTS)
-    return dict(zip(METRICS, (float(score.reason_code), *numbers), strict=True))
+    numbers = numbers_of_reason(score.reason).copy()
+    numbers.update(zip(COMPONENT_METRICS, map(score.components.__getitem__, COMPONENTS), strict=True))
+    return numbers
+
+
+@lru_cache(maxsize=64)
+def numbers_of_reason(reason: str) -> dict[str, float]:
+    """The REASON_METRICS of a reason; the caller changes a copy."""
+    numbers = [reason_code(reason), *(reason == name for name in ("ok", *FREQUENT_REASONS))]
+    return dict(zip(REASON_METRICS, map(float, numbers), strict=True))
 
 
 def means_of(scores: Scores) -> dict[str, float]:
-    """The mean of every component and the share of readable responses; empty for an empty batch."""
-    if not len(scores):
+    """The mean of every component, the share of readable responses, and those of the frequent reasons.
+
+    Empty for an empty batch.
+    """
+    n = len(scores)
+    if not n:
         return {}
     components = scores.components or {}
-    means = {f"score/{name}": sum(components[name]) / len(scores) for name in COMPONENTS}
-    return means | {"score/readable": sum(reason_code(reason) == 0 for reason in scores.reasons) / len(scores)}
+    means = {f"score/{name}": sum(components[name]) / n for name in COMPONENTS}
+    means["score/readable"] = scores.reasons.count("ok") / n
+    return means | {f"score/reason_{name}": scores.reasons.count(name) / n for name in FREQUENT_REASONS}
 
 
 def reference_of(given: Any) -> Any:
@@ -163,6 +196,24 @@ def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
         if isinstance(given, list) and len(given) == n:
             return given
     return None
+
+
+def reference_place(offence: Offence) -> tuple[int, str]:
+    """The number of the reference that an offence names, -1 if it names none, and the rest of its path."""
+    found = REFERENCE_PLACE.fullmatch(offence.path)
+    return (int(found[1]), found[2]) if found else (-1, offence.path)
+
+
+def in_rows_of_batch(error: AssayError, rows: Sequence[int]) -> AssayError:
+    """The error of a request that held some rows of a batch, with the numbers of references as the batch has them."""
+    if not isinstance(error, InvalidReference) or list(rows) == list(range(len(rows))):
+        return error
+    offences = []
+    for offence in error.offences:
+        place, rest = reference_place(offence)
+        known = 0 <= place < len(rows)
+        offences.append(offence._replace(path=f"references[{rows[place]}]{rest}") if known else offence)
+    return invalid(offences, status=error.status, request_id=error.request_id)
 
 
 def required(reference: Any, record: object = None) -> Any:

@@ -73,6 +73,11 @@ class Classification:
             "accuracy_bool_gold": self.boolean,
         }
 
+    @property
+    def over(self) -> dict[str, np.ndarray]:
+        """What the aggregates without a column of their own are about: the records that could be read."""
+        return dict.fromkeys(("precision", "recall", "f1"), self.right)
+
     def corpus(self, rows: np.ndarray) -> dict[str, float | None]:
         """Accuracy, precision, recall and F1 of some rows, 0 where they are undefined, as in the script."""
         read = rows[~self.unread[rows]]
@@ -142,7 +147,7 @@ class Err(Task):
     ) -> Evaluation:
         found = classified(records, options.strict_markers)
         advance(len(records))
-        return Evaluation(found.columns(), found.failed, found.corpus)
+        return Evaluation(found.columns(), found.failed, found.corpus, found.over)
 
     def misfits(self, record: Any) -> list[tuple[str, str, str]]:
         """Any field may hold anything or be missing: an object is enough."""

@@ -194,7 +194,7 @@ class Ord(Task):
                 "kendall_tau_macro": share(float(tau[read].sum()), len(read)),
             }
 
-        return Evaluation(columns, failed, corpus)
+        return Evaluation(columns, failed, corpus, {"kendall_tau_macro": tau})
 
     def rewards(
         self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell

@@ -118,7 +118,7 @@ class ReaErr(Task):
                 {"consistency": share(float(consistent[read].sum()), len(read))} if judged else {}
             )
 
-        return Evaluation(columns, [failure for failure in found.failed if counted[failure.record]], corpus)
+        return Evaluation(columns, [failure for failure in found.failed if counted[failure.record]], corpus, found.over)
 
 
 def judgements(

@@ -134,7 +134,9 @@ class LlamEval(Task):
         }
         advance(len(records))
         failed = [Failure(row, tally.reason) for row, tally in enumerate(tallies) if tally.reason is not None]
-        return Evaluation(columns, failed, lambda rows: {"average": average(columns, rows)})
+        return Evaluation(
+            columns, failed, lambda rows: {"average": average(columns, rows)}, {"average": columns["score"]}
+        )
 
 
 class Tally:
