@@ -117,7 +117,7 @@ $(VENV)-audit/.installed:
 # Trainers ask for GPUs and for each other's other versions: they come without their dependencies, of which their reward
 # paths need few. Nothing of the service is installed here: one of TRL's optional packages is called kernels, as ours is.
 $(VENV)-trainers/.installed: tests/trainers/requirements.txt tests/trainers/trainers.txt
-	@echo "Setting up $(VENV)-trainers, which takes 2 GB …"
+	@echo "Setting up $(VENV)-trainers, which takes 3 GB …"
 	@$(PYTHON) -m venv $(VENV)-trainers
 	@$(VENV)-trainers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/trainers/requirements.txt
 	@$(VENV)-trainers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python -r tests/trainers/trainers.txt

@@ -14,7 +14,10 @@ python3 -m openrlhf.cli.train_ppo_ray \
     --data.apply_chat_template \
     --rollout.batch_size 128 \
     --rollout.n_samples_per_prompt 8 \
+    --algo.advantage.estimator group_norm \
     --rollout.max_new_tokens 2048 \
     "$@"
-# Older versions call the option --remote_rm_url. In place of an address the reward function of assay_client does as
-# well: --reward.remote_url …/clients/assay_client/adapters/for_openrlhf.py (retries within 120 s, a local service).
+# group_norm is GRPO; without it OpenRLHF trains a critic of the same size (GAE).
+# Older versions call the options --remote_rm_url and --advantage_estimator. In place of an address the reward function
+# of assay_client does as well: --reward.remote_url …/clients/assay_client/adapters/for_openrlhf.py (retries within
+# 120 s, a local service).

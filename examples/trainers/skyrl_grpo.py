@@ -2,13 +2,15 @@
 
     python rows.py skyrl train.jsonl -o train.parquet
     ASSAY_URL=http://reward-host:8000 python skyrl_grpo.py environment.env_class=assay \
-        data.train_data="['train.parquet']" trainer.policy.model.path=Qwen/Qwen3-8B generator.n_samples_per_prompt=8
+        data.train_data="['train.parquet']" data.val_data="['train.parquet']" trainer.logger=console \
+        trainer.policy.model.path=Qwen/Qwen3-8B generator.n_samples_per_prompt=8
 
-Overrides are SkyRL's own; `environment.skyrl_gym.max_env_workers` is how many calls may share a request.
+The overrides are those of SkyRL 0.4; `environment.skyrl_gym.max_env_workers` is how many calls may share a request.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 ENTRY_POINT = "assay_client.adapters.for_skyrl:AssayEnv"
@@ -23,20 +25,24 @@ def train(config: Any) -> None:
     BasePPOExp(config).run()
 
 
-def main() -> None:
-    import hydra
+def configured(arguments: list[str]) -> Any:
+    """SkyRL's configuration from its own overrides, checked as SkyRL checks it."""
+    from skyrl.train.config import SkyRLTrainConfig
+    from skyrl.train.utils import validate_cfg
+
+    config = SkyRLTrainConfig.from_cli_overrides(arguments)
+    validate_cfg(config)
+    return config
+
+
+def main(arguments: list[str]) -> None:
     import ray
-    from skyrl.train.entrypoints.main_base import config_dir, validate_cfg
     from skyrl.train.utils import initialize_ray
 
-    @hydra.main(config_path=config_dir, config_name="ppo_base_config", version_base=None)
-    def start(config: Any) -> None:
-        validate_cfg(config)
-        initialize_ray(config)
-        ray.get(ray.remote(num_cpus=1)(train).remote(config))
-
-    start()
+    config = configured(arguments)
+    initialize_ray(config)
+    ray.get(ray.remote(num_cpus=1)(train).remote(config))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

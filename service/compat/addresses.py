@@ -42,18 +42,21 @@ def addresses() -> Iterator[Address]:
     yield scoring(OpenRlhf(), "/compat/openrlhf", "OpenRLHF", models.OpenRlhfRequest, models.OpenRlhfReply, "openrlhf")
     yield scoring(Slime(), "/compat/slime", "slime", models.SlimeRequest, models.SlimeReply | float, "slime")
     gym = "/compat/nemo-gym"
-    yield scoring(NemoGym(), f"{gym}/verify", "NeMo Gym", models.VerifyRequest, models.VerifyReply, "verify")
-    yield Address(
-        "POST",
-        f"{gym}/seed_session",
-        sessions.seed,
-        None,
-        "NeMo Gym: begin a rollout",
-        models.SeedRequest,
-        models.SeedReply,
-        examples["seed"],
-        [],
+    yield scoring(
+        NemoGym(), f"{gym}/verify", "NeMo Gym", models.VerifyRequest, models.VerifyReply | models.MaskedReply, "verify"
     )
+    for name, summary in (("seed_session", "NeMo Gym: begin a rollout"), ("close_session", "NeMo Gym: end a rollout")):
+        yield Address(
+            "POST",
+            f"{gym}/{name}",
+            sessions.session,
+            None,
+            summary,
+            models.SessionRequest,
+            models.SessionReply,
+            examples[name],
+            [],
+        )
     yield Address(
         "POST",
         f"{gym}/aggregate_metrics",
@@ -66,6 +69,10 @@ def addresses() -> Iterator[Address]:
         [],
     )
     yield Address("GET", gym, sessions.alive, None, "NeMo Gym: there can be rewards", None, models.AliveReply, None, [])
+    summary = "NeMo Gym: saved rollouts can be scored again"
+    yield Address(
+        "GET", f"{gym}/reverify_mode", sessions.reverify_mode, None, summary, None, models.ReverifyMode, None, []
+    )
 
 
 def scoring(dialect: Dialect, path: str, trainer: str, request: type[BaseModel], reply: Any, example: str) -> Address:

@@ -28,6 +28,9 @@ NAMES = Names(FIELD)
 TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
 POSITIONS = (TASK, ROLLOUT)
 
+MASK = "mask_sample"
+"""Of a rollout whose reward measures nothing: it counts in the coverage alone."""
+
 MOST_RECORDS = 1 << 20
 """Rollouts of one run."""
 
@@ -42,7 +45,10 @@ LABELS = ("mean", "max", "min", "median", "std")
 
 
 async def aggregate(exchange: Exchange) -> None:
-    """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts."""
+    """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts.
+
+    Rollouts with `mask_sample` are left out, and counted as Gym counts them: `coverage/masked_rollouts` and so on.
+    """
     service, body = exchange.service, exchange.taken
     job = partial(answer, body.data, body.encoding, service.limits, exchange.deadline)
     await exchange.reply(await service.evaluators.run(job, exchange))
@@ -56,7 +62,7 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
     if spans is None:
         raise refusal([Offence(FIELD, "wrong_type", "must be an array of replies of /verify")])
     offences: list[Offence] = []
-    rollouts = Rollouts()
+    rollouts, masked = Rollouts(), Masked()
     for k, span in enumerate(spans):
         path = f"{FIELD}[{k}]"
         record = document.value(span) if span[1] - span[0] <= MOST_RECORD_BYTES else None
@@ -68,7 +74,8 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
             for name in POSITIONS
             if type(record.get(name, 0)) is not int
         ]
-        rollouts.add({TASK: 0, ROLLOUT: 0} | numbers_of(record))
+        is_masked = record.pop(MASK, False)
+        (masked if is_masked else rollouts).add({TASK: 0, ROLLOUT: 0} | numbers_of(record))
         if len(rollouts.columns) > MAX_NAMES:
             offence = Offence(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
             raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [offence])
@@ -77,7 +84,7 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
     if offences:
         raise refusal(offences)
     decoded = perf_counter()
-    reply = b"".join(aggregated(rollouts, deadline.check))
+    reply = b"".join(aggregated(rollouts, masked, deadline.check))
     times.decode, times.score = decoded - started, perf_counter() - decoded
     return reply
 
@@ -108,7 +115,32 @@ class Rollouts:
                 values.append(value)
 
 
-def aggregated(rollouts: Rollouts, check: Callable[[], None]) -> Iterator[bytes]:
+class Masked:
+    """The rollouts that are masked: how many, and of which tasks."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.tasks: set[float] = set()
+
+    def add(self, record: dict[str, float]) -> None:
+        """Add one rollout, with its task."""
+        self.count += 1
+        self.tasks.add(record[TASK])
+
+    def coverage(self, rollouts: Rollouts) -> dict[str, int]:
+        """How much of the run the statistics are of, under Gym's names; nothing where no rollout is masked."""
+        if not self.count:
+            return {}
+        measured = {record[TASK] for record in rollouts.records}
+        return {
+            "coverage/measured_rollouts": len(rollouts.records),
+            "coverage/masked_rollouts": self.count,
+            "coverage/measured_tasks": len(measured),
+            "coverage/fully_masked_tasks": len(self.tasks - measured),
+        }
+
+
+def aggregated(rollouts: Rollouts, masked: Masked, check: Callable[[], None]) -> Iterator[bytes]:
     """The reply, piece by piece: the groups are many times as long as what they are made of."""
     tasks = sorted({record[TASK] for record in rollouts.records})
     number_of = {task: number for number, task in enumerate(tasks)}
@@ -129,8 +161,9 @@ def aggregated(rollouts: Rollouts, check: Callable[[], None]) -> Iterator[bytes]
     overall: dict[str, float] = {}
     if rollouts.records:
         (overall,) = statistics(rollouts, np.zeros_like(groups), 1, check)
-    key_metrics = {name: value for name, value in overall.items() if name.startswith("mean/")}
-    yield b'],"agent_metrics":%b,"key_metrics":%b}' % (orjson.dumps(overall), orjson.dumps(key_metrics))
+    means = {name: value for name, value in overall.items() if name.startswith("mean/")}
+    metrics = [orjson.dumps({**numbers, **masked.coverage(rollouts)}) for numbers in (overall, means)]
+    yield b'],"agent_metrics":%b,"key_metrics":%b}' % tuple(metrics)
 
 
 def statistics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kernels.column import TextColumn
@@ -49,6 +49,12 @@ class Dialect(Protocol):
 
     def encode(self, scores: Scores, document: Document, options: Any) -> bytes:
         """The reply's bytes; raises ArithmeticError where a number is not finite."""
+
+    def masked(self, faults: Sequence[Offence], document: Document, options: Any) -> bytes | None:
+        """The reply that leaves a rollout out of training because of these faults of its reference.
+
+        None where the address does not ask for such replies or the trainer knows none: then the faults are an error.
+        """
 
 
 def native_request(reference: bytes, response: bytes) -> bytes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 import orjson
 from pydantic import Field
 
@@ -20,11 +23,20 @@ FIELDS = ("responses_create_params", "response")
 PARAMETERS, RESPONSE, REFERENCE = range(3)
 
 
+BAD_REFERENCE = "assay:bad_reference"
+"""Gym wants `SERVER:KIND` for kinds of failure that are not in its own list."""
+
+
 class NemoGymOptions(RouteOptions):
-    """Where the reference stands."""
+    """Where the reference stands, and what becomes of a rollout whose reference cannot be read."""
 
     reference_field: str = Field(
         "reference", min_length=1, description="The row's field with the reference; `a.b` is the field b of a."
+    )
+    on_bad_reference: Literal["error", "mask"] = Field(
+        "error",
+        description="What a row gets whose reference is missing or cannot be read: an error (422), or a reply with "
+        "`mask_sample`, which NeMo Gym 0.7 and NeMo RL leave out. Not for clients that read `reward` alone.",
     )
 
 
@@ -52,23 +64,32 @@ class NemoGym:
             text, found = output_text(document, document.spans[RESPONSE])
             offences += found
         reference = reference_span(document, options)
-        if reference == ABSENT:
-            offences.append(missing_reference(options))
-        return single(document.raw(reference), orjson.dumps(text), "response", limits)._replace(offences=offences)
+        read = single(document.raw(reference), orjson.dumps(text), "response", limits)._replace(offences=offences)
+        return read._replace(reference_faults=[MISSING]) if reference == ABSENT else read
 
     def reference_path(self, options: NemoGymOptions) -> str:
         return options.reference_field
 
     def encode(self, scores: Scores, document: Document, options: NemoGymOptions) -> bytes:
-        numbers = finite_json({"reward": float(scores.rewards[0]), **numbers_of_one(scores)})
-        parameters, response = document.raw(document.spans[PARAMETERS]), document.raw(document.spans[RESPONSE])
-        return b'{"responses_create_params":%b,"response":%b,%b' % (parameters, response, numbers[1:])
+        return echoed(document, finite_json({"reward": float(scores.rewards[0]), **numbers_of_one(scores)}))
+
+    def masked(self, faults: Sequence[Offence], document: Document, options: NemoGymOptions) -> bytes | None:
+        if options.on_bad_reference == "error":
+            return None
+        reason = "; ".join(f"{fault.path}: {fault.detail} ({fault.reason})" for fault in faults)
+        # Gym's models want a number as the reward; the score's own numbers are left out, as nothing was scored.
+        # NeMo RL looks for the mask in `instance_config`, Gym at the top.
+        mask = {"mask_sample": True, "failure_kind": BAD_REFERENCE, "failure_reason": reason}
+        return echoed(document, orjson.dumps({"reward": 0.0, **mask, "instance_config": {"mask_sample": True}}))
 
 
-def missing_reference(options: NemoGymOptions) -> Offence:
-    return Offence(
-        options.reference_field, "missing_field", "the row's reference; `reference_field` names another field"
-    )
+MISSING = Offence("references[0]", "missing_field", "the row's reference; `reference_field` names another field")
+
+
+def echoed(document: Document, members: bytes) -> bytes:
+    """The reply with these members, a JSON object, after what is given back."""
+    parameters, response = document.raw(document.spans[PARAMETERS]), document.raw(document.spans[RESPONSE])
+    return b'{"responses_create_params":%b,"response":%b,%b' % (parameters, response, members[1:])
 
 
 def reference_span(document: Document, options: NemoGymOptions) -> Span:

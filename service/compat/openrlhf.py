@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import orjson
 
 from ..codec import Limits
@@ -64,3 +66,6 @@ class OpenRlhf:
     def encode(self, scores: Scores, document: Document, options: RouteOptions) -> bytes:
         rewards = finite_json(scores.rewards.tolist())
         return b'{"rewards":%b,"scores":%b,"extra_logs":%b}' % (rewards, rewards, columns_of_numbers(scores))
+
+    def masked(self, faults: Sequence[Offence], document: Document, options: RouteOptions) -> bytes | None:
+        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, create_model
 
@@ -16,8 +16,10 @@ __all__ = [
     "MODELS",
     "AggregateReply",
     "AliveReply",
+    "MaskedReply",
     "OpenRlhfReply",
-    "SeedReply",
+    "ReverifyMode",
+    "SessionReply",
     "SlimeReply",
     "VerifyReply",
 ]
@@ -71,8 +73,10 @@ class VerifyRequest(Lenient):
     reference: Reference = Field(description="The reference; `?reference_field=` names another field of the row.")
 
 
-class SeedRequest(Lenient):
-    """A row of a data set."""
+class SessionRequest(Lenient):
+    """A row of a data set, or what an environment server of NeMo Gym says of a session."""
+
+    resources_session_id: StrictStr | None = Field(default=None, description="The caller's name of the session.")
 
 
 class AggregateRequest(Lenient):
@@ -98,6 +102,18 @@ VerifyReply = numbers_model(
 )
 
 
+class MaskedReply(BaseModel):
+    """What was sent, of a row whose reference cannot be read: only where the address asks for such replies."""
+
+    responses_create_params: dict[str, Any]
+    response: ResponseObject
+    reward: float = Field(description="0, which measures nothing: the trainer leaves it out.")
+    mask_sample: Literal[True]
+    failure_kind: Literal["assay:bad_reference"]
+    failure_reason: str = Field(description="What is wrong with the reference, and where.")
+    instance_config: dict[str, Any] = Field(description="`mask_sample` once more, where NeMo RL looks for it.")
+
+
 class OpenRlhfReply(BaseModel):
     """Rewards in the order of the queries; always lists."""
 
@@ -106,8 +122,13 @@ class OpenRlhfReply(BaseModel):
     extra_logs: ScoreColumns  # type: ignore[valid-type]
 
 
-class SeedReply(BaseModel):
-    """Nothing: there are no sessions."""
+class SessionReply(BaseModel):
+    """The session's name, if one was given, and nothing else: there are no sessions."""
+
+    resources_session_id: str | None = None
+
+
+ReverifyMode = Literal["stateless"]
 
 
 class AliveReply(BaseModel):
@@ -131,8 +152,9 @@ MODELS: tuple[type[BaseModel], ...] = (
     SlimeReply,
     VerifyRequest,
     VerifyReply,
-    SeedRequest,
-    SeedReply,
+    MaskedReply,
+    SessionRequest,
+    SessionReply,
     AliveReply,
     AggregateRequest,
     AggregateReply,
@@ -203,7 +225,8 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         {**ROW, "response": RESPONSE, "reference": EXAMPLE_REFERENCE},
         {**ROW, "response": RESPONSE, "reward": 1.0, **ONE},
     ),
-    "seed": ({**ROW, "reference": EXAMPLE_REFERENCE}, {}),
+    "seed_session": ({**ROW, "reference": EXAMPLE_REFERENCE}, {}),
+    "close_session": ({"resources_session_id": "session-1"}, {"resources_session_id": "session-1"}),
     "aggregate": (
         {
             "verify_responses": [

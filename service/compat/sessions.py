@@ -1,4 +1,6 @@
-"""What a resources server of NeMo Gym answers besides rewards: that it is there, and sessions, which hold nothing."""
+"""What a resources server of NeMo Gym answers besides rewards: that it is there, sessions, which hold nothing, and
+whether saved rollouts can be scored again.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,18 @@ from functools import partial
 
 from ..asgi import Exchange
 from ..codec import Limits
+from ..errors import Offence
 from ..intake import Body
-from .document import Document, Names
+from ..problems import refusal
+from .document import ABSENT, Document, Names
 
-__all__ = ["alive", "seed"]
+__all__ = ["alive", "reverify_mode", "session"]
 
 ALIVE = b'{"status":"ok"}'
+STATELESS = b'"stateless"'
 NO_STATE = b"{}"
-NO_NAMES = Names()
+SESSION_ID = "resources_session_id"
+NAMES = Names(SESSION_ID)
 
 
 async def alive(exchange: Exchange) -> None:
@@ -22,16 +28,30 @@ async def alive(exchange: Exchange) -> None:
     await exchange.reply(ALIVE)
 
 
-async def seed(exchange: Exchange) -> None:
-    """Begin a rollout, whatever its row: nothing is kept between requests, so there is nothing to begin."""
+async def reverify_mode(exchange: Exchange) -> None:
+    """Say that a reward follows from its request alone, so that `gym eval reverify` may score saved rollouts again."""
+    await exchange.reply(STATELESS)
+
+
+async def session(exchange: Exchange) -> None:
+    """Begin or close a rollout, whatever its row: nothing is kept between requests, so there is nothing to do.
+
+    A caller that gives its session a name (Gym's environment servers do since 0.7) gets the name back.
+    """
     service, body = exchange.service, exchange.taken
     if not body.inline:
-        await service.workers.run(partial(check, body, service.limits), exchange)
-    elif body.data:
-        check(body, service.limits)
-    await exchange.reply(NO_STATE)
+        reply = await service.workers.run(partial(confirmed, body, service.limits), exchange)
+    else:
+        reply = confirmed(body, service.limits) if body.data else NO_STATE
+    await exchange.reply(reply)
 
 
-def check(body: Body, limits: Limits) -> None:
-    """Raise Problem unless the body is a JSON object."""
-    Document(body.plain(limits.max_body_bytes), NO_NAMES)
+def confirmed(body: Body, limits: Limits) -> bytes:
+    """The reply's bytes; raises Problem unless the body is a JSON object and a session's name, if it has one, text."""
+    document = Document(body.plain(limits.max_body_bytes), NAMES)
+    (span,) = document.spans
+    if span == ABSENT:
+        return NO_STATE
+    if document.text(span) is None:
+        raise refusal([Offence(SESSION_ID, "wrong_type", "must be a string")])
+    return b'{"%b":%b}' % (SESSION_ID.encode(), document.raw(span))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from ..codec import Limits
+from ..errors import Offence
 from ..scores import Scores
 from .dialect import Texts, missing, native_request, single
 from .document import Document, Names
@@ -49,3 +51,6 @@ class Slime:
 
     def encode(self, scores: Scores, document: Document, options: SlimeOptions) -> bytes:
         return finite_json(float(scores.rewards[0])) if options.format == "float" else reply_of_one(scores)
+
+    def masked(self, faults: Sequence[Offence], document: Document, options: SlimeOptions) -> bytes | None:
+        return None

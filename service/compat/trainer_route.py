@@ -10,9 +10,9 @@ import numpy as np
 
 from ..asgi import Exchange
 from ..codec import Limits
-from ..errors import ScoringError, row_of
+from ..errors import Offence, ScoringError, row_of
 from ..intake import Body
-from ..problems import Problem, refusal
+from ..problems import refusal
 from ..references import parse_references
 from ..scorer import Scorer
 from ..scores import Scores
@@ -29,10 +29,13 @@ __all__ = ["TrainerRoute"]
 
 
 class Answer(NamedTuple):
-    """A reply's bytes, and the scores that the metrics count: in the lane, valid until its next request."""
+    """A reply's bytes, and the scores that the metrics count: in the lane, valid until its next request.
+
+    No scores where nothing was scored, which the reply says.
+    """
 
     body: bytes
-    scores: Scores
+    scores: Scores | None
 
 
 class TrainerRoute:
@@ -55,7 +58,8 @@ class TrainerRoute:
         else:
             job = partial(self._answer_any, body, chosen, service.limits, exchange.times)
             result = await service.workers.run(job, exchange)
-        service.metrics.scored(result.scores.rewards, result.scores.reason_codes, exchange.times)
+        if result.scores is not None:
+            service.metrics.scored(result.scores.rewards, result.scores.reason_codes, exchange.times)
         await exchange.reply(result.body)
 
     def _answer_inline(self, body: bytes, chosen: Chosen, service: ServiceState, times: StageTimes) -> Answer:
@@ -84,19 +88,31 @@ class TrainerRoute:
         self, document: Document, chosen: Chosen, limits: Limits, times: StageTimes, started: float
     ) -> Answer:
         texts = self._dialect.texts(document, chosen.options, limits)
-        reference_path = self._dialect.reference_path(chosen.options)
         if texts.offences or texts.reference_faults or texts.references is None or texts.responses is None:
-            raise refused(texts, reference_path, chosen.scorer, limits)
+            return self._without_scores(texts, document, chosen, limits)
         try:
             references = parse_references(
                 texts.references, chosen.scorer.settings.max_steps, limits.max_reference_bytes
             )
         except ScoringError:
-            raise refused(texts, reference_path, chosen.scorer, limits) from None
+            return self._without_scores(texts, document, chosen, limits)
         decoded = perf_counter()
         index = np.arange(texts.responses.rows, dtype=np.int64)
         scores = chosen.scorer.score_parsed(texts.responses, references, index)
         return self._encoded(scores, document, chosen, times, started, decoded)
+
+    def _without_scores(self, texts: Texts, document: Document, chosen: Chosen, limits: Limits) -> Answer:
+        """The reply that masks a rollout, if its references alone are at fault and the address asks for it.
+
+        Raises Problem otherwise, naming every offending place of the request, those of its references last.
+        """
+        reference_path = self._dialect.reference_path(chosen.options)
+        faults = reference_offences(texts, reference_path, chosen.scorer, limits)
+        only_references = faults and not texts.offences
+        masked = self._dialect.masked(faults, document, chosen.options) if only_references else None
+        if masked is None:
+            raise refusal(texts.offences + faults)
+        return Answer(masked, None)
 
     def _encoded(
         self, scores: Scores, document: Document, chosen: Chosen, times: StageTimes, started: float, decoded: float
@@ -107,10 +123,10 @@ class TrainerRoute:
         return Answer(reply, scores)
 
 
-def refused(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -> Problem:
-    """Every offending place of a request, those of its references last."""
+def reference_offences(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -> list[Offence]:
+    """Every offending place of a request's references, under the trainer's names."""
     found = list(texts.reference_faults)
     if texts.references is not None:
         found += unreadable(texts.references, scorer, limits, {offence.path for offence in found})
     found.sort(key=row_of)
-    return refusal(texts.offences + renamed(found, "references", reference_path))
+    return renamed(found, "references", reference_path)

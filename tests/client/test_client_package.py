@@ -91,6 +91,7 @@ class Sample: prompt, response, label, index = "p", "xx", "r", 0
 calls = {
     "for_verl": lambda: module.compute_score("d", "xx", "r", {}),
     "for_verl_sync": lambda: module.compute_score("d", "xx", "r", {}),
+    "for_easyr1": lambda: module.compute_score([{"response": "xx", "response_length": 1, "ground_truth": "r"}]),
     "for_trl": lambda: module.score_reward(prompts=["p"], completions=["xx"], reference=["r"]),
     "for_ms_swift": lambda: module.orms["assay"]()(["xx"], solution=["r"]),
     "for_slime": lambda: module.custom_rm(None, Sample()),
@@ -108,7 +109,7 @@ print(json.dumps(result))
 def first_number(result: object) -> object:
     while isinstance(result, (dict, list)):
         if isinstance(result, dict):
-            result = next(result[name] for name in ("score", "rewards", "reward") if name in result)
+            result = next(result[name] for name in ("score", "overall", "rewards", "reward") if name in result)
         else:
             result = result[0]
     return result

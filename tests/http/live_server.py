@@ -19,6 +19,7 @@ import httpx
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "from service.cli import main; main()"
 COMMAND = [sys.executable, "-c", CODE, "serve"]
+"""What starts a server; the tests of trainers' code, whose Python has no service, put another one here."""
 START_SECONDS = 600
 """Enough for a machine that has no kernel in its cache yet."""
 
@@ -85,11 +86,12 @@ def launched(
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     kept = {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
     where = () if "--uds" in flags else ("--port", "0")
+    command = [sys.executable, "-c", f"{before}\n{CODE}", "serve"] if before else COMMAND
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as sink:
             process = subprocess.Popen(
-                [*limited(descriptors), sys.executable, "-c", f"{before}\n{CODE}", "serve", *where, *flags],
+                [*limited(descriptors), *command, *where, *flags],
                 cwd=ROOT,
                 env={**clean, **kept, **(environ or {})},
                 stdout=sink,

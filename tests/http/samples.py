@@ -6,9 +6,6 @@ from typing import Any
 
 import httpx
 
-from service.app import create_app
-from service.config import Config
-
 ADD = '{"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}'
 SPIN = '{"action": "spin", "objects": ["tube"], "parameters": []}'
 REFERENCE = f"Step 1: {ADD}\nStep 2: {SPIN}"
@@ -55,6 +52,9 @@ def places(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def paths_with_bodies() -> list[str]:
     """The addresses of the OpenAPI document that take a body."""
+    from service.app import create_app  # here: the tests of trainers' code use this file too, without the service
+    from service.config import Config
+
     description = create_app(Config()).openapi()
     return sorted(
         path

@@ -27,7 +27,11 @@ SCORING = {
         "reference": label,
     },
 }
-OTHERS = {f"{GYM}/seed_session": {"reference": REFERENCE}, f"{GYM}/aggregate_metrics": {"verify_responses": []}}
+OTHERS = {
+    f"{GYM}/seed_session": {"reference": REFERENCE},
+    f"{GYM}/close_session": {"resources_session_id": "s"},
+    f"{GYM}/aggregate_metrics": {"verify_responses": []},
+}
 PATHS = [*SCORING, *OTHERS]
 LABEL_PATHS = {"/compat/openrlhf": "labels[0]", "/compat/slime": "label", f"{GYM}/verify": "reference"}
 
@@ -247,7 +251,8 @@ NAMES = {
     "/compat/openrlhf": "openrlhf",
     "/compat/slime": "slime",
     f"{GYM}/verify": "verify",
-    f"{GYM}/seed_session": "seed",
+    f"{GYM}/seed_session": "seed_session",
+    f"{GYM}/close_session": "close_session",
     f"{GYM}/aggregate_metrics": "aggregate",
 }
 
@@ -269,6 +274,6 @@ def test_examples_are_true(client, description, path):
 def test_settings_are_described(client, description, path):
     parameters = {one["name"]: one for one in description["paths"][path]["post"]["parameters"] if one["in"] == "query"}
     settings = client.get("/v1/config").json()["schema"]["properties"]
-    own = {"/compat/slime": {"format"}, f"{GYM}/verify": {"reference_field"}}.get(path, set())
+    own = {"/compat/slime": {"format"}, f"{GYM}/verify": {"reference_field", "on_bad_reference"}}.get(path, set())
     assert set(parameters) == {*settings, *own}
     assert all(one["description"] for one in parameters.values())

@@ -203,6 +203,57 @@ def test_what_cannot_be_scored_is_never_a_reward(client, row, named):
     assert places(problem_of(post(client, VERIFY, by_orjson(row)), 422)) == named
 
 
+MASKING = {"on_bad_reference": "mask"}
+BAD_REFERENCES = {
+    "null": ({**GOOD, "reference": None}, "wrong_type"),
+    "missing": (without(GOOD, "reference"), "missing_field"),
+    "prose": ({**GOOD, "reference": "Add buffer."}, "bad_step_line"),
+    "too long": ({**GOOD, "reference": "x" * 9_000_000}, "too_long"),
+    "in a long body": ({**GOOD, "reference": "Step 1: nothing", "ballast": "x" * 100_000}, "bad_step_line"),
+}
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD_REFERENCES.values(), ids=BAD_REFERENCES)
+def test_a_bad_reference_may_mask_its_rollout(client, row, reason):
+    """Only where the address asks for it; the reply says why, and nothing is counted as scored."""
+    before = scored_responses(client)
+    error = problem_of(client.post(VERIFY, json=row), 422)
+    assert places(error) == [("reference", reason)]
+    assert problem_of(client.post(VERIFY, params={"on_bad_reference": "error"}, json=row), 422)
+    reply = client.post(VERIFY, params=MASKING, json=row)
+    assert reply.status_code == 200, reply.text
+    document = reply.json()
+    assert document.pop("responses_create_params") == row["responses_create_params"]
+    assert document.pop("response") == row["response"]
+    assert document == {
+        "reward": 0.0,
+        "mask_sample": True,
+        "failure_kind": "assay:bad_reference",
+        "failure_reason": f"reference: {error['errors'][0]['detail']} ({reason})",
+        "instance_config": {"mask_sample": True},
+    }
+    assert scored_responses(client) == before
+
+
+def scored_responses(client) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return sum(float(line.split()[1]) for line in lines if line.startswith("assay_responses_total{"))
+
+
+def test_only_a_bad_reference_masks(client):
+    """What else is wrong stays an error, beside a bad reference too, and good rows are as ever."""
+    for row in (without(GOOD, "response"), {**GOOD, "response": {}, "reference": None}):
+        problem_of(client.post(VERIFY, params=MASKING, json=row), 422)
+    check_reply(client.post(VERIFY, params=MASKING, json=GOOD), GOOD, expected_of([Rollout(PERFECT, REFERENCE)])[0])
+    document = problem_of(client.post(VERIFY, params={"on_bad_reference": "skip"}, json=GOOD), 422)
+    assert places(document) == [("query.on_bad_reference", "invalid_setting")]
+    elsewhere = client.post(VERIFY, params={**MASKING, "reference_field": "gold.null"}, json=GOOD).json()
+    assert elsewhere["failure_reason"].startswith("gold.null: ")
+    for path in ("/compat/openrlhf", "/compat/slime"):
+        document = problem_of(client.post(path, params=MASKING, json={}), 422)
+        assert places(document) == [("query.on_bad_reference", "unknown_setting")]
+
+
 def test_a_reference_that_is_not_where_the_address_says(client):
     for field in ("nowhere", "agent_ref.reference", "reference.a", "_ng_task_index.x"):
         reply = client.post(VERIFY, params={"reference_field": field}, json=GOOD)
@@ -216,9 +267,32 @@ def test_sessions_hold_nothing(client, body):
     assert "set-cookie" not in reply.headers
 
 
-def test_sessions_begin_with_json(client):
-    problem_of(post(client, f"{PATH}/seed_session", b"{"), 400)
-    problem_of(post(client, f"{PATH}/seed_session", b"[]"), 422)
+SESSIONS = ["seed_session", "close_session"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_sessions_begin_and_end_with_json(client, name):
+    problem_of(post(client, f"{PATH}/{name}", b"{"), 400)
+    problem_of(post(client, f"{PATH}/{name}", b"[]"), 422)
+
+
+@pytest.mark.parametrize("ballast", [0, 100_000])
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_session_that_has_a_name_keeps_it(client, name, ballast):
+    """As Gym's environment servers begin and close them: the name is the caller's, and the reply holds nothing else."""
+    body = {"resources_session_id": "resources-session-µ", "episode_id": {"rollout_id": "0-1", "attempt": 0}}
+    body["task_data"] = {"reference": "x" * ballast}
+    for _ in range(2):
+        reply = post(client, f"{PATH}/{name}", by_orjson(body))
+        assert (reply.status_code, reply.json()) == (200, {"resources_session_id": "resources-session-µ"})
+    for wrong in (None, 7, ["s"]):
+        problem = problem_of(post(client, f"{PATH}/{name}", by_orjson({**body, "resources_session_id": wrong})), 422)
+        assert places(problem) == [("resources_session_id", "wrong_type")]
+
+
+def test_saved_rollouts_can_be_scored_again(client):
+    reply = client.get(f"{PATH}/reverify_mode")
+    assert (reply.status_code, reply.json()) == (200, "stateless")
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -280,6 +354,37 @@ def test_numbers_that_only_some_rollouts_have(client):
     assert reply["agent_metrics"]["mean/reward"] == 0.5
     (group,) = reply["group_level_metrics"]
     assert group["num_rollouts"] == 3
+
+
+LABELS = ("mean", "max", "min", "median", "std")
+
+
+def test_masked_rollouts_are_in_no_statistics(client):
+    """Neither their rewards nor the flag itself, which a reply of Gym's own models always has; they are counted."""
+    measured = [
+        {"_ng_task_index": 0, "reward": 1.0, "mask_sample": False},
+        {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.5, "mask_sample": False, "failure_reason": None},
+    ]
+    masked = [
+        {"_ng_task_index": task, "_ng_rollout_index": 2, "reward": 0.0, "mask_sample": True} for task in (0, 4, 4)
+    ]
+    alone = post(client, f"{PATH}/aggregate_metrics", by_orjson({"verify_responses": measured})).json()
+    assert set(alone["agent_metrics"]) == {f"{label}/reward" for label in LABELS}
+    assert alone["key_metrics"] == {"mean/reward": 0.75}
+    coverage = {
+        "coverage/measured_rollouts": 2,
+        "coverage/masked_rollouts": 3,
+        "coverage/measured_tasks": 1,
+        "coverage/fully_masked_tasks": 1,
+    }
+    both = post(client, f"{PATH}/aggregate_metrics", by_orjson({"verify_responses": masked + measured})).json()
+    assert both["group_level_metrics"] == alone["group_level_metrics"]
+    assert both["agent_metrics"] == alone["agent_metrics"] | coverage
+    assert both["key_metrics"] == alone["key_metrics"] | coverage
+    none = post(client, f"{PATH}/aggregate_metrics", by_orjson({"verify_responses": masked})).json()
+    assert none["group_level_metrics"] == []
+    assert none["agent_metrics"] == none["key_metrics"]
+    assert none["key_metrics"]["coverage/measured_rollouts"] == 0
 
 
 def test_no_rollouts_have_no_statistics(client):

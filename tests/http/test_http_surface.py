@@ -29,6 +29,8 @@ PATHS = {
     "/": {"get"},
     "/compat/nemo-gym": {"get"},
     "/compat/nemo-gym/aggregate_metrics": {"post"},
+    "/compat/nemo-gym/close_session": {"post"},
+    "/compat/nemo-gym/reverify_mode": {"get"},
     "/compat/nemo-gym/seed_session": {"post"},
     "/compat/nemo-gym/verify": {"post"},
     "/compat/openrlhf": {"post"},
@@ -49,6 +51,7 @@ PATHS = {
     "/v2/health/ready": {"get"},
     "/version": {"get"},
 }
+NEEDING_A_KEY = {"/v1/config", "/v1/tasks", "/compat/nemo-gym/reverify_mode"}
 GET_PATHS = sorted(path for path, methods in PATHS.items() if "get" in methods)
 
 
@@ -318,6 +321,6 @@ def test_a_url_can_carry_the_key(guarded):
         assert client.post(url, json=REQUEST).status_code == 200
 
 
-@pytest.mark.parametrize("path", sorted(set(GET_PATHS) - {"/v1/config", "/v1/tasks"}))
+@pytest.mark.parametrize("path", sorted(set(GET_PATHS) - NEEDING_A_KEY))
 def test_probes_metrics_and_descriptions_need_no_key(guarded, path):
     assert guarded.get(path).status_code == 200

@@ -14,9 +14,22 @@ import httpx
 import orjson
 import pytest
 from nemo_gym import server_utils
-from nemo_gym.base_resources_server import BaseVerifyRequest, BaseVerifyResponse
+from nemo_gym.base_resources_server import (
+    BaseVerifyRequest,
+    BaseVerifyResponse,
+    ResourcesCloseSessionRequest,
+    ResourcesCloseSessionResponse,
+    ResourcesSeedSessionRequest,
+    ResourcesSeedSessionResponse,
+    ReverifyMode,
+)
 from nemo_gym.config_types import BaseServerConfig
+from nemo_gym.episode_types import EpisodeId, TaskId
+from nemo_gym.failure_kinds import is_namespaced
+from nemo_gym.reward_profile import compute_aggregate_metrics
+from nemo_gym.rollout_reverification import InputRolloutPair, _build_verify_payload
 from nemo_gym.server_utils import ServerClient
+from nemo_gym.testing.session_conformance import check_resources_session_contract
 from omegaconf import OmegaConf
 from pairs import EXPECTED, REFERENCE, TEXTS
 
@@ -95,8 +108,60 @@ def test_reasoning_apart_from_the_text(at: str) -> None:
     assert (status, reply["reward"]) == (200, 1.0)
 
 
-def test_sessions_and_metrics(at: str) -> None:
-    assert posted(at, "/seed_session", [row(TEXTS[0])])[0][0] == 200
+EPISODE = EpisodeId(rollout_id="0-0")
+
+
+def seed_of(name: str) -> ResourcesSeedSessionRequest:
+    """As an environment server begins a session."""
+    task = TaskId(taskset="assay", task_id="0")
+    return ResourcesSeedSessionRequest(resources_session_id=name, episode_id=EPISODE, task_id=task, task_data={})
+
+
+def test_sessions(at: str) -> None:
+    assert posted(at, "/seed_session", [row(TEXTS[0])]) == [(200, {})]
+    for path, request, model in (
+        ("/seed_session", seed_of("s-1"), ResourcesSeedSessionResponse),
+        (
+            "/close_session",
+            ResourcesCloseSessionRequest(resources_session_id="s-1", episode_id=EPISODE),
+            ResourcesCloseSessionResponse,
+        ),
+    ):
+        ((status, reply),) = posted(at, path, [request.model_dump(mode="json")])
+        assert status == 200
+        assert model.model_validate(reply).resources_session_id == "s-1"
+
+
+def test_saved_rollouts_are_scored_again(at: str) -> None:
+    """As `gym eval reverify` does it, which asks for the mode first."""
+    mode = httpx.get(f"{at}/compat/nemo-gym/reverify_mode").json()
+    assert ReverifyMode(mode) is ReverifyMode.STATELESS
+    sent = [row(text) for text in TEXTS]
+    rollouts = [reply for _, reply in posted(at, "/verify", sent)]
+    pairs = [InputRolloutPair(input=one, rollout=rollout) for one, rollout in zip(sent, rollouts, strict=True)]
+    check(posted(at, "/verify", list(map(_build_verify_payload, pairs))), sent)
+
+
+def test_a_masked_rollout_is_left_out_by_gym(at: str) -> None:
+    """Gym's model takes the reply, and its own statistics leave it out as the service's do."""
+    sent = [*(row(text) for text in TEXTS), row(TEXTS[0], reference="Step 1: nothing")]
+    found = posted(at, "/verify?on_bad_reference=mask", sent)
+    check(found[:3], sent[:3])
+    status, masked = found[3]
+    assert status == 200
+    reply = BaseVerifyResponse.model_validate(masked)
+    assert reply.mask_sample
+    assert is_namespaced(str(reply.failure_kind))
+    assert "bad_step_line" in str(reply.failure_reason)
+    records = [{**one, "_ng_task_index": k // 2, "_ng_rollout_index": k % 2} for k, (_, one) in enumerate(found)]
+    ((_, own),) = posted(at, "/aggregate_metrics", [{"verify_responses": records}])
+    gyms = compute_aggregate_metrics(records).model_dump()
+    assert own["key_metrics"] == pytest.approx(gyms["key_metrics"])
+    assert own["key_metrics"]["mean/reward"] == pytest.approx(sum(EXPECTED) / 3)
+    assert own["key_metrics"]["coverage/masked_rollouts"] == 1
+
+
+def test_metrics(at: str) -> None:
     verified = [reply for _, reply in posted(at, "/verify", [row(text) for text in TEXTS])]
     responses = [{**reply, "_ng_task_index": 0, "_ng_rollout_index": k} for k, reply in enumerate(verified)]
     ((status, _),) = posted(at, "/aggregate_metrics", [{"verify_responses": responses}])
@@ -110,16 +175,21 @@ def test_what_cannot_be_scored_is_an_error_and_no_reward(at: str, reference: Any
     assert "reward" not in reply
 
 
-def test_the_resources_server_of_the_example(at: str) -> None:
+def app_of_the_example(at: str, query: str = "") -> Any:
     spec = importlib.util.spec_from_file_location("assay_resources_server", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     config = module.AssayServerConfig(
-        name="assay", host="127.0.0.1", port=1, entrypoint="app.py", domain="knowledge", assay_url=at
+        name="assay", host="127.0.0.1", port=1, entrypoint="app.py", domain="knowledge", assay_url=at, query=query
     )
-    app = module.AssayServer(config=config, server_client=client_of(at)).setup_webserver()
+    return module.AssayServer(config=config, server_client=client_of(at)).setup_webserver()
+
+
+@pytest.mark.parametrize("query", ["", "on_bad_reference=mask"])
+def test_the_resources_server_of_the_example(at: str, query: str) -> None:
+    app = app_of_the_example(at, query)
 
     async def run() -> list[tuple[int, Any]]:
         transport = httpx.ASGITransport(app)
@@ -130,4 +200,19 @@ def test_the_resources_server_of_the_example(at: str) -> None:
     sent = [*(row(text) for text in TEXTS), row(TEXTS[0], reference=None)]
     found = asyncio.run(run())
     check(found[:3], sent[:3])
-    assert found[3][0] == 422
+    if query:
+        assert BaseVerifyResponse.model_validate(found[3][1]).mask_sample
+    else:
+        assert found[3][0] == 422
+
+
+def test_the_sessions_of_the_example(at: str) -> None:
+    """By Gym's own test of that contract."""
+    app = app_of_the_example(at)
+    check_resources_session_contract(app, seed_of("s-2"), keeps_state=False)
+
+    async def run() -> Any:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gym") as client:
+            return (await client.get("/reverify_mode")).json()
+
+    assert asyncio.run(run()) == "stateless"

@@ -7,8 +7,10 @@ path, so it needs this small one in between; clients that take an address (verif
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from fastapi import Request, Response
-from nemo_gym.base_resources_server import BaseResourcesServerConfig, SimpleResourcesServer
+from nemo_gym.base_resources_server import BaseResourcesServerConfig, ReverifyMode, SimpleResourcesServer
 from nemo_gym.server_utils import request as send
 
 
@@ -17,13 +19,18 @@ class AssayServerConfig(BaseResourcesServerConfig):
     """The service."""
     query: str = ""
     """Settings of the reward and of the route, as they stand in an address: `order=lcs&reference_field=gold`."""
+    REVERIFY_MODE: ClassVar[ReverifyMode] = ReverifyMode.STATELESS
+    """A reward follows from its request alone: `gym eval reverify` may score saved rollouts again."""
 
 
 class AssayServer(SimpleResourcesServer):
     config: AssayServerConfig
 
     async def verify(self, request: Request) -> Response:
-        """The very bytes there, and the very bytes back: errors are the service's own, never a reward."""
+        """The very bytes there, and the very bytes back: errors are the service's own, never a reward.
+
+        With `on_bad_reference=mask` in the query, a row whose reference cannot be read comes back masked.
+        """
         address = f"{self.config.assay_url.rstrip('/')}/compat/nemo-gym/verify?{self.config.query}".rstrip("?")
         headers = {"Content-Type": "application/json"}
         reply = await send("POST", address, data=await request.body(), headers=headers)
