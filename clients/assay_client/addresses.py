@@ -16,9 +16,9 @@ PORTS = {"http": 80, "https": 443}
 ROUTES = re.compile(
     r"/v1/(?:score|explain|evaluate|tasks|config)"
     r"|/compat/(?:openrlhf|slime|nemo-gym(?:/[a-z_]+)?)"
-    r"|/docs|/openapi\.json|/metrics|/livez|/readyz|/health|/ping|/version|/v2/health/(?:live|ready)"
+    r"|/openapi\.json|/livez|/readyz|/v2/health/(?:live|ready)"
 )
-"""Paths of the service, with which no base URL ends."""
+"""Paths of the service with which no base URL ends. A proxy may well have it under `/health` or `/docs`."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ def address_of(url: str) -> Address:
     try:
         parts = urlsplit(url.strip())
         port = parts.port if parts.scheme in PORTS else None
+        (parts.hostname or "").encode("idna")  # as a look-up of the name does
     except ValueError:
         raise wrong("it cannot be read as a URL") from None
     if parts.query or parts.fragment:
@@ -80,7 +81,7 @@ def base(address: Address) -> Address:
     route = next((found for found in ROUTES.finditer(address.prefix) if found.end() == len(address.prefix)), None)
     if route is None:
         return address
-    meant = replace(address, prefix=address.prefix[: route.start()])
+    meant = replace(address, prefix=address.prefix[: route.start()].rstrip("/"))
     raise wrong(f"{route[0]} is a route of the service, which the client adds itself: the base {meant} is needed")
 
 

@@ -31,9 +31,9 @@ class Target(NamedTuple):
 
 
 def connected_socket(host: str, port: int, seconds: float) -> socket.socket:
-    """A connected socket; raises OSError, and TimeoutError `seconds` after the name was looked up."""
-    targets = interleaved(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    """A connected socket with the time that is left; raises OSError, and TimeoutError after `seconds`."""
     end = monotonic() + seconds
+    targets = interleaved(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     failure = OSError("the name has no address")
     with selectors.DefaultSelector() as opening:
         try:
@@ -52,7 +52,7 @@ def connected_socket(host: str, port: int, seconds: float) -> socket.socket:
                     opening.unregister(sock)
                     number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                     if not number:
-                        sock.settimeout(seconds)
+                        sock.settimeout(max(end - monotonic(), 0.001))
                         return sock
                     failure = OSError(number, os.strerror(number))
                     sock.close()
@@ -68,6 +68,7 @@ async def connected_socket_async(host: str, port: int) -> socket.socket:
     targets = interleaved(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     failure: BaseException = OSError("the name has no address")
     opening: set[asyncio.Task[socket.socket]] = set()
+    winner = None
     try:
         while targets or opening:
             if targets:
@@ -78,15 +79,27 @@ async def connected_socket_async(host: str, port: int) -> socket.socket:
                 opening.discard(task)
                 error = task.exception()
                 if error is None:
-                    return task.result()
+                    winner = task.result()
+                    return winner
                 failure = error
         raise failure
     finally:
         for task in opening:
+            task.add_done_callback(close_late)
             task.cancel()
-        for outcome in await asyncio.gather(*opening, return_exceptions=True):
-            if isinstance(outcome, socket.socket):
-                outcome.close()
+        try:
+            if opening:
+                await asyncio.wait(opening)
+        except BaseException:  # cancelled: nobody gets the winner
+            if winner is not None:
+                winner.close()
+            raise
+
+
+def close_late(task: asyncio.Task[socket.socket]) -> None:
+    """Close a socket that has arrived although another one was taken."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
 
 
 def interleaved(found: list[Any]) -> list[Target]:

@@ -6,7 +6,7 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -15,7 +15,7 @@ from .errors import InvalidRequest
 from .local import LocalService, shared_local_service
 from .replies import Reply, error_of
 from .retries import Endpoints
-from .settings import ClientSettings
+from .settings import NAMES, ClientSettings
 from .wire import Fault, request_head
 
 __all__ = ["BaseClient", "Outgoing"]
@@ -113,19 +113,24 @@ class BaseClient:
 
 def settings_of(first: Any, given: dict[str, Any]) -> ClientSettings:
     """The settings of a client that is made with these arguments; raises TypeError and InvalidSetting."""
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None or name not in NAMES}
     if isinstance(first, ClientSettings):
         if given:
             raise TypeError(f"there are settings already: {', '.join(given)} cannot be given as well")
         return first
     if first is not None:
-        if "base_url" in given:
-            raise TypeError("base_url= is given twice")
+        twice = [name for name in ("base_url", "uds") if name in given]
+        if twice:
+            raise TypeError(f"there is an address already: {twice[0]}= cannot be given as well")
         given["base_url"] = first
     url = given.get("base_url", "")
-    for part in url if isinstance(url, (list, tuple)) else [url]:
+    several = isinstance(url, Iterable) and not isinstance(url, (str, bytes, Mapping))
+    urls = list(url) if several else [url]
+    for part in urls:
         if not isinstance(part, str):
             raise TypeError(f"base_url= takes a URL, several in a list, or 'local': no {type(part).__name__}")
+    if several:
+        given["base_url"] = urls
     return ClientSettings.read(**given)
 
 

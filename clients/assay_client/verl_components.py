@@ -2,8 +2,8 @@
 
 In training verl logs the reward alone, but `trainer.rollout_data_dir=FOLDER` makes it write every sample of step N with
 all numbers of the reward function to FOLDER/N.jsonl. This reads those files as they come and writes one line a step,
-the mean of every `score_…` number, to a CSV file, and to TensorBoard where that is installed and asked for. Samples
-that Assay has not scored (ASSAY_CLIENT_DATA_SOURCES) are left out.
+the mean of every `score_…` number but `score_reason_code`, to a CSV file, and to TensorBoard where that is installed
+and asked for. Samples that Assay has not scored (ASSAY_CLIENT_DATA_SOURCES) are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .adapters.common import METRICS
 
 __all__ = ["main", "step_means"]
 
-COLUMNS = ("step", "samples", "score", *METRICS)
+COLUMNS = ("step", "samples", "score", *(name for name in METRICS if name != "score_reason_code"))
 SETTLED = 2.0
 """Seconds after which a file that has not changed is whole."""
 

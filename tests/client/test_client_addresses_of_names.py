@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from assay_client import AsyncClient, Unavailable
+from assay_client import AsyncClient, Unavailable, connecting
 from assay_client.connecting import STAGGER, connected_socket, connected_socket_async, interleaved
 from fault_server import FaultServer
 
@@ -109,6 +109,64 @@ def test_the_first_to_answer_is_used_and_the_others_are_closed(
         for sock in (connected_socket(NAME, 80, 20), asyncio.run(connected_socket_async(NAME, 80))):
             with sock:
                 assert sock.getpeername() == where_of(faults)
+
+
+def test_a_call_that_is_cancelled_leaves_no_socket(
+    names: Resolver, silent: tuple[str, int], faults: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At whatever step of the loop: also when one address has answered, and while the others are let go."""
+    monkeypatch.setattr(connecting, "STAGGER", 0.0)
+    names[NAME] = [silent, where_of(faults), where_of(faults)]
+    opened: list[socket.socket] = []
+
+    class Remembered(socket.socket):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            if threading.current_thread() is threading.main_thread():  # not those that the server accepts
+                opened.append(self)
+
+    monkeypatch.setattr(socket, "socket", Remembered)
+
+    async def cancelled_after(steps: int) -> bool:
+        loop = asyncio.get_running_loop()
+        found = socket.getaddrinfo(NAME, 80)
+        monkeypatch.setattr(loop, "getaddrinfo", lambda *_a, **_k: asyncio.sleep(0, found), raising=False)
+        call = asyncio.ensure_future(connected_socket_async(NAME, 80))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if call.done():
+            (await call).close()
+            return False
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            (await call).close()
+        return True
+
+    steps = 1
+    while asyncio.run(cancelled_after(steps)):
+        assert all(sock.fileno() == -1 for sock in opened), steps
+        steps += 1
+    assert steps > 5
+    assert all(sock.fileno() == -1 for sock in opened)
+
+
+def test_looking_up_a_name_counts_to_the_time(
+    names: Resolver, silent: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a resolver takes is not there for the connection."""
+    asked, clock, late = socket.getaddrinfo, time.monotonic, [0.0]
+    names[NAME] = [silent]
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        late[0] += CONNECT_TIMEOUT
+        return asked(*arguments, **options)
+
+    monkeypatch.setattr(connecting, "monotonic", lambda: clock() + late[0])
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    started = clock()
+    with pytest.raises(TimeoutError):
+        connected_socket(NAME, 80, CONNECT_TIMEOUT)
+    assert clock() - started < CONNECT_TIMEOUT / 2
 
 
 def test_looking_up_a_name_does_not_hold_up_the_loop(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:

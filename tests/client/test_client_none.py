@@ -90,6 +90,17 @@ def test_errors_count_the_rows_of_the_batch(function: Function, service: FaultSe
 
 
 @FUNCTIONS
+def test_names_of_records_that_cannot_be_hashed(
+    function: Function, service: FaultServer, tolerant: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A column `id` may hold anything."""
+    for name in ([2], {"a": 2}):
+        assert rewards(function, ["x", "y"], reference=["r", 7], id=[[1], name])[1] is None
+        assert rewards(function, ["x", "y"], reference=["r", 7], id=[[1], name])[1] is None
+    assert len(caplog.records) == 2
+
+
+@FUNCTIONS
 @pytest.mark.usefixtures("tolerant")
 def test_a_bad_reference_costs_its_own_row(
     function: Function, service: FaultServer, caplog: pytest.LogCaptureFixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import deque
 from typing import Any
 
 import pytest
@@ -114,6 +115,7 @@ def test_a_client_is_pickled_as_its_settings(make: Any) -> None:
 def test_the_address_may_come_first(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert make("http://host:8000").settings == make(base_url="http://host:8000").settings
     assert make(["http://a", "http://b"], timeout=7).settings == make(base_url="http://a,http://b", timeout=7).settings
+    assert make(deque(["http://a", "http://b"])).settings == make("http://a,http://b").settings
     assert make("local").settings.mode == "local"
     settings = ClientSettings.read(base_url="http://host")
     assert make(settings).settings is make(settings=settings).settings is settings
@@ -135,16 +137,27 @@ def test_an_address_of_a_wrong_type(make: Any, wrong: Any) -> None:
 def test_arguments_that_contradict_each_other(make: Any) -> None:
     with pytest.raises(TypeError, match="base_url="):
         make("http://a", base_url="http://b")
+    with pytest.raises(TypeError, match="uds="):
+        make("http://a", uds="/run/assay.sock")
     with pytest.raises(TypeError, match="timeout"):
         make(ClientSettings.read({}), timeout=7)
+    with pytest.raises(InvalidSetting, match="tiemout"):
+        make("http://a", tiemout=None)
 
 
 def test_the_address_of_a_route_is_not_the_base() -> None:
-    """Whichever of the service's own: also behind a proxy's prefix, and with a key, which is not repeated."""
+    """Whichever of the service's own: also behind a proxy's prefix, and with a key, which is not repeated.
+
+    Words that a proxy may have it under are no such routes.
+    """
     known = {getattr(route, "path", "/") for route in create_app().routes}
-    paths = {path for path in known if path != "/" and not path.startswith("/playground/")}
-    assert {"/v1/score", "/docs", "/compat/slime", "/compat/nemo-gym/verify"} <= paths
-    for path in paths | {"/compat/nemo-gym", "/v1/score/"}:
+    words = {"/", "/docs", "/health", "/metrics", "/ping", "/version"}
+    assert words <= known
+    paths = {path for path in known - words if not path.startswith("/playground/")}
+    assert {"/v1/score", "/compat/slime", "/compat/nemo-gym/verify"} <= paths
+    for path in words:
+        assert str(address_of(f"http://host/proxy{path}")) == f"http://host/proxy{path}".rstrip("/")
+    for path in paths | {"/compat/nemo-gym", "/v1/score/", "//v1/score"}:
         with pytest.raises(InvalidSetting) as caught:
             ClientSettings.read({"ASSAY_URL": f"http://any:secret@host:8000/proxy{path}"})
         assert "ASSAY_URL" in str(caught.value)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from adapter_samples import EXPECTED, TEXTS, check_numbers
-from assay_client import InvalidReference, InvalidSetting
+from assay_client import InvalidReference, InvalidRequest, InvalidSetting
 from assay_client.adapters import for_verl, for_verl_sync
 from assay_client.adapters.common import METRICS
 from assay_client.verl_components import step_means
@@ -141,6 +141,8 @@ def test_errors_count_the_rows_of_the_batch(faults: FaultServer, monkeypatch: py
     sources, infos = ["gsm8k", "thoth", "gsm8k", "thoth"], [{"index": k} for k in range(4)]
     with pytest.raises(InvalidReference, match=r"record 3: references\[3\]: bad_step_json"):
         for_verl.compute_score_batch(sources, ["x"] * 4, ["4", "r", "4", "BROKEN"], infos)
+    with pytest.raises(InvalidRequest, match=r"record 3: responses\[3\]: wrong_type"):
+        for_verl.compute_score_batch(sources, ["x", "x", "x", None], ["4", "r", "4", "r"], infos)
 
 
 @pytest.mark.usefixtures("verl")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..async_client import AsyncClient
 from ..client import Client
-from ..errors import AssayError, InvalidReference, InvalidSetting, Offence, invalid
+from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Offence, TooLarge, invalid
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code
 from ..settings import VARIABLES
@@ -58,7 +58,7 @@ REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
 """Columns of a data set by which an error names a record."""
 
-REFERENCE_PLACE = re.compile(r"references\[([0-9]+)\](.*)", re.DOTALL)
+PLACE = re.compile(r"(references|responses)\[([0-9]+)\](.*)", re.DOTALL)
 
 _clients: dict[Hashable, BaseClient] = {}
 
@@ -200,20 +200,25 @@ def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
 
 def reference_place(offence: Offence) -> tuple[int, str]:
     """The number of the reference that an offence names, -1 if it names none, and the rest of its path."""
-    found = REFERENCE_PLACE.fullmatch(offence.path)
-    return (int(found[1]), found[2]) if found else (-1, offence.path)
+    found = PLACE.fullmatch(offence.path)
+    return (int(found[2]), found[3]) if found and found[1] == "references" else (-1, offence.path)
 
 
 def in_rows_of_batch(error: AssayError, rows: Sequence[int]) -> AssayError:
-    """The error of a request that held some rows of a batch, with the numbers of references as the batch has them."""
-    if not isinstance(error, InvalidReference) or list(rows) == list(range(len(rows))):
+    """The error of a request that held some rows of a batch, with the numbers of rows as the batch has them."""
+    if not isinstance(error, InvalidRequest) or isinstance(error, TooLarge):
         return error
-    offences = []
-    for offence in error.offences:
-        place, rest = reference_place(offence)
-        known = 0 <= place < len(rows)
-        offences.append(offence._replace(path=f"references[{rows[place]}]{rest}") if known else offence)
+    offences = [in_row_of_batch(offence, rows) for offence in error.offences]
+    if offences == list(error.offences):
+        return error
     return invalid(offences, status=error.status, request_id=error.request_id)
+
+
+def in_row_of_batch(offence: Offence, rows: Sequence[int]) -> Offence:
+    found = PLACE.fullmatch(offence.path)
+    if found is None or int(found[2]) >= len(rows):
+        return offence
+    return offence._replace(path=f"{found[1]}[{rows[int(found[2])]}]{found[3]}")
 
 
 def required(reference: Any, record: object = None) -> Any:

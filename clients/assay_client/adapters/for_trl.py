@@ -174,7 +174,7 @@ class Log:
 
     def unreadable(self, offence: Offence, reference: Any) -> None:
         """Log a record whose reference cannot be read, unless it was logged before."""
-        key = (repr(reference) if offence.record is None else offence.record, offence.reason)
+        key = (repr(reference if offence.record is None else offence.record), offence.reason)
         if key in self._unreadable or len(self._unreadable) >= MOST_LOGGED:
             return
         self._unreadable.add(key)
