@@ -7,14 +7,13 @@ from asyncio import CancelledError
 from collections.abc import Mapping
 from http import HTTPStatus
 from time import perf_counter
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .asgi import CONNECTION, ClientGone, Exchange
 from .problems import Problem
-from .refusals import Refusals
+from .refusals import named
 from .routes import EXCHANGE, DirectRoute, methods_of
 from .stack import forget_frames, stack_of
 from .state import ServiceState
@@ -39,7 +38,6 @@ class Frame:
         self.state = state
         self.routes = routes
         self.tracing = state.tracing
-        self.refusals = Refusals()
         self.access_log = state.config.server.access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,10 +100,7 @@ class Frame:
         if method != "POST" and (route is None or not route.guarded):
             return
         address = path if (path, "GET") in self.routes else route_of(exchange)  # of ours: no other is ever logged
-        line = self.refusals.line(method, address, exchange.request_id.decode("ascii"), problem)
-        if line is not None:
-            extra = named(exchange) | {"method": method, "route": address, "status": problem.status}
-            log.warning("%s", line.text, extra=extra | {"problem": problem.kind, "suppressed": line.suppressed})
+        self.state.refusals.log(exchange, address, problem)
 
     def problem_of(self, exchange: Exchange, error: Exception) -> Problem:
         if isinstance(error, Problem):
@@ -140,11 +135,3 @@ class Frame:
 def route_of(exchange: Exchange) -> str:
     """The address that the request was for, as the metrics name it."""
     return getattr(exchange.scope.get("route"), "path", "unmatched")
-
-
-def named(exchange: Exchange) -> dict[str, Any]:
-    """What a line of the log holds of a request: its ids, of which only a well-formed one is the client's."""
-    found = {"request_id": exchange.request_id.decode("ascii")}
-    if exchange.trace is not None:
-        found["trace_id"] = exchange.trace.trace_id.decode("ascii")
-    return found

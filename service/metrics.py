@@ -48,9 +48,11 @@ REJECTIONS = (
     "out_of_memory",
     "not_ready",
     "deadline",
+    "masked",
 )
 """Why a request is turned away: kinds of problems, what is not HTTP at all, too many requests ahead of their
-replies, too many connections. Requests that are refused for their content are not counted here."""
+replies, too many connections; and rollouts that were answered with a mask in place of a reward. Requests that are
+refused for their content are not counted here."""
 
 
 class Histogram:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from .asgi import Exchange
 from .errors import Offence
 from .problems import Problem
 
-__all__ = ["Line", "Refusals"]
+__all__ = ["Line", "Refusals", "named"]
+
+log = logging.getLogger("assay")
 
 LINE_SECONDS = 10.0
 """Least time between two lines about refusals of one kind."""
@@ -66,9 +70,21 @@ class Refusals:
         self._clock = clock
         self._last: dict[Kind, LastLine] = {}
 
-    def line(self, method: str, route: str, request_id: str, problem: Problem) -> Line | None:
-        """The line about this refusal; None where one of its kind was written within the last `LINE_SECONDS`."""
-        kind = (route, problem.kind, problem.offences[0].reason if problem.offences else "")
+    def log(self, exchange: Exchange, route: str, problem: Problem, masked: bool = False) -> None:
+        """Write the line about this refusal, if one is due; `route` is one of ours."""
+        method, request_id = exchange.scope["method"], exchange.request_id.decode("ascii")
+        line = self.line(method, route, request_id, problem, masked)
+        if line is not None:
+            extra = named(exchange) | {"method": method, "route": route, "status": 200 if masked else problem.status}
+            log.warning("%s", line.text, extra=extra | {"problem": problem.kind, "suppressed": line.suppressed})
+
+    def line(self, method: str, route: str, request_id: str, problem: Problem, masked: bool = False) -> Line | None:
+        """The line about this refusal; None where one of its kind was written within the last `LINE_SECONDS`.
+
+        `masked` says that the request was answered all the same, without a reward.
+        """
+        done = "masked" if masked else "refused"
+        kind = (f"{done} {route}", problem.kind, problem.offences[0].reason if problem.offences else "")
         now = self._clock()
         last = self._last.get(kind)
         if last is None and len(self._last) >= MOST_KINDS:
@@ -80,8 +96,17 @@ class Refusals:
         suppressed = 0 if last is None else last.suppressed
         self._last[kind] = LastLine(now)
         more = f"; {suppressed} more like it since the last such line" if suppressed else ""
-        head = f"{method} {route} refused: {problem.status} {problem.kind}, request {request_id}"
+        status = "" if masked else f"{problem.status} "
+        head = f"{method} {route} {done}: {status}{problem.kind}, request {request_id}"
         return Line(f"{head}: {offence_of(problem)}{more} (at most one such line in {LINE_SECONDS:.0f} s)", suppressed)
+
+
+def named(exchange: Exchange) -> dict[str, Any]:
+    """What a line of the log holds of a request: its ids, of which only a well-formed one is the client's."""
+    found = {"request_id": exchange.request_id.decode("ascii")}
+    if exchange.trace is not None:
+        found["trace_id"] = exchange.trace.trace_id.decode("ascii")
+    return found
 
 
 def offence_of(problem: Problem) -> str:

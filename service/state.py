@@ -18,6 +18,7 @@ from .keys import Keys
 from .metrics import Metrics
 from .origin import OriginCheck
 from .processes import Processes
+from .refusals import Refusals
 from .scorer import Scorer
 from .selftest import run_selftest
 from .settings import RULES_VERSION
@@ -51,6 +52,7 @@ class ServiceState:
         self.metrics = Metrics(
             {"version": VERSION, "config_id": self.config_id, "rules_version": RULES_VERSION}, self._readings()
         )
+        self.refusals = Refusals()
         self.fleet: Member | None = None
         """The other processes of this service, where there are some."""
         self.tracing = otlp_tracing() if server.traces else None

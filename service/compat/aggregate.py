@@ -90,11 +90,15 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers at the top of a record, and those of its token usage."""
+    """The numbers at the top of a record, and those of its token usage; names that begin with _ are Gym's own."""
     response = record.get("response")
     usage = response.get("usage") if isinstance(response, dict) else None
     members = {**record, **(usage if isinstance(usage, dict) else {})}
-    return {name: value + 0 for name, value in members.items() if isinstance(value, (bool, int, float))}
+    return {
+        name: value + 0
+        for name, value in members.items()
+        if isinstance(value, (bool, int, float)) and (name[:1] != "_" or name in POSITIONS)
+    }
 
 
 class Rollouts:

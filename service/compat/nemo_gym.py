@@ -14,7 +14,7 @@ from ..scores import Scores
 from .dialect import Texts, missing, native_request, single
 from .document import ABSENT, Built, Document, Names, Span
 from .output_text import output_text
-from .score_numbers import finite_json, numbers_of_one
+from .score_numbers import NUMBERS, finite_json, numbers_of_one
 from .url_settings import RouteOptions
 
 __all__ = ["NemoGym", "NemoGymOptions"]
@@ -77,10 +77,11 @@ class NemoGym:
         if options.on_bad_reference == "error":
             return None
         reason = "; ".join(f"{fault.path}: {fault.detail} ({fault.reason})" for fault in faults)
-        # Gym's models want a number as the reward; the score's own numbers are left out, as nothing was scored.
-        # NeMo RL looks for the mask in `instance_config`, Gym at the top.
+        # Gym's models want a number as the reward, and NeMo RL takes the names of numbers from a group's first reply.
+        # It looks for the mask in `instance_config`, Gym at the top.
         mask = {"mask_sample": True, "failure_kind": BAD_REFERENCE, "failure_reason": reason}
-        return echoed(document, orjson.dumps({"reward": 0.0, **mask, "instance_config": {"mask_sample": True}}))
+        numbers = {"reward": 0.0, **dict.fromkeys(NUMBERS, 0.0), "score_reason_code": -1.0}
+        return echoed(document, orjson.dumps({**numbers, **mask, "instance_config": {"mask_sample": True}}))
 
 
 MISSING = Offence("references[0]", "missing_field", "the row's reference; `reference_field` names another field")

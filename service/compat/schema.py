@@ -102,16 +102,19 @@ VerifyReply = numbers_model(
 )
 
 
-class MaskedReply(BaseModel):
-    """What was sent, of a row whose reference cannot be read: only where the address asks for such replies."""
-
-    responses_create_params: dict[str, Any]
-    response: ResponseObject
-    reward: float = Field(description="0, which measures nothing: the trainer leaves it out.")
-    mask_sample: Literal[True]
-    failure_kind: Literal["assay:bad_reference"]
-    failure_reason: str = Field(description="What is wrong with the reference, and where.")
-    instance_config: dict[str, Any] = Field(description="`mask_sample` once more, where NeMo RL looks for it.")
+MaskedReply = numbers_model(
+    "MaskedReply",
+    "What was sent, of a row whose reference cannot be read, with a mask. Its numbers measure nothing: 0, and −1 for "
+    "the reason. Only where the address asks for such replies.",
+    float,
+    responses_create_params=(dict[str, Any], ...),
+    response=(ResponseObject, ...),
+    reward=(float, Field(description="0, which measures nothing.")),
+    mask_sample=(Literal[True], ...),
+    failure_kind=(Literal["assay:bad_reference"], ...),
+    failure_reason=(str, Field(description="What is wrong with the reference, and where.")),
+    instance_config=(dict[str, Any], Field(description="`mask_sample` once more, where NeMo RL looks for it.")),
+)
 
 
 class OpenRlhfReply(BaseModel):

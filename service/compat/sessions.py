@@ -8,9 +8,7 @@ from functools import partial
 
 from ..asgi import Exchange
 from ..codec import Limits
-from ..errors import Offence
 from ..intake import Body
-from ..problems import refusal
 from .document import ABSENT, Document, Names
 
 __all__ = ["alive", "reverify_mode", "session"]
@@ -47,11 +45,9 @@ async def session(exchange: Exchange) -> None:
 
 
 def confirmed(body: Body, limits: Limits) -> bytes:
-    """The reply's bytes; raises Problem unless the body is a JSON object and a session's name, if it has one, text."""
+    """The reply's bytes; raises Problem unless the body is a JSON object. What is no text is no name of a session."""
     document = Document(body.plain(limits.max_body_bytes), NAMES)
     (span,) = document.spans
-    if span == ABSENT:
+    if span == ABSENT or document.text(span) is None:
         return NO_STATE
-    if document.text(span) is None:
-        raise refusal([Offence(SESSION_ID, "wrong_type", "must be a string")])
     return b'{"%b":%b}' % (SESSION_ID.encode(), document.raw(span))

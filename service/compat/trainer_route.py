@@ -12,7 +12,7 @@ from ..asgi import Exchange
 from ..codec import Limits
 from ..errors import Offence, ScoringError, row_of
 from ..intake import Body
-from ..problems import refusal
+from ..problems import Problem, refusal
 from ..references import parse_references
 from ..scorer import Scorer
 from ..scores import Scores
@@ -29,13 +29,11 @@ __all__ = ["TrainerRoute"]
 
 
 class Answer(NamedTuple):
-    """A reply's bytes, and the scores that the metrics count: in the lane, valid until its next request.
-
-    No scores where nothing was scored, which the reply says.
-    """
+    """A reply's bytes, and what the metrics count: scores, in the lane valid until its next request, or a problem."""
 
     body: bytes
-    scores: Scores | None
+    scores: Scores | Problem
+    """The problem because of which the rollout is masked, where nothing was scored."""
 
 
 class TrainerRoute:
@@ -58,7 +56,10 @@ class TrainerRoute:
         else:
             job = partial(self._answer_any, body, chosen, service.limits, exchange.times)
             result = await service.workers.run(job, exchange)
-        if result.scores is not None:
+        if isinstance(result.scores, Problem):
+            service.metrics.rejected("masked")
+            service.refusals.log(exchange, exchange.scope["path"], result.scores, masked=True)
+        else:
             service.metrics.scored(result.scores.rewards, result.scores.reason_codes, exchange.times)
         await exchange.reply(result.body)
 
@@ -110,9 +111,10 @@ class TrainerRoute:
         faults = reference_offences(texts, reference_path, chosen.scorer, limits)
         only_references = faults and not texts.offences
         masked = self._dialect.masked(faults, document, chosen.options) if only_references else None
+        problem = refusal(texts.offences + faults)
         if masked is None:
-            raise refusal(texts.offences + faults)
-        return Answer(masked, None)
+            raise problem
+        return Answer(masked, problem)
 
     def _encoded(
         self, scores: Scores, document: Document, chosen: Chosen, times: StageTimes, started: float, decoded: float
