@@ -21,6 +21,8 @@ sys.path += [str(Path(__file__).parent)]
 os.environ["PYTHONPATH"] = str(ROOT / "clients")  # of Ray's workers and of process pools
 os.environ.setdefault("WANDB_MODE", "disabled")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+HOME = os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface"))
+os.environ.setdefault("HF_DATASETS_CACHE", f"{HOME}/datasets")  # which nemo_gym would move into the working folder
 
 import live_server  # noqa: E402
 
