@@ -92,7 +92,7 @@ def state(pid: int) -> str:
         return "Z"
 
 
-def all_end(pids: set[int], seconds: float = 15) -> bool:
+def all_end(pids: set[int], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while running(pids) and time.monotonic() < end:
         time.sleep(0.05)
