@@ -22,7 +22,8 @@ test: $(VENV)/.installed-dev ## Run the whole suite
 	$(RUN) -m pytest
 
 test-lowest: $(VENV)-lowest/.installed ## Run the tests of the service with the lowest versions that pyproject.toml allows
-	$(VENV)-lowest/bin/python -m pytest -m 'not slow' tests/packaging tests/http tests/cli tests/scorer/test_scorer_golden.py
+	$(VENV)-lowest/bin/python -m pytest -m 'not slow' tests/packaging tests/http tests/scorer/test_scorer_golden.py \
+		tests/cli/test_cli_columns.py tests/cli/test_cli_commands.py
 
 word-lists: $(VENV)/.installed-dev ## Download NLTK's sentences and WordNet, without which tests of BLEU and METEOR are skipped
 	$(RUN) -m nltk.downloader -d $(VENV)/nltk_data punkt_tab wordnet
