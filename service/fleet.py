@@ -14,6 +14,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -94,14 +95,17 @@ class Member:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        while received := await reader.readline():
-            message = orjson.loads(received)
-            if "ask" in message:
-                self._send({"answer": message["ask"], **self._report()})
-            elif "merged" in message:
-                waiting = self._asked.get(message["merged"])
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(message["metrics"])
+        with suppress(OSError):  # a supervisor that ends with messages unread resets the connection
+            while received := await reader.readline():
+                self._answer(orjson.loads(received))
         self._left_alone = True
         log.error("the supervisor has gone: this worker drains")
         self._leave()
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        if "ask" in message:
+            self._send({"answer": message["ask"], **self._report()})
+        elif "merged" in message:
+            waiting = self._asked.get(message["merged"])
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message["metrics"])

@@ -136,6 +136,19 @@ def test_a_scrape_without_the_supervisor_fails_rather_than_lies():
         wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 30)
 
 
+def test_a_supervisor_that_is_killed_in_the_middle_of_a_message_leaves_no_worker():
+    """What it has not read resets the connection, which then does not end as usual."""
+    with launched("--workers", "2", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        wait_for(lambda: value(server, "assay_workers_ready") == WORKERS)
+        pids = workers_of(server)
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(3)  # each worker sends a heartbeat every second
+        server.process.kill()
+        server.process.wait()
+        wait_for(lambda: not [pid for pid in pids if os.path.exists(f"/proc/{pid}")], 60)
+
+
 def test_the_first_signal_drains_every_worker(fleet):
     pids = workers_of(fleet)
     fleet.process.send_signal(signal.SIGTERM)
