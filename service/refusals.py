@@ -19,15 +19,15 @@ log = logging.getLogger("assay")
 LINE_SECONDS = 10.0
 """Least time between two lines about refusals of one kind."""
 
-MOST_KINDS = 512
+MAX_KINDS = 512
 """Kinds of refusals that are told apart: routes, kinds of problems and reasons are ours, so there are fewer."""
 
-MOST_PLACES = 3
+MAX_PLACES = 3
 """Offending places in a line."""
 
-LONGEST_DETAIL = 200
+MAX_DETAIL = 200
 
-LONGEST_PATH = 100
+MAX_PATH = 100
 
 PLAIN_PATH = re.compile(r"[\w-]{1,40}(\[\d+\])*(\.[\w-]{1,40}(\[\d+\])*)*", re.ASCII)
 """Paths that a line shows: names as settings and fields have them. Any other name may be a text."""
@@ -87,7 +87,7 @@ class Refusals:
         kind = (f"{done} {route}", problem.kind, problem.offences[0].reason if problem.offences else "")
         now = self._clock()
         last = self._last.get(kind)
-        if last is None and len(self._last) >= MOST_KINDS:
+        if last is None and len(self._last) >= MAX_KINDS:
             kind = ("", "", "")
             last = self._last.get(kind)
         if last is not None and now - last.at < LINE_SECONDS:
@@ -113,8 +113,8 @@ def offence_of(problem: Problem) -> str:
     """What a problem is about: its first offending places, or its own sentence where it has none."""
     if not problem.offences:
         return printable(problem.detail)
-    places = "; ".join(place_of(offence) for offence in problem.offences[:MOST_PLACES])
-    hidden = problem.error_count - min(len(problem.offences), MOST_PLACES)
+    places = "; ".join(place_of(offence) for offence in problem.offences[:MAX_PLACES])
+    hidden = problem.error_count - min(len(problem.offences), MAX_PLACES)
     return f"{places}; and {hidden} more" if hidden > 0 else places
 
 
@@ -132,11 +132,11 @@ def plain_path(path: str) -> str:
 
 
 def is_plain(path: str) -> bool:
-    return len(path) <= LONGEST_PATH and PLAIN_PATH.fullmatch(path) is not None
+    return len(path) <= MAX_PATH and PLAIN_PATH.fullmatch(path) is not None
 
 
 def printable(sentence: str) -> str:
     """A sentence in printable ASCII, and not too long."""
-    if len(sentence) > LONGEST_DETAIL:
-        sentence = sentence[: LONGEST_DETAIL - 3] + "..."
+    if len(sentence) > MAX_DETAIL:
+        sentence = sentence[: MAX_DETAIL - 3] + "..."
     return UNPRINTABLE.sub("?", sentence)

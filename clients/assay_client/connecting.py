@@ -63,7 +63,7 @@ def connected_socket(host: str, port: int, seconds: float) -> socket.socket:
 
 
 async def connected_socket_async(host: str, port: int) -> socket.socket:
-    """A connected non-blocking socket; raises OSError. Names are looked up in a thread, so that the loop goes on."""
+    """A connected non-blocking socket; raises OSError. Names are looked up in a thread, not on the loop."""
     loop = asyncio.get_running_loop()
     targets = interleaved(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     failure: BaseException = OSError("the name has no address")

@@ -13,7 +13,7 @@ NOTHING = "–"
 
 
 def aggregate_text(metric: Metric | None, value: float | None, count: int | None = None) -> str:
-    """A value with two decimals of a percentage, or four of anything else, and behind it its own count of records."""
+    """A value with two decimals of a percentage, or four of anything else, then its own count of records."""
     if value is None:
         return NOTHING
     number = f"{100 * value:.2f}" if metric is not None and metric.percent else f"{value:.4f}"

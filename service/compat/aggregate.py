@@ -166,8 +166,8 @@ def aggregated(rollouts: Rollouts, masked: Masked, check: Callable[[], None]) ->
     if rollouts.records:
         (overall,) = statistics(rollouts, np.zeros_like(groups), 1, check)
     means = {name: value for name, value in overall.items() if name.startswith("mean/")}
-    metrics = [orjson.dumps({**numbers, **masked.coverage(rollouts)}) for numbers in (overall, means)]
-    yield b'],"agent_metrics":%b,"key_metrics":%b}' % tuple(metrics)
+    coverage = masked.coverage(rollouts)
+    yield b'],"agent_metrics":%b,"key_metrics":%b}' % (orjson.dumps(overall | coverage), orjson.dumps(means | coverage))
 
 
 def statistics(

@@ -14,7 +14,7 @@ from ..scores import Scores
 from .dialect import Texts, missing, native_request, single
 from .document import ABSENT, Built, Document, Names, Span
 from .output_text import output_text
-from .score_numbers import NUMBERS, finite_json, numbers_of_one
+from .score_numbers import NUMBERS, reply_of_one
 from .url_settings import RouteOptions
 
 __all__ = ["NemoGym", "NemoGymOptions"]
@@ -71,7 +71,7 @@ class NemoGym:
         return options.reference_field
 
     def encode(self, scores: Scores, document: Document, options: NemoGymOptions) -> bytes:
-        return echoed(document, finite_json({"reward": float(scores.rewards[0]), **numbers_of_one(scores)}))
+        return echoed(document, reply_of_one(scores))
 
     def masked(self, faults: Sequence[Offence], document: Document, options: NemoGymOptions) -> bytes | None:
         if options.on_bad_reference == "error":

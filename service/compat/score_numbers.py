@@ -12,7 +12,7 @@ from kernels.status import REASONS
 
 from ..scores import Scores
 
-__all__ = ["FREQUENT_REASONS", "NUMBERS", "columns_of_numbers", "finite_json", "numbers_of_one", "reply_of_one"]
+__all__ = ["FREQUENT_REASONS", "NUMBERS", "columns_of_numbers", "finite_json", "reply_of_one"]
 
 FREQUENT_REASONS = (
     "think_not_opened",
@@ -43,13 +43,6 @@ OF_REASON_JSON = [orjson.dumps(numbers)[1:-1] for numbers in OF_REASON_BY_NAME]
 COLUMNS_OF_REASON_JSON = [
     orjson.dumps({name: [number] for name, number in numbers.items()})[1:-1] for numbers in OF_REASON_BY_NAME
 ]
-
-
-def numbers_of_one(scores: Scores) -> dict[str, float]:
-    """The numbers of a batch of one."""
-    numbers = OF_REASON_BY_NAME[scores.reason_codes[0]].copy()
-    numbers.update(zip(COMPONENT_NUMBERS, scores.measures[:, 0].tolist(), strict=True))
-    return numbers
 
 
 def reply_of_one(scores: Scores) -> bytes:

@@ -88,7 +88,7 @@ class UrlSettings:
 def pairs_of(query: bytes) -> tuple[dict[str, str], list[Offence]]:
     """The query's names and values, and what is wrong with it as a whole.
 
-    Between two `&`, and before the first and behind the last one, there may be nothing.
+    Empty parts between `&`, and at the ends, are ignored.
     """
     query = b"&".join(filter(None, query.split(b"&")))
     try:

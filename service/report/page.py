@@ -96,7 +96,7 @@ def _rewards(collection: Collection) -> Markup:
     rewards = collection.rewards
     edges, counts = rewards.coarse(BINS)
     chart = histogram(edges, counts, rewards.mean if rewards.number else None, "Distribution of rewards")
-    exact = quantiles(collection.all_rewards) if rewards.number else None
+    exact = quantiles(np.concatenate(collection.all_rewards)) if rewards.number else None
     shown = _table("Rewards", ("", *SPREAD), [["reward", *_spread(rewards, exact)]])
     return section("Rewards", element("figure", chart, class_="large"), shown)
 

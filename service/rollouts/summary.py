@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,12 +16,12 @@ QUANTILES = {"min": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75,
 """Names of the quantiles that tables of rewards have, with their shares."""
 
 
-def quantiles(rewards: Sequence[np.ndarray]) -> dict[str, float]:
-    """The quantiles of all values in some float64 arrays (at least one value), by the names of `QUANTILES`.
+def quantiles(rewards: np.ndarray) -> dict[str, float]:
+    """The quantiles of float64 rewards (at least one), by the names of `QUANTILES`.
 
     Between two values they are interpolated linearly, as NumPy does by default, on the terminal and in reports.
     """
-    values = np.quantile(np.concatenate(rewards), list(QUANTILES.values()))
+    values = np.quantile(rewards, list(QUANTILES.values()))
     return dict(zip(QUANTILES, values.tolist(), strict=True))
 
 
@@ -64,7 +63,8 @@ class Summary:
         return "\n".join(lines)
 
     def _reward_lines(self) -> list[str]:
-        values = {"mean": np.concatenate(self._rewards).mean(), **quantiles(self._rewards)}
+        rewards = np.concatenate(self._rewards)
+        values = {"mean": rewards.mean(), **quantiles(rewards)}
         heads = "".join(f"{name:>9}" for name in values)
         return ["reward", heads, "".join(f"{value:9.4f}" for value in values.values())]
 

@@ -92,7 +92,8 @@ class TaskSummary:
             lines.append(f"not scored   {self.faults.total():,}")
             lines += [f"  {reason:<20} {number:>10,}" for reason, number in self.faults.most_common()]
         if count:
-            values = {"mean": np.concatenate(self._rewards).mean(), **quantiles(self._rewards)}
+            rewards = np.concatenate(self._rewards)
+            values = {"mean": rewards.mean(), **quantiles(rewards)}
             lines += ["reward", "".join(f"{name:>9}" for name in values)]
             lines += ["".join(f"{value:9.4f}" for value in values.values()), "reasons"]
             lines += [f"  {reason:<20} {n:>10,}  {100 * n / count:5.1f} %" for reason, n in self._reasons.most_common()]

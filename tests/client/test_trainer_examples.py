@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TRAINERS = ROOT / "examples" / "trainers"
 SCRIPTS = sorted(TRAINERS.glob("*.sh"))
 PROGRAMS = sorted([*TRAINERS.rglob("*.py"), *(ROOT / "examples" / "grpo_tiny").glob("*.py")])
-TEXTS = sorted(path for path in TRAINERS.rglob("*") if path.suffix in {".sh", ".py", ".md", ".yaml"})
+TEXTS = sorted(path for path in TRAINERS.rglob("*") if path.suffix in {".sh", ".py", ".md", ".toml", ".yaml"})
 
 
 def loaded(path: Path) -> Any:

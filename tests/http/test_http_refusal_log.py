@@ -13,7 +13,7 @@ from samples import PERFECT, REFERENCE, REQUEST, problem_of
 
 from service.errors import Offence
 from service.problems import KINDS, Problem
-from service.refusals import LINE_SECONDS, MOST_KINDS, Refusals
+from service.refusals import LINE_SECONDS, MAX_KINDS, Refusals
 
 SECRET = "swordfish"
 FORGED = f"{SECRET}\n2026-01-01 00:00:00,000 ERROR assay the reward is wrong\x1b[2J\u2028"
@@ -188,9 +188,9 @@ def test_a_storm_is_one_line_and_a_count():
 
 def test_memory_is_bounded_whatever_the_kinds():
     refusals = Refusals(Clock())
-    lines = [refusals.line("POST", f"/{k}", "a", BUSY) for k in range(10 * MOST_KINDS)]
-    assert sum(line is not None for line in lines) == MOST_KINDS + 1
-    assert len(refusals._last) == MOST_KINDS + 1
+    lines = [refusals.line("POST", f"/{k}", "a", BUSY) for k in range(10 * MAX_KINDS)]
+    assert sum(line is not None for line in lines) == MAX_KINDS + 1
+    assert len(refusals._last) == MAX_KINDS + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

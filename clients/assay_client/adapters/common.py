@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..async_client import AsyncClient
+from ..batches import PLACE
 from ..client import Client
 from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Offence, TooLarge, invalid
 from ..exchange import BaseClient
@@ -57,8 +57,6 @@ REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
 """Columns of a data set by which an error names a record."""
-
-PLACE = re.compile(r"(references|responses)\[([0-9]+)\](.*)", re.DOTALL)
 
 _clients: dict[Hashable, BaseClient] = {}
 

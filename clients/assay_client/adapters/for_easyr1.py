@@ -26,7 +26,7 @@ __all__ = ["compute_score"]
 def compute_score(
     reward_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, config: Mapping[str, Any] | None = None
 ) -> dict[str, float] | list[dict[str, float]]:
-    """`overall`, which trains, and the numbers behind it, for one sample or for each of a batch, from one request.
+    """`overall`, which trains, and the numbers it is made of, for one sample or for each of a batch, from one request.
 
     config: settings of the reward, from `worker.reward.reward_function_kwargs`, laid over ASSAY_CLIENT_CONFIG.
     Raises AssayError.

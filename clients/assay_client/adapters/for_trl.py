@@ -34,7 +34,7 @@ from assay_client.results import Scores
 
 __all__ = ["async_score_reward", "score_reward"]
 
-MOST_LOGGED = 100
+MAX_LOGGED = 100
 """Unreadable references that one process logs."""
 
 logger = logging.getLogger("assay_client")
@@ -175,10 +175,10 @@ class Log:
     def unreadable(self, offence: Offence, reference: Any) -> None:
         """Log a record whose reference cannot be read, unless it was logged before."""
         key = (repr(reference if offence.record is None else offence.record), offence.reason)
-        if key in self._unreadable or len(self._unreadable) >= MOST_LOGGED:
+        if key in self._unreadable or len(self._unreadable) >= MAX_LOGGED:
             return
         self._unreadable.add(key)
-        last = "; further ones are not logged" if len(self._unreadable) == MOST_LOGGED else ""
+        last = "; further ones are not logged" if len(self._unreadable) == MAX_LOGGED else ""
         logger.warning("Rewards are None for a reference that cannot be read: %s%s", offence, last)
 
 
@@ -191,7 +191,7 @@ def rewards_of(
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
 ) -> list[float | None]:
-    """The rewards of n rows, which the trainer's log gets with the numbers behind them."""
+    """The rewards of n rows, which the trainer's log gets with their components."""
     if log_metric is not None and scored is not None:
         for name, mean in means_of(scored.scores).items():
             log_metric(name, mean)

@@ -57,22 +57,24 @@ async def compute_score(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> dict[str, float]:
     """`score`, which trains, and the numbers behind it, always under the same names. Raises AssayError."""
-    if not is_ours(data_source, chosen_sources()):  # in a thread, as verl itself calls what does not await
+    chosen = chosen_sources()
+    if not is_ours(data_source, chosen):  # in a thread, as verl itself calls what does not await
         return await asyncio.to_thread(score_of_verl, data_source, solution_str, ground_truth, extra_info, kwargs)
     record, client = record_of(extra_info), async_client()
     reference, config = required(ground_truth, record), config_of(client, kwargs)
-    return result_of(await client.score_one(solution_str, reference, config=config, record=record))
+    return result_of(await client.score_one(solution_str, reference, config=config, record=record), chosen)
 
 
 def compute_score_sync(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> dict[str, float]:
     """`compute_score` for managers that do not await."""
-    if not is_ours(data_source, chosen_sources()):
+    chosen = chosen_sources()
+    if not is_ours(data_source, chosen):
         return score_of_verl(data_source, solution_str, ground_truth, extra_info, kwargs)
     record, client = record_of(extra_info), sync_client()
     reference, config = required(ground_truth, record), config_of(client, kwargs)
-    return result_of(client.score_one(solution_str, reference, config=config, record=record))
+    return result_of(client.score_one(solution_str, reference, config=config, record=record), chosen)
 
 
 def compute_score_batch(
@@ -95,16 +97,16 @@ def compute_score_batch(
             scores = client.score(*pairs, config=config_of(client, kwargs), records=records)
         except AssayError as error:
             raise in_rows_of_batch(error, rows) from None
-        found = {row: result_of(score) for row, score in zip(rows, scores.rows(), strict=True)}
+        found = {row: result_of(score, chosen) for row, score in zip(rows, scores.rows(), strict=True)}
     for k in set(range(len(texts))) - found.keys():
         found[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs)
     return [found[k] for k in range(len(texts))]
 
 
-def result_of(score: Score) -> dict[str, float]:
+def result_of(score: Score, chosen: list[str] | None) -> dict[str, float]:
     """What verl gets for a sample; beside samples that verl scores, under the names that these have too."""
     result = {"score": score.reward} | metrics_of(score)
-    return result if chosen_sources() is None else result | {"score_applies": 1.0, "acc": score.reward}
+    return result if chosen is None else result | {"score_applies": 1.0, "acc": score.reward}
 
 
 def chosen_sources() -> list[str] | None:
