@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from .errors import AssayError, InvalidRequest, Offence, TooLarge, invalid
 from .results import Score, Scores
 
-__all__ = ["Entry", "Settled", "deliver"]
+__all__ = ["PLACE", "Entry", "Settled", "deliver"]
 
 PLACE = re.compile(r"(references|responses|reference_index)\[([0-9]+)\](.*)", re.DOTALL)
 
