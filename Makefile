@@ -22,8 +22,8 @@ test: $(VENV)/.installed-dev ## Run the whole suite
 	$(RUN) -m pytest
 
 test-lowest: $(VENV)-lowest/.installed ## Run the tests of the service with the lowest versions that pyproject.toml allows
-	$(VENV)-lowest/bin/python -m pytest -m 'not slow' tests/packaging tests/http tests/scorer/test_scorer_golden.py \
-		tests/cli/test_cli_columns.py tests/cli/test_cli_commands.py
+	$(VENV)-lowest/bin/python -m pytest -m 'not slow' tests/packaging tests/http tests/scoring/test_scorer_golden.py \
+		tests/files/test_columns.py tests/cli/test_cli_commands.py
 
 word-lists: $(VENV)/.installed-dev ## Download NLTK's sentences and WordNet, without which tests of BLEU and METEOR are skipped
 	$(RUN) -m nltk.downloader -d $(VENV)/nltk_data punkt_tab wordnet
@@ -41,7 +41,7 @@ faults: $(VENV)/.installed-faults ## Overload, kill, stop, drain and abuse real 
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
 
 nightly: $(VENV)/.installed-dev ## Hold the compiled code against plain Python on thirty times as many examples
-	$(RUN) -m pytest --hypothesis-profile=nightly tests/kernels tests/scorer
+	$(RUN) -m pytest --hypothesis-profile=nightly tests/kernels tests/scoring
 
 fuzz: $(VENV)/.installed-dev ## Let a fuzzer look for ten minutes for what breaks any format of a request (installs atheris)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
@@ -49,13 +49,13 @@ fuzz: $(VENV)/.installed-dev ## Let a fuzzer look for ten minutes for what break
 		echo $$target; $(RUN) $$target -max_total_time=$$(($(or $(SECONDS),600) / $$(echo $$targets | wc -w))); done
 
 coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and measure what they cover
-	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest tests/kernels tests/scorer
+	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest tests/kernels tests/scoring
 	$(RUN) -m coverage report --show-missing --skip-covered
 
 lint: $(VENV)/.installed-dev ## Check style and types
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	$(RUN) -m mypy
+	MYPYPATH=$(VENV)/types $(RUN) -m mypy
 
 audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Look for known vulnerabilities of what is installed (asks a registry)
 	@$(VENV)-audit/bin/python deploy/audit.py $(VENV)/lib/python*/site-packages $(VENV)-audit/bin/pip-audit
@@ -91,6 +91,7 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Adding what the tests need …"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@mkdir -p $(VENV)/types && ln -sfn $(CURDIR) $(VENV)/types/assay  # for mypy: the package `assay` is this folder
 	@touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-dev

@@ -20,10 +20,18 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 from rollouts import as_request, generate  # noqa: E402
 
-from service.bench.server_process import ServerProcess  # noqa: E402
+from assay.service.bench.servers.server_process import ServerProcess  # noqa: E402
 
 CLIENTS, BATCHES = 8, 3
-SERVE = ["-c", "from service.cli import main; main()", "serve", "--log-level", "warning", "--drain-seconds", "0"]
+SERVE = [
+    "-c",
+    "from assay.service.cli.main import main; main()",
+    "serve",
+    "--log-level",
+    "warning",
+    "--drain-seconds",
+    "0",
+]
 MIB = 2**20
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from rollouts import as_request
 
 ROLLOUTS = Path(__file__).with_name("rollouts.jsonl")
-START = "from service.cli import main; main()"
+START = "from assay.service.cli.main import main; main()"
 READY_WITHIN = 300.0
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Calls that no proxy of the environment sees."""

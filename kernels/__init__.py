@@ -1,5 +1,5 @@
 """Assay's kernels: text columns in, reward columns out, compiled with Numba.
 
 This package knows NumPy and Numba, nothing of HTTP, JSON envelopes or settings files.
-Importing it imports no Numba and compiles nothing; `kernels.warmup.warmup()` does.
+Importing it imports no Numba and compiles nothing; `assay.kernels.warmup.warmup()` does.
 """

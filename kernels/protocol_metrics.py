@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from .align import UNMATCHED, align
-from .jit import helper, hot_kernel
-from .lcs import lcs_length
-from .lines import has_more_lines
-from .references import ID_AT, OBJECT_AT, STEP_AT
-from .sections import FOUND, NOT_OPENED, find_sections
-from .semantics import adopt, match_strings, object_similarity, parameter_similarity, position_factor
+from .compiler.jit import helper, hot_kernel
+from .memory.workspace import ACTION, FIRST, FOLLOWING, MAPPED, PARTNERS
+from .reading.key_steps import read_key_steps
+from .reading.references import ID_AT, OBJECT_AT, STEP_AT
+from .reading.sections import FOUND, NOT_OPENED, find_sections
+from .similarity.align import UNMATCHED, align
+from .similarity.lcs import lcs_length
+from .similarity.semantics import adopt, match_strings, object_similarity, parameter_similarity, position_factor
 from .status import KEY_NUMBERING, MISSING_SECTIONS, OK, THINK_NOT_OPENED, TOO_LONG
-from .steps import read_key_steps
-from .vocabulary import clear
-from .workspace import ACTION, FIRST, FOLLOWING, MAPPED, PARTNERS
+from .text.interning import clear
+from .text.lines import has_more_lines
 
 __all__ = ["MEASURES", "measure_protocols"]
 

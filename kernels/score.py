@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .jit import helper, hot_kernel
-from .references import STEP_AT
-from .response import opens_format_gate, read_response
+from .compiler.jit import helper, hot_kernel
+from .reading.references import STEP_AT
+from .reading.response import opens_format_gate, read_response
 from .rules import DOUBLE, SHIFT, UNIT
-from .scale import length_penalty, step_gap
-from .semantics import measure_semantics
+from .similarity.scale import length_penalty, step_gap
+from .similarity.semantics import measure_semantics
 from .status import OK
 
 __all__ = ["COMPONENTS", "score_slice"]

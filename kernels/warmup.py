@@ -9,28 +9,28 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from .align import anchors
-from .canon import canonical_texts
 from .column import TextColumn, column_of
-from .envelope import read_envelope
-from .indices import plain_indices
-from .iou import ious
-from .jit import CACHE, JIT
-from .lcs import lcs_lengths
-from .levenshtein import levenshtein_distances
-from .members import element_spans, member_spans
-from .places import LINE_COLUMNS, find_places
-from .prefix import overlaps
+from .compiler.jit import CACHE, JIT
+from .compiler.unchecked_indexing import plain_indices
+from .fast_path import read_small, score_small, small_request
+from .json_text.envelope import read_envelope
+from .json_text.spans import element_spans, member_spans
+from .memory.workspace import workspace
 from .protocol_metrics import MEASURES, measure_protocols
-from .references import read_references, reference_room, trimmed
+from .reading.references import read_references, reference_room, trimmed
+from .reading.text_spans import LINE_COLUMNS, find_places
 from .rules import Rules
 from .score import COMPONENTS, score_slice
-from .small import read_small, score_small, small_request
-from .strings import encode_strings, find_strings
-from .subsequence import subsequences
-from .tables import tables
-from .validity import are_texts
-from .workspace import workspace
+from .similarity.align import anchors
+from .similarity.iou import ious
+from .similarity.lcs import lcs_lengths
+from .similarity.levenshtein import levenshtein_distances
+from .similarity.prompt_overlap import overlaps
+from .similarity.subsequence import subsequences
+from .text.canonical_texts import canonical_texts
+from .text.python_strings import encode_strings, find_strings
+from .text.unicode_tables import tables
+from .text.utf8_validation import are_texts
 
 __all__ = ["WarmupReport", "compiled_signatures", "warmup"]
 

@@ -15,7 +15,7 @@ from exchanges import JSON, Exchange
 from refusals import refusals
 from rollouts import as_request, generate
 
-from service import Scorer
+from assay import Scorer
 
 __all__ = ["Payloads"]
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 __all__ = ["Target", "Usage"]
 
-SERVE = ["-c", "from service.cli import main; main()", "serve", "--host", "127.0.0.1", "--port", "0"]
+SERVE = ["-c", "from assay.service.cli.main import main; main()", "serve", "--host", "127.0.0.1", "--port", "0"]
 READY_WITHIN = 600.0
 """Seconds; enough for a machine that has no kernel in its cache yet."""
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from .errors import InvalidSetting, Offence
+from .scoring.threads import usable_cores
 from .service_links import HINT, service_links
 from .settings import ScoreSettings, one_zero
-from .slices import usable_cores
 
 __all__ = ["Config", "ServerSettings", "load", "read_keys"]
 

@@ -22,10 +22,10 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy._core import _multiarray_umath
 
-import kernels.sparse
-from kernels.column import TextColumn
-from kernels.tables import tables
-from service import references, workspaces
+import assay.kernels.memory.sparse
+from assay.kernels.column import TextColumn
+from assay.kernels.text.unicode_tables import tables
+from assay.service.scoring import references, workspaces
 
 __all__ = ["GuardedMemory", "forget", "guarded_memory"]
 
@@ -214,16 +214,16 @@ def guarded_memory() -> Iterator[GuardedMemory]:
     Rooms are exactly as large as texts need them: the product rounds them up.
     """
     memory = the_memory()
-    small, rounded = kernels.sparse.SMALL, workspaces._rounded
+    small, rounded = assay.kernels.memory.sparse.SMALL, workspaces._rounded
     previous = set_handler(memory.capsule)
     try:
         forget()
         tables.cache_clear()
-        kernels.sparse.SMALL = 1 << 62  # so that NumPy allocates these, too
+        assay.kernels.memory.sparse.SMALL = 1 << 62  # so that NumPy allocates these, too
         workspaces._rounded = int
         yield memory
     finally:
-        kernels.sparse.SMALL, workspaces._rounded = small, rounded
+        assay.kernels.memory.sparse.SMALL, workspaces._rounded = small, rounded
         memory.fail(None)
         memory.put_at_end(True)
         set_handler(previous)

@@ -17,12 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from assay_client.adapters.for_trl import score_reward
 from datasets import Dataset
 from model import new_model, new_tokenizer
 from protocols import Dice, Protocol, careless_answer, new_protocols, right_answer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
+
+from assay_client.adapters.for_trl import score_reward
 
 LONGEST = 200
 """Tokens of an answer; the right ones have some 150."""

@@ -205,7 +205,7 @@ def plain_rouge(records: Sequence[dict[str, Any]]) -> Columns:
 def plain_steps(records: Sequence[dict[str, Any]]) -> Columns:
     """A cosine for each pair of steps, one after another, as the script has it."""
     metrics = twin("bioprobench")
-    embed = import_module("service.evaluate.embedders").hashed_words
+    embed = import_module("assay.service.evaluate.text.embedders").hashed_words
     recall, precision = [], []
     for record in records:
         steps = [line.strip() for line in metrics.generated(record["generated_response"]).split("\n") if line.strip()]

@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ..slices import usable_cores
+from ..scoring.threads import usable_cores
 from ..version import VERSION
 
 __all__ = ["load_average", "machine"]

@@ -1,6 +1,6 @@
 """Evaluation: the metrics of the paper and of neighbouring benchmarks, per record and aggregated.
 
->>> from service.evaluate import evaluate
+>>> from assay.service.evaluate import evaluate
 >>> evaluate("score", records, profile="thoth", by=["level"]).aggregate   # doctest: +SKIP
 
 Importing the package is quick: what a task needs is loaded when it is first used.
@@ -24,7 +24,4 @@ __all__ = ["TASKS", "Result", "evaluate", "rewards"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ..shadow import require_own_kernels
-
-    require_own_kernels()
     return getattr(import_module(_HOMES[name], __name__), name)

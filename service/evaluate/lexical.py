@@ -11,11 +11,11 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ..errors import InvalidRequest, Offence
-from .embedders import Embedder, chosen_embedder, no_weights
-from .extras import needed
-from .needs import Needs, missing
+from .import_optional import needed
+from .optional_dependencies import Needs, missing
 from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
-from .text_pairs import (
+from .text.embedders import Embedder, chosen_embedder, no_weights
+from .text.text_pairs import (
     ADVANCE_EVERY,
     KEYWORD,
     KEYWORDS_NEED_MODEL,
@@ -26,7 +26,7 @@ from .text_pairs import (
     fill_nltk,
     fill_rouge,
 )
-from .word_tokens import NltkRules
+from .text.word_tokens import NltkRules
 
 __all__ = ["TASK", "BertScore"]
 

@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from kernels.column import TextColumn, column_of, frozen
-from kernels.protocol_metrics import MEASURES, measure_protocols
-from kernels.references import References
-from kernels.tables import tables
-from kernels.warmup import warmup
-
-from ..columns import rows_of, shaped_references, text_column
+from ...kernels.column import TextColumn, column_of, frozen
+from ...kernels.protocol_metrics import MEASURES, measure_protocols
+from ...kernels.reading.references import References
+from ...kernels.text.unicode_tables import tables
+from ...kernels.warmup import warmup
 from ..errors import Offence, row_of
-from ..references import read_what_can_be_read
-from ..scorer import rules_of
+from ..scoring.references import read_what_can_be_read
+from ..scoring.scorer import rules_of
+from ..scoring.text_columns import rows_of, shaped_references, text_column
+from ..scoring.threads import fill_in_slices, usable_cores
+from ..scoring.workspaces import borrow_workspace_for
 from ..settings import ScoreSettings
-from ..slices import fill_in_slices, usable_cores
-from ..workspaces import borrow_workspace_for
 
 __all__ = ["Measured", "Pair", "measure"]
 

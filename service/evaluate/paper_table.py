@@ -13,21 +13,21 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from .embedders import Embedder, chosen_embedder
-from .extras import needed
+from .import_optional import needed
 from .lexical import TASK as LEXICAL
-from .meteor import meteor
-from .needs import Needs
+from .optional_dependencies import Needs
 from .scirecipe import orc_of
 from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
-from .stems import porter_stemmer
 from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, nothing_to_tell
-from .text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, LONGEST, TOO_LONG, Pair, fill_keywords, fill_rouge
+from .text.embedders import Embedder, chosen_embedder
+from .text.meteor import meteor
+from .text.stems import porter_stemmer
+from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, LONGEST, TOO_LONG, Pair, fill_keywords, fill_rouge
+from .text.word_tokens import NltkRules
+from .text.wordnet import synonyms_by_wordnet
 from .thoth import sections_in
-from .word_tokens import NltkRules
-from .wordnet import synonyms_by_wordnet
 
 __all__ = ["NINE", "TASK", "TableOptions"]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ..columns import shaped_references
+from ..scoring.text_columns import shaped_references
 from ..settings import ScoreSettings
 from . import paper, thoth
 from .paper import Pair

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..columns import checked_texts
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Offence, ScoringError
-from ..references import MAX_REFERENCE_BYTES
-from ..scorer import Scorer, check_index, resolve_reference_index
-from ..scores import Scores, group_advantages
+from ..scoring.references import MAX_REFERENCE_BYTES
+from ..scoring.scorer import Scorer, check_index, resolve_reference_index
+from ..scoring.scores import Scores, group_advantages
+from ..scoring.text_columns import checked_texts
 from ..settings import RULES_VERSION
 from .registry import TASKS, every_task, task_named
 from .task import Advance, Options, Task, nothing_to_tell

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.column import frozen
-from kernels.lcs import lcs_lengths
-from kernels.warmup import warmup
-
+from ...kernels.column import frozen
+from ...kernels.similarity.lcs import lcs_lengths
+from ...kernels.warmup import warmup
 from .paper import Pair
 
 __all__ = ["METRICS", "Measured", "Sections", "key_block", "measure", "sections_in"]

@@ -1,6 +1,6 @@
 """Why a response got its reward: every number of one score with its origin, and what would change it most.
 
->>> from service.explain import explain
+>>> from assay.service.explain import explain
 >>> explanation = explain(Scorer(order="lcs"), response, reference)   # doctest: +SKIP
 >>> explanation.headline, explanation.suggestions[0].text   # doctest: +SKIP
 """
@@ -22,7 +22,4 @@ __all__ = ["Explanation", "explain"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ..shadow import require_own_kernels
-
-    require_own_kernels()
     return getattr(import_module(_HOMES[name], __name__), name)

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.align import UNMATCHED, anchors
-from kernels.iou import ious
-from kernels.lcs import lcs_lengths
-from kernels.rules import Rules
-from kernels.scale import length_penalty, step_gap
-from kernels.semantics import position_factor
-from kernels.subsequence import subsequences
-
+from ...kernels.rules import Rules
+from ...kernels.similarity.align import UNMATCHED, anchors
+from ...kernels.similarity.iou import ious
+from ...kernels.similarity.lcs import lcs_lengths
+from ...kernels.similarity.scale import length_penalty, step_gap
+from ...kernels.similarity.semantics import position_factor
+from ...kernels.similarity.subsequence import subsequences
 from ..settings import ScoreSettings
 from .reading import Line
 from .schema import Content, Order, Pair, Scale, Similarity
@@ -147,7 +146,7 @@ def _order(actions: Sets, positions: Sequence[int], settings: ScoreSettings) -> 
 
 
 def common_path(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """Indices of one longest common subsequence, by the recurrence of `kernels.lcs` on Python's integers.
+    """Indices of one longest common subsequence, by the recurrence of `kernels.similarity.lcs` on Python's integers.
 
     The kernel only counts; here the vector behind every element of b is kept, and the way is traced back through
     them: a zero that was there one element of b earlier was not made by this one.

@@ -9,12 +9,11 @@ from itertools import takewhile
 
 import numpy as np
 
-from kernels.column import column_of
-from kernels.references import References
-
-from ..columns import text_column
-from ..references import MOST
-from ..scorer import Scorer
+from ...kernels.column import column_of
+from ...kernels.reading.references import References
+from ..scoring.references import MOST
+from ..scoring.scorer import Scorer
+from ..scoring.text_columns import text_column
 from .reading import Line, Prose, Reading
 from .schema import Coverage, Mark, WordUse
 from .words import canons

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.column import TextColumn, column_of
-from kernels.references import References
-from kernels.score import reward_of
-
-from ..columns import shaped_references, utf8
+from ...kernels.column import TextColumn, column_of
+from ...kernels.reading.references import References
+from ...kernels.score import reward_of
 from ..errors import AssayError, InvalidReference, InvalidRequest, Offence
-from ..references import MAX_REFERENCE_BYTES, parse_references
-from ..scorer import Scorer, rules_of
+from ..scoring.references import MAX_REFERENCE_BYTES, parse_references
+from ..scoring.scorer import Scorer, rules_of
+from ..scoring.text_columns import shaped_references, utf8
 from ..settings import ScoreSettings
 from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of

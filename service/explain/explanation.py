@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..columns import shaped_references
 from ..errors import Offence
-from ..references import MAX_REFERENCE_BYTES, reference_offences
-from ..scorer import Scorer
+from ..scoring.references import MAX_REFERENCE_BYTES, reference_offences
+from ..scoring.scorer import Scorer
+from ..scoring.text_columns import shaped_references
 from .derivation import case_of, derive
+from .edits.suggestions import suggestions_for
 from .schema import MOST_SUGGESTED, Explanation
-from .suggestions import suggestions_for
 
 __all__ = ["explain", "reference_faults"]
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernels.column import column_of
-from kernels.lines import NO_STEP
-from kernels.places import ABSENT, BODY, LINE_COLUMNS, NUMBER, PIECES, START, STOP, find_places
-from kernels.references import read_references, reference_room
-from kernels.status import OK, REASONS
-from kernels.tables import tables
-
-from ..references import MOST
-from ..workspaces import borrow_workspace
+from ...kernels.column import column_of
+from ...kernels.reading.references import read_references, reference_room
+from ...kernels.reading.text_spans import ABSENT, BODY, LINE_COLUMNS, NUMBER, PIECES, START, STOP, find_places
+from ...kernels.status import OK, REASONS
+from ...kernels.text.lines import NO_STEP
+from ...kernels.text.unicode_tables import tables
+from ..scoring.references import MOST
+from ..scoring.workspaces import borrow_workspace
 from .text import Text
 from .words import canons
 
@@ -132,7 +131,7 @@ def read_reference(text: Text) -> Reading:
 
 
 def sections_of(text: Text, think_prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
-    """How many sections are whole, their spans, and the rows (see `kernels.places`) of key and of orc."""
+    """How many sections are whole, their spans, and the rows (see `kernels.reading.text_spans`) of key and of orc."""
     sections = np.empty((ALL_SECTIONS, 2), np.int64)
     lines = np.empty((len(text.content) // 2 + 2, LINE_COLUMNS), np.int64)
     counts = np.zeros(2, np.int64)

@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernels.column import frozen
-
+from ...kernels.column import frozen
 from .schema import Place
 
 __all__ = ["Text"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from kernels.places import ABSENT
-
+from ...kernels.reading.text_spans import ABSENT
 from ..settings import ScoreSettings
 from .numbers import few, plain, plural
 from .reading import Line, Prose, Reading

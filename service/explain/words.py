@@ -7,12 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernels.canon import canonical_texts
-from kernels.column import column_of
-from kernels.tables import tables
-
-from ..columns import utf8
-from ..workspaces import borrow_workspace
+from ...kernels.column import column_of
+from ...kernels.text.canonical_texts import canonical_texts
+from ...kernels.text.unicode_tables import tables
+from ..scoring.text_columns import utf8
+from ..scoring.workspaces import borrow_workspace
 
 __all__ = ["canons", "numbered"]
 

@@ -11,10 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..shadow import require_own_kernels
-
-require_own_kernels()  # a trainer's environment, where Ray's workers may run, is where another `kernels` may lie
-
 if TYPE_CHECKING:
     from .dataset import score_dataset
     from .pool import ScorerPool
@@ -28,6 +24,6 @@ __all__ = ["ScorerPool", "application", "score_dataset"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ..evaluate.extras import needed
+    from ..evaluate.import_optional import needed
 
-    return getattr(needed(__name__ + _HOMES[name], "ray", "it", "service.ray"), name)
+    return getattr(needed(__name__ + _HOMES[name], "ray", "it", "assay.service.ray"), name)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..arrow import REASON_NAMES
 from ..errors import InvalidRequest, Offence
-from ..evaluate.extras import needed
-from ..rollouts.column_results import result_fields
-from ..rollouts.column_scoring import BatchScorer, ScoredBatch
-from ..rollouts.reading import Fields
-from ..scorer import Scorer
+from ..evaluate.import_optional import needed
+from ..files.columns.batch_scorer import BatchScorer, ScoredBatch
+from ..files.columns.results import result_fields
+from ..files.rows.rows import Fields
+from ..http.wire.arrow_codec import REASON_NAMES
+from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings
 
 __all__ = ["DatasetScorer", "score_dataset"]
@@ -47,7 +47,7 @@ def score_dataset(
     Raises InvalidSetting; NotInstalled without Ray. Columns that are missing, or that are there already, end the run
     with InvalidRequest.
     """
-    ray, data = (needed(name, "ray", "scoring a data set", "service.ray") for name in ("ray", "ray.data"))
+    ray, data = (needed(name, "ray", "scoring a data set", "assay.service.ray") for name in ("ray", "ray.data"))
     ScoreSettings.checked(overrides)
     if actors is None:
         actors = (1, max(1, int(ray.cluster_resources().get("CPU", 1)) // max(1, cores)))

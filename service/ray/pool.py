@@ -9,15 +9,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from kernels.column import TextColumn
-from kernels.score import COMPONENTS
-
-from ..columns import checked_texts, shaped_references, text_column
+from ...kernels.column import TextColumn
+from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, Offence, row_of
-from ..evaluate.extras import needed
-from ..references import offences_of_all
-from ..scorer import Scorer, check_index, resolve_reference_index
-from ..scores import Scores
+from ..evaluate.import_optional import needed
+from ..scoring.references import offences_of_all
+from ..scoring.scorer import Scorer, check_index, resolve_reference_index
+from ..scoring.scores import Scores
+from ..scoring.text_columns import checked_texts, shaped_references, text_column
 from ..settings import ScoreSettings
 
 __all__ = ["PoolActor", "ScorerPool", "pieces_of"]
@@ -78,7 +77,7 @@ class ScorerPool:
         options: Mapping[str, Any] | None = None,
         **overrides: Any,
     ) -> None:
-        self._ray = needed("ray", "ray", "the pool", "service.ray")
+        self._ray = needed("ray", "ray", "the pool", "assay.service.ray")
         self.settings = ScoreSettings.checked(overrides)
         self.config_id = self.settings.config_id
         chosen = {"num_cpus": cores, "max_restarts": -1, "max_task_retries": RETRIES} | dict(options or {})

@@ -1,6 +1,6 @@
 """A Ray Serve application: the service's own HTTP routes, and scoring through a deployment handle.
 
-    serve run service.ray:application num_replicas=4 order=lcs
+    serve run assay.service.ray:application num_replicas=4 order=lcs
 
 Inside a Ray job the handle is the shorter way: no HTTP, no JSON. Who calls it needs Ray, but neither Assay nor its
 environment:
@@ -18,13 +18,13 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
-from ..app import Application, create_app
 from ..config import Config, load
 from ..errors import InvalidSetting, Offence, ScoringError
-from ..evaluate.extras import needed
-from ..scorer import Scorer
-from ..scores import Scores
-from ..timing import StageTimes
+from ..evaluate.import_optional import needed
+from ..http.app import Application, create_app
+from ..http.wire.stage_times import StageTimes
+from ..scoring.scorer import Scorer
+from ..scoring.scores import Scores
 
 __all__ = ["Replica", "application"]
 
@@ -104,7 +104,7 @@ def application(arguments: Mapping[str, Any]) -> Any:
     without_meaning = [Offence(name, "invalid_setting", "Ray Serve sees to this") for name in OF_THE_LISTENER]
     if offences := [offence for offence in without_meaning if offence.path in arguments]:
         raise InvalidSetting(offences)
-    serve = needed("ray.serve", "ray", "the application", "service.ray")
+    serve = needed("ray.serve", "ray", "the application", "assay.service.ray")
     given = dict(arguments)
     options = {name: int(given.pop(name)) for name in OF_SERVE if name in given}
     cores = options.pop("num_cpus", 1)

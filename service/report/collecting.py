@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.score import COMPONENTS
-from kernels.status import OK, REASONS
-
-from ..columns import utf8
+from ...kernels.score import COMPONENTS
+from ...kernels.status import OK, REASONS
 from ..explain.derivation import MOST_BYTES
-from ..rollouts.reading import Rollout
-from ..scores import Scores
+from ..files.rows.rows import Rollout
+from ..scoring.scores import Scores
+from ..scoring.text_columns import utf8
 from ..settings import ScoreSettings
 from .counts import Distribution, Grid, log_edges
 from .examples import Examples

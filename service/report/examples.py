@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.status import OK, REASONS
-
-from ..rollouts.reading import Place, Rollout
+from ...kernels.status import OK, REASONS
+from ..files.rows.rows import Place, Rollout
 
 __all__ = ["Example", "Examples"]
 

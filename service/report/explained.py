@@ -6,7 +6,7 @@ from ..errors import ScoringError
 from ..explain.explanation import explain
 from ..explain.numbers import few, plain, signed
 from ..explain.schema import Explanation, KeyStep, Pair, Similarity
-from ..scorer import Scorer
+from ..scoring.scorer import Scorer
 from .charts import share_bar
 from .examples import Example
 from .markup import Markup, element, joined, table

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ..rollouts.reading import Place, value_key
+from ..files.rows.rows import Place, value_key
 
 __all__ = ["Group", "Groups"]
 

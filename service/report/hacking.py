@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kernels.places import BODY, STOP
-
-from ..columns import utf8
+from ...kernels.reading.text_spans import BODY, STOP
 from ..explain.reading import sections_of
 from ..explain.text import Text
-from ..rollouts.reading import Place, Rollout, value_key
+from ..files.rows.rows import Place, Rollout, value_key
+from ..scoring.text_columns import utf8
 
 __all__ = ["SIGNS", "Sign", "Tallies", "Tally", "parts_of"]
 

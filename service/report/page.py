@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from ..explain.numbers import plain
-from ..rollouts.reading import Place
-from ..rollouts.summary import QUANTILES, quantiles
-from ..scorer import Scorer
+from ..files.rows.rows import Place
+from ..files.summary import QUANTILES, quantiles
+from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings
 from ..version import VERSION
 from .charts import bars, grid, histogram

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from ..explain.derivation import smallest_and_largest
-from ..rollouts.reading import Rollout
-from ..rollouts.whole_file import write_whole
-from ..scorer import Scorer
-from ..scores import Scores
+from ..files.rows.atomic_file import write_whole
+from ..files.rows.rows import Rollout
+from ..scoring.scorer import Scorer
+from ..scoring.scores import Scores
 from .collecting import Collection
 from .page import page
 

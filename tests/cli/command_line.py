@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-ASSAY = [sys.executable, "-c", "import sys; sys.argv[0] = 'assay'; from service.cli import main; main()"]
+ASSAY = [sys.executable, "-c", "import sys; sys.argv[0] = 'assay'; from assay.service.cli.main import main; main()"]
 
 
 def environment() -> dict[str, str]:
@@ -18,7 +18,7 @@ def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     if "ASSAY_CACHE_DIR" in os.environ:
         kept["ASSAY_CACHE_DIR"] = os.environ["ASSAY_CACHE_DIR"]
-    return {**kept, "PYTHONPATH": str(ROOT)}
+    return kept
 
 
 def write_rows(path: Path, rows: Sequence[Any]) -> Path:

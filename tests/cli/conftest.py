@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from service.cli import main
+from assay.service.cli.main import main
 from tests.cli.command_line import ASSAY, environment
 
 KEPT_APART = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}

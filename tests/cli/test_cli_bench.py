@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from service.bench.lanes import build
-from service.bench.ratios import RATIOS
-from service.bench.report import Run, as_text
-from service.bench.singles import Size
-from service.commands.bench import LANES
+from assay.service.bench.benchmarks.singles import Size
+from assay.service.bench.build import build
+from assay.service.bench.ratios import RATIOS
+from assay.service.bench.report import Run, as_text
+from assay.service.cli.bench import LANES
 from tests.cli.command_line import KEY_LINE, ROOT, environment
 
 SMALL = ["--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8"]
@@ -66,7 +66,7 @@ def test_a_setting_of_the_caller_does_not_reach_the_servers(run) -> None:
 
 def test_without_pyarrow_the_arrow_lane_is_skipped_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "service.bench.over_arrow", raising=False)
+    monkeypatch.delitem(sys.modules, "assay.service.bench.benchmarks.over_arrow", raising=False)
     request = {"responses": ["x"], "references": [KEY_LINE], "reference_index": [0]}
     lanes, skipped = build(("in_process", "http_arrow"), request, 1, Size(1, 1))
     assert [lane.name for lane in lanes] == ["in_process"]

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.bench.bare_server import bare_reply
-from service.bench.bursts import Bursts
-from service.bench.cpu_clock import cpu_seconds
-from service.bench.floor import Floor
-from service.bench.in_process import InProcess
-from service.bench.load_generator import Plan
-from service.bench.measure import LaneError, Turn, WrongAnswerError, measure
-from service.bench.over_http import OverHttp
-from service.bench.plain_python import PlainPython
-from service.bench.server_process import ServerProcess
-from service.bench.servers import bare_server
-from service.bench.singles import DISTINCT, ServiceSingles, Size, some_rows
+from assay.service.bench.benchmarks.floor import Floor
+from assay.service.bench.benchmarks.in_process import InProcess
+from assay.service.bench.benchmarks.over_http import OverHttp
+from assay.service.bench.benchmarks.plain_python import PlainPython
+from assay.service.bench.benchmarks.singles import DISTINCT, ServiceSingles, Size, some_rows
+from assay.service.bench.cpu_clock import cpu_seconds
+from assay.service.bench.measure import LaneError, Turn, WrongAnswerError, measure
+from assay.service.bench.servers.bare_server import bare_reply
+from assay.service.bench.servers.bursts import Bursts
+from assay.service.bench.servers.load_generator import Plan
+from assay.service.bench.servers.server_process import ServerProcess
+from assay.service.bench.servers.started import bare_server
 from tests.cli.command_line import KEY_LINE, RESPONSE
 
 REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_index": [0, 0]}
@@ -88,7 +88,7 @@ def test_every_lane_notices_a_wrong_reward() -> None:
 
 def test_the_arrow_lane_notices_a_wrong_reward() -> None:
     pa = pytest.importorskip("pyarrow")
-    from service.bench.over_arrow import OverArrow
+    from assay.service.bench.benchmarks.over_arrow import OverArrow
 
     sink = pa.BufferOutputStream()
     batch = pa.RecordBatch.from_pydict({"reward": [1.0, 0.0], "reason": ["ok", "ok"]})

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from service.bench.compare import UnreadableRunError, compare, comparison_text, differences, read_run
-from service.bench.measure import Timing, Turn
-from service.bench.ratios import RATIOS, Goal, findings
-from service.bench.report import Run, as_json, as_text
-from service.commands.bench import LANES
+from assay.service.bench.compare import UnreadableRunError, compare, comparison_text, differences, read_run
+from assay.service.bench.measure import Timing, Turn
+from assay.service.bench.ratios import RATIOS, Goal, findings
+from assay.service.bench.report import Run, as_json, as_text
+from assay.service.cli.bench import LANES
 
 BATCH = {
     "responses": 10,

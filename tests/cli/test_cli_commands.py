@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from service.cli import COMMANDS, main
-from service.config import ServerSettings
-from service.settings import ScoreSettings
+from assay.service.cli.main import COMMANDS, main
+from assay.service.config import ServerSettings
+from assay.service.settings import ScoreSettings
 from tests.cli.command_line import ROOT, environment
 
 HEAVY = ("numpy", "numba", "llvmlite", "fastapi", "starlette", "uvicorn", "pydantic", "orjson")
@@ -21,7 +21,7 @@ HEAVY = ("numpy", "numba", "llvmlite", "fastapi", "starlette", "uvicorn", "pydan
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = (
-        "import sys\nfrom service.cli import main\n"
+        "import sys\nfrom assay.service.cli.main import main\n"
         f"try: main({arguments!r})\nexcept SystemExit as end: assert not end.code\n"
         f"assert not sys.modules.keys() & {set(HEAVY)!r}, sys.modules.keys()"
     )
@@ -39,7 +39,7 @@ def test_every_command_has_its_file() -> None:
     files = {path.stem for path in (ROOT / "service" / "commands").glob("*.py")} - {"__init__", "options"}
     assert files == set(COMMANDS)
     for name in COMMANDS:
-        assert isinstance(import_module(f"service.commands.{name}").command, click.Command)
+        assert isinstance(import_module(f"assay.service.cli.{name}").command, click.Command)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -75,7 +75,7 @@ def test_a_foreign_kernels_package_is_named(tmp_path: Path) -> None:
     foreign = tmp_path / "kernels"
     foreign.mkdir()
     (foreign / "__init__.py").write_text("raise RuntimeError('imported')\n")
-    code = "from service.cli import main; main(['config'])"
+    code = "from assay.service.cli.main import main; main(['config'])"
     result = subprocess.run(
         [sys.executable, "-c", code],
         env={**environment(), "PYTHONPATH": f"{tmp_path}:{ROOT}"},

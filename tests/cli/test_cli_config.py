@@ -6,8 +6,8 @@ import json
 import tomllib
 from pathlib import Path
 
-from service.config import ServerSettings
-from service.settings import ScoreSettings
+from assay.service.config import ServerSettings
+from assay.service.settings import ScoreSettings
 
 
 def test_every_setting_is_shown_with_its_origin(call, tmp_path: Path, monkeypatch) -> None:

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from service import Scorer
+from assay import Scorer
 from tests.cli.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, write_rows
 
 ROW = {"response": RESPONSE, "reference": REFERENCE}

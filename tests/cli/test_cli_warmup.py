@@ -7,7 +7,7 @@ import re
 import numba
 import pytest
 
-from kernels.warmup import compiled_signatures, warmup
+from assay.kernels.warmup import compiled_signatures, warmup
 from tests.cli.command_line import environment
 
 

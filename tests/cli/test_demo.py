@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 
-from service import Scorer
+from assay import Scorer
 from tests.cli.command_line import ROOT, environment
 
 DEMO = [sys.executable, str(ROOT / "examples" / "demo.py")]

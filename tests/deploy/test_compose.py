@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.config import load
+from assay.service.config import load
 
 yaml = pytest.importorskip("yaml", reason="needs assay[deploy]")
 

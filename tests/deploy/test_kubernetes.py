@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.config import load
+from assay.service.config import load
 
 FOLDERS = ("base", "overlays/development", "overlays/production")
 OPERATOR = "monitoring.coreos.com/v1"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.config import load
+from assay.service.config import load
 
 UNIT = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "assay.service"
 

@@ -7,9 +7,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from service.bench.evaluations import COMPARISONS, EvaluationLane, lanes_of, records_of
-from service.bench.measure import WrongAnswerError
-from service.cli import main
+from assay.service.bench.evaluations import COMPARISONS, EvaluationLane, lanes_of, records_of
+from assay.service.bench.measure import WrongAnswerError
+from assay.service.cli.main import main
 from tests.conftest import ROOT
 
 

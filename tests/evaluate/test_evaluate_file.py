@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 import pytest
 from click.testing import CliRunner
 
-from service.cli import main
-from service.evaluate import evaluate, rewards
+from assay.service.cli.main import main
+from assay.service.evaluate import evaluate, rewards
 
 STEP = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
 REFERENCE = f"Step 1: {STEP}"

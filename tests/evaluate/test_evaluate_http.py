@@ -10,9 +10,9 @@ import threading
 import numpy as np
 import pytest
 
-from service.evaluate import evaluate, rewards
-from service.evaluate.registry import every_task
-from service.schema import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
+from assay.service.evaluate import evaluate, rewards
+from assay.service.evaluate.registry import every_task
+from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, places, problem_of
 
 RECORDS = [

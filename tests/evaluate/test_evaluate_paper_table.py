@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from service.cli import main
-from service.errors import NotInstalled
-from service.evaluate import evaluate, paper_table
-from service.evaluate.needs import missing
-from service.evaluate.paper_table import NINE
+from assay.service.cli.main import main
+from assay.service.errors import NotInstalled
+from assay.service.evaluate import evaluate, paper_table
+from assay.service.evaluate.optional_dependencies import missing
+from assay.service.evaluate.paper_table import NINE
 
 sacrebleu = pytest.importorskip("sacrebleu")
 pytest.importorskip("nltk")

@@ -7,8 +7,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from service.cli import main
-from service.evaluate.scirecipe import level_of, library_of, violations
+from assay.service.cli.main import main
+from assay.service.evaluate.scirecipe import level_of, library_of, violations
 
 ADD = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
 SPIN = '{"action": "spin", "objects": ["tube"], "parameters": []}'

@@ -11,16 +11,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.protocol_metrics import adherence, paper_metrics, predicted_steps
-from reference.scorer import UnreadableReferenceError, parse_reference
-from reference.thoth_metrics import thoth_metrics
-from reference.words import words
-from strategies import answers, batches, damaged_answers, doubtful_references, examples, protocols, rollouts, texts
 
-from service.errors import InvalidRequest
-from service.evaluate import evaluate
-from service.evaluate.registry import task_named
+from assay.service.errors import InvalidRequest
+from assay.service.evaluate import evaluate
+from assay.service.evaluate.registry import task_named
 from tests.conftest import ROOT
+from tests.reference.protocol_metrics import adherence, paper_metrics, predicted_steps
+from tests.reference.scorer import UnreadableReferenceError, parse_reference
+from tests.reference.thoth_metrics import thoth_metrics
+from tests.reference.words import words
+from tests.strategies import (
+    answers,
+    batches,
+    damaged_answers,
+    doubtful_references,
+    examples,
+    protocols,
+    rollouts,
+    texts,
+)
 
 NAMES = ("step_m", "order_s", "order_lcs", "order_tau", "semantic_a", "mean_obj", "mean_par", "mean_position")
 TOLERANCE = 1e-9
@@ -248,10 +257,10 @@ def test_every_offender_is_named():
 
 def test_importing_it_is_quick():
     """What a task needs is loaded when it is used."""
-    code = "import sys, service; service.evaluate.TASKS; print(*sys.modules)"
+    code = "import sys, service; assay.service.evaluate.TASKS; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert not {"numba", "fastapi", "nltk", "sacrebleu", "torch", "pyarrow"} & set(shown.stdout.split())
-    code = "import sys, service.evaluate; print(*sys.modules)"
+    code = "import sys, assay.service.evaluate; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert not {"numpy", "pydantic", "orjson"} & set(shown.stdout.split())
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from service.errors import NotInstalled
-from service.evaluate.word_tokens import word_tokenizer
-from service.evaluate.wordnet import synonyms_by_wordnet
+from assay.service.errors import NotInstalled
+from assay.service.evaluate.text.word_tokens import word_tokenizer
+from assay.service.evaluate.text.wordnet import synonyms_by_wordnet
 
 
 def here(load) -> bool:

@@ -7,9 +7,9 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from service import Scorer
-from service.explain.explanation import explain
-from service.explain.schema import Explanation
+from assay import Scorer
+from assay.service.explain.explanation import explain
+from assay.service.explain.schema import Explanation
 
 COMPONENTS = (
     *("format", "consistency", "coverage", "step_gap", "mean_words", "scale", "order", "content", "semantics"),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from service.cli import main
-from service.explain.schema import Explanation, KeyStep, ProseStep
+from assay.service.cli.main import main
+from assay.service.explain.schema import Explanation, KeyStep, ProseStep
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
@@ -50,8 +50,8 @@ def test_the_table_names_fields():
 
 
 def test_the_function_is_public():
-    import service.explain as public
-    from service.explain.explanation import explain
+    import assay.service.explain as public
+    from assay.service.explain.explanation import explain
 
     assert public.explain is explain
     assert public.Explanation is Explanation

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from cases import ALL
 from hypothesis import given
-from recomputing import assert_recomputes, explained
-from reference.scorer import UnreadableReferenceError, parse_reference
-from strategies import examples, rollouts, settings
 
-from kernels.jit import JIT
+from assay.kernels.compiler.jit import JIT
+from tests.cases import ALL
+from tests.explain.recomputing import assert_recomputes, explained
+from tests.reference.scorer import UnreadableReferenceError, parse_reference
+from tests.strategies import examples, rollouts, settings
 
 
 @pytest.mark.parametrize("name", ["score_default", "score_configs", "score_corners"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from cases import answer
 from hypothesis import given
-from recomputing import explained
-from strategies import examples, rollouts
 
-from service.explain.text import Text
+from assay.service.explain.text import Text
+from tests.cases import answer
+from tests.explain.recomputing import explained
+from tests.strategies import examples, rollouts
 
 ADD = '{"action": "add", "objects": ["µ-😀 buffer"], "parameters": ["5 µl"]}'
 SPIN = '{"action": "spin", "objects": ["tube"], "parameters": []}'

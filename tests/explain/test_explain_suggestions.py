@@ -7,17 +7,17 @@ import time
 from itertools import pairwise
 
 import pytest
-from cases import answer, told
-from cases.writing import ORC, step
 from hypothesis import given
 from hypothesis import strategies as st
-from recomputing import explained
-from reference.lcs import lcs_length
-from strategies import examples, rollouts
 
-from kernels.jit import JIT
-from service import Scorer
-from service.explain.alignment import common_path
+from assay import Scorer
+from assay.kernels.compiler.jit import JIT
+from assay.service.explain.alignment import common_path
+from tests.cases import answer, told
+from tests.cases.writing import ORC, step
+from tests.explain.recomputing import explained
+from tests.reference.lcs import lcs_length
+from tests.strategies import examples, rollouts
 
 R = [step("harvest", "cells"), step("wash", "cells", "pbs"), step("lyse", "cells", "5 min"), step("spin", "lysate")]
 REFERENCE = {"steps": R}

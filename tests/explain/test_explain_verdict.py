@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from cases import answer
-from cases.writing import KEY, ORC
-from recomputing import explained
 
-from kernels.status import REASONS
+from assay.kernels.status import REASONS
+from tests.cases import answer
+from tests.cases.writing import KEY, ORC
+from tests.explain.recomputing import explained
 
 GOOD = answer()
 SECOND = KEY.replace("Step 1", "Step 2").replace("pbs", "dmem")

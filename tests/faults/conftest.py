@@ -13,7 +13,7 @@ from rollouts import as_request, generate
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "http"))
 
-from live_server import LiveServer, launched
+from tests.http.live_server import LiveServer, launched
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def singles() -> list[dict[str, Any]]:
 @pytest.fixture(scope="session")
 def rewards(singles: list[dict[str, Any]]) -> list[float]:
     """What the singles must be given, to the last bit: scored in this process."""
-    from service import Scorer
+    from assay import Scorer
 
     scorer = Scorer()
     return [float(scorer.score(one["responses"], one["references"]).rewards[0]) for one in singles]

@@ -8,10 +8,10 @@ from time import perf_counter
 from typing import Any
 
 import orjson
-from live_server import launched
-from storm import Answer, Watch, fetch, peak, request, resident, settled
 
-from service import Scorer
+from assay import Scorer
+from tests.faults.storm import Answer, Watch, fetch, peak, request, resident, settled
+from tests.http.live_server import launched
 
 SINGLES, BATCHES = 5_120, 40
 WORK_BYTES = 64 << 20

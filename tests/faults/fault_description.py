@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from storm import settled
+
+from tests.faults.storm import settled
 
 pytest.importorskip("schemathesis")
 

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from drains import drains
-from live_server import LiveServer, launched
 from rollouts import as_request, generate
 
-from service import Scorer
+from assay import Scorer
+from tests.http.live_server import LiveServer, launched
+from tests.http.process.drains import drains
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "clients"))
 

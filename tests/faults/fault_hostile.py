@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from live_server import LiveServer, launched
-from raw_connection import RawConnection, chunked, head
-from samples import PERFECT, REFERENCE, REQUEST
-from storm import Answer, Watch, fetch, request, resident, settled
+
+from tests.faults.storm import Answer, Watch, fetch, request, resident, settled
+from tests.http.live_server import LiveServer, launched
+from tests.http.raw_connection import RawConnection, chunked, head
+from tests.http.samples import PERFECT, REFERENCE, REQUEST
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -10,9 +10,10 @@ from time import perf_counter
 from urllib.parse import urlsplit
 
 import orjson
-from live_server import LiveServer, launched
 from rollouts import as_request, generate
-from storm import Answer, Watch, fetch, request, settled
+
+from tests.faults.storm import Answer, Watch, fetch, request, settled
+from tests.http.live_server import LiveServer, launched
 
 REQUESTS, TOGETHER = 10_000, 200
 MEDIUM = 200

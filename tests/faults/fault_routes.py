@@ -10,12 +10,12 @@ import orjson
 import psutil
 import pytest
 import zstandard
-from live_server import LiveServer, launched
-from samples import paths_with_bodies
-from storm import Answer, Watch, fetch, resident, settled
 
-from tests.service_limits.hostile import Attack, attacks
-from tests.service_limits.test_limits_routes import check_cost
+from tests.faults.storm import Answer, Watch, fetch, resident, settled
+from tests.http.limits.hostile import Attack, attacks
+from tests.http.limits.test_limits_routes import check_cost
+from tests.http.live_server import LiveServer, launched
+from tests.http.samples import paths_with_bodies
 
 MIB = 1 << 20
 WORK_BYTES = 64 * MIB

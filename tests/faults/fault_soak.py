@@ -11,9 +11,10 @@ from collections import Counter
 
 import numpy as np
 import orjson
-from live_server import launched
 from rollouts import as_request, generate
-from storm import Watch, fetch, request, resident, settled
+
+from tests.faults.storm import Watch, fetch, request, resident, settled
+from tests.http.live_server import launched
 
 SECONDS = float(os.environ.get("ASSAY_SOAK_SECONDS", "240"))
 WARM_UP = 0.4

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from fault_drain import Client, portions, score_all
-from live_server import LiveServer, launched
 from rollouts import as_request, generate
-from storm import gauges
 
-from service import Scorer
+from assay import Scorer
+from tests.faults.fault_drain import Client, portions, score_all
+from tests.faults.storm import gauges
+from tests.http.live_server import LiveServer, launched
 
 IN_FLIGHT = 8
 TIMEOUT = 3.0

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuzzing import fuzz, outcome
+from tests.fuzz.fuzzing import fuzz, outcome
 
 # isort: split
 import numpy as np
 import pyarrow as pa
-from cases import answer as answer_text
-from cases.writing import KEY
-from guard_pages import GuardedMemory
 
-from kernels.column import column_of
-from service import Scorer
-from service.codec import Limits
-from service.intake import Body
-from service.media import ARROW
-from service.problems import Problem
-from service.scoring import answer_arrow
-from service.timing import StageTimes
+from assay import Scorer
+from assay.kernels.column import column_of
+from assay.service.http.endpoints.score import answer_arrow
+from assay.service.http.request.intake import Body
+from assay.service.http.wire.json_codec import Limits
+from assay.service.http.wire.media_types import ARROW
+from assay.service.http.wire.problems import Problem
+from assay.service.http.wire.stage_times import StageTimes
+from tests.cases import answer as answer_text
+from tests.cases.writing import KEY
+from tests.guard_pages import GuardedMemory
 
 LIMITS = Limits(1 << 26, 1000, 262_144)
 SCORER = Scorer(threads=1)

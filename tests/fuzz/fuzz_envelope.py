@@ -9,21 +9,21 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from fuzzing import fuzz, outcome
+from tests.fuzz.fuzzing import fuzz, outcome
 
 # isort: split
 import orjson
-from guard_pages import GuardedMemory
-from request_seeds import WORDS, requests
-from test_envelope import check as check_envelope
 
-from service import Scorer, ScoringError
-from service.codec import Limits
-from service.intake import Body
-from service.media import JSON
-from service.problems import Problem
-from service.scoring import answer
-from service.timing import StageTimes
+from assay import Scorer, ScoringError
+from assay.service.http.endpoints.score import answer
+from assay.service.http.request.intake import Body
+from assay.service.http.wire.json_codec import Limits
+from assay.service.http.wire.media_types import JSON
+from assay.service.http.wire.problems import Problem
+from assay.service.http.wire.stage_times import StageTimes
+from tests.fuzz.request_seeds import WORDS, requests
+from tests.guard_pages import GuardedMemory
+from tests.kernels.test_envelope import check as check_envelope
 
 LIMITS = Limits(1 << 26, 1000, 262_144)
 SCORER = Scorer(threads=1)

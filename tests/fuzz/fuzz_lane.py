@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuzzing import fuzz
+from tests.fuzz.fuzzing import fuzz
 
 # isort: split
-from fuzz_envelope import seeds
-from guard_pages import GuardedMemory
-from request_seeds import WORDS
-from test_small_lane import LIMITS
-from test_small_lane import check as check_lane
-
-from service import Scorer
-from service.small import SmallLane
+from assay import Scorer
+from assay.service.http.wire.fast_path import SmallLane
+from tests.fuzz.fuzz_envelope import seeds
+from tests.fuzz.request_seeds import WORDS
+from tests.guard_pages import GuardedMemory
+from tests.http.wire.test_fast_path import LIMITS
+from tests.http.wire.test_fast_path import check as check_lane
 
 SCORER = Scorer(threads=1)
 

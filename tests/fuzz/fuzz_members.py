@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuzzing import fuzz, outcome
+from tests.fuzz.fuzzing import fuzz, outcome
 
 # isort: split
 import orjson
-from fuzz_envelope import seeds
-from guard_pages import GuardedMemory
-from request_seeds import WORDS
 
-from service.compat.document import ABSENT, Document, Names
-from service.problems import Problem
+from assay.service.http.endpoints.trainers.json_document import ABSENT, Document, Names
+from assay.service.http.wire.problems import Problem
+from tests.fuzz.fuzz_envelope import seeds
+from tests.fuzz.request_seeds import WORDS
+from tests.guard_pages import GuardedMemory
 
 NAMES = Names("responses", "references", "config", "a", "µ")
 NOT_JSON = object()

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuzzing import fuzz
+from tests.fuzz.fuzzing import fuzz
 
 # isort: split
 import rollouts
-from agreement import assert_sound, differences, record
-from cases import ALL, WORDS, answer
-from guard_pages import GuardedMemory
-from reference.scorer import UnreadableReferenceError, parse_reference, score_one
 
-from kernels.column import column_of
-from service import InvalidReference, Scorer
+from assay import InvalidReference, Scorer
+from assay.kernels.column import column_of
+from tests.cases import ALL, WORDS, answer
+from tests.guard_pages import GuardedMemory
+from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one
+from tests.scoring.agreement import assert_sound, differences, record
 
 SEPARATOR = b"\xff"
 ONE_STEP = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": ["5 min"]}'

@@ -9,24 +9,23 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from fuzzing import fuzz
+from tests.fuzz.fuzzing import fuzz
 
 # isort: split
-from cases import answer
-from cases.writing import KEY
-from guard_pages import GuardedMemory
-from test_trainer_requests import LIMITS, outcome
-
-from service import Scorer
-from service.compat.nemo_gym import NemoGym
-from service.compat.openrlhf import OpenRlhf
-from service.compat.slime import Slime
-from service.compat.trainer_route import TrainerRoute
-from service.compat.url_settings import Chosen
-from service.intake import Body
-from service.media import JSON
-from service.small import SmallLane
-from service.timing import StageTimes
+from assay import Scorer
+from assay.service.http.endpoints.trainers.endpoint import TrainerRoute
+from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
+from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
+from assay.service.http.endpoints.trainers.query_settings import Chosen
+from assay.service.http.endpoints.trainers.slime import Slime
+from assay.service.http.request.intake import Body
+from assay.service.http.wire.fast_path import SmallLane
+from assay.service.http.wire.media_types import JSON
+from assay.service.http.wire.stage_times import StageTimes
+from tests.cases import answer
+from tests.cases.writing import KEY
+from tests.guard_pages import GuardedMemory
+from tests.http.trainers.test_trainer_requests import LIMITS, outcome
 
 SCORER = Scorer(threads=1)
 DIALECTS: list[Any] = [OpenRlhf(), Slime(), NemoGym()]

@@ -1,8 +1,8 @@
 """What every fuzz target does: inputs one after the other, each in guarded memory of its own.
 
-    python tests/fuzz/fuzz_envelope.py --seeded 1000         inputs that are always the same; nothing to install
-    python tests/fuzz/fuzz_envelope.py -max_total_time=300   libFuzzer, which looks for new ways (pip install atheris)
-    python tests/fuzz/fuzz_envelope.py --input FILE          one input again
+    python -m tests.fuzz.fuzz_envelope --seeded 1000         inputs that are always the same; nothing to install
+    python -m tests.fuzz.fuzz_envelope -max_total_time=300   libFuzzer, which looks for new ways (pip install atheris)
+    python -m tests.fuzz.fuzz_envelope --input FILE          one input again
 
 A target is a function that raises where something is wrong with what came of an input. Where memory beside an array is
 touched, the process ends; a seeded run leaves the input in the file that it names.
@@ -19,10 +19,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("tests", "tests/scorer", "tests/kernels", "examples")
-sys.path[:0] = [str(ROOT), *(str(ROOT / folder) for folder in FOLDERS)]
-
 BY_ITSELF = sys.argv[1:2] in (["--seeded"], ["--input"])
 if not BY_ITSELF:
     try:
@@ -30,18 +26,12 @@ if not BY_ITSELF:
     except ImportError:
         sys.exit("This needs atheris (pip install atheris), or --seeded NUMBER")
 
-with nullcontext() if BY_ITSELF else atheris.instrument_imports(include=["reference", "service"]):
-    import reference.scorer  # noqa: F401
+with nullcontext() if BY_ITSELF else atheris.instrument_imports(include=["assay", "tests.reference"]):
+    import tests.reference.scorer  # noqa: F401
 
-    import service.compat.nemo_gym
-    import service.compat.openrlhf
-    import service.compat.slime
-    import service.scoring  # noqa: F401
-
-from guard_pages import GuardedMemory, forget, guarded_memory  # noqa: E402
-
-from kernels.warmup import warmup  # noqa: E402
-from service.problems import Problem  # noqa: E402
+from assay.kernels.warmup import warmup  # noqa: E402
+from assay.service.http.wire.problems import Problem  # noqa: E402
+from tests.guard_pages import GuardedMemory, forget, guarded_memory  # noqa: E402
 
 __all__ = ["Check", "fuzz", "outcome"]
 

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import rollouts
-from cases import answer
-from cases.writing import KEY
+
+from tests.cases import answer
+from tests.cases.writing import KEY
 
 __all__ = ["WORDS", "requests"]
 

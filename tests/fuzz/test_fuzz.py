@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from own_process import printed
+
+from tests.own_process import printed
 
 TARGETS = sorted(Path(__file__).parent.glob("fuzz_*.py"))
 INPUTS = 400

@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from live_server import ROOT, LiveServer, launched
+
+from tests.http.live_server import ROOT, LiveServer, launched
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import httpx
 import uvicorn
 
-from service.app import Application
+from assay.service.http.app import Application
 
 
 @contextmanager

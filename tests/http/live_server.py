@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = "from service.cli import main; main()"
+CODE = "from assay.service.cli.main import main; main()"
 COMMAND = [sys.executable, "-c", CODE, "serve"]
 """What starts a server; the tests of trainers' code, whose Python has no service, put another one here."""
 START_SECONDS = 600

@@ -8,7 +8,7 @@ import time
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from samples import REQUEST
+from tests.http.samples import REQUEST
 
 BODY = json.dumps(REQUEST).encode()
 

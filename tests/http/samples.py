@@ -52,8 +52,10 @@ def places(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def paths_with_bodies() -> list[str]:
     """The addresses of the OpenAPI document that take a body."""
-    from service.app import create_app  # here: the tests of trainers' code use this file too, without the service
-    from service.config import Config
+    from assay.service.config import Config
+    from assay.service.http.app import (
+        create_app,  # here: the tests of trainers' code use this file too, without the service
+    )
 
     description = create_app(Config()).openapi()
     return sorted(

@@ -24,12 +24,12 @@ sys.path += [str(ROOT / folder) for folder in (".", "tests", "examples")]
 
 import numpy as np  # noqa: E402
 import rollouts  # noqa: E402
-from adversaries import CATALOGUE, Adversary, Rollout  # noqa: E402
 
-from kernels.column import TextColumn  # noqa: E402
-from service import Scorer  # noqa: E402
-from service.columns import reference_column, text_column  # noqa: E402
-from service.references import CACHE  # noqa: E402
+from assay import Scorer  # noqa: E402
+from assay.kernels.column import TextColumn  # noqa: E402
+from assay.service.scoring.references import CACHE  # noqa: E402
+from assay.service.scoring.text_columns import reference_column, text_column  # noqa: E402
+from tests.kernels.adversaries import CATALOGUE, Adversary, Rollout  # noqa: E402
 
 GOAL = 5.0
 """Times the typical cost a byte that no text should exceed."""

@@ -12,25 +12,25 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from reference.align import anchors as twin_anchors
-from reference.iou import iou as twin_iou
-from reference.lcs import lcs_length as twin_lcs
-from reference.levenshtein import levenshtein_distance as twin_levenshtein
-from reference.prefix import overlap as twin_overlap
-from reference.subsequence import is_subsequence as twin_subsequence
-from reference.words import canon as twin_canon
 
-from kernels.align import UNMATCHED, anchors
-from kernels.canon import canonical_texts
-from kernels.column import TextColumn, column_of, frozen
-from kernels.iou import ious
-from kernels.lcs import lcs_lengths
-from kernels.levenshtein import levenshtein_distances
-from kernels.prefix import overlaps
-from kernels.subsequence import subsequences
-from kernels.tables import tables
-from kernels.warmup import warmup
-from kernels.workspace import Workspace, workspace
+from assay.kernels.column import TextColumn, column_of, frozen
+from assay.kernels.memory.workspace import Workspace, workspace
+from assay.kernels.similarity.align import UNMATCHED, anchors
+from assay.kernels.similarity.iou import ious
+from assay.kernels.similarity.lcs import lcs_lengths
+from assay.kernels.similarity.levenshtein import levenshtein_distances
+from assay.kernels.similarity.prompt_overlap import overlaps
+from assay.kernels.similarity.subsequence import subsequences
+from assay.kernels.text.canonical_texts import canonical_texts
+from assay.kernels.text.unicode_tables import tables
+from assay.kernels.warmup import warmup
+from tests.reference.align import anchors as twin_anchors
+from tests.reference.iou import iou as twin_iou
+from tests.reference.lcs import lcs_length as twin_lcs
+from tests.reference.levenshtein import levenshtein_distance as twin_levenshtein
+from tests.reference.prefix import overlap as twin_overlap
+from tests.reference.subsequence import is_subsequence as twin_subsequence
+from tests.reference.words import canon as twin_canon
 
 Row = tuple[Any, ...]
 

@@ -7,15 +7,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from faces import space_for, text_column
-from reference.sections import find_sections
-from reference.steps import BadStepError, key_step, lines
 
-from kernels.column import TextColumn
-from kernels.references import References, read_references, reference_room, trimmed
-from kernels.status import REASONS
-from kernels.tables import tables
-from kernels.warmup import warmup
+from assay.kernels.column import TextColumn
+from assay.kernels.reading.references import References, read_references, reference_room, trimmed
+from assay.kernels.status import REASONS
+from assay.kernels.text.unicode_tables import tables
+from assay.kernels.warmup import warmup
+from tests.kernels.faces import space_for, text_column
+from tests.reference.sections import find_sections
+from tests.reference.steps import BadStepError, key_step, lines
 
 
 class Verdict(NamedTuple):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from cases import ANCHORS as CASES
-from faces import ANCHORS, LCS
 from hypothesis import given
-from strategies import examples, sequences
+
+from tests.cases import ANCHORS as CASES
+from tests.kernels.faces import ANCHORS, LCS
+from tests.strategies import examples, sequences
 
 
 @pytest.mark.parametrize(("prediction", "reference", "W"), CASES)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import examples
 
-from kernels import blocks
-from kernels.jit import JIT
-from kernels.pieces import count_pieces
+from assay.kernels.compiler.jit import JIT
+from assay.kernels.memory import simd as blocks
+from assay.kernels.text.whitespace_tokens import count_pieces
+from tests.strategies import examples
 
 RUN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789%-._") | frozenset(range(0x80, 0x100))
 SPLITS = {byte for byte in range(0x80) if not chr(byte).strip()}

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-import kernels.cache
+import assay.kernels.compiler.cache
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = "some-cpu +features"
@@ -42,7 +42,7 @@ def cache(monkeypatch, tmp_path) -> ModuleType:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    return kernels.cache
+    return assay.kernels.compiler.cache
 
 
 SOURCES = sorted(path.name for path in (ROOT / "kernels").iterdir() if path.suffix in (".py", ".npz"))
@@ -256,7 +256,7 @@ def test_what_is_not_kept_is_told(cache, monkeypatch, tmp_path, caplog):
 
 def test_every_target_has_its_own_folder(compiled, tmp_path):
     """Another CPU, and code with bounds checks, never meet the same machine code."""
-    code = "import json, kernels.jit; print(json.dumps(kernels.jit.CACHE))"
+    code = "import json, assay.kernels.compiler.jit; print(json.dumps(assay.kernels.compiler.jit.CACHE))"
     folders = set()
     for extra in (
         {},

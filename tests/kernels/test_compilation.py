@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import rollouts
-from adversaries import CATALOGUE
-from cases import ALL
-from cases.writing import KEY
-from faces import LCS, many_canons
 
-from kernels.lcs import lcs_lengths
-from kernels.warmup import compiled_signatures, warmup
-from service import Scorer
+from assay import Scorer
+from assay.kernels.similarity.lcs import lcs_lengths
+from assay.kernels.warmup import compiled_signatures, warmup
+from tests.cases import ALL
+from tests.cases.writing import KEY
+from tests.kernels.adversaries import CATALOGUE
+from tests.kernels.faces import LCS, many_canons
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

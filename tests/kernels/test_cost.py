@@ -8,12 +8,13 @@ from __future__ import annotations
 from time import thread_time
 
 import pytest
-from adversaries import CATALOGUE, REFERENCE, Rollout, key
-from cases import answer
-from cost import Load, measure, measure_small, typical
 from hypothesis import given, target
 from hypothesis import strategies as st
-from strategies import examples
+
+from tests.cases import answer
+from tests.kernels.adversaries import CATALOGUE, REFERENCE, Rollout, key
+from tests.kernels.cost import Load, measure, measure_small, typical
+from tests.strategies import examples
 
 MOST = 12.0
 """Times the cost a byte of typical rollouts."""

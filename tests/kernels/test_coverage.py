@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from adversaries import CATALOGUE
-from cases import answer
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.scorer import parse_reference, score_one
-from strategies import examples
 
-from kernels.jit import JIT
-from service import Scorer
+from assay import Scorer
+from assay.kernels.compiler.jit import JIT
+from tests.cases import answer
+from tests.kernels.adversaries import CATALOGUE
+from tests.reference.scorer import parse_reference, score_one
+from tests.strategies import examples
 
 REFERENCE = {"steps": [{"action": "add", "objects": [], "parameters": []}]}
 SETTINGS = {"min_coverage": 0.0, "order": "lcs"}

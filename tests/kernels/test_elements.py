@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import answer
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import texts_of
-from strategies import examples, protocols, step_objects
 
-from service import Scorer, ScoringError
-from service.envelope import open_envelope
+from assay import Scorer, ScoringError
+from assay.service.http.wire.envelope import open_envelope
+from tests.cases import answer
+from tests.kernels.reading import texts_of
+from tests.strategies import examples, protocols, step_objects
 
 MOST, MOST_BYTES = 1000, 262_144
 

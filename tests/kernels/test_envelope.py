@@ -11,14 +11,14 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import texts_of
-from strategies import examples, json_strings, json_values
 
-from kernels.elements import BODY_DEPTH, MAX_STEPS_BYTES
-from kernels.envelope import FIELDS
-from kernels.jit import JIT
-from kernels.warmup import warmup
-from service.envelope import NotJsonError, TooManyError, open_envelope
+from assay.kernels.compiler.jit import JIT
+from assay.kernels.json_text.columns import BODY_DEPTH, MAX_STEPS_BYTES
+from assay.kernels.json_text.envelope import FIELDS
+from assay.kernels.warmup import warmup
+from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
+from tests.kernels.reading import texts_of
+from tests.strategies import examples, json_strings, json_values
 
 MOST, MOST_BYTES = 1000, 262_144
 NOT_JSON = object()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numba.np import arrayobj
 
-from kernels.indices import EMITTER, plain_indices
-from kernels.warmup import KERNELS, warmup
+from assay.kernels.compiler.unchecked_indexing import EMITTER, plain_indices
+from assay.kernels.warmup import KERNELS, warmup
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from cases import IOU as CASES
-from faces import IOU
 from hypothesis import given
-from strategies import examples, sequences
+
+from tests.cases import IOU as CASES
+from tests.kernels.faces import IOU
+from tests.strategies import examples, sequences
 
 
 @pytest.mark.parametrize(("a", "b", "share"), CASES)

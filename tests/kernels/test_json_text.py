@@ -8,10 +8,10 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import step_with, twin_verdict, verdicts_of
-from strategies import broken_objects, examples, json_strings, json_values, step_objects, steps
 
-from kernels.jit import JIT
+from assay.kernels.compiler.jit import JIT
+from tests.kernels.reading import step_with, twin_verdict, verdicts_of
+from tests.strategies import broken_objects, examples, json_strings, json_values, step_objects, steps
 
 STEP = 'Step 1: {"action": "add µ\\u00b5\\ud83d\\ude00", "objects": ["a", "b\\n"], "parameters": []}'
 

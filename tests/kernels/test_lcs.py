@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from cases import LCS as CASES
-from faces import LCS, SUBSEQUENCE
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import examples, sequences
+
+from tests.cases import LCS as CASES
+from tests.kernels.faces import LCS, SUBSEQUENCE
+from tests.strategies import examples, sequences
 
 # One machine word holds 64 steps; two sequences beyond that go word by word, where symbols that occur more often than
 # there are words keep a mask and the others a list.

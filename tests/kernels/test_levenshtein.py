@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from faces import LCS, LEVENSHTEIN
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import examples, sequences
+
+from tests.kernels.faces import LCS, LEVENSHTEIN
+from tests.strategies import examples, sequences
 
 # As for the longest common subsequence: one machine word holds 64 elements, and beyond it rare symbols keep a list.
 SIZES = [0, 1, 2, 63, 64, 65, 127, 128, 129, 192, 193]

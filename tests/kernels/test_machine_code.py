@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.machine_code import CodeFolder
+from assay.kernels.compiler.machine_code import CodeFolder
 
 CONTENT = b"machine code " * 10
 

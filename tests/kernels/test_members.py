@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from faces import text_column
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import examples, json_strings, json_values
 
-from kernels.column import frozen
-from kernels.elements import BODY_DEPTH
-from kernels.jit import JIT
-from kernels.members import NOT_JSON, OTHER_KIND, element_spans, member_spans
-from kernels.warmup import warmup
+from assay.kernels.column import frozen
+from assay.kernels.compiler.jit import JIT
+from assay.kernels.json_text.columns import BODY_DEPTH
+from assay.kernels.json_text.spans import NOT_JSON, OTHER_KIND, element_spans, member_spans
+from assay.kernels.warmup import warmup
+from tests.kernels.faces import text_column
+from tests.strategies import examples, json_strings, json_values
 
 NAMES = ("a", "response", "µ")
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import examples
 
-from kernels.jit import JIT
-from kernels.memory import load8, low_bytes, read_only, store8, trailing_zeros
+from assay.kernels.compiler.jit import JIT
+from assay.kernels.memory.load_store import load8, low_bytes, read_only, store8, trailing_zeros
+from tests.strategies import examples
 
 U64 = np.uint64
 

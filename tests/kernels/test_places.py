@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.sections import find_sections
-from reference.steps import ASCII_SPACE, ORC_STEP, lines
-from strategies import examples, responses
 
-from kernels.column import frozen
-from kernels.lines import NO_STEP
-from kernels.places import ABSENT, BODY, LINE_COLUMNS, NUMBER, PIECES, START, STOP, find_places
-from kernels.warmup import warmup
+from assay.kernels.column import frozen
+from assay.kernels.reading.text_spans import ABSENT, BODY, LINE_COLUMNS, NUMBER, PIECES, START, STOP, find_places
+from assay.kernels.text.lines import NO_STEP
+from assay.kernels.warmup import warmup
+from tests.reference.sections import find_sections
+from tests.reference.steps import ASCII_SPACE, ORC_STEP, lines
+from tests.strategies import examples, responses
 
 
 def places(text: bytes, prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:

@@ -6,13 +6,13 @@ import time
 
 import numpy as np
 import pytest
-from faces import OVERLAP, text_column
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import examples, texts
 
-from kernels.prefix import overlaps
-from kernels.warmup import warmup
+from assay.kernels.similarity.prompt_overlap import overlaps
+from assay.kernels.warmup import warmup
+from tests.kernels.faces import OVERLAP, text_column
+from tests.strategies import examples, texts
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import rollouts
-from faces import space_for, text_column
-from reading import read_columns
-from reference.protocol_metrics import adherence, paper_metrics, predicted_steps
-from reference.scorer import parse_reference
-from reference.words import words
 
-from kernels.column import frozen
-from kernels.jit import JIT
-from kernels.protocol_metrics import MEASURES, measure_protocols
-from kernels.status import KEY_NUMBERING, OK, REASONS
-from kernels.tables import tables
-from kernels.warmup import PAPER_RULES, warmup
+from assay.kernels.column import frozen
+from assay.kernels.compiler.jit import JIT
+from assay.kernels.protocol_metrics import MEASURES, measure_protocols
+from assay.kernels.status import KEY_NUMBERING, OK, REASONS
+from assay.kernels.text.unicode_tables import tables
+from assay.kernels.warmup import PAPER_RULES, warmup
+from tests.kernels.faces import space_for, text_column
+from tests.kernels.reading import read_columns
+from tests.reference.protocol_metrics import adherence, paper_metrics, predicted_steps
+from tests.reference.scorer import parse_reference
+from tests.reference.words import words
 
 PROMPTS = 8 if JIT else 2
 JUNK = -77.0

@@ -6,13 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from cases import BAD_REFERENCES, answer
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import Verdict, read_columns, twin_verdict, verdicts_of
-from strategies import doubtful_references, examples, references
 
-from kernels.references import CANON_AT, ID_AT, OBJECT_AT, SLOT_AT, STEP_AT, STRING_AT, References
+from assay.kernels.reading.references import CANON_AT, ID_AT, OBJECT_AT, SLOT_AT, STEP_AT, STRING_AT, References
+from tests.cases import BAD_REFERENCES, answer
+from tests.kernels.reading import Verdict, read_columns, twin_verdict, verdicts_of
+from tests.strategies import doubtful_references, examples, references
 
 GOOD = answer('Step 3: {"action": "spin", "objects": ["5 ml tube"], "parameters": []}', "")
 BAD = "Step 1: {]}"

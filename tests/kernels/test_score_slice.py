@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import rollouts
-from faces import space_for, text_column
-from reading import read_columns
-from reference.scorer import score
 
-from kernels.column import frozen
-from kernels.jit import JIT
-from kernels.score import COMPONENTS, score_slice
-from kernels.status import REASONS
-from kernels.tables import tables
-from kernels.vocabulary import EPOCH_LIMIT
-from kernels.warmup import PAPER_RULES, warmup
-from kernels.workspace import COUNTS, EPOCH
+from assay.kernels.column import frozen
+from assay.kernels.compiler.jit import JIT
+from assay.kernels.memory.workspace import COUNTS, EPOCH
+from assay.kernels.score import COMPONENTS, score_slice
+from assay.kernels.status import REASONS
+from assay.kernels.text.interning import EPOCH_LIMIT
+from assay.kernels.text.unicode_tables import tables
+from assay.kernels.warmup import PAPER_RULES, warmup
+from tests.kernels.faces import space_for, text_column
+from tests.kernels.reading import read_columns
+from tests.reference.scorer import score
 
 PROMPTS = 8 if JIT else 2
 JUNK = -77.0

@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import answer
-from cases.writing import KEY
 
-from kernels.warmup import warmup
+from assay.kernels.warmup import warmup
+from tests.cases import answer
+from tests.cases.writing import KEY
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.usefixtures("compiled"), pytest.mark.slow]
 
 START = f"""
 import json, sys, time
-from kernels.warmup import compiled_signatures, warmup
+from assay.kernels.warmup import compiled_signatures, warmup
 report = warmup()
-from service import Scorer
+from assay import Scorer
 response = {answer(KEY, "Step 1: Add the PBS for 5 minutes and " + "so on " * 15)!r}
 scores = Scorer(length_penalty="relative", reward_scale="raw").score([response], [{KEY!r}])
 before = compiled_signatures()
@@ -35,10 +35,10 @@ json.dump([report.seconds, report.cache, before, scores.rewards.tolist()], sys.s
 CANON = """
 import json, sys
 import numpy as np
-from kernels.canon import canonical_texts
-from kernels.column import column_of
-from kernels.tables import tables
-from kernels.workspace import workspace
+from assay.kernels.text.canonical_texts import canonical_texts
+from assay.kernels.column import column_of
+from assay.kernels.text.unicode_tables import tables
+from assay.kernels.memory.workspace import workspace
 canon, offsets = np.zeros(512, np.uint8), np.zeros(2, np.int64)
 canonical_texts(canon, offsets, *column_of([b"5 minutes"]), tables(), workspace(64))
 json.dump(canon[:offsets[1]].tobytes().decode(), sys.stdout)

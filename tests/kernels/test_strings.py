@@ -10,10 +10,10 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import examples
 
-from kernels.strings import ROOM, encode_strings, find_strings
-from kernels.warmup import warmup
+from assay.kernels.text.python_strings import ROOM, encode_strings, find_strings
+from assay.kernels.warmup import warmup
+from tests.strategies import examples
 
 warmup()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from cases import SUBSEQUENCE as CASES
-from faces import SUBSEQUENCE
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.subsequence import is_subsequence
-from strategies import examples, sequences
+
+from tests.cases import SUBSEQUENCE as CASES
+from tests.kernels.faces import SUBSEQUENCE
+from tests.reference.subsequence import is_subsequence
+from tests.strategies import examples, sequences
 
 
 @pytest.mark.parametrize(("a", "b", "inside"), CASES)

@@ -8,14 +8,14 @@ import unicodedata
 from collections.abc import Iterable
 
 import pytest
-from faces import CANON, many_canons
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.unicode14 import as_unicode14
-from reference.words import canon
-from strategies import examples
 
-from kernels.jit import JIT
+from assay.kernels.compiler.jit import JIT
+from tests.kernels.faces import CANON, many_canons
+from tests.reference.unicode14 import as_unicode14
+from tests.reference.words import canon
+from tests.strategies import examples
 
 CODES = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
 ASSIGNED = [c for c in map(chr, CODES) if as_unicode14(c) == c and unicodedata.category(c) not in ("Cn", "Co")]

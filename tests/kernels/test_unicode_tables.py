@@ -7,7 +7,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from kernels import unicode14
+from assay.kernels.text import unicode14
 
 
 @pytest.mark.skipif(

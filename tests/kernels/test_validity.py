@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import examples
 
-from kernels.column import TextColumn
-from kernels.jit import JIT
-from kernels.validity import are_texts
-from kernels.warmup import warmup
+from assay.kernels.column import TextColumn
+from assay.kernels.compiler.jit import JIT
+from assay.kernels.text.utf8_validation import are_texts
+from assay.kernels.warmup import warmup
+from tests.strategies import examples
 
 warmup()
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from cases import WORDS
-from faces import CANON, many_canons
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.words import UNIT, canon
-from strategies import ascii_texts, elements, examples, quantities, texts
 
-from kernels.units import UNITS
+from assay.kernels.text.units import UNITS
+from tests.cases import WORDS
+from tests.kernels.faces import CANON, many_canons
+from tests.reference.words import UNIT, canon
+from tests.strategies import ascii_texts, elements, examples, quantities, texts
 
 
 @pytest.mark.parametrize(("name", "text", "words"), WORDS, ids=[f"{name} {text}" for name, text, _ in WORDS])

@@ -16,7 +16,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service import InvalidReference, InvalidSetting, Scorer, Scores
+from assay import InvalidReference, InvalidSetting, Scorer, Scores
 
 ray = pytest.importorskip("ray", reason="needs assay[ray]: make test-ray")
 serve = pytest.importorskip("ray.serve", reason="needs assay[ray]: make test-ray")
@@ -53,7 +53,7 @@ def same(found: Scores, expected: Scores) -> None:
 class TestPool:
     @pytest.fixture(scope="class")
     def pool(self) -> Iterator[Any]:
-        from service.ray import ScorerPool
+        from assay.service.ray import ScorerPool
 
         with ScorerPool(actors=3, order="lcs") as pool:
             pool.wait_until_ready()
@@ -90,7 +90,7 @@ class TestPool:
         same(pool.score(*batch), expected)
 
     def test_wrong_settings_are_told_at_once(self):
-        from service.ray import ScorerPool
+        from assay.service.ray import ScorerPool
 
         with pytest.raises(InvalidSetting):
             ScorerPool(actors=1, order="sideways")
@@ -100,7 +100,7 @@ class TestDataset:
     def test_it_gives_the_same_numbers_and_keeps_every_row(self, batch):
         import pyarrow as pa
 
-        from service.ray import score_dataset
+        from assay.service.ray import score_dataset
 
         responses, references, index = batch
         count = len(responses)
@@ -129,7 +129,7 @@ class TestDataset:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from service.ray import score_dataset
+        from assay.service.ray import score_dataset
 
         responses, references, index = batch
         table = pa.table({"response": responses, "reference": [references[k] for k in index]})
@@ -142,7 +142,7 @@ class TestDataset:
 class TestServe:
     @pytest.fixture(scope="class")
     def handle(self) -> Any:
-        from service.ray import application
+        from assay.service.ray import application
 
         serve.start(http_options={"host": "127.0.0.1", "port": PORT})
         return serve.run(application({"num_replicas": "2", "order": "lcs"}), name="assay", route_prefix="/")

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.column import column_of
-from service import InvalidRequest, InvalidSetting, Scorer
-from service.errors import NotInstalled
-from service.ray.pool import PoolActor, pieces_of, rows_at, rows_between
+from assay import InvalidRequest, InvalidSetting, Scorer
+from assay.kernels.column import column_of
+from assay.service.errors import NotInstalled
+from assay.service.ray.pool import PoolActor, pieces_of, rows_at, rows_between
 
 pa = pytest.importorskip("pyarrow", reason="needs assay[arrow]")
 
@@ -73,7 +73,7 @@ def test_slices_give_the_rewards_of_the_whole(example_rollouts):
 
 class TestDatasetScorer:
     def scored(self, table, components=False, **overrides):
-        from service.ray.dataset import DatasetScorer
+        from assay.service.ray.dataset import DatasetScorer
 
         return DatasetScorer("response", "reference", components, 1, overrides)(table)
 
@@ -117,7 +117,7 @@ class TestDatasetScorer:
 
 
 def test_settings_of_a_replica_travel_as_they_are(tmp_path, monkeypatch):
-    from service.ray.serving import builder, effective_settings
+    from assay.service.ray.serving import builder, effective_settings
 
     keys = tmp_path / "keys"
     keys.write_text("one\ntwo\n")
@@ -134,7 +134,7 @@ def test_settings_of_a_replica_travel_as_they_are(tmp_path, monkeypatch):
 
 
 def test_settings_without_a_meaning_are_refused():
-    from service.ray import application
+    from assay.service.ray import application
 
     with pytest.raises(InvalidSetting) as caught:
         application({"port": "8000", "order": "lcs", "workers": 2})
@@ -143,12 +143,12 @@ def test_settings_without_a_meaning_are_refused():
 
 @pytest.mark.parametrize("name", ["ScorerPool", "score_dataset", "application"])
 def test_without_ray_the_extra_is_named(monkeypatch, name):
-    import service.ray
+    import assay.service.ray
 
     for module in [module for module in sys.modules if module.partition(".")[0] == "ray"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "ray", None)
-    call = getattr(service.ray, name)
+    call = getattr(assay.service.ray, name)
     with pytest.raises(NotInstalled, match=r"assay\[ray\]"):
         call() if name == "ScorerPool" else call({})
 
@@ -157,7 +157,7 @@ def test_another_package_called_kernels_is_told_before_anything_of_it_is_used(tm
     """Ray's workers import modules by name, and may do so in a trainer's environment."""
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "__init__.py").write_text("raise SystemExit('imported')")
-    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import service.ray.pool"
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import assay.service.ray.pool"
     shown = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True, text=True)
     assert "ShadowedKernels" in shown.stderr
     assert shown.returncode == 1

@@ -144,14 +144,14 @@ def test_public_names_are_sorted_and_there(name: str) -> None:
 
 
 def test_the_names_of_the_package_are_those_of_their_homes() -> None:
-    import service
+    import assay
 
     tree = ast.parse(MODULES["service"].read_text(encoding="utf-8"))
     (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
     homes = {alias.name: f".{node.module}" for node in typed.body for alias in node.names}
-    assert homes == service._HOMES
-    assert set(service.__all__) == homes.keys()
+    assert homes == assay.service._HOMES
+    assert set(assay.service.__all__) == homes.keys()
     for word, home in homes.items():
-        assert getattr(service, word) is getattr(importlib.import_module(home, "service"), word)
+        assert getattr(assay.service, word) is getattr(importlib.import_module(home, "service"), word)
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
-        _ = service.nothing_of_the_kind
+        _ = assay.service.nothing_of_the_kind

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from service.bench.server_process import ServerProcess
-from service.config import ServerSettings
-from service.settings import ScoreSettings
-from service.slices import usable_cores
+from assay.service.bench.servers.server_process import ServerProcess
+from assay.service.config import ServerSettings
+from assay.service.scoring.threads import usable_cores
+from assay.service.settings import ScoreSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,7 +42,8 @@ def after(snippet: Snippet) -> Snippet:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    flags = ["-c", "from service.cli import main; main()", "serve", "--log-level", "warning", "--drain-seconds", "0"]
+    flags = ["-c", "from assay.service.cli.main import main; main()", "serve"]
+    flags += ["--log-level", "warning", "--drain-seconds", "0"]
     with ServerProcess(flags, "/readyz") as server:
         yield server.address
 
@@ -69,7 +70,7 @@ def test_the_commands_run(tmp_path: Path) -> None:
     lines = [line for text in COMMANDS for line in text.splitlines() if line.startswith("assay ")]
     assert {"score", "check"} <= {line.split()[1] for line in lines}
     for line in lines:
-        command = [sys.executable, "-c", "from service.cli import main; main()", *shlex.split(line)[1:]]
+        command = [sys.executable, "-c", "from assay.service.cli.main import main; main()", *shlex.split(line)[1:]]
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
         result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
         assert result.returncode == 0, (line, result.stderr.decode())

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from service import Scorer
+from assay import Scorer
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HOME = os.environ.get("HF_HOME", str(Path.home() / ".cache" / "huggingface"))
 os.environ.setdefault("HF_DATASETS_CACHE", f"{HOME}/datasets")  # which nemo_gym would move into the working folder
 
-import live_server  # noqa: E402
+import tests.http.live_server as live_server  # noqa: E402
 
 live_server.COMMAND = [*shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay"))), "serve"]
 

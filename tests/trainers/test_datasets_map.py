@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assay_client import InvalidReference
 from datasets import Dataset
 from datasets.fingerprint import Hasher
-from pairs import EXPECTED, REFERENCE, TEXTS
+
+from assay_client import InvalidReference
+from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainers.md"
 

@@ -20,13 +20,14 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import httpx
-import live_server
 import pytest
 import typing_extensions
-from assay_client.adapters.for_trl import score_reward
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
-from pairs import PERFECT, REFERENCE
+
+import tests.http.live_server as live_server
+from assay_client.adapters.for_trl import score_reward
+from tests.trainers.pairs import PERFECT, REFERENCE
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
 SERVICE = "http://reward-host:8000"

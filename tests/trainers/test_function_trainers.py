@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 import skyrl_gym
-from assay_client.adapters.for_areal import reward_fn
-from pairs import EXPECTED, METRICS, REFERENCE, TEXTS, all_finite
 from skyrl_gym.envs import register
 from swift.rewards import ORM, orms
+
+from assay_client.adapters.for_areal import reward_fn
+from tests.trainers.pairs import EXPECTED, METRICS, REFERENCE, TEXTS, all_finite
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 EOS = "<|im_end|>"

@@ -31,7 +31,8 @@ from nemo_gym.rollout_reverification import InputRolloutPair, _build_verify_payl
 from nemo_gym.server_utils import ServerClient
 from nemo_gym.testing.session_conformance import check_resources_session_contract
 from omegaconf import OmegaConf
-from pairs import EXPECTED, REFERENCE, TEXTS
+
+from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "trainers" / "nemo_gym" / "app.py"
 PARAMS = {"input": [{"role": "user", "content": "Add PBS."}], "temperature": 1.0}

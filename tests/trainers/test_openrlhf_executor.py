@@ -11,7 +11,8 @@ import pytest
 import torch
 from model import new_tokenizer
 from openrlhf.utils.agent import SingleTurnAgentExecutor
-from pairs import EXPECTED, GONE, METRICS, REFERENCE, TEXTS, all_finite
+
+from tests.trainers.pairs import EXPECTED, GONE, METRICS, REFERENCE, TEXTS, all_finite
 
 ADAPTER = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters" / "for_openrlhf.py"
 PROMPT = "Answer as <think>a</think><key>b</key><orc>c</orc><note>d</note>. Add PBS."

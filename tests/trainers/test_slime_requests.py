@@ -11,9 +11,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+
 from assay_client import InvalidReference
 from assay_client.adapters.for_slime import custom_rm
-from pairs import EXPECTED, METRICS, REFERENCE, TEXTS
+from tests.trainers.pairs import EXPECTED, METRICS, REFERENCE, TEXTS
 
 EOS = "<|im_end|>\n"
 CHAT = [{"role": "system", "content": "<think>…</think>"}, {"role": "user", "content": "Add PBS."}]

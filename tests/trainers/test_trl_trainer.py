@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from assay_client import Client, InvalidReference, Unavailable
-from assay_client.adapters.for_trl import async_score_reward, score_reward
 from datasets import Dataset
 from model import new_model, new_tokenizer
-from pairs import GONE
 from protocols import new_protocols, right_answer
 from train import supervise
 from trl import GRPOConfig, GRPOTrainer
+
+from assay_client import Client, InvalidReference, Unavailable
+from assay_client.adapters.for_trl import async_score_reward, score_reward
+from tests.trainers.pairs import GONE
 
 PROTOCOLS = new_protocols(0)[:2]
 STEPS = 3

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import ray
 import torch
-from assay_client import InvalidReference, InvalidSetting
 from hydra import compose, initialize_config_module
 from model import new_tokenizer
-from pairs import EXPECTED, METRICS, REFERENCE, TEXTS, all_finite
 from verl import DataProto
 from verl.experimental.reward_loop.reward_loop import RewardLoopManager, migrate_legacy_reward_impl
 from verl.trainer.ppo.reward import load_reward_manager
+
+from assay_client import InvalidReference, InvalidSetting
+from tests.trainers.pairs import EXPECTED, METRICS, REFERENCE, TEXTS, all_finite
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 

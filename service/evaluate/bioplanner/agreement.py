@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kernels.levenshtein import levenshtein_distances
-from kernels.warmup import warmup
-
-from ..bleu import METHOD_1, NO_SMOOTHING, sentence_bleu
-from ..sequences import numbered_columns, pieces
+from ....kernels.similarity.levenshtein import levenshtein_distances
+from ....kernels.warmup import warmup
+from ..text.bleu import METHOD_1, NO_SMOOTHING, sentence_bleu
+from ..text.sequences import numbered_columns, pieces
 from .calls import Call
 
 __all__ = [

@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..embedders import Embedder, cls_model_named, embedded, hashed_words
-from ..needs import Needs, missing
+from ..optional_dependencies import Needs, missing
 from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
+from ..text.embedders import Embedder, cls_model_named, embedded, hashed_words
 from .agreement import distances, mean
 from .calls import Unreadable
 from .reading import Reading, names_called, read, read_order

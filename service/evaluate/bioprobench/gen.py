@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..embedders import Embedder, chosen_embedder, embedded
-from ..needs import Needs, missing
+from ..optional_dependencies import Needs, missing
 from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, nothing_to_tell
-from ..text_pairs import (
+from ..text.embedders import Embedder, chosen_embedder, embedded
+from ..text.text_pairs import (
     KEYWORD,
     KEYWORDS_NEED_MODEL,
     LONGEST,
@@ -23,7 +23,7 @@ from ..text_pairs import (
     fill_nltk,
     fill_rouge,
 )
-from ..word_tokens import NltkRules
+from ..text.word_tokens import NltkRules
 from .answers import FAILURES, NOT_TEXT, generated_text, nothing_read
 from .steps import generated_steps, matched
 

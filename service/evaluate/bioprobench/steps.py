@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..embedders import cosines
+from ..text.embedders import cosines
 
 __all__ = ["THRESHOLD", "generated_steps", "matched"]
 

@@ -8,7 +8,7 @@ from itertools import product
 from string import ascii_lowercase
 from typing import Any
 
-from cases import answer
+from tests.cases import answer
 
 Rollout = tuple[str, str]
 Adversary = Callable[[int], Rollout]

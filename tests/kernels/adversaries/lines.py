@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cases import answer
+from tests.cases import answer
 
 from .building import KEY_LINE, REFERENCE, Rollout, adversary, filled, one_step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import cycle, islice
 from string import ascii_lowercase
 
-from cases import answer
+from tests.cases import answer
 
 from .building import KEY_LINE, REFERENCE, Rollout, adversary, filled, letters, one_step
 

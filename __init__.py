@@ -1,0 +1,68 @@
+"""Assay: exact SCORE rewards for laboratory protocols, in process and over HTTP.
+
+>>> from assay import Scorer
+>>> scores = Scorer(order="lcs").score(responses, references)   # doctest: +SKIP
+
+Importing the package is quick: NumPy and Numba are loaded with the first name that needs them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .service.errors import (
+        AssayError,
+        InvalidReference,
+        InvalidRequest,
+        InvalidSetting,
+        NotInstalled,
+        Offence,
+        ScoringError,
+    )
+    from .service.evaluate.evaluation import evaluate
+    from .service.explain.explanation import explain
+    from .service.scoring.scorer import Scorer
+    from .service.scoring.scores import Scores
+    from .service.settings import ScoreSettings
+    from .service.version import VERSION as __version__  # noqa: N811 (the name that Python expects)
+
+_HOMES = {
+    "AssayError": ".service.errors",
+    "InvalidReference": ".service.errors",
+    "InvalidRequest": ".service.errors",
+    "InvalidSetting": ".service.errors",
+    "NotInstalled": ".service.errors",
+    "Offence": ".service.errors",
+    "ScoreSettings": ".service.settings",
+    "Scorer": ".service.scoring.scorer",
+    "Scores": ".service.scoring.scores",
+    "ScoringError": ".service.errors",
+    "evaluate": ".service.evaluate.evaluation",
+    "explain": ".service.explain.explanation",
+}
+
+__all__ = [
+    "AssayError",
+    "InvalidReference",
+    "InvalidRequest",
+    "InvalidSetting",
+    "NotInstalled",
+    "Offence",
+    "ScoreSettings",
+    "Scorer",
+    "Scores",
+    "ScoringError",
+    "__version__",
+    "evaluate",
+    "explain",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module(".service.version", __name__).VERSION
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)

@@ -1,0 +1,1 @@
+"""How kernels are compiled and where their machine code is cached."""

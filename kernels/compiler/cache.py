@@ -1,0 +1,115 @@
+"""Where compiled kernels are kept between runs.
+
+Numba notices a change in the file that defines a cached function, not in the files whose functions it calls,
+so an edited helper would go on giving yesterday's rewards. The folder is therefore named by a digest of
+everything that can change machine code: all kernel sources and tables, Numba, llvmlite, and the CPU target.
+
+What is loaded from the folder is executed. A folder is therefore used only if nobody but this user and root can have
+written to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import platform
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+__all__ = ["cache_folder", "kernels_digest", "objection"]
+
+log = logging.getLogger("assay")
+
+_KERNELS = Path(__file__).parents[1]
+_WRITABLE_BY_OTHERS = 0o022
+
+
+def kernels_digest(cpu: str) -> str:
+    """Hex digest of the kernel sources and tables, the compiler's versions and the CPU target."""
+    digest = hashlib.sha256()
+    sources = [*_KERNELS.rglob("*.py"), *_KERNELS.rglob("*.npz")]
+    for name, source in sorted((source.relative_to(_KERNELS).as_posix(), source) for source in sources):
+        content = source.read_bytes()
+        digest.update(f"{name}:{len(content)}\n".encode())
+        digest.update(content)
+    toolchain = [version("numba"), version("llvmlite"), version("numpy"), platform.python_version(), cpu]
+    digest.update("\n".join(toolchain).encode())
+    return digest.hexdigest()[:20]
+
+
+def cache_folder(cpu: str) -> Path | None:
+    """The folder for this digest, or None if there is none to be had.
+
+    Tried in turn: `ASSAY_CACHE_DIR` (or `NUMBA_CACHE_DIR`), the user's cache folder, a private folder under the
+    system's temporary one. One that cannot be written is used if it holds kernels (a read-only image); one that
+    somebody else could have written to is not used, which is logged.
+    """
+    name = f"kernels-{kernels_digest(cpu)}"
+    for root in _roots():
+        folder = root / name
+        try:
+            _make_private(folder)
+            reason = objection(root.stat()) or objection(folder.lstat())
+        except OSError as error:
+            log.warning("the kernels are not kept in %s: %s", folder, error.strerror)
+            continue
+        if reason is not None:
+            log.warning("the kernels are not kept in %s: %s", folder, reason)
+        elif _writable(folder) or any(folder.glob("*.kernel")):
+            return folder
+    log.warning("the kernels are kept nowhere, and compiled at every start: no private folder can be written")
+    return None
+
+
+def objection(found: os.stat_result) -> str | None:
+    """Why what this describes is not to be trusted, None if only this user and root can have written to it."""
+    if not hasattr(os, "getuid"):
+        return None
+    if found.st_uid not in (os.getuid(), 0):
+        return f"it belongs to user {found.st_uid}, not to user {os.getuid()}"
+    if found.st_mode & _WRITABLE_BY_OTHERS:
+        return f"others can write to it (mode {found.st_mode & 0o7777:04o}; chmod go-w)"
+    return None
+
+
+def _roots() -> list[Path]:
+    roots = []
+    chosen = os.environ.get("ASSAY_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        roots.append(Path(chosen))
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        if os.path.isabs(home):
+            roots.append(Path(home) / "assay")
+    private = _private_temporary()
+    return [*roots, private] if private is not None else roots
+
+
+def _private_temporary() -> Path | None:
+    """A folder of this user's own under the temporary one, where anybody may have made something of its name."""
+    try:
+        folder = Path(tempfile.gettempdir()) / f"assay-{os.getuid() if hasattr(os, 'getuid') else 0}"
+        _make_private(folder)
+    except OSError:
+        return None
+    if folder.is_symlink():
+        log.warning("the kernels are not kept in %s: it is a link", folder)
+        return None
+    return folder
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder, and those above it, for this user alone whatever the umask is."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

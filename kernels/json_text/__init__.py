@@ -1,0 +1,1 @@
+"""JSON, read without building Python objects."""

@@ -1,0 +1,198 @@
+"""The arrays of a request: strings, and references given as steps, from JSON into a text column."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import helper
+from .scanner import (
+    BAD,
+    CLOSE_ARRAY,
+    CLOSE_OBJECT,
+    COLON,
+    COMMA,
+    OPEN_ARRAY,
+    OPEN_OBJECT,
+    QUOTE,
+    is_name,
+    read_string,
+    skip_blanks,
+    skip_value,
+)
+
+__all__ = [
+    "BODY_DEPTH",
+    "FIT",
+    "MAX_STEPS_BYTES",
+    "NOT_STEPS",
+    "NO_STEP_GIVEN",
+    "OVERFULL",
+    "STEPS_TOO_LONG",
+    "WRONG_TYPE",
+    "read_column",
+]
+
+BODY_DEPTH = np.int64(1024)
+"""Deepest nesting of arrays and objects in a request; the outermost is level 1."""
+
+MAX_STEPS_BYTES = np.int64(1 << 23)
+"""Longest reference that is written from steps. A step of k bytes and its comma, at least 3 together, become k + 7 and
+the digits of its number: at most five times as much while there are six. So many bytes hold fewer than a million steps.
+"""
+
+OVERFULL = -2
+"""Outcome of an array that has more elements than there is room for."""
+
+# What is wrong with an element.
+FIT, WRONG_TYPE, NOT_STEPS, NO_STEP_GIVEN, STEPS_TOO_LONG = range(5)
+
+STEPS_NAME = np.frombuffer(b"steps", np.uint8)
+STEP_OPENING = np.frombuffer(b"Step ", np.uint8)
+SPACE, LF, CR = 0x20, 0x0A, 0x0D
+
+
+@helper
+def write_number(number, out, end):
+    """Write `number` (at least 1) in decimal; returns the new end."""
+    power = np.int64(1)
+    while power * 10 <= number:
+        power *= 10
+    while power > 0:
+        out[end] = 48 + number // power % 10
+        end += 1
+        power //= 10
+    return end
+
+
+@helper
+def write_step(body, start, stop, number, out, end):
+    """Write the object `body[start:stop]` as a line of a key section; line breaks between its tokens become spaces."""
+    for k in range(STEP_OPENING.shape[0]):
+        out[end + k] = STEP_OPENING[k]
+    end = write_number(number, out, end + STEP_OPENING.shape[0])
+    out[end] = COLON
+    end += 1
+    for k in range(start, stop):
+        byte = body[k]
+        out[end] = SPACE if byte == LF or byte == CR else byte
+        end += 1
+    out[end] = LF
+    return end + 1
+
+
+@helper
+def read_steps(body, at, stop, out, begin, most_bytes):
+    """Read the array of steps at `at` as key lines to `out[begin:]`: (position after it or BAD, end of out, fault).
+
+    Steps are only told apart here; whether each is valid is for the reader of key lines to say. Beyond `most_bytes`,
+    or `MAX_STEPS_BYTES`, none is written any more.
+    """
+    most_bytes = min(most_bytes, MAX_STEPS_BYTES)
+    end = begin
+    number = np.int64(0)
+    fault = FIT
+    at = skip_blanks(body, at + 1, stop)
+    if at < stop and body[at] == CLOSE_ARRAY:
+        return at + 1, end, NO_STEP_GIVEN
+    while True:
+        start = skip_blanks(body, at, stop)
+        at = skip_value(body, start, stop, np.int64(4), BODY_DEPTH, out, end)
+        if at == BAD:
+            return at, end, fault
+        number += 1
+        if body[start] != OPEN_OBJECT:
+            fault = NOT_STEPS
+        elif end - begin > most_bytes:
+            fault = max(fault, STEPS_TOO_LONG)
+        else:
+            end = write_step(body, start, at, number, out, end)
+        at = skip_blanks(body, at, stop)
+        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_ARRAY):
+            return np.int64(BAD), end, fault
+        at += 1
+        if body[at - 1] == CLOSE_ARRAY:
+            return at, end, fault
+
+
+@helper
+def read_steps_object(body, at, stop, out, begin, most_bytes):
+    """Read the object `{"steps": […]}` at `at` as key lines to `out[begin:]`: (position after it or BAD, end,
+    fault).
+    """
+    end = begin
+    fault = NOT_STEPS
+    strange = False
+    at = skip_blanks(body, at + 1, stop)
+    if at < stop and body[at] == CLOSE_OBJECT:
+        return at + 1, end, fault
+    while True:
+        at = skip_blanks(body, at, stop)
+        if at >= stop or body[at] != QUOTE:
+            return np.int64(BAD), end, fault
+        at, name_stop = read_string(body, at, stop, out, end)
+        if at == BAD:
+            return at, end, fault
+        expected = is_name(out, end, name_stop, STEPS_NAME)
+        at = skip_blanks(body, at, stop)
+        if at >= stop or body[at] != COLON:
+            return np.int64(BAD), end, fault
+        at = skip_blanks(body, at + 1, stop)
+        if expected and at < stop and body[at] == OPEN_ARRAY:
+            at, end, fault = read_steps(body, at, stop, out, begin, most_bytes)
+        else:
+            at = skip_value(body, at, stop, np.int64(3), BODY_DEPTH, out, end)
+            if expected:
+                fault = NOT_STEPS
+            else:
+                strange = True
+        if at == BAD:
+            return at, end, fault
+        at = skip_blanks(body, at, stop)
+        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_OBJECT):
+            return np.int64(BAD), end, fault
+        at += 1
+        if body[at - 1] == CLOSE_OBJECT:
+            return at, end, NOT_STEPS if strange else fault
+
+
+@helper
+def read_element(body, at, stop, out, end, takes_steps, most_bytes):
+    """Read one element at `at` to `out[end:]`: (position after it or BAD, end of out, fault)."""
+    if at < stop and body[at] == QUOTE:
+        at, end = read_string(body, at, stop, out, end)
+        return at, end, FIT
+    if takes_steps and at < stop and body[at] == OPEN_OBJECT:
+        return read_steps_object(body, at, stop, out, end, most_bytes)
+    return skip_value(body, at, stop, np.int64(2), BODY_DEPTH, out, end), end, WRONG_TYPE
+
+
+@helper
+def read_column(body, at, stop, out, offsets, faults, takes_steps, most_bytes):
+    """Read the array that opens at `at` into a text column: (position after it, BAD or OVERFULL; rows; faulty rows).
+
+    out: uint8, room for five times the body and 64 bytes. offsets: int64 (most + 1,), faults: uint8 (most,), both
+    written. A faulty row holds text that means nothing.
+    """
+    offsets[0] = 0
+    rows = np.int64(0)
+    faulty = np.int64(0)
+    at = skip_blanks(body, at + 1, stop)
+    if at < stop and body[at] == CLOSE_ARRAY:
+        return at + 1, rows, faulty
+    while True:
+        if rows == faults.shape[0]:
+            return np.int64(OVERFULL), rows, faulty
+        at = skip_blanks(body, at, stop)
+        at, end, fault = read_element(body, at, stop, out, offsets[rows], takes_steps, most_bytes)
+        if at == BAD:
+            return at, rows, faulty
+        faults[rows] = fault
+        faulty += fault != FIT
+        rows += 1
+        offsets[rows] = end
+        at = skip_blanks(body, at, stop)
+        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_ARRAY):
+            return np.int64(BAD), rows, faulty
+        at += 1
+        if body[at - 1] == CLOSE_ARRAY:
+            return at, rows, faulty

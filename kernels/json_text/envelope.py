@@ -1,0 +1,134 @@
+"""A request's JSON body, read in one pass without the interpreter: texts into columns, the rest as spans.
+
+The whole body is checked as strictly as RFC 8259 and RFC 3629 ask. Only what is small is left for a JSON library.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import helper, hot_kernel
+from .columns import BODY_DEPTH, OVERFULL, read_column
+from .scanner import (
+    BAD,
+    CLOSE_OBJECT,
+    COLON,
+    COMMA,
+    OPEN_ARRAY,
+    OPEN_OBJECT,
+    QUOTE,
+    is_name,
+    read_string,
+    skip_blanks,
+    skip_value,
+)
+
+__all__ = ["ABSENT", "COLUMN", "FIELDS", "NOT_AN_OBJECT", "NOT_JSON", "READ", "TOO_MANY", "VALUE", "read_envelope"]
+
+FIELDS = ("references", "responses", "reference_index", "config", "include", "task")
+REFERENCES, RESPONSES = 0, 1
+UNKNOWN = -1
+_NAMES = tuple(np.frombuffer(name.encode(), np.uint8) for name in FIELDS)
+
+# Outcomes.
+READ, NOT_JSON, NOT_AN_OBJECT, TOO_MANY = range(4)
+# States of a field, and the columns of `fields`: its state, the span of its value or the rows and faulty rows of its
+# column.
+ABSENT, VALUE, COLUMN = range(3)
+STATE, FIRST, SECOND = range(3)
+
+
+@helper
+def field_named(text, start, stop):
+    """Index in FIELDS of the name `text[start:stop]`, or UNKNOWN."""
+    if is_name(text, start, stop, _NAMES[0]):
+        return 0
+    if is_name(text, start, stop, _NAMES[1]):
+        return 1
+    if is_name(text, start, stop, _NAMES[2]):
+        return 2
+    if is_name(text, start, stop, _NAMES[3]):
+        return 3
+    if is_name(text, start, stop, _NAMES[4]):
+        return 4
+    return 5 if is_name(text, start, stop, _NAMES[5]) else UNKNOWN
+
+
+@helper
+def note_unknown(unknown, start, stop):
+    """Add the span of an unknown member's name, as far as there is room; row 0 counts them all."""
+    unknown[0, 0] += 1
+    if unknown[0, 0] < unknown.shape[0]:
+        unknown[unknown[0, 0], 0] = start
+        unknown[unknown[0, 0], 1] = stop
+
+
+@helper
+def read_value(body, at, stop, field, fields, texts, offsets, faults, scratch, most_bytes):
+    """Read the value of `field` at `at`: position after it, BAD or OVERFULL."""
+    if (field == REFERENCES or field == RESPONSES) and at < stop and body[at] == OPEN_ARRAY:
+        takes_steps = field == REFERENCES
+        at, rows, faulty = read_column(
+            body, at, stop, texts[field], offsets[field], faults[field], takes_steps, most_bytes
+        )
+        fields[field, STATE] = COLUMN
+        fields[field, FIRST] = rows if at != OVERFULL else -1
+        fields[field, SECOND] = faulty
+        return at
+    start = at
+    at = skip_value(body, at, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
+    if field != UNKNOWN:
+        fields[field, STATE] = VALUE
+        fields[field, FIRST] = start
+        fields[field, SECOND] = at
+    return at
+
+
+@hot_kernel
+def read_envelope(fields, unknown, texts, offsets, faults, scratch, body, most_bytes):
+    """Read `body` (uint8, read only): READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
+
+    fields: int64 (6, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
+    column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names, quotes
+    included. texts: uint8 (2, m), offsets: int64 (2, most + 1), faults: uint8 (2, most), written: the columns of
+    references and responses, see `elements.read_column`; an overfull one has -1 rows. scratch: uint8, room for the
+    body. most_bytes: longest reference in steps. Of two equal names the last wins.
+    """
+    fields[:, :] = 0
+    unknown[0, 0] = 0
+    stop = np.int64(body.shape[0])
+    at = skip_blanks(body, np.int64(0), stop)
+    if at >= stop or body[at] != OPEN_OBJECT:
+        at = skip_value(body, at, stop, np.int64(0), BODY_DEPTH, scratch, np.int64(0))
+        return NOT_AN_OBJECT if at != BAD and skip_blanks(body, at, stop) == stop else NOT_JSON
+    at = skip_blanks(body, at + 1, stop)
+    more = True
+    if at < stop and body[at] == CLOSE_OBJECT:
+        more = False
+        at += 1
+    while more:
+        at = skip_blanks(body, at, stop)
+        if at >= stop or body[at] != QUOTE:
+            return NOT_JSON
+        name = at
+        at, name_stop = read_string(body, at, stop, scratch, np.int64(0))
+        if at == BAD:
+            return NOT_JSON
+        field = field_named(scratch, np.int64(0), name_stop)
+        if field == UNKNOWN:
+            note_unknown(unknown, name, at)
+        at = skip_blanks(body, at, stop)
+        if at >= stop or body[at] != COLON:
+            return NOT_JSON
+        at = skip_blanks(body, at + 1, stop)
+        at = read_value(body, at, stop, field, fields, texts, offsets, faults, scratch, most_bytes)
+        if at == BAD:
+            return NOT_JSON
+        if at == OVERFULL:
+            return TOO_MANY
+        at = skip_blanks(body, at, stop)
+        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_OBJECT):
+            return NOT_JSON
+        more = body[at] == COMMA
+        at += 1
+    return READ if skip_blanks(body, at, stop) == stop else NOT_JSON

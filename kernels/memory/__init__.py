@@ -1,0 +1,1 @@
+"""Loads and stores, SIMD blocks, hashing, sparse arrays and workspaces."""

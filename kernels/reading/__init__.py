@@ -1,0 +1,1 @@
+"""Sections, key steps, prose steps and references, read from text."""

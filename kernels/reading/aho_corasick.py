@@ -1,0 +1,165 @@
+"""Which of several words occur in texts: Aho and Corasick's automaton (1975), linear in texts and words together.
+
+A word that leaves the trie makes the nodes that it still needs one after the other: a chain. So nearly every node has
+one child, which is the next node, and the whole of it is two bytes. The few other edges, at most one a word, stand in a
+hash table under a secret seed, so that no text can be made to collide; those of the root in a row of 256.
+
+Only the nodes that the texts reach are linked, when they are reached: the node before it on its word's path was reached
+before, and so were all suffixes of that. Words that have nothing in common with the texts cost their nodes alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import allocating, helper, inlined
+from ..memory.hashing import mix
+from ..memory.workspace import CANON, LENGTHS, MISSING, NORM, SPAN_STARTS, SPAN_STOPS, STARTS
+
+__all__ = ["count_occurring"]
+
+# A node: flags | byte of the edge to the next node. Its link is its longest proper suffix that is a node.
+LABEL = 0xFF
+CHAINED = 1 << 8
+"""The next node is its child."""
+BRANCHING = 1 << 9
+"""It has other children, in the hash table."""
+SEEN = 1 << 10
+"""It, or a node that has it as a suffix, has been reached: then so are all its suffixes, and it is linked."""
+
+# An edge that stands in the hash table.
+KEY, TARGET = 0, 1
+NO_KEY = 0
+LABEL_BITS = np.uint64(8)
+
+
+@inlined
+def key_of(node, byte):
+    """The edge from `node` by `byte` as a number that is not NO_KEY."""
+    return (node << 8 | byte) + 1
+
+
+@inlined
+def edge_slot(edges, key, seed):
+    """Slot of the edge: the one that holds it, or the free one where it belongs."""
+    mask = np.int64(edges.shape[0] - 1)
+    slot = np.int64(mix(np.uint64(key) ^ seed) >> LABEL_BITS) & mask
+    while edges[slot, KEY] != NO_KEY and edges[slot, KEY] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@inlined
+def child_of(nodes, root, edges, node, byte, seed):
+    """The node that the edge from `node` by `byte` leads to; 0, the root, where there is none."""
+    if node == 0:
+        return root[byte]
+    held = np.int64(nodes[node])
+    if held & (CHAINED | LABEL) == CHAINED | byte:
+        return node + 1
+    if held & BRANCHING:
+        slot = edge_slot(edges, key_of(node, byte), seed)
+        if edges[slot, KEY] != NO_KEY:
+            return edges[slot, TARGET]
+    return np.int64(0)
+
+
+@inlined
+def advance(nodes, links, root, edges, node, byte, seed):
+    """The longest suffix of `node`, which is linked, that can go on by `byte`, and where that leads; the root if none
+    can.
+    """
+    while node != 0:
+        child = child_of(nodes, root, edges, node, byte, seed)
+        if child != 0:
+            return node, child
+        node = np.int64(links[node])
+    return node, root[byte]
+
+
+@helper
+def add_chain(text, at, stop, origin, used, nodes, root, edges, seed):
+    """Make nodes for `text[at:stop]`, which leaves the trie at `origin`; returns the new number of nodes."""
+    byte = np.int64(text[at])
+    if origin == 0:
+        root[byte] = used
+    elif used == origin + 1:
+        nodes[origin] |= CHAINED | byte
+    else:
+        key = key_of(origin, byte)
+        slot = edge_slot(edges, key, seed)
+        edges[slot, KEY], edges[slot, TARGET] = key, used
+        nodes[origin] |= BRANCHING
+    for i in range(at + 1, stop):
+        nodes[used] = CHAINED | np.int64(text[i])
+        used += 1
+    nodes[used] = 0
+    return used + 1
+
+
+@helper
+def build_trie(text, ints, first, last, nodes, root, edges, ends, seed):
+    """Insert the strings MISSING[first:last] of `text`; `ends[k]` is the node of string `first + k`."""
+    nodes[0] = 0
+    used = np.int64(1)
+    for k in range(first, last):
+        word = ints[MISSING, k]
+        at = ints[STARTS, word]
+        stop = at + ints[LENGTHS, word]
+        node = np.int64(0)
+        while at < stop:
+            child = child_of(nodes, root, edges, node, np.int64(text[at]), seed)
+            if child == 0:
+                used = add_chain(text, at, stop, node, used, nodes, root, edges, seed)
+                child, at = used - 1, stop
+            node = child
+            at += 1
+        ends[k - first] = node
+
+
+@inlined
+def reach(nodes, links, root, edges, parent, byte, node, seed):
+    """Mark and link the node that the edge from `parent` by `byte` leads to, and its suffixes: all that are not yet."""
+    while node != 0 and not nodes[node] & SEEN:
+        suffix = np.int64(0)
+        if parent != 0:
+            parent, suffix = advance(nodes, links, root, edges, np.int64(links[parent]), byte, seed)
+        nodes[node] |= SEEN
+        links[node] = suffix
+        node = suffix
+
+
+@helper
+def mark_nodes(texts, ints, count, nodes, links, root, edges, seed):
+    """Run the automaton over the first `count` words of the prose, and mark every node that it reaches."""
+    for k in range(count):
+        node = np.int64(0)
+        for i in range(ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]):
+            byte = np.int64(texts[NORM, i])
+            parent, node = advance(nodes, links, root, edges, node, byte, seed)
+            reach(nodes, links, root, edges, parent, byte, node, seed)
+
+
+@allocating
+def count_occurring(texts, ints, count, first, last, seed):
+    """How many of the strings MISSING[first:last] occur inside one of the first `count` words of the prose.
+
+    texts, ints: the arrays of the workspace. Time and memory are linear in the bytes of both.
+    """
+    size = np.int64(1)
+    for k in range(first, last):
+        size += ints[LENGTHS, ints[MISSING, k]]
+    slots = 4
+    while slots < 2 * (last - first):
+        slots *= 2
+    nodes = np.empty(size, np.uint16)
+    links = np.empty(size, np.int32)
+    root = np.zeros(256, np.int64)
+    edges = np.zeros((slots, 2), np.int64)
+    ends = np.empty(last - first, np.int64)
+    build_trie(texts[CANON], ints, first, last, nodes, root, edges, ends, seed)
+    mark_nodes(texts, ints, count, nodes, links, root, edges, seed)
+    found = 0
+    for k in range(last - first):
+        found += nodes[ends[k]] & SEEN != 0
+    return found

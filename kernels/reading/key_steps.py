@@ -1,0 +1,118 @@
+"""Key steps (SCORE.md section 1): lines of text into rows of strings and words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import helper, inlined
+from ..memory.load_store import read_only
+from ..memory.workspace import (
+    ACTION,
+    ACTION_PHRASE,
+    COUNTS,
+    FIRST_OBJECT,
+    FIRST_PARAMETER,
+    IDS,
+    IDS_USED,
+    NORM,
+    OBJECT_START,
+    OBJECT_STOP,
+    OBJECT_WORDS,
+    OBJECTS,
+    OBJECTS_USED,
+    PARAMETER_WORDS,
+    PHRASE_STARTS,
+    PHRASE_STOPS,
+    PHRASES_USED,
+    SPAN_STARTS,
+    SPAN_STOPS,
+    TEXT,
+    WORD_STOP,
+    WORDS,
+)
+from ..status import BAD_STEP_LINE, BAD_STEP_SCHEMA, KEY_NUMBERING, NO_STEPS, OK
+from ..text.interning import intern, intern_pair
+from ..text.lines import NO_STEP, is_blank, next_line, step_header
+from ..text.words import read_words
+from .step_json import read_step_object
+
+__all__ = ["read_key_steps"]
+
+OPEN_BRACE, CLOSE_BRACE = 0x7B, 0x7D
+
+
+@inlined
+def intern_phrase(space, tables, start, stop, whole):
+    """Read the decoded string `text[start:stop]` as one phrase: append its words to IDS.
+
+    Returns the phrase as a string if it is needed as a whole, or -1 if it has no word.
+    """
+    ints = space.ints
+    count = read_words(space, tables, read_only(space.bytes[TEXT]), start, stop)
+    used = ints[COUNTS, IDS_USED]
+    phrase = np.int64(-1)
+    for k in range(count):
+        start = ints[SPAN_STARTS, k]
+        word = intern(space, space.bytes[NORM], start, ints[SPAN_STOPS, k] - start)
+        ints[IDS, used + k] = word
+        if k == 0:
+            phrase = word
+        elif whole:
+            phrase = intern_pair(space, phrase, word)
+    ints[COUNTS, IDS_USED] = used + count
+    return phrase
+
+
+@helper
+def read_key_step(space, tables, line, start, stop, row):
+    """Read the object `line[start:stop]` into step `row`; returns OK, BAD_STEP_JSON or BAD_STEP_SCHEMA."""
+    ints = space.ints
+    status = read_step_object(space, line, start, stop)
+    if status != OK:
+        return status
+    ints[WORDS, row] = ints[COUNTS, IDS_USED]
+    ints[OBJECT_START, row] = ints[COUNTS, OBJECTS_USED]
+    objects, parameters = ints[COUNTS, FIRST_OBJECT], ints[COUNTS, FIRST_PARAMETER]
+    for k in range(ints[COUNTS, ACTION_PHRASE], ints[COUNTS, PHRASES_USED]):
+        phrase = intern_phrase(space, tables, ints[PHRASE_STARTS, k], ints[PHRASE_STOPS, k], k < parameters)
+        if k < objects:
+            if phrase < 0:
+                return BAD_STEP_SCHEMA
+            ints[ACTION, row] = phrase
+            ints[OBJECT_WORDS, row] = ints[COUNTS, IDS_USED]
+        elif k < parameters and phrase >= 0:
+            ints[OBJECTS, ints[COUNTS, OBJECTS_USED]] = phrase
+            ints[COUNTS, OBJECTS_USED] += 1
+        if k < parameters:
+            ints[PARAMETER_WORDS, row] = ints[COUNTS, IDS_USED]
+    ints[OBJECT_STOP, row] = ints[COUNTS, OBJECTS_USED]
+    ints[WORD_STOP, row] = ints[COUNTS, IDS_USED]
+    return OK
+
+
+@helper
+def read_key_steps(space, tables, text, start, stop):
+    """Read the key lines of `text[start:stop]` into the workspace: (status, number of steps, bad line counted from 0).
+
+    The first bad line decides. The status is KEY_NUMBERING where every line is valid and the numbers are not 1, 2, 3, …
+    """
+    count = np.int64(0)
+    numbered = True
+    at = start
+    while True:
+        begin, end, at = next_line(text, at, stop)
+        if begin < 0:
+            break
+        number, body = step_header(text, begin, end)
+        while body < end and is_blank(text[body]):
+            body += 1
+        if number == NO_STEP or body >= end or text[body] != OPEN_BRACE or text[end - 1] != CLOSE_BRACE:
+            return BAD_STEP_LINE, count, count
+        status = read_key_step(space, tables, text, body, end, count)
+        if status != OK:
+            return status, count, count
+        count += 1
+        numbered = numbered and number == count
+    if count == 0:
+        return NO_STEPS, count, count
+    return (OK if numbered else KEY_NUMBERING), count, count

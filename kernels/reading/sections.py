@@ -1,0 +1,103 @@
+"""The four sections of a response (SCORE.md section 1), found in one scan without backtracking."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import helper
+from ..memory.load_store import trailing_zeros
+from ..memory.simd import tag_bits
+from ..text.lines import is_space
+
+__all__ = ["FOUND", "NOT_FOUND", "NOT_OPENED", "find_sections"]
+
+NOT_FOUND, NOT_OPENED, FOUND = 0, 1, 2
+
+BLOCK, NO_BITS, ONE = 64, np.uint64(0), np.uint64(1)
+OPEN_THINK = np.frombuffer(b"<think>", np.uint8)
+CLOSE_THINK = np.frombuffer(b"</think>", np.uint8)
+OPEN_KEY = np.frombuffer(b"<key>", np.uint8)
+CLOSE_KEY = np.frombuffer(b"</key>", np.uint8)
+OPEN_ORC = np.frombuffer(b"<orc>", np.uint8)
+CLOSE_ORC = np.frombuffer(b"</orc>", np.uint8)
+OPEN_NOTE = np.frombuffer(b"<note>", np.uint8)
+CLOSE_NOTE = np.frombuffer(b"</note>", np.uint8)
+
+
+@helper
+def tag_at(text, at, stop, tag):
+    """Whether `tag` stands at `at`, without regard to ASCII case."""
+    if stop - at < tag.shape[0]:
+        return False
+    for k in range(tag.shape[0]):
+        byte = text[at + k]
+        if byte != tag[k] and not (65 <= byte <= 90 and byte + 32 == tag[k]):
+            return False
+    return True
+
+
+@helper
+def find_tag(text, at, stop, tag):
+    """Position of the earliest `tag` from `at` on, or -1."""
+    whole_blocks = text.shape[0] - BLOCK
+    while at < stop and at <= whole_blocks:
+        openings = tag_bits(text, at)
+        while openings != NO_BITS:
+            begin = at + trailing_zeros(openings)
+            if tag_at(text, begin, stop, tag):
+                return begin
+            openings &= openings - ONE
+        at += BLOCK
+    while at < stop:
+        if tag_at(text, at, stop, tag):
+            return at
+        at += 1
+    return -1
+
+
+@helper
+def find_pair(text, at, stop, closing, opening):
+    """Earliest `closing`, white space, `opening` from `at` on: (where it begins, where it ends), or (-1, -1)."""
+    while True:
+        begin = find_tag(text, at, stop, closing)
+        if begin < 0:
+            return -1, -1
+        at = begin + closing.shape[0]
+        while at < stop and is_space(text[at]):
+            at += 1
+        if tag_at(text, at, stop, opening):
+            return begin, at + opening.shape[0]
+
+
+@helper
+def find_after_think(text, at, stop):
+    """The sections, the first of them open at `at`: (found, key start, key stop, orc start, orc stop)."""
+    _, key_start = find_pair(text, at, stop, CLOSE_THINK, OPEN_KEY)
+    if key_start < 0:
+        return False, 0, 0, 0, 0
+    key_stop, orc_start = find_pair(text, key_start, stop, CLOSE_KEY, OPEN_ORC)
+    if orc_start < 0:
+        return False, 0, 0, 0, 0
+    orc_stop, note_start = find_pair(text, orc_start, stop, CLOSE_ORC, OPEN_NOTE)
+    if note_start < 0 or find_tag(text, note_start, stop, CLOSE_NOTE) < 0:
+        return False, 0, 0, 0, 0
+    return True, key_start, key_stop, orc_start, orc_stop
+
+
+@helper
+def find_sections(text, start, stop, think_prefilled):
+    """Where `<key>` and `<orc>` of `text[start:stop]` begin and end: (outcome, key start, key stop, orc start, orc
+    stop).
+
+    The outcome is FOUND, NOT_FOUND, or NOT_OPENED where the sections would be found with `<think>` before the text.
+    """
+    if think_prefilled:
+        found, key_start, key_stop, orc_start, orc_stop = find_after_think(text, start, stop)
+        return (FOUND if found else NOT_FOUND), key_start, key_stop, orc_start, orc_stop
+    think = find_tag(text, start, stop, OPEN_THINK)
+    if think >= 0:
+        found, key_start, key_stop, orc_start, orc_stop = find_after_think(text, think + OPEN_THINK.shape[0], stop)
+        if found:
+            return FOUND, key_start, key_stop, orc_start, orc_stop
+    found, _, _, _, _ = find_after_think(text, start, stop)
+    return (NOT_OPENED if found else NOT_FOUND), 0, 0, 0, 0

@@ -1,0 +1,1 @@
+"""Alignment, IoU, LCS, subsequence, edit distance, and the rewards that they give."""

@@ -1,0 +1,168 @@
+"""The step-semantics reward (paper eq. 4 and 5, C.2, C.3; SCORE.md section 5) of a response against one reference."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import helper, inlined
+from ..memory.workspace import (
+    ACTION,
+    CANON,
+    COUNTS,
+    FIRST,
+    FOLLOWING,
+    HASHES,
+    HEADS,
+    IDS,
+    IDS_USED,
+    LENGTHS,
+    MAPPED,
+    OBJECT_START,
+    OBJECT_STOP,
+    OBJECT_WORDS,
+    OBJECTS,
+    OBJECTS_USED,
+    PARAMETER_WORDS,
+    PARTNERS,
+    STAMP,
+    STAMPS,
+    STARTS,
+    STRINGS_USED,
+    WORD_STOP,
+)
+from ..reading.references import FREE, ID_AT, OBJECT_AT, STEP_AT, STRING_AT, find_string
+from ..text.interning import PAIR, hash_pair, pair_of
+from .align import UNMATCHED, align
+from .iou import iou
+from .lcs import lcs_length
+from .subsequence import either_is_subsequence
+
+__all__ = ["measure_semantics"]
+
+
+@helper
+def match_strings(space, references, row):
+    """Write to MAPPED, for each string in the workspace, its number in reference `row`; the strings that it does not
+    have get numbers behind its own. Returns how many it has.
+
+    Costs what the response costs, however long the reference is.
+    """
+    ints = space.ints
+    canon = space.bytes[CANON]
+    own = references.ranges[row + 1, STRING_AT] - references.ranges[row, STRING_AT]
+    for k in range(ints[COUNTS, STRINGS_USED]):
+        head, length, digest = ints[HEADS, k], ints[LENGTHS, k], ints[HASHES, k]
+        string = np.int64(FREE)
+        if length == PAIR:
+            first, second = ints[MAPPED, head >> 32], ints[MAPPED, head & 0xFFFFFFFF]
+            if first < own and second < own:
+                head = pair_of(first, second)
+                string = find_string(references, row, canon, np.int64(0), length, head, hash_pair(head, space.seed))
+        else:
+            string = find_string(references, row, canon, ints[STARTS, k], length, head, digest)
+        ints[MAPPED, k] = string if string != FREE else own + k
+    return own
+
+
+@helper
+def adopt(space, references, row, n):
+    """Number the strings of the n key steps as reference `row` does.
+
+    Rewrites ACTION, IDS and OBJECTS. Returns the last number + 1.
+    """
+    ints = space.ints
+    own = match_strings(space, references, row)
+    for k in range(ints[COUNTS, IDS_USED]):
+        ints[IDS, k] = ints[MAPPED, ints[IDS, k]]
+    for k in range(ints[COUNTS, OBJECTS_USED]):
+        ints[OBJECTS, k] = ints[MAPPED, ints[OBJECTS, k]]
+    for k in range(n):
+        ints[ACTION, k] = ints[MAPPED, ints[ACTION, k]]
+    return own + ints[COUNTS, STRINGS_USED]
+
+
+@inlined
+def next_stamp(ints):
+    """A stamp that does not stand in STAMPS yet, nor does the one behind it."""
+    ints[COUNTS, STAMP] += 2
+    return ints[COUNTS, STAMP]
+
+
+@inlined
+def object_similarity(ints, i, references, first_object, first_id, j):
+    """Obj(i, j): IoU of the objects; where it is 0 with objects on both sides, of their words (the paper's
+    compensation).
+
+    i is the response's step, j the row of the reference's among all steps; its objects and words begin at first_…
+    """
+    theirs = references.steps
+    a = ints[OBJECTS, ints[OBJECT_START, i] : ints[OBJECT_STOP, i]]
+    b = references.objects[first_object + theirs[OBJECT_START, j] : first_object + theirs[OBJECT_STOP, j]]
+    whole = iou(a, b, ints[STAMPS], next_stamp(ints))
+    if whole > 0.0 or a.shape[0] == 0 or b.shape[0] == 0:
+        return whole
+    a = ints[IDS, ints[OBJECT_WORDS, i] : ints[PARAMETER_WORDS, i]]
+    b = references.ids[first_id + theirs[OBJECT_WORDS, j] : first_id + theirs[PARAMETER_WORDS, j]]
+    return iou(a, b, ints[STAMPS], next_stamp(ints))
+
+
+@inlined
+def parameter_similarity(ints, i, references, first_id, j):
+    """Par(i, j): IoU of the words of all parameters; 1 where neither step has any, 0 where one has none."""
+    theirs = references.steps
+    a = ints[IDS, ints[PARAMETER_WORDS, i] : ints[WORD_STOP, i]]
+    b = references.ids[first_id + theirs[PARAMETER_WORDS, j] : first_id + theirs[WORD_STOP, j]]
+    return iou(a, b, ints[STAMPS], next_stamp(ints))
+
+
+@inlined
+def position_factor(i, j, m, decay):
+    """m_ij = max(0, 1 − (|i − j| / m)^λ)."""
+    if i == j:
+        return 1.0  # most anchors, and a power costs as much as the rest of them
+    return max(0.0, 1.0 - (abs(i - j) / m) ** decay)
+
+
+@helper
+def sum_over_anchors(ints, references, row, n, m, rules):
+    """Σ m_ij (Obj + ½ Par) over the anchors, in the order of the predicted steps."""
+    ranges = references.ranges
+    first_step, first_id, first_object = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, OBJECT_AT]
+    total = 0.0
+    for i in range(n):
+        j = ints[PARTNERS, i]
+        if j == UNMATCHED:
+            continue
+        similarity = object_similarity(ints, i, references, first_object, first_id, first_step + j)
+        if similarity >= 0.5:
+            similarity += 0.5 * parameter_similarity(ints, i, references, first_id, first_step + j)
+        if rules.use_position:
+            similarity *= position_factor(i, j, m, rules.position_decay)
+        total += similarity
+    return total
+
+
+@inlined
+def order_reward(predicted, expected, symbols, rules):
+    """`strict`: one action sequence is a subsequence of the other; `lcs`: LCS / m."""
+    if rules.lcs_order:
+        return lcs_length(predicted, expected, symbols) / expected.shape[0]
+    return 1.0 if either_is_subsequence(predicted, expected) else 0.0
+
+
+@helper
+def measure_semantics(space, references, row, n, rules):
+    """(order, content, |W|) of the n steps in the workspace against reference `row`."""
+    ints = space.ints
+    first_step = references.ranges[row, STEP_AT]
+    m = references.ranges[row + 1, STEP_AT] - first_step
+    symbols = adopt(space, references, row, n)
+    predicted = ints[ACTION, :n]
+    expected = references.steps[ACTION, first_step : first_step + m]
+    order = order_reward(predicted, expected, symbols, rules)
+    matched = align(ints[PARTNERS, :n], predicted, expected, ints[FIRST], ints[FOLLOWING])
+    if matched == 0:
+        return order, 0.0, np.int64(0)
+    total = sum_over_anchors(ints, references, row, n, m, rules)
+    denominator = max(n, m) if rules.max_len_content else matched
+    return order, total / denominator, np.int64(matched)

@@ -1,0 +1,1 @@
+"""UTF-8, Unicode normalization, words, units, lines and interning."""

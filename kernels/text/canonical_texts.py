@@ -1,0 +1,32 @@
+"""Canonical texts of a column: `canon(s)` of SCORE.md section 2, for tests, explanations and metrics."""
+
+from __future__ import annotations
+
+from ..compiler.jit import hot_kernel
+from ..memory.workspace import NORM, SPAN_STARTS, SPAN_STOPS
+from .words import read_words
+
+__all__ = ["canonical_texts"]
+
+SPACE = 0x20
+
+
+@hot_kernel
+def canonical_texts(canon, canon_offsets, data, offsets, tables, space):
+    """Write the canonical words of each text, joined by single spaces.
+
+    canon: uint8 with room for 16 bytes a byte, written. canon_offsets: int64 (rows + 1,), written; the first entry is
+    0. data, offsets: the text column. space: a workspace large enough for the longest text.
+    """
+    norm = space.bytes[NORM]
+    end = 0
+    for row in range(offsets.shape[0] - 1):
+        words = read_words(space, tables, data, offsets[row], offsets[row + 1])
+        for k in range(words):
+            if k:
+                canon[end] = SPACE
+                end += 1
+            for i in range(space.ints[SPAN_STARTS, k], space.ints[SPAN_STOPS, k]):
+                canon[end] = norm[i]
+                end += 1
+        canon_offsets[row + 1] = end

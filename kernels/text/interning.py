@@ -1,0 +1,192 @@
+"""Distinct words of one text, and sequences of them, as small integers: equal exactly where the words are.
+
+A sequence of words is one word after another: the string of all but the last, paired with the last. So the words of an
+object are compared once, and its sequence costs a look-up for every further word.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import helper, inlined
+from ..memory.hashing import hash_word, head_of, mix, tail_of
+from ..memory.load_store import load8, low_bytes, read_only, store8
+from ..memory.workspace import (
+    CANON,
+    CANON_USED,
+    COUNTS,
+    EPOCH,
+    HASHES,
+    HEADS,
+    IDS_USED,
+    LENGTHS,
+    MASK,
+    OBJECTS_USED,
+    SLOTS,
+    STARTS,
+    STRINGS_USED,
+    WORD_STAMPS,
+)
+
+__all__ = ["PAIR", "clear", "hash_pair", "intern", "intern_pair", "pair_of", "same_bytes"]
+
+EPOCH_SHIFT = 32
+EPOCH_LIMIT = 1 << 31
+STRING_MASK = 0xFFFFFFFF
+FIRST_SLOTS = 256
+PAIR = -1
+"""Length of a string that is a sequence of words: its head is the pair."""
+NONE, ONE = np.uint64(0), np.uint64(1)
+
+
+@helper
+def clear(space):
+    """Forget everything read so far. Slots carry the epoch that wrote them, so none is wiped."""
+    ints = space.ints
+    ints[COUNTS, STRINGS_USED] = 0
+    ints[COUNTS, CANON_USED] = 0
+    ints[COUNTS, IDS_USED] = 0
+    ints[COUNTS, OBJECTS_USED] = 0
+    ints[COUNTS, MASK] = FIRST_SLOTS - 1
+    next_epoch(ints)
+
+
+@helper
+def next_epoch(ints):
+    """Make every slot free."""
+    ints[COUNTS, EPOCH] += 1
+    if ints[COUNTS, EPOCH] == EPOCH_LIMIT:
+        ints[SLOTS, :] = 0
+        ints[COUNTS, EPOCH] = 1
+
+
+@helper
+def grow(ints):
+    """Spread the strings over four times as many slots, twice where there are no more: so a usual text keeps to a few
+    cache lines, and a long one is spread a few times.
+    """
+    mask = 4 * ints[COUNTS, MASK] + 3
+    if mask >= ints.shape[1]:
+        mask >>= 1
+    ints[COUNTS, MASK] = mask
+    next_epoch(ints)
+    epoch = ints[COUNTS, EPOCH]
+    for string in range(ints[COUNTS, STRINGS_USED]):
+        slot = ints[HASHES, string] & mask
+        while ints[SLOTS, slot] >> EPOCH_SHIFT == epoch:
+            slot = (slot + 1) & mask
+        ints[SLOTS, slot] = epoch << EPOCH_SHIFT | string
+
+
+@helper
+def same_bytes(first, at, second, begin, length):
+    """Whether `length` bytes of `first` from `at` and of `second` from `begin` are equal; both go on for eight more."""
+    k = 0
+    while length - k > 8:
+        if load8(first, at + k) != load8(second, begin + k):
+            return False
+        k += 8
+    return low_bytes(load8(first, at + k) ^ load8(second, begin + k), length - k) == np.uint64(0)
+
+
+@inlined
+def same_rest(canon, at, text, start, length, tail):
+    """Whether two words of one length and one head are equal in what follows: `canon[at:]` and `text[start:]`, which
+    ends in `tail`.
+    """
+    if length <= 8:
+        return True
+    if load8(canon, at + length - 8) != tail:
+        return False
+    return length <= 16 or same_bytes(read_only(canon), at + 8, text, start + 8, length - 16)
+
+
+@inlined
+def probe(space, text, start, length, head, tail, digest):
+    """Slot of the word `text[start:start + length]`, or of the pair `head`: the one that holds it, or the free one
+    where it belongs. `head` and `tail` of a word are its first and its last eight bytes.
+    """
+    ints = space.ints
+    mask = ints[COUNTS, MASK]
+    epoch = ints[COUNTS, EPOCH]
+    slot = digest & mask
+    while True:
+        held = ints[SLOTS, slot]
+        if held >> EPOCH_SHIFT != epoch:
+            return slot
+        string = held & STRING_MASK
+        if (
+            ints[HEADS, string] == head
+            and ints[LENGTHS, string] == length
+            and same_rest(space.bytes[CANON], ints[STARTS, string], text, start, length, tail)
+        ):
+            return slot
+        slot = (slot + 1) & mask
+
+
+@inlined
+def add_string(space, slot, start, length, head, digest):
+    """Make a new string of what belongs to the free slot."""
+    ints = space.ints
+    string = ints[COUNTS, STRINGS_USED]
+    ints[STARTS, string] = start
+    ints[LENGTHS, string] = length
+    ints[HEADS, string] = head
+    ints[HASHES, string] = digest
+    ints[WORD_STAMPS, string] = 0
+    ints[SLOTS, slot] = ints[COUNTS, EPOCH] << EPOCH_SHIFT | string
+    ints[COUNTS, STRINGS_USED] = string + 1
+    if 2 * string > ints[COUNTS, MASK]:
+        grow(ints)
+    return string
+
+
+@inlined
+def copy_word(text, start, length, canon, begin):
+    """Copy `text[start:start + length]` to `canon[begin:]`; both arrays go on for 16 bytes."""
+    store8(canon, begin, load8(text, start))
+    store8(canon, begin + 8, load8(text, start + 8))
+    for k in range(16, length, 8):
+        store8(canon, begin + k, load8(text, start + k))
+
+
+@inlined
+def intern(space, text, start, length):
+    """The word `text[start:start + length]` as a string, new or known; new ones are copied to `canon`."""
+    ints = space.ints
+    head = head_of(text, start, length)
+    tail = tail_of(text, start, length)
+    digest = hash_word(text, start, length, head, tail, space.seed)
+    slot = probe(space, text, start, length, np.int64(head), tail, digest)
+    held = ints[SLOTS, slot]
+    if held >> EPOCH_SHIFT == ints[COUNTS, EPOCH]:
+        return held & STRING_MASK
+    begin = ints[COUNTS, CANON_USED]
+    copy_word(text, start, length, space.bytes[CANON], begin)
+    ints[COUNTS, CANON_USED] = begin + length
+    return add_string(space, slot, begin, length, np.int64(head), digest)
+
+
+@inlined
+def pair_of(first, second):
+    """Two strings as the head of a pair."""
+    return first << 32 | second
+
+
+@inlined
+def hash_pair(head, seed):
+    """Hash of a pair, 63 bits as an int64."""
+    return np.int64(mix(np.uint64(head) ^ seed) >> ONE)
+
+
+@inlined
+def intern_pair(space, first, second):
+    """The string of the words of `first` and then the word `second`."""
+    ints = space.ints
+    head = pair_of(first, second)
+    digest = hash_pair(head, space.seed)
+    slot = probe(space, space.bytes[CANON], np.int64(0), np.int64(PAIR), head, NONE, digest)
+    held = ints[SLOTS, slot]
+    if held >> EPOCH_SHIFT == ints[COUNTS, EPOCH]:
+        return held & STRING_MASK
+    return add_string(space, slot, np.int64(0), np.int64(PAIR), head, digest)

@@ -1,0 +1,110 @@
+"""Step 1 of words (SCORE.md section 2): degree signs, NFKC, look-alikes and case folding, byte by byte."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import helper, inlined
+from ..memory.load_store import trailing_zeros
+from ..memory.simd import lower32
+from .nfkc import compose_cluster, decompose
+from .unicode_tables import ENTRIES, PAGES, POOL
+from .utf8 import decode, encode, width
+
+__all__ = ["normalize"]
+
+SPACE = 0x20
+BLOCK = 32
+NONE = np.uint64(0)
+ORDINAL, RING, DEGREE = 0xBA, 0x2DA, 0xB0
+
+
+@inlined
+def entry_of(code, tables):
+    """`value << 1 | hard` of a code point, see `unicode14.py`."""
+    return np.int64(tables[ENTRIES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
+
+
+@inlined
+def write_value(value, code, out, at, tables):
+    """Write what a code point becomes; returns the position after it."""
+    if value == 0:
+        return encode(code, out, at)
+    if value == 1:
+        out[at] = SPACE
+        return at + 1
+    length = np.int64(tables[POOL, value])
+    for k in range(length):
+        out[at + k] = tables[POOL, value + 1 + k]
+    return at + length
+
+
+@helper
+def normalize_cluster(text, start, stop, out, at, codes, tables):
+    """NFKC, look-alikes and case folding of `text[start:stop]` by way of its code points."""
+    count = 0
+    i = start
+    while i < stop:
+        code = decode(text, i)
+        if code == ORDINAL or code == RING:
+            code = DEGREE
+        count = decompose(code, codes, count, tables)
+        i += width(text[i])
+    count = compose_cluster(codes, count, tables)
+    for k in range(count):
+        code = np.int64(codes[k])
+        at = write_value(entry_of(code, tables) >> 1, code, out, at, tables)
+    return at
+
+
+@helper
+def cluster_stop(text, at, stop, tables):
+    """End of the run of hard code points from byte `at` on."""
+    while at < stop and text[at] >= 0x80 and entry_of(decode(text, at), tables) & 1:
+        at += width(text[at])
+    return at
+
+
+@inlined
+def normalize(text, start, stop, out, at, codes, tables):
+    """Step 1 of words for `text[start:stop]` (UTF-8) into `out[at:]`; returns where it ends.
+
+    Whatever is neither ASCII nor alphanumeric comes out as a space. `out` has room for 11 bytes a byte and 32 more,
+    `codes` (int64) for one code point a byte and 32 more.
+    """
+    i = start
+    last_in = start  # the character before i, and where its outcome begins: a hard character takes both back
+    last_out = at
+    whole_blocks = text.shape[0] - BLOCK
+    while i < stop:
+        if i <= whole_blocks:
+            beyond = lower32(text, i, out, at)
+            if beyond == NONE and stop - i >= BLOCK:
+                i += BLOCK
+                at += BLOCK
+                last_in, last_out = i - 1, at - 1
+                continue
+            plain = min(trailing_zeros(beyond), stop - i)
+            if plain:
+                i += plain
+                at += plain
+                last_in, last_out = i - 1, at - 1
+                continue
+        byte = np.int64(text[i])
+        if byte < 0x80:
+            last_in, last_out = i, at
+            out[at] = byte + 32 if 65 <= byte <= 90 else byte
+            at += 1
+            i += 1
+            continue
+        code = decode(text, i)
+        entry = entry_of(code, tables)
+        if entry & 1:
+            i = cluster_stop(text, i, stop, tables)
+            at = normalize_cluster(text, last_in, i, out, last_out, codes, tables)
+            last_in, last_out = i, at
+            continue
+        last_in, last_out = i, at
+        at = write_value(entry >> 1, code, out, at, tables)
+        i += width(byte)
+    return at

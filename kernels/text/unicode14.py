@@ -1,0 +1,130 @@
+"""Unicode 14.0 as tables, whatever Python runs: generated once, shipped as `unicode14.npz`.
+
+    python -m assay.kernels.text.unicode14        writes the file anew (on Python 3.11, whose unicodedata is 14.0)
+
+Code points are looked up in two levels: `pages[c >> 8]` names a block of 256 entries.
+
+- `entries`: what a code point becomes by step 1 of SCORE.md section 2 on its own, as `value << 1 | hard`. Value
+  0: it stays as it is; 1: it becomes a separator; else the index in `pool` of a length byte and that many bytes of
+  UTF-8. In those bytes every character that is neither ASCII nor alphanumeric is a space already, as it separates words
+  whatever it is. `hard`: the code point can reorder with, or compose into, what stands before it, so NFKC is not
+  local there.
+- `decompositions`: index in `decomposition_pool` (a length, then code points) of the NFKD form, 0 for none.
+  Hangul syllables are left to arithmetic.
+- `classes`: canonical combining classes.
+- `pairs`, `composites`: the canonical compositions `first << 21 | second`, sorted, and their results.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["PATH"]
+
+PATH = Path(__file__).with_name("unicode14.npz")
+LAST = 0x110000
+DASHES = {*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63, 0xFF0D}
+DEGREES = {0xBA, 0x2DA}
+HANGUL = range(0xAC00, 0xAC00 + 11172)
+STAYS, SEPARATES = 0, 1
+
+
+def _is_surrogate(code: int) -> bool:
+    return 0xD800 <= code <= 0xDFFF
+
+
+def look_alikes_folded(text: str) -> str:
+    """The end of step 1: multiplication sign and dashes to ASCII, then full case folding."""
+    mapped = ("x" if c == "×" else "-" if ord(c) in DASHES else c for c in text)
+    return "".join(mapped).casefold()
+
+
+def alone(code: int) -> str:
+    """Step 1 for one code point that stands alone; what separates words becomes a space."""
+    text = "°" if code in DEGREES else chr(code)
+    folded = look_alikes_folded(unicodedata.normalize("NFKC", text))
+    return "".join(c if c.isascii() or c.isalnum() else " " for c in folded)
+
+
+def compositions() -> dict[tuple[int, int], int]:
+    """Every canonical pair that NFC composes, Hangul apart."""
+    found = {}
+    for code in range(LAST):
+        parts = unicodedata.decomposition(chr(code)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            first, second = (int(part, 16) for part in parts)
+            if unicodedata.normalize("NFC", chr(first) + chr(second)) == chr(code):
+                found[first, second] = code
+    return found
+
+
+def build() -> dict[str, np.ndarray]:
+    """All tables by name; raises RuntimeError on a Python of another Unicode version."""
+    if unicodedata.unidata_version != "14.0.0":
+        raise RuntimeError(f"these tables are Unicode 14.0, this Python has {unicodedata.unidata_version}")
+    composed = compositions()
+    backward = {second for _, second in composed} | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    entries = np.zeros(LAST, dtype=np.int32)
+    decompositions = np.zeros(LAST, dtype=np.int32)
+    classes = np.zeros(LAST, dtype=np.uint8)
+    pool = bytearray(2)
+    pool_index: dict[str, int] = {}
+    decomposition_pool: list[int] = [0]
+    for code in range(LAST):
+        if _is_surrogate(code):
+            continue
+        char = chr(code)
+        decomposed = unicodedata.normalize("NFKD", char)
+        hard = unicodedata.combining(decomposed[0]) != 0 or ord(decomposed[0]) in backward
+        mapped = alone(code)
+        if mapped == char:
+            value = STAYS
+        elif mapped == " ":
+            value = SEPARATES
+        else:
+            value = pool_index.get(mapped, 0)
+            if not value:
+                value = pool_index[mapped] = len(pool)
+                encoded = mapped.encode()
+                pool += bytes([len(encoded)]) + encoded
+        entries[code] = value << 1 | hard
+        classes[code] = unicodedata.combining(char)
+        if decomposed != char and code not in HANGUL:
+            decompositions[code] = len(decomposition_pool)
+            decomposition_pool += [len(decomposed), *map(ord, decomposed)]
+    pairs = sorted((first << 21 | second, code) for (first, second), code in composed.items())
+    tables = two_levels(entries, decompositions, classes)
+    tables["pool"] = np.frombuffer(bytes(pool), dtype=np.uint8)
+    tables["decomposition_pool"] = np.array(decomposition_pool, dtype=np.int32)
+    tables["pairs"] = np.array([pair for pair, _ in pairs], dtype=np.int64)
+    tables["composites"] = np.array([code for _, code in pairs], dtype=np.int32)
+    return tables
+
+
+def two_levels(entries: np.ndarray, decompositions: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
+    """Store equal blocks of 256 code points once."""
+    pages = np.zeros(LAST >> 8, dtype=np.uint16)
+    blocks: dict[bytes, int] = {}
+    kept: list[slice] = []
+    for page in range(LAST >> 8):
+        block = slice(page << 8, (page + 1) << 8)
+        key = entries[block].tobytes() + decompositions[block].tobytes() + classes[block].tobytes()
+        if key not in blocks:
+            blocks[key] = len(kept)
+            kept.append(block)
+        pages[page] = blocks[key]
+    return {
+        "pages": pages,
+        "entries": np.concatenate([entries[block] for block in kept]),
+        "decompositions": np.concatenate([decompositions[block] for block in kept]),
+        "classes": np.concatenate([classes[block] for block in kept]),
+    }
+
+
+if __name__ == "__main__":
+    np.savez_compressed(PATH, **build())  # type: ignore[arg-type]
+    sys.stdout.write(f"{PATH.name}: {PATH.stat().st_size} bytes\n")

@@ -1,0 +1,59 @@
+"""The constant tables that kernels read, as the rows of one array: Unicode 14.0.
+
+One array, because every array that a compiled function receives costs it seven machine words of arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import numpy as np
+
+from ..memory.hashing import ODD_B
+from .unicode14 import PATH
+
+__all__ = ["NO_PAIR", "PAIR_BITS", "PAIR_SHIFT", "PAIR_SLOTS", "tables"]
+
+ROWS = 9
+PAGES, ENTRIES, DECOMPOSITIONS, CLASSES, POOL, DECOMPOSITION_POOL = range(6)
+# The canonical compositions, Hangul apart: two code points and what they compose into, by open addressing of the two;
+# NO_PAIR where a slot is free.
+FIRSTS, SECONDS, COMPOSITES = range(6, 9)
+PAIR_SLOTS, PAIR_SHIFT = 1 << 12, np.uint64(52)
+PAIR_BITS = np.uint64(21)
+NO_PAIR = np.iinfo(np.int32).max
+
+
+@cache
+def tables() -> np.ndarray:
+    """int32 (9, n), read only: `unicode14.py` says what the rows mean. Loaded once."""
+    with np.load(PATH) as stored:
+        rows = {
+            PAGES: stored["pages"],
+            ENTRIES: stored["entries"],
+            DECOMPOSITIONS: stored["decompositions"],
+            CLASSES: stored["classes"],
+            POOL: stored["pool"],
+            DECOMPOSITION_POOL: stored["decomposition_pool"],
+        }
+        pairs = zip(stored["pairs"].tolist(), stored["composites"].tolist(), strict=True)
+    table = np.full((ROWS, max(map(len, rows.values()))), NO_PAIR, np.int32)
+    for row, values in rows.items():
+        table[row, : len(values)] = values
+    for slot, pair, composite in slotted(pairs):
+        table[FIRSTS, slot], table[SECONDS, slot] = divmod(pair, 1 << int(PAIR_BITS))
+        table[COMPOSITES, slot] = composite
+    table.setflags(write=False)
+    return table
+
+
+def slotted(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Each pair (`first << PAIR_BITS | second`) and its composite behind the slot where they belong."""
+    taken = set()
+    for pair, composite in pairs:
+        slot = (pair * int(ODD_B) & 2**64 - 1) >> int(PAIR_SHIFT)
+        while slot in taken:
+            slot = (slot + 1) % PAIR_SLOTS
+        taken.add(slot)
+        yield slot, pair, composite

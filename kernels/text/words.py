@@ -1,0 +1,217 @@
+"""Canonical words (SCORE.md section 2, steps 2 to 5) of text that is normalised already.
+
+Words are spans of the normalised text, or of what is written behind it where a word is not what stands there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.jit import helper, inlined
+from ..memory.load_store import load8, store8, trailing_zeros
+from ..memory.simd import fold32, run_bits
+from ..memory.workspace import CODES, NORM, SPAN_STARTS, SPAN_STOPS
+from .normalization import normalize
+from .units import find_unit, write_unit
+
+__all__ = ["BEGIN", "read_words"]
+
+# The state between two runs: nothing special, the last was a number on its own, or an `x` right after one.
+FRESH, NUMBER, TIMES = 0, 1, 2
+
+BEGIN = 8
+"""Where the text begins in its row: something stands before every word."""
+SHORT = 32
+GAP = 40
+"""Bytes between the text and what is written behind it."""
+FIRST_LETTER = 0x61
+"""Bytes from here on that belong to a run are letters, or beyond ASCII."""
+
+SPACES = np.uint64(0x2020202020202020)
+NONE, ONE, HALF, TOP = np.uint64(0), np.uint64(1), np.uint64(32), np.uint64(63)
+SPACE, COMMA, DASH, DOT, UNDERSCORE, X, G = 0x20, 0x2C, 0x2D, 0x2E, 0x5F, 0x78, 0x67
+
+
+@inlined
+def is_digit(byte):
+    """ASCII digits only."""
+    return 48 <= byte <= 57
+
+
+@inlined
+def joins_thousands(norm, at, size):
+    """Whether the comma at `at` stands between a digit and exactly three digits; the text ends at `size`."""
+    if at == BEGIN or at + 3 >= size or not is_digit(norm[at - 1]):
+        return False
+    for k in range(1, 4):
+        if not is_digit(norm[at + k]):
+            return False
+    return at + 4 >= size or not is_digit(norm[at + 4])
+
+
+@inlined
+def number_stop(norm, start, stop):
+    """End of the longest number `-?D(\\.D)*(-D(\\.D)*)?` that begins at `start`; `start` where there is none."""
+    i = start
+    if norm[i] == DASH:
+        i += 1
+    if i >= stop or not is_digit(norm[i]):
+        return start
+    dashes = 0
+    while True:
+        while i < stop and is_digit(norm[i]):
+            i += 1
+        if i + 1 >= stop or not is_digit(norm[i + 1]):
+            return i
+        if norm[i] == DASH and dashes == 0:
+            dashes = 1
+        elif norm[i] != DOT:
+            return i
+        i += 1
+
+
+@inlined
+def note_word(space, count, start, stop):
+    """Record the word `norm[start:stop]`; returns the new number of words."""
+    space.ints[SPAN_STARTS, count] = start
+    space.ints[SPAN_STOPS, count] = stop
+    return count + 1
+
+
+@inlined
+def classify_run(space, count, start, stop, state):
+    """Turn the run `norm[start:stop]` into one or two words; returns (words so far, end of copies, state)."""
+    norm = space.bytes[NORM]
+    number = number_stop(norm, start, stop)
+    if number == stop:
+        return note_word(space, count, start, stop), stop, NUMBER
+    if number > start:
+        unit = find_unit(norm, number, stop)
+        if unit < 0:
+            return note_word(space, count, start, stop), stop, FRESH
+        count = note_word(space, count, start, number)
+        norm[number] = SPACE
+        end = write_unit(norm, number + 1, unit)
+        return note_word(space, count, number + 1, end), end, FRESH
+    if state == NUMBER:
+        unit = find_unit(norm, start, stop)
+        if unit >= 0:
+            end = write_unit(norm, start, unit)
+            return note_word(space, count, start, end), end, FRESH
+        if stop - start == 1 and norm[start] == X:
+            return note_word(space, count, start, stop), stop, TIMES
+    elif state == TIMES and stop - start == 1 and norm[start] == G:
+        behind = space.ints[SPAN_STOPS, count - 1]
+        norm[behind] = G  # a gap
+        space.ints[SPAN_STOPS, count - 1] = behind + 1
+        return count, start, FRESH
+    return note_word(space, count, start, stop), stop, FRESH
+
+
+@inlined
+def stripped_start(norm, start, stop):
+    """Where the run `norm[start:stop]` begins without its leading `.`, `_` and `-` that has no digit behind it."""
+    while start < stop:
+        byte = norm[start]
+        if byte == DASH and is_digit(norm[start + 1]):
+            break
+        if byte != DOT and byte != UNDERSCORE and byte != DASH:
+            break
+        start += 1
+    return start
+
+
+@inlined
+def copy_run(norm, start, stop, end):
+    """Copy `norm[start:stop]` to `norm[end:]`, eight bytes at a time; returns its end."""
+    for k in range(0, stop - start, 8):
+        store8(norm, end + k, load8(norm, start + k))
+    return end + stop - start
+
+
+@inlined
+def close_run(space, count, first, end, state):
+    """End the run `norm[first:end]`: strip what trails, classify it; returns (words so far, end of copies, state)."""
+    norm = space.bytes[NORM]
+    while end > first and (norm[end - 1] == DASH or norm[end - 1] == DOT or norm[end - 1] == UNDERSCORE):
+        end -= 1
+    if end == first:
+        return count, first, state
+    return classify_run(space, count, first, end, state)
+
+
+@helper
+def add_run(space, count, opened, at, size, first, end, state):
+    """Read the run `norm[opened:at]` of text that ends at `size`, by way of a copy from `first` to `end`.
+
+    Returns (words so far, where the copy begins, where it ends, state); it begins before 0 unless it goes on behind a
+    comma within a number.
+    """
+    norm = space.bytes[NORM]
+    if first < 0:
+        opened = stripped_start(norm, opened, at)
+        end += 1
+        first = end
+    end = copy_run(norm, opened, at, end)
+    if norm[at] == COMMA and joins_thousands(norm, at, size):
+        return count, first, end, state
+    count, end, state = close_run(space, count, first, end, state)
+    return count, np.int64(-1), end, state
+
+
+@inlined
+def normalize_words(space, tables, text, start, stop):
+    """Normalise `text[start:stop]` into `norm`, a space behind it: (its end there, bitmap of runs if it is short).
+
+    Most texts are phrases of a few words, all ASCII: one vector holds them, and no pass is made over what was just
+    written.
+    """
+    norm = space.bytes[NORM]
+    if stop - start < SHORT and start + SHORT <= text.shape[0]:
+        folded = fold32(text, start, stop - start, norm, np.int64(BEGIN))
+        if folded >> HALF == NONE:
+            return BEGIN + stop - start, folded
+    size = normalize(text, start, stop, norm, np.int64(BEGIN), space.ints[CODES], tables)
+    store8(norm, size, SPACES)
+    return size, NONE
+
+
+@inlined
+def read_words(space, tables, text, start, stop):
+    """Read the canonical words of `text[start:stop]` (UTF-8): notes their spans in `norm`; returns their number.
+
+    Runs are found in a bitmap, 64 bytes at a time. Nearly all of them begin and end with a letter and do not stand
+    behind a number: those are words as they stand. The others are copied behind the text and worked on there.
+    """
+    norm = space.bytes[NORM]
+    size, runs = normalize_words(space, tables, text, start, stop)
+    end = size + GAP
+    first = np.int64(-1)
+    count = np.int64(0)
+    state = np.int64(FRESH)
+    opened = np.int64(0)
+    inside = NONE
+    for base in range(BEGIN, size + 1, 64):
+        bits = runs
+        if bits == NONE:
+            bits = run_bits(norm, base)
+            if size - base < 64:
+                bits &= (ONE << np.uint64(size - base)) - ONE
+        shifted = bits << ONE | inside
+        starts = bits & ~shifted
+        stops = shifted & ~bits
+        while stops != NONE:
+            if inside == NONE:
+                opened = base + trailing_zeros(starts)
+                starts &= starts - ONE
+            inside = NONE
+            at = base + trailing_zeros(stops)
+            stops &= stops - ONE
+            if state == FRESH and first < 0 and norm[opened] >= FIRST_LETTER and norm[at - 1] >= FIRST_LETTER:
+                count = note_word(space, count, opened, at)
+            else:
+                count, first, end, state = add_run(space, count, opened, at, size, first, end, state)
+        if starts != NONE:
+            opened = base + trailing_zeros(starts)
+        inside = bits >> TOP
+    return count

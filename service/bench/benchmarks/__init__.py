@@ -1,0 +1,1 @@
+"""One file for each benchmark: one way for the same batch to be worked on."""

@@ -1,0 +1,41 @@
+"""The lane over HTTP: one JSON request to `assay serve` on this machine, one connection kept open."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import orjson
+
+from ..measure import Turn, WrongAnswerError
+from ..servers.started import service
+
+__all__ = ["OverHttp"]
+
+
+class OverHttp:
+    """The whole way: the client's socket, decoding, scoring, encoding, the client's socket."""
+
+    name = "http_json"
+    title = "over HTTP, JSON"
+
+    def __init__(self, request: dict[str, Any], rewards: np.ndarray) -> None:
+        self._body = orjson.dumps(request)
+        self._rewards = rewards
+        self.responses = len(rewards)
+
+    def __enter__(self) -> Self:
+        self._server = service().__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.__exit__()
+
+    def turn(self) -> Turn:
+        reply, turn = self._server.timed_post("/v1/score", self._body)
+        self.check(reply)
+        return turn
+
+    def check(self, reply: bytes) -> None:
+        if orjson.loads(reply)["rewards"] != self._rewards.tolist():
+            raise WrongAnswerError("the service and the scorer in process gave different rewards")

@@ -1,0 +1,99 @@
+"""`assay explain`: why one response got its reward."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import ScoringError
+from ..explain.schema import MOST_SUGGESTED, MOST_SUGGESTIONS
+from ..files.formats import FORMATS, format_of
+from ..files.rows.rows import DocumentError, Fault, Fields
+from ..settings import ScoreSettings
+from .options import SOME_FAILED, Failure, config_option, load_config, settings_options
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("-n", "--number", type=click.IntRange(0), help="Which row: see below  [default: the first]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, the reply of POST /v1/explain.")
+@click.option("--response-field", default="response", show_default=True, help="Name of the response in a row.")
+@click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
+@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the ending; - is JSON or JSONL]")
+@click.option(
+    "--suggestions",
+    type=click.IntRange(0, MOST_SUGGESTIONS),
+    default=MOST_SUGGESTED,
+    show_default=True,
+    help="How many changes to suggest.",
+)
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="auto: on a terminal, unless NO_COLOR is set.",
+)
+@config_option
+@settings_options(ScoreSettings)
+def command(
+    source: str,
+    number: int | None,
+    as_json: bool,
+    response_field: str,
+    reference_field: str,
+    input_format: str | None,
+    suggestions: int,
+    color: str,
+    config_file: Path | None,
+    **flags: Any,
+) -> None:
+    """Explain the reward of one row of INPUT: JSON, JSONL, Parquet or Arrow ("-": standard input).
+
+    A row is an object with a response and a reference. JSON holds one row, an array of them, or a request of
+    POST /v1/score or POST /v1/explain, whose settings count. --number counts as `assay score` does: lines of JSONL
+    from 1, all others from 0.
+    """
+    from ..explain.explanation import explain
+    from ..explain.terminal import as_text
+    from ..files.single_row import single_rollout
+    from ..scoring.scorer import Scorer
+
+    settings = load_config(flags, config_file).score
+    form = None if source == "-" and input_format is None else format_of(source, input_format, "--input-format")
+    name = "stdin" if source == "-" else source
+    try:
+        rollout, config = single_rollout(source, form, Fields(response_field, reference_field), number)
+    except DocumentError as error:
+        raise Failure(f"{name}: {error}") from None
+    where = rollout.place.within(name)
+    if rollout.fault is not None:
+        raise _fault(where, [rollout.fault])
+    try:
+        scorer = Scorer(settings).with_overrides(config if isinstance(config, dict) else {})
+        explanation = explain(scorer, rollout.response, rollout.reference, suggestions)
+    except ScoringError as error:
+        faults = [Fault(offence.reason, f"{offence.path}: {offence.detail}") for offence in error.offences]
+        raise _fault(where, faults) from None
+    if as_json:
+        click.echo(explanation.model_dump_json(indent=2).encode())
+        return
+    click.echo(as_text(explanation), color=_colored(color))
+
+
+def _colored(choice: str) -> bool | None:
+    """None leaves it to click, which looks whether standard output is a terminal."""
+    if choice != "auto":
+        return choice == "always"
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def _fault(where: str, faults: list[Fault]) -> click.exceptions.Exit:
+    for fault in faults:
+        click.echo(f"{where}: {fault.detail} ({fault.reason})", err=True)
+    return click.exceptions.Exit(SOME_FAILED)

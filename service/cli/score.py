@@ -1,0 +1,228 @@
+"""`assay score`: a file of rollouts in, the same rows with their rewards out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import InvalidRequest, ScoringError
+from ..files.different_files import require_different_files
+from ..files.formats import FORMATS, format_of, is_columnar
+from ..files.rows.rows import DocumentError, Fields
+from ..settings import ScoreSettings
+from .options import SOME_FAILED, Failure, Pairs, config_option, json_or_text, load_config, settings_options
+
+__all__ = ["command"]
+
+INCLUDABLE = ("components", "advantages")
+INTERRUPTED = 130
+SCORE = "score"
+
+LAYOUTS = {"verl": Fields("output", "gts", "input")}
+"""Names of the fields in the dumps that trainers write: verl's `trainer.rollout_data_dir`."""
+
+
+def _included(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    names = frozenset(filter(None, (name.strip() for name in ",".join(values).split(","))))
+    if unknown := sorted(names.difference(INCLUDABLE)):
+        raise click.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(INCLUDABLE)}")
+    return names
+
+
+@click.command()
+@click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option(
+    "-o", "--output", "target", default="-", type=click.Path(dir_okay=False, allow_dash=True), help="[default: -]"
+)
+@click.option("--include", multiple=True, callback=_included, metavar="NAMES", help="components,advantages")
+@click.option("--response-field", help="Name of the response in a row.  [default: response]")
+@click.option("--reference-field", help="Name of the reference in a row.  [default: reference]")
+@click.option(
+    "--task", "task_name", default="score", show_default=True, help="Another reward, on JSON; see evaluate --list."
+)
+@click.option("--option", "given", multiple=True, type=Pairs(), help="An option of another task; JSON or text.")
+@click.option("--report", type=click.Path(dir_okay=False), help="Write a report about the rewards: one HTML file.")
+@click.option("--layout", type=click.Choice(list(LAYOUTS)), help="The dump of a trainer: names of its fields.")
+@click.option("--group-field", help="Advantages: rows equal here are a group [default: an equal reference].")
+@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the ending; - is jsonl]")
+@click.option("--output-format", type=click.Choice(FORMATS), help="[default: by the ending; - is jsonl]")
+@click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+@config_option
+@settings_options(ScoreSettings)
+def command(
+    source: str,
+    target: str,
+    include: frozenset[str],
+    response_field: str | None,
+    reference_field: str | None,
+    task_name: str,
+    given: tuple[tuple[str, str], ...],
+    report: str | None,
+    layout: str | None,
+    group_field: str | None,
+    input_format: str | None,
+    output_format: str | None,
+    max_line_bytes: int,
+    quiet: bool,
+    config_file: Path | None,
+    **flags: Any,
+) -> None:
+    """Score the rollouts in INPUT: JSONL, JSON, Parquet or Arrow ("-": standard input).
+
+    Each row is an object with a response and a reference; it is written with `reward` and `reason` added, and
+    everything else as it was. A JSON INPUT holds an array of such rows, or one request of POST /v1/score.
+    A row that cannot be scored is listed on standard error and kept with its `error`; the exit code is then 1.
+
+    With --task, a row may also be a record of that benchmark as it is published, with the model's response added.
+
+    Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra assay[arrow]. Their rows
+    count from 0. Components are columns of their own, and `error` (reason, detail, row) is one where a row has one.
+    """
+    from ..files.score_rows import Job
+
+    job = Job(
+        source=source,
+        target=target,
+        source_format=format_of(source, input_format, "--input-format"),
+        target_format=format_of(target, output_format, "--output-format"),
+        fields=_fields(layout, response_field, reference_field, group_field),
+        components="components" in include,
+        advantages="advantages" in include,
+        longest_line=max_line_bytes,
+    )
+    inputs = [("INPUT", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
+    require_different_files(inputs, [("OUTPUT", target), ("--report", report)])
+    settings = load_config(flags, config_file).score
+    if task_name != SCORE and report is not None:
+        raise click.UsageError("--report is about SCORE; assay evaluate has a report for other tasks")
+    if task_name == SCORE and given:
+        raise click.UsageError("--option is for other tasks; settings of SCORE have flags of their own")
+    try:
+        if task_name == SCORE:
+            failed = _run(job, settings, quiet, report)
+        else:
+            failed = _run_task(job, task_name, {name: json_or_text(text) for name, text in given}, quiet)
+    except DocumentError as error:
+        kind = "" if is_columnar(job.source_format) else "not JSON: "
+        raise Failure(f"{job.source_name}: {kind}{error}") from None
+    except InvalidRequest as error:
+        raise Failure("; ".join(offence.detail for offence in error.offences)) from None
+    except ScoringError as error:
+        raise Failure(str(error)) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = error.filename or ("standard output" if target == "-" else target)
+        raise Failure(f"{where}: {error.strerror or error}") from None
+    except KeyboardInterrupt:
+        kept = "the rows that were finished are written" if job.keeps_finished_rows else "nothing is written"
+        click.echo(f"\nInterrupted: {kept}.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    if failed:
+        raise click.exceptions.Exit(SOME_FAILED)
+
+
+def _fields(layout: str | None, response: str | None, reference: str | None, group: str | None) -> Fields:
+    """The names of a layout, or the usual ones, but for those that are given."""
+    known = LAYOUTS[layout] if layout is not None else Fields()
+    return Fields(response or known.response, reference or known.reference, group or known.group)
+
+
+def _run(job: Any, settings: ScoreSettings, quiet: bool, target: str | None) -> bool:
+    """Do the job; whether some rows could not be scored. `target` is the report's path, if there is to be one."""
+    from ..scoring.scorer import Scorer
+
+    scorer = Scorer(settings)
+    report = _begun_report(target, job, scorer)
+    started = time.perf_counter()
+    bar = not quiet and sys.stderr.isatty()
+    if is_columnar(job.source_format):
+        failed, summary = _score_columns(job, scorer, bar, report)
+    else:
+        failed, summary = _score_json(job, scorer, bar, report)
+    if report is not None:
+        report.write(target, summary.faults if summary is not None else {})
+    if summary is not None and not quiet:
+        click.echo(summary.table(time.perf_counter() - started), err=True)
+    return failed
+
+
+def _begun_report(target: str | None, job: Any, scorer: Any) -> Any:
+    """A report that watches the job; None where none is wanted. A path that cannot be written is told at once."""
+    if target is None:
+        return None
+    from ..report.report import Report
+
+    if target == "-":
+        raise click.UsageError("--report needs a path: standard output is for rows")
+    if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
+        raise click.UsageError(f"{target}: there is no such folder")
+    return Report(scorer, "stdin" if job.source == "-" else os.path.basename(job.source))
+
+
+def _run_task(job: Any, name: str, given: dict[str, Any], quiet: bool) -> bool:
+    """Do the job with the reward of another task; whether some rows could not be scored."""
+    from ..evaluate.task_rewards import reward_options, reward_task
+    from ..files.progress import Progress
+    from ..files.request_file import is_request
+    from ..files.rows.rows import array_rows, json_document, jsonl_rows, opened
+    from ..files.task_rows import TaskJob, score_task_rows
+
+    if is_columnar(job.source_format) or is_columnar(job.target_format):
+        raise click.UsageError("--task reads and writes JSONL and JSON")
+    task = reward_task(name)
+    chosen = TaskJob(task, reward_options(task, given))
+    started = time.perf_counter()
+    with opened(job.source) as (stream, size):
+        document = None if job.source_format == "jsonl" else json_document(stream.read())
+        if document is not None and is_request(document):
+            raise click.UsageError("--task reads rows; a request names its task itself")
+        progress = Progress(size, shown=not quiet and sys.stderr.isatty())
+        try:
+            rows = jsonl_rows(stream, job.longest_line) if document is None else array_rows(document)
+            summary = score_task_rows(job, chosen, rows, progress)
+        finally:
+            progress.finish()
+    if not quiet:
+        click.echo(summary.table(time.perf_counter() - started), err=True)
+    return bool(summary.faults)
+
+
+def _score_json(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool, Any]:
+    """Whether some rows failed, and the summary; a request has none."""
+    from ..files.progress import Progress
+    from ..files.request_file import is_request, score_request
+    from ..files.rows.rows import array_rows, json_document, jsonl_rows, opened
+    from ..files.score_rows import score_rows
+
+    with opened(job.source) as (stream, size):
+        document = None if job.source_format == "jsonl" else json_document(stream.read())
+        if document is not None and is_request(document):
+            return not score_request(job, scorer, document, report), None
+        progress = Progress(size, shown=bar)
+        try:
+            rows = jsonl_rows(stream, job.longest_line) if document is None else array_rows(document)
+            summary = score_rows(job, scorer, rows, progress, report)
+        finally:
+            progress.finish()
+    return bool(summary.faults), summary
+
+
+def _score_columns(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool, Any]:
+    from ..files.columns.source import opened_columns
+    from ..files.progress import Progress
+    from ..files.score_columns import score_columns
+
+    with opened_columns(job.source) as source:
+        progress = Progress(source.rows, shown=bar)
+        try:
+            summary = score_columns(job, scorer, source, progress, report)
+        finally:
+            progress.finish()
+    return bool(summary.faults), summary

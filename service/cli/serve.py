@@ -1,0 +1,42 @@
+"""`assay serve`: run the HTTP service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..config import ServerSettings
+from ..http.process.log_format import start_logging
+from ..http.process.signals import end_process
+from ..settings import ScoreSettings
+from .options import Failure, config_option, load_config, settings_options
+
+__all__ = ["command"]
+
+
+@click.command()
+@config_option
+@settings_options(ServerSettings, ScoreSettings)
+def command(config_file: Path | None, **flags: Any) -> None:
+    """Run the HTTP service until SIGTERM or Ctrl-C.
+
+    The settings of the reward are the defaults of the service; a request may override them.
+    """
+    config = load_config(flags, config_file)
+    start_logging(config.server.log_level, config.server.log_format)  # before imports that choose a cache folder
+    if config.server.traces:
+        from ..http.request.telemetry.tracing import TracingUnavailable, require_opentelemetry
+
+        try:
+            require_opentelemetry()
+        except TracingUnavailable as error:
+            raise Failure(str(error)) from None
+    if config.server.workers > 1:
+        from ..http.process.supervisor import supervise
+
+        end_process(supervise(config))
+    from ..http.process.server import serve
+
+    end_process(serve(config))

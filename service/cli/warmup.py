@@ -1,0 +1,17 @@
+"""`assay warmup`: compile every kernel into the cache, so that the next start is quick."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command()
+def command() -> None:
+    """Compile every kernel into the cache (ASSAY_CACHE_DIR, or the user's cache folder)."""
+    from ...kernels.warmup import warmup
+
+    report = warmup()
+    click.echo(f"{report.signatures} kernel signatures ready after {report.seconds:.2f} s")
+    click.echo(f"cache: {report.cache or 'none (no folder could be written)'}")

@@ -1,0 +1,120 @@
+"""Embedders: texts to vectors. One comes with Assay for tests, any other is named or handed over by the caller."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import InvalidRequest, Offence
+from ..import_optional import needed
+
+__all__ = [
+    "Embedder",
+    "chosen_embedder",
+    "cls_model_named",
+    "cosines",
+    "embedded",
+    "hashed_words",
+    "model_named",
+    "normalized",
+]
+
+Embedder = Callable[[Sequence[str]], Any]
+"""Given n texts, n vectors of one length, as an array or as lists; it is asked in batches."""
+
+WIDTH = 256
+BATCH = 1_024
+"""Texts that an embedder is given at once."""
+WORD = re.compile(r"[a-z0-9]+")
+EXTRA = "embeddings"
+
+
+def hashed_words(texts: Sequence[str]) -> np.ndarray:
+    """Counts of words by their CRC-32, float64 (n, 256): needs no weights and is the same everywhere.
+
+    It sees shared words, not shared meaning: for tests and for comparing runs, not beside published values.
+    """
+    vectors = np.zeros((len(texts), WIDTH))
+    for row, text in enumerate(texts):
+        for word, count in Counter(WORD.findall(text.lower())).items():
+            vectors[row, zlib.crc32(word.encode()) % WIDTH] += count
+    return vectors
+
+
+def chosen_embedder(model: str | None, embedder: Embedder | str | None, path: str) -> Embedder | None:
+    """The embedder that two options name, `model` before `embedder`; None where they name none."""
+    if model is not None:
+        return model_named(model, path)
+    return hashed_words if embedder == "hashed_words" else embedder  # type: ignore[return-value]
+
+
+def model_named(name: str, path: str) -> Embedder:
+    """A model of Sentence Transformers, by its name or folder; raises NotInstalled, or InvalidRequest without weights.
+
+    path: the option that named it, for the error.
+    """
+    library = needed("sentence_transformers", EXTRA, "An embedding model", path)
+    try:
+        model = library.SentenceTransformer(name)
+    except Exception as error:  # whatever the hub, the file system and the library may raise
+        raise no_weights(path, error) from error
+    return lambda texts: model.encode(list(texts), show_progress_bar=False)
+
+
+def embedded(embedder: Embedder, texts: Sequence[str], path: str) -> dict[str, np.ndarray]:
+    """Each distinct text's vector of length 1, float64; zeros stay zeros. Raises InvalidRequest for other shapes."""
+    distinct = list(dict.fromkeys(texts))
+    if not distinct:
+        return {}
+    vectors = np.concatenate(
+        [vectors_of(embedder, distinct[begin : begin + BATCH], path) for begin in range(0, len(distinct), BATCH)]
+    )
+    return dict(zip(distinct, normalized(vectors), strict=True))
+
+
+def vectors_of(embedder: Embedder, texts: Sequence[str], path: str) -> np.ndarray:
+    vectors = np.asarray(embedder(texts), np.float64)
+    if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+        raise InvalidRequest([Offence(path, "bad_embeddings", "must give one finite vector for each text")])
+    return vectors
+
+
+def normalized(vectors: np.ndarray) -> np.ndarray:
+    """Rows of length 1; rows of zeros stay."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+
+def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Cosine of every row of `a` with every row of `b`, both of length 1: float64 (len(a), len(b))."""
+    return a @ b.T
+
+
+def cls_model_named(name: str, path: str) -> Embedder:
+    """A model of Transformers whose last hidden state of the first token is a text's vector, as BioPlanner takes it.
+
+    Raises as `model_named` does.
+    """
+    library = needed("transformers", EXTRA, "An embedding model", path)
+    torch = needed("torch", EXTRA, "An embedding model", path)
+    try:
+        tokenizer = library.AutoTokenizer.from_pretrained(name)
+        model = library.AutoModel.from_pretrained(name)
+    except Exception as error:  # whatever the hub, the file system and the library may raise
+        raise no_weights(path, error) from error
+
+    def embed(texts: Sequence[str]) -> list[Any]:
+        with torch.no_grad():
+            return [model(tokenizer.encode(text, return_tensors="pt"))[0][0][0].tolist() for text in texts]
+
+    return embed
+
+
+def no_weights(path: str, error: Exception) -> InvalidRequest:
+    detail = f"this model could not be loaded ({type(error).__name__}): give the folder of downloaded weights"
+    return InvalidRequest([Offence(path, "no_weights", detail)])

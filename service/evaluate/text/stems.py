@@ -1,0 +1,22 @@
+"""Porter's stems as NLTK has them, each word stemmed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+
+from ..import_optional import needed
+
+__all__ = ["porter_stemmer"]
+
+KEPT = 1 << 16
+LONGEST = 60
+"""Characters of a word whose stem is kept."""
+
+
+@cache
+def porter_stemmer() -> Callable[[str], str]:
+    """The function of a word to its stem, with NLTK's extensions of the algorithm; raises NotInstalled without NLTK."""
+    stem: Callable[[str], str] = needed("nltk.stem.porter", "lexical", "Stemming").PorterStemmer().stem
+    kept = lru_cache(KEPT)(stem)
+    return lambda word: kept(word) if len(word) <= LONGEST else stem(word)

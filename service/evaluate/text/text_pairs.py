@@ -1,0 +1,109 @@
+"""Metrics of a generated text beside a reference, filled into columns: what several tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..optional_dependencies import Needs
+from ..task import Advance, Failure
+from .bleu import sentence_bleu
+from .embedders import Embedder
+from .keywords import keywords, overlap
+from .meteor import meteor
+from .rouge import rouge_l, rouge_n, rouge_words
+from .sequences import pieces
+from .stems import porter_stemmer
+from .word_tokens import NltkRules, word_tokenizer
+from .wordnet import synonyms_by_wordnet
+
+__all__ = [
+    "ADVANCE_EVERY",
+    "KEYWORD",
+    "KEYWORDS_NEED_MODEL",
+    "LONGEST",
+    "ROUGE",
+    "TOO_LONG",
+    "Pair",
+    "fill_keywords",
+    "fill_nltk",
+    "fill_rouge",
+]
+
+LONGEST = 262_144
+"""Characters of a text that is compared."""
+TOO_LONG = "too_long"
+KEYWORDS_NEED_MODEL = "keywords_need_model"
+ROUGE = ("rouge_1", "rouge_2", "rouge_l")
+KEYWORD = ("keyword_precision", "keyword_recall", "keyword_f1")
+ADVANCE_EVERY = 64
+REFERENCES_KEPT = 32
+"""References whose words are kept: the responses to one mostly stand side by side, and words take ten times the memory
+of their text."""
+CHARACTERS_AT_ONCE = 1 << 20
+"""Characters of the pairs whose subsequences are found in one call of the kernel: words take ten times as much."""
+
+Columns = Mapping[str, np.ndarray]
+
+
+class Pair(NamedTuple):
+    """One generated text, the row it belongs to, and what it is held against."""
+
+    row: int
+    reference: str
+    generated: str
+
+
+def fill_nltk(pairs: Sequence[Pair], columns: Columns, needs: Needs, rules: NltkRules, advance: Advance) -> None:
+    """`bleu` (BLEU-2, smoothing method 1) and `meteor`, over the lower-cased texts' words by NLTK's rules."""
+    split = needs.load(partial(word_tokenizer, rules), "bleu", "meteor")
+    synonyms = needs.load(synonyms_by_wordnet, "meteor")
+    stem = needs.load(porter_stemmer, "meteor")
+    if split is None:
+        return
+    words = lru_cache(REFERENCES_KEPT)(lambda text: split(text.lower()))
+    for done, (row, reference, generated) in enumerate(pairs, start=1):
+        theirs, ours = words(reference), split(generated.lower())
+        if needs.wants("bleu"):
+            columns["bleu"][row] = sentence_bleu(theirs, ours)
+        if synonyms is not None and stem is not None and needs.wants("meteor"):
+            columns["meteor"][row] = meteor(theirs, ours, stem, synonyms)
+        if done % ADVANCE_EVERY == 0:
+            advance(row)
+
+
+def fill_rouge(pairs: Sequence[Pair], columns: Columns, needs: Needs, advance: Advance) -> None:
+    """`rouge_1`, `rouge_2` and `rouge_l`."""
+    stem = needs.load(porter_stemmer, *ROUGE)
+    if stem is None:
+        return
+    words = lru_cache(REFERENCES_KEPT)(lambda text: rouge_words(text, stem))
+    for piece in pieces([len(pair.reference) + len(pair.generated) for pair in pairs], CHARACTERS_AT_ONCE):
+        some = pairs[piece]
+        rows = [pair.row for pair in some]
+        split = [(words(pair.reference), rouge_words(pair.generated, stem)) for pair in some]
+        for n in (1, 2):
+            columns[f"rouge_{n}"][rows] = [rouge_n(theirs, ours, n) for theirs, ours in split]
+        columns["rouge_l"][rows] = rouge_l(split)
+        advance(piece.stop)
+
+
+def fill_keywords(
+    pairs: Sequence[Pair], columns: Columns, embedder: Embedder | None, advance: Advance
+) -> list[Failure]:
+    """The three metrics of keywords, and the rows that go without for want of an embedder."""
+    found = lru_cache(REFERENCES_KEPT)(lambda text: keywords(text, embedder))
+    failed = []
+    for done, (row, reference, generated) in enumerate(pairs, start=1):
+        if done % ADVANCE_EVERY == 0:
+            advance(row)
+        theirs, ours = found(reference), keywords(generated, embedder)
+        if theirs is None or ours is None:
+            failed.append(Failure(row, KEYWORDS_NEED_MODEL))
+            continue
+        for name, value in zip(KEYWORD, overlap(theirs, ours), strict=True):
+            columns[name][row] = value
+    return failed

@@ -1,0 +1,166 @@
+"""NLTK's `word_tokenize` of English text with the rules of a named version, whichever version is installed.
+
+Published scores were computed with NLTK 3.8 or 3.9, whose rules are the default; 3.10 also splits dashes (U+2012 to
+U+2015) and every leading apostrophe, and ends sentences before curly quotes. Splitting into sentences is NLTK's Punkt
+(Kiss and Strunk 2006) with its trained English model; splitting into words are the Penn Treebank's conventions, here as
+substitutions that go through a sentence once each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+from ..import_optional import needed
+from ..optional_dependencies import missing
+
+__all__ = ["NltkRules", "treebank_words", "word_tokenizer"]
+
+NltkRules = Literal["3.9", "3.10"]
+EXTRA = "lexical"
+LONGEST_CONTEXT = 100
+"""Characters of a sentence's possible end whose decision is kept."""
+
+SPACES = re.compile(r"\s+")
+
+
+class Rule(NamedTuple):
+    """One substitution, left out where the sentence holds none of the characters that it is about."""
+
+    about: frozenset[str]
+    pattern: re.Pattern[str]
+    replacement: str
+
+
+def rules_of(*rules: tuple[str, str, str]) -> tuple[Rule, ...]:
+    return tuple(Rule(frozenset(about), re.compile(pattern), replacement) for about, pattern, replacement in rules)
+
+
+OPENING = rules_of(
+    ("«“‘„`", r"[«“‘„]|`+", r" \g<0> "),
+    ('"', r'^"', "``"),
+    ('`"', "``", r" \g<0> "),
+    ("\"'", r"""([ (\[{<])(?:"|'')""", r"\1 `` "),
+)
+LEADING_APOSTROPHE = {
+    "3.9": rules_of(("'", r"(?i)'(?!re|ve|ll|m|t|s|d|n)(\w)\b", r"' \1")),
+    "3.10": rules_of(("'", r"(?i)(?<!\w)'(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", "' ")),
+}
+INSIDE = rules_of(
+    # The class holds the space too, so that taking all of it at once saves trying each split of a long run of spaces.
+    (".", r"""([^.])\.([])}>"'»”’ ]*+)\s*$""", r"\1 . \2 "),
+    (":,", r"([:,])(\D)", r" \1 \2"),
+    (":,", r"[:,]$", r" \g<0> "),
+    (".", r"\.{2,}", r" \g<0> "),
+    (";@#$%&", r"[;@#$%&]", r" \g<0> "),
+)
+DASHES = {"3.9": (), "3.10": rules_of(("\u2012\u2013\u2014\u2015", "[\u2012-\u2015]", r" \g<0> "))}
+AT_THE_END = rules_of(
+    (".", r"""([^.])\.([])}>"']*)\s*$""", r"\1 .\2 "),
+    ("?!", r"[?!]", r" \g<0> "),
+    ("'", r"([^'])' ", r"\1 ' "),
+    ("*", r"\*", r" \g<0> "),
+    ("][(){}<>", r"[][(){}<>]", r" \g<0> "),
+    ("-", "--", r" \g<0> "),
+)
+CLOSING = rules_of(
+    ("»”’", "[»”’]", r" \g<0> "),
+    ("'", "''", r" \g<0> "),
+    ('"', '"', " '' "),
+)
+CLITICS = rules_of(
+    ("'\"", "([^' ])('[sSmMdD]?) ", r"\1 \2 "),
+    ("'\"", "([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
+)
+CONTRACTED = re.compile(r"(?i)cannot|d'ye|gimme|gonna|gotta|lemme|more'n|wanna|'tis|'twas")
+CONTRACTIONS = [
+    re.compile(rf"(?i){pattern}")
+    for pattern in (
+        r"\b(can)(not)\b",
+        r"\b(d)('ye)\b",
+        r"\b(gim)(me)\b",
+        r"\b(gon)(na)\b",
+        r"\b(got)(ta)\b",
+        r"\b(lem)(me)\b",
+        r"\b(more)('n)\b",
+        r"\b(wan)(na)(?=\s)",
+        r" ('t)(is)\b",
+        r" ('t)(was)\b",
+    )
+]
+
+
+def treebank_words(sentence: str, rules: NltkRules) -> list[str]:
+    """The words and marks of one sentence."""
+    present = set(sentence)
+    for stage in (OPENING, LEADING_APOSTROPHE[rules], INSIDE, DASHES[rules], AT_THE_END):
+        sentence = substituted(stage, sentence, present)
+    sentence = substituted(CLOSING, f" {sentence} ", present)
+    sentence = substituted(CLITICS, SPACES.sub(" ", sentence), present)
+    if CONTRACTED.search(sentence):
+        for pattern in CONTRACTIONS:
+            sentence = pattern.sub(r" \1 \2 ", sentence)
+    return sentence.split()
+
+
+def substituted(stage: Iterable[Rule], text: str, present: set[str]) -> str:
+    for about, pattern, replacement in stage:
+        if not present.isdisjoint(about):
+            text = pattern.sub(replacement, text)
+    return text
+
+
+@cache
+def word_tokenizer(rules: NltkRules) -> Callable[[str], list[str]]:
+    """The function of a text to its words; raises NotInstalled without NLTK or its English model of sentences."""
+    split = sentence_splitter(rules)
+    return lambda text: [word for sentence in split(text) for word in treebank_words(sentence, rules)]
+
+
+def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
+    punkt = needed("nltk.tokenize.punkt", EXTRA, "Splitting text into words")
+    closers = "" if rules == "3.9" else "\u2018\u2019\u201c\u201d\xab\xbb"
+
+    class Language(punkt.PunktLanguageVars):  # type: ignore[name-defined]
+        """Which marks end a sentence's last word, and which still belong to it, in these rules."""
+
+        re_boundary_realignment = re.compile(rf"""["')\]}}{closers}]+?(?:\s+|(?=--)|$)""", re.MULTILINE)
+
+        @property
+        def _re_non_word_chars(self) -> str:
+            return rf"""(?:[)";}}\]*:@'({{\[{closers}?!])"""
+
+    class Splitter(punkt.PunktSentenceTokenizer):  # type: ignore[name-defined]
+        """Keeps its decisions: the same words end sentences again and again."""
+
+        def text_contains_sentbreak(self, text: str) -> bool:
+            return bool(kept(text) if len(text) <= LONGEST_CONTEXT else super().text_contains_sentbreak(text))
+
+    tokenizer: Any = Splitter(lang_vars=Language())
+    tokenizer._params = english_model(punkt)
+    kept = lru_cache(1 << 14)(super(Splitter, tokenizer).text_contains_sentbreak)
+    return lambda text: list(tokenizer.tokenize(text))
+
+
+def english_model(punkt: ModuleType) -> Any:
+    """Punkt's parameters for English, which never grow: NLTK's table keeps each word that it is asked for."""
+    try:
+        parameters = punkt.PunktTokenizer("english")._params
+    except LookupError:
+        raise missing(
+            "task",
+            "Splitting text into sentences needs NLTK's English model: python -m nltk.downloader punkt_tab, "
+            "or let NLTK_DATA name a folder that has it",
+        ) from None
+    parameters.ortho_context = Contexts(parameters.ortho_context)
+    return parameters
+
+
+class Contexts(dict[str, int]):
+    """In which places a word was seen; nowhere, where it is not listed."""
+
+    def __missing__(self, word: str) -> int:
+        return 0

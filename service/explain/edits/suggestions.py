@@ -1,0 +1,122 @@
+"""What would change a reward most: candidates are really made and rescored, and ranked by what they gain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....kernels.status import REASONS
+from ..derivation import Case
+from ..numbers import plain, signed
+from ..reading import read_reference, read_response
+from ..schema import Change, Explanation, Suggestion
+from ..text import Text
+from .candidates import Edit, edits_of
+from .repairs import mended
+
+__all__ = ["suggestions_for"]
+
+MOST_CANDIDATES = 256
+MOST_CANDIDATE_BYTES = 8 << 20
+"""Candidates are rescored together: at most so many, and so many bytes of them."""
+
+MOST_SHOWN_BYTES = 64 << 10
+"""Longest response that a suggestion holds changed."""
+
+SWEEPING = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
+
+
+def suggestions_for(case: Case, explanation: Explanation, most: int) -> list[Suggestion]:
+    """At most `most` changes that raise the reward, the largest gain first; of equal gains the smaller change.
+
+    Mending a closed gate is one even where the reward stays what it is.
+    """
+    if not most or case.reward >= explanation.largest_reward:
+        return []
+    edits = _candidates(case, explanation)
+    found = _rescored(case, edits)
+    if case.reason == "think_not_opened":
+        found += _with_setting(case)
+    found.sort(key=lambda suggestion: (-suggestion.gain, len(suggestion.steps) + len(suggestion.reference_steps)))
+    return _telling(found)[:most]
+
+
+def _telling(found: list[Suggestion]) -> list[Suggestion]:
+    """Without changes of many steps, unless they gain more than twice what the best of one or two does.
+
+    To write the reference in place of what differs always gains most, and tells least.
+    """
+    best = max((suggestion.gain for suggestion in found if suggestion.kind not in SWEEPING), default=0.0)
+    return [suggestion for suggestion in found if suggestion.kind not in SWEEPING or suggestion.gain > 2 * best]
+
+
+def _candidates(case: Case, explanation: Explanation) -> list[Edit]:
+    if case.reason != "ok":
+        edit = mended(case.response, case.reason, case.scorer, case.reason_of)
+        return [edit] if edit is not None else []
+    reading = read_response(Text(case.response), case.settings.think_prefilled)
+    edits: list[Edit] = []
+    held = 0
+    for edit in edits_of(explanation, reading, read_reference(case.expected)):
+        held += len(edit.response)
+        if edits and (len(edits) == MOST_CANDIDATES or held > MOST_CANDIDATE_BYTES):
+            break
+        edits.append(edit)
+    return edits
+
+
+def _rescored(case: Case, edits: list[Edit]) -> list[Suggestion]:
+    """The edits that gain something."""
+    scores = case.rescored([edit.response for edit in edits])
+    better = [
+        scores.rewards[row] > case.reward or (edit.kind == "mend" and scores.rewards[row] == case.reward)
+        for row, edit in enumerate(edits)
+    ]
+    return [_suggestion(case, edits[row], scores, row) for row in np.flatnonzero(better).tolist()]
+
+
+def _suggestion(case: Case, edit: Edit, scores: Any, row: int) -> Suggestion:
+    after = {name: float(column[row]) for name, column in scores.components.items()}
+    reward = float(scores.rewards[row])
+    changes = [
+        Change(name=name, before=before, after=after[name])
+        for name, before in case.components.items()
+        if after[name] != before
+    ]
+    short = len(edit.response) <= MOST_SHOWN_BYTES
+    return Suggestion.model_validate(
+        {
+            "kind": edit.kind,
+            "text": f"{edit.text}: {_told(edit.kind, changes)}, reward {signed(reward - case.reward)}.",
+            "steps": edit.steps,
+            "reference_steps": edit.reference_steps,
+            "gain": reward - case.reward,
+            "reward": reward,
+            "reason": REASONS[int(scores.reason_codes[row])],
+            "changes": changes,
+            "config": {},
+            "response": edit.response.decode() if short else None,
+        }
+    )
+
+
+def _told(kind: str, changes: list[Change]) -> str:
+    """The parts that change; that the gates are open where they were not."""
+    named = {change.name: change for change in changes}
+    if "format" in named or "consistency" in named:
+        return "the gates are open"
+    shown = ("order", "content", "step_gap", *(("mean_words",) if kind == "shorten_prose" else ()))
+    parts = [named[name] for name in shown if name in named] or [named["score"]]
+    return ", ".join(f"{part.name.replace('_', ' ')} {plain(part.before)} → {plain(part.after)}" for part in parts)
+
+
+def _with_setting(case: Case) -> list[Suggestion]:
+    """The same response read as what it probably is: the rest of an answer that the prompt has begun."""
+    config = {"think_prefilled": True}
+    scorer = case.scorer.with_overrides(config)
+    scores = case._replace(scorer=scorer).rescored([case.response])
+    if scores.rewards[0] <= case.reward:
+        return []
+    edit = Edit("setting", "Set think_prefilled", [], [], case.response)
+    return [_suggestion(case, edit, scores, 0).model_copy(update={"config": config, "response": None})]

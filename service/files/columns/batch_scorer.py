@@ -1,0 +1,161 @@
+"""One record batch of rollouts: its texts go to the scorer as the buffers that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ....kernels.reading.references import References
+from ...errors import InvalidReference, Offence, row_of
+from ...http.wire.arrow_codec import text_column_of
+from ...scoring.scorer import Scorer
+from ...scoring.scores import Scores
+from ...scoring.text_columns import shaped_references
+from ..rows.rows import Fault, Fields, value_key
+
+__all__ = ["BatchScorer", "ScoredBatch", "is_text"]
+
+NO_RESPONSE = Fault("not_a_string", "the response is null")
+NO_REFERENCE = Fault("wrong_type", "reference: it is null")
+
+
+class ScoredBatch(NamedTuple):
+    """The outcome of one batch: `scores` belong to the rows that `good` (bool, rows) marks, in order.
+
+    faults: by row, of all others. groups: int64 (rows,), equal for rows of one group, -1 for rows with a fault.
+    """
+
+    scores: Scores
+    good: np.ndarray
+    faults: dict[int, Fault]
+    groups: np.ndarray
+
+
+class Expected(NamedTuple):
+    """The distinct references of a batch: those that can be read, and where each entry stands among them (or -1)."""
+
+    entries: Any
+    references: References
+    places: np.ndarray
+    faults: dict[int, Fault]
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text, in any layout, or a dictionary of it."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return _is_column_text(kind) or pa.types.is_string_view(kind)
+
+
+def _is_column_text(kind: Any) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+class BatchScorer:
+    """Scores the batches of one file; numbers of groups hold for all of it.
+
+    A dictionary of references that goes on from batch to batch is read once.
+    """
+
+    def __init__(self, scorer: Scorer, fields: Fields, grouped: bool) -> None:
+        self._scorer = scorer
+        self._fields = fields
+        self._grouped = grouped
+        self._numbers: dict[str | bytes, int] = {}
+        self._expected: Expected | None = None
+
+    def score(self, batch: Any) -> ScoredBatch:
+        """Score every row that has a response and a readable reference."""
+        responses = _plain_text(batch.column(self._fields.response))
+        entries, index = _distinct(batch.column(self._fields.reference))
+        expected = self._read(entries)
+        faults: dict[int, Fault] = {}
+        places = np.where(index < 0, -1, expected.places[index]) if len(entries) else np.full(len(index), -1)
+        for row in np.flatnonzero(places < 0).tolist():
+            faults[row] = expected.faults.get(int(index[row]), NO_REFERENCE)
+        for row in np.flatnonzero(responses.is_null().to_numpy(zero_copy_only=False)).tolist():
+            faults[row] = NO_RESPONSE
+        good = np.ones(len(index), bool)
+        good[list(faults)] = False
+        sound = responses.filter(pa.array(good)) if faults else responses
+        scores = self._scorer.score_parsed(text_column_of(sound), expected.references, places[good].astype(np.int64))
+        return ScoredBatch(scores, good, faults, np.where(good, self._groups(batch, entries, index), -1))
+
+    def _read(self, entries: Any) -> Expected:
+        known = self._expected
+        if known is None or not (known.entries.type == entries.type and known.entries.equals(entries)):
+            known = self._expected = _expected(self._scorer, entries)
+        return known
+
+    def _groups(self, batch: Any, entries: Any, index: np.ndarray) -> np.ndarray:
+        """int64 (rows,): the number of each row's group; whatever, for a row without a reference."""
+        if not self._grouped:
+            return np.zeros(len(index), np.int64)
+        if self._fields.group is not None:
+            keys = [self._number(value) for value in batch.column(self._fields.group).to_pylist()]
+            return np.array(keys, np.int64)
+        keys = [self._number(value) for value in entries.to_pylist()]
+        return np.array([*keys, -1], np.int64)[index]
+
+    def _number(self, value: Any) -> int:
+        return self._numbers.setdefault(value_key(value), len(self._numbers))
+
+
+def _plain_text(column: Any) -> Any:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column if _is_column_text(column.type) else column.cast(pa.large_string())
+
+
+def _distinct(column: Any) -> tuple[Any, np.ndarray]:
+    """The distinct values of a column, and int64 (rows,) which one a row has; -1 for null."""
+    if not is_text(column.type):
+        return _distinct_steps(column)
+    if not pa.types.is_dictionary(column.type):
+        column = pc.dictionary_encode(_plain_text(column))
+    indices = pc.fill_null(column.indices.cast(pa.int64()), -1)
+    return _plain_text(column.dictionary), indices.to_numpy(zero_copy_only=False)
+
+
+def _distinct_steps(column: Any) -> tuple[Any, np.ndarray]:
+    """The same for references that are no text; they have no dictionaries, and few of them are different."""
+    values = column.to_pylist()
+    numbers: dict[str | bytes, int] = {}
+    index = [-1 if value is None else numbers.setdefault(value_key(value), len(numbers)) for value in values]
+    first = np.unique(index, return_index=True)[1]
+    rows = [row for row in first.tolist() if index[row] >= 0]
+    return column.take(pa.array(rows, pa.int64())), np.array(index, np.int64)
+
+
+def _expected(scorer: Scorer, entries: Any) -> Expected:
+    """Read every distinct reference; what cannot be read becomes the fault of its entry."""
+    texts, misshapen = (entries, []) if _is_column_text(entries.type) else _as_texts(entries.to_pylist())
+    faults = _faults(misshapen)
+    bad: Sequence[Offence] = ()
+    texts = pc.fill_null(texts, "")
+    try:
+        references = scorer.parse(text_column_of(texts))
+    except InvalidReference as error:
+        bad = error.offences
+    readable = np.ones(len(texts), bool)
+    if bad:
+        faults = _faults(bad) | faults
+        readable[list(faults)] = False
+        references = scorer.parse(text_column_of(texts.filter(pa.array(readable))))
+    for entry in np.flatnonzero(entries.is_null().to_numpy(zero_copy_only=False)).tolist():
+        faults[entry] = NO_REFERENCE
+    return Expected(entries, references, np.where(readable, np.cumsum(readable) - 1, -1), faults)
+
+
+def _as_texts(values: list[Any]) -> tuple[Any, list[Offence]]:
+    column, misshapen = shaped_references(values)
+    buffers = [pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.LargeStringArray.from_buffers(column.rows, *buffers), misshapen
+
+
+def _faults(offences: Sequence[Offence]) -> dict[int, Fault]:
+    return {row_of(offence): Fault(offence.reason, f"reference: {offence.detail}") for offence in offences}

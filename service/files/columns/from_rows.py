@@ -1,0 +1,92 @@
+"""Scored JSON rows into columns: they wait in a temporary file, until the type of every field is known."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from ....kernels.score import COMPONENTS
+from ...errors import InvalidRequest, Offence
+from ...scoring.text_columns import shaped_references
+from ..rows.atomic_file import beside
+from ..rows.rows import PIECE_BYTES, Fields
+from .arrow_types import FieldType, json_text
+from .output import ColumnOutput
+from .results import result_fields
+
+__all__ = ["RowsAsColumns"]
+
+
+class RowsAsColumns:
+    """A `RowOutput` that makes a Parquet or Arrow file. Components become columns of their own.
+
+    `write` raises InvalidRequest for rows that have a field of a component's name.
+    """
+
+    def __init__(self, target: str, form: str, fields: Fields, components: bool, advantages: bool) -> None:
+        self._output = ColumnOutput(target, form)
+        self._folder = beside(target)
+        self._results = result_fields(components, advantages)
+        self._components = components
+        self._types = {fields.reference: FieldType(spell=_reference_text), fields.response: FieldType(text=True)}
+        self._seen: dict[str, None] = {}
+
+    def __enter__(self) -> Self:
+        self._output.__enter__()
+        self._spool = tempfile.TemporaryFile(dir=self._folder)
+        return self
+
+    def write(self, rows: Iterable[bytes]) -> None:
+        lines = list(rows)
+        records = [self._flat(line) for line in lines]
+        self._spool.writelines(line + b"\n" for line in lines)
+        results = {field.name for field in self._results}
+        self._seen |= dict.fromkeys(name for record in records for name in record if name not in results)
+        for name in self._seen:
+            kept = self._types.setdefault(name, FieldType())
+            kept.add([record.get(name) for record in records])
+
+    def _flat(self, line: bytes) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(line)
+        components = record.pop("components", {}) if self._components else {}
+        if self._components and (taken := [name for name in COMPONENTS if name in record]):
+            detail = f"rows have fields with the names of components: {', '.join(taken)}"
+            raise InvalidRequest([Offence("include", "name_taken", detail)])
+        return record | components
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with self._spool:
+                if kind is None:
+                    self._write_columns()
+        except BaseException as failed:
+            self._output.__exit__(type(failed), failed, failed.__traceback__)
+            raise
+        self._output.__exit__(kind, error, trace)
+
+    def _write_columns(self) -> None:
+        kept = [pa.field(name, self._types[name].type) for name in self._seen if name != "error"]
+        last = [pa.field("error", self._types["error"].type)] if "error" in self._seen else []
+        schema = pa.schema(kept + self._results + last)
+        self._output.open(schema)
+        self._spool.seek(0)
+        while piece := self._spool.readlines(PIECE_BYTES):
+            records = [self._flat(line) for line in piece]
+            columns = [self._column(field, [record.get(field.name) for record in records]) for field in schema]
+            self._output.write(pa.Table.from_arrays(columns, schema=schema))
+
+    def _column(self, field: Any, values: list[Any]) -> Any:
+        return self._types[field.name].column(values) if field.name in self._types else pa.array(values, field.type)
+
+
+def _reference_text(reference: Any) -> str:
+    """Steps among references that are text: their key lines, which are read as the same reference."""
+    column, misshapen = shaped_references([reference])
+    return json_text(reference) if misshapen else column.data.tobytes().decode()

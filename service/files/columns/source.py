@@ -1,0 +1,109 @@
+"""Parquet and Arrow files as record batches that fit into memory, as often as they are wanted.
+
+pyarrow is an optional extra (`assay[arrow]`); this module is imported for such files only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..rows.rows import PIECE_ROWS, DocumentError
+
+__all__ = ["ColumnSource", "opened_columns"]
+
+READ_AHEAD = 2**20
+PARQUET, IPC_FILE, FEATHER_1 = b"PAR1", b"ARRO", b"FEA1"
+
+
+@contextmanager
+def opened_columns(source: str) -> Iterator[ColumnSource]:
+    """A file of columns; standard input ("-") and pipes are put into a temporary file, as they are read twice.
+
+    Raises DocumentError for what is neither Parquet nor Arrow.
+    """
+    if source != "-" and os.path.isfile(source):
+        yield ColumnSource(source)
+        return
+    with tempfile.NamedTemporaryFile() as spool:
+        if source == "-":
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+        else:
+            with open(source, "rb") as stream:
+                shutil.copyfileobj(stream, spool)
+        spool.flush()
+        yield ColumnSource(spool.name)
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    """What pyarrow finds wrong with a file is a DocumentError; what the system says of it stays an OSError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, DocumentError) or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        raise DocumentError(str(error).partition("\n")[0]) from None
+
+
+class ColumnSource:
+    """One file: its `schema`, and its rows as batches. `rows` is None where the file does not tell before its end."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with open(path, "rb") as stream:
+            self._magic = stream.read(4)
+        if self._magic == FEATHER_1:
+            raise DocumentError("Feather version 1 is not supported; version 2 is")
+        self.rows: int | None = None
+        with _damage_told():
+            if self._magic == PARQUET:
+                with pq.ParquetFile(path) as file:
+                    self.schema, self.rows = file.schema_arrow, file.metadata.num_rows
+            else:
+                with pa.OSFile(path) as file, self._reader(file, None) as reader:
+                    self.schema = reader.schema
+
+    @property
+    def is_ipc_file(self) -> bool:
+        """Whether this is an Arrow IPC file: all its batches have the same dictionaries."""
+        return self._magic == IPC_FILE
+
+    def batches(self, names: Sequence[str] | None = None, dictionary: str | None = None) -> Iterator[Any]:
+        """Record batches of the named columns, or of all; `dictionary` names one of text to read as a dictionary.
+
+        Every value is checked to be what the schema says. Raises DocumentError where it is not.
+        """
+        with _damage_told():
+            for batch in self._parquet(names, dictionary) if self._magic == PARQUET else self._ipc(names):
+                batch.validate(full=True)  # kernels trust offsets and UTF-8
+                for first in range(0, batch.num_rows, PIECE_ROWS):
+                    yield batch.slice(first, PIECE_ROWS)
+
+    def _parquet(self, names: Sequence[str] | None, dictionary: str | None) -> Iterator[Any]:
+        as_dictionary = [dictionary] if dictionary is not None else None
+        options = {"read_dictionary": as_dictionary, "pre_buffer": False, "buffer_size": READ_AHEAD}
+        with pq.ParquetFile(self._path, **options) as file:
+            yield from file.iter_batches(PIECE_ROWS, columns=names)
+
+    def _ipc(self, names: Sequence[str] | None) -> Iterator[Any]:
+        with pa.OSFile(self._path) as file, self._reader(file, names) as reader:
+            if not self.is_ipc_file:
+                yield from reader
+                return
+            for k in range(reader.num_record_batches):
+                yield reader.get_batch(k)
+
+    def _reader(self, file: Any, names: Sequence[str] | None) -> Any:
+        wanted = None if names is None else [self.schema.get_field_index(name) for name in names]
+        options = pa.ipc.IpcReadOptions(included_fields=wanted)
+        opened = pa.ipc.open_file if self.is_ipc_file else pa.ipc.open_stream
+        return opened(file, options=options)

@@ -1,0 +1,59 @@
+"""One piece of a file: its rows that can be scored, scored together, each distinct reference read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...errors import InvalidReference, Offence
+from ...scoring.scorer import Scorer
+from ...scoring.scores import Scores
+from .rows import Fault, Rollout, value_key
+
+__all__ = ["column_results", "note_offences", "score_rollouts"]
+
+OFFENDING_REFERENCE = re.compile(r"references\[(\d+)\]")
+
+
+def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout]) -> Scores:
+    """Score the rollouts that have no fault; one whose reference cannot be read gets a fault and is left out.
+
+    The columns of the result belong to the rollouts that are without a fault afterwards, in order.
+    """
+    while True:
+        readable = [rollout for rollout in rollouts if rollout.fault is None]
+        numbers: dict[str | bytes, int] = {}
+        index = [numbers.setdefault(value_key(rollout.reference), len(numbers)) for rollout in readable]
+        references: list[Any] = [None] * len(numbers)
+        for rollout, number in zip(readable, index, strict=True):
+            references[number] = rollout.reference
+        try:
+            return scorer.score([rollout.response for rollout in readable], references, index)
+        except InvalidReference as error:
+            note_offences(error.offences, readable, index)
+
+
+def note_offences(offences: Sequence[Offence], rollouts: Sequence[Rollout], index: Sequence[int]) -> None:
+    """Give every rollout whose reference is named by an offence that offence as its fault."""
+    faults: dict[int, Fault] = {}
+    for offence in offences:
+        found = OFFENDING_REFERENCE.match(offence.path)
+        if found is None:
+            raise InvalidReference(offences)
+        faults.setdefault(int(found[1]), Fault(offence.reason, f"reference: {offence.detail}"))
+    for rollout, number in zip(rollouts, index, strict=True):
+        rollout.fault = faults.get(number)
+
+
+def column_results(scores: Scores, components: bool) -> Iterator[dict[str, Any]]:
+    """What each row gains: `reward` and `reason`, and with `components` the numbers behind them."""
+    rewards, reasons = scores.rewards.tolist(), scores.reasons.tolist()
+    if not components:
+        for reward, reason in zip(rewards, reasons, strict=True):
+            yield {"reward": reward, "reason": reason}
+        return
+    names = list(scores.components)
+    columns = (column.tolist() for column in scores.components.values())
+    for reward, reason, *values in zip(rewards, reasons, *columns, strict=True):
+        yield {"reward": reward, "reason": reason, "components": dict(zip(names, values, strict=True))}

@@ -1,0 +1,147 @@
+"""One row out of a file of rollouts, for a look at it alone."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
+
+from .formats import is_columnar
+from .rows.rows import (
+    DocumentError,
+    Fault,
+    Fields,
+    Place,
+    Rollout,
+    array_rows,
+    json_document,
+    jsonl_rows,
+    opened,
+    read_rollout,
+)
+
+__all__ = ["Single", "single_rollout"]
+
+LONGEST_LINE = 64 * 2**20
+EXPLAIN_FIELDS = frozenset({"response", "reference", "config", "suggestions"})
+
+
+class Single(NamedTuple):
+    """A row, and the settings that its document has for it: those of a request."""
+
+    rollout: Rollout
+    config: Any = None
+
+
+def single_rollout(source: str, form: str | None, fields: Fields, number: int | None) -> Single:
+    """The row of that number: lines of JSONL from 1, all others from 0; None for the first.
+
+    form: one of `formats.FORMATS`, None to see from the first line of JSON which it is. JSON may be one row, an array
+    of them, a request of POST /v1/score, whose responses are its rows, or one of POST /v1/explain.
+    Raises DocumentError where there is no such row.
+    """
+    if form is not None and is_columnar(form):
+        return Single(_columnar(source, fields, number or 0))
+    with opened(source) as (stream, _):
+        if form == "json":
+            return _of_document(stream.read(), fields, number or 0)
+        if form is None:
+            first = stream.readline(LONGEST_LINE + 1)
+            if not _is_row(first):
+                return _of_document(first + stream.read(), fields, number or 0)
+            return _of_lines(_Rejoined(first, stream), fields, number)
+        return _of_lines(stream, fields, number)
+
+
+class _Rejoined:
+    """A stream of which one line has been read already, as far as `jsonl_rows` needs one."""
+
+    def __init__(self, line: bytes, stream: BinaryIO) -> None:
+        self._line = line
+        self._stream = stream
+
+    def readline(self, size: int = -1) -> bytes:
+        line, self._line = self._line, b""
+        return line or self._stream.readline(size)
+
+
+def _is_row(line: bytes) -> bool:
+    """Whether a line is a whole row, rather than the beginning of a document, or all of it."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, dict) and not _is_request(value)
+
+
+def _is_request(value: dict[str, Any]) -> bool:
+    return "responses" in value and "references" in value
+
+
+def _of_lines(stream: Any, fields: Fields, number: int | None) -> Single:
+    for row in jsonl_rows(stream, LONGEST_LINE):
+        if number is None or row.place.number == number:
+            return _with_own_config(read_rollout(row, fields, LONGEST_LINE))
+        if row.place.number > number:
+            break
+    raise DocumentError("there is no row" if number is None else f"there is no row in line {number}")
+
+
+def _of_document(content: bytes, fields: Fields, number: int) -> Single:
+    document = json_document(content)
+    try:
+        value = orjson.loads(document)
+    except orjson.JSONDecodeError:
+        value = None
+    config = None
+    if isinstance(value, dict) and _is_request(value):
+        document, fields, config = _as_rows(value), Fields(), value.get("config")
+    elif isinstance(value, dict):
+        document = f"[{document}]"
+    elif not document.lstrip().startswith("["):
+        raise DocumentError("not JSON, or neither a row nor an array of rows")
+    row = next(islice(array_rows(document), number, None), None)
+    if row is None:
+        raise DocumentError(f"there is no record {number}")
+    rollout = read_rollout(row, fields, LONGEST_LINE)
+    return Single(rollout, config) if config is not None else _with_own_config(rollout)
+
+
+def _with_own_config(rollout: Rollout) -> Single:
+    """A row that is a request of POST /v1/explain has settings of its own; others may mean anything by `config`."""
+    if rollout.fault is None and "config" in rollout.names and rollout.names <= EXPLAIN_FIELDS:
+        return Single(rollout, orjson.loads(rollout.text)["config"])
+    return Single(rollout)
+
+
+def _as_rows(request: dict[str, Any]) -> str:
+    """The responses of a request, each with its reference, as an array of rows."""
+    responses, references, index = (request.get(name) for name in ("responses", "references", "reference_index"))
+    if not isinstance(responses, list) or not isinstance(references, list):
+        raise DocumentError("references and responses of a request are arrays")
+    if not index:
+        index = [0] * len(responses) if len(references) == 1 else range(len(responses))
+    try:
+        chosen = [references[k] for k in index if k >= 0]
+        rows = [{"response": a, "reference": b} for a, b in zip(responses, chosen, strict=True)]
+    except (IndexError, TypeError, ValueError):
+        raise DocumentError("reference_index does not fit references and responses") from None
+    return orjson.dumps(rows).decode()
+
+
+def _columnar(source: str, fields: Fields, number: int) -> Rollout:
+    from .columns.source import opened_columns  # needs the extra
+
+    names = [fields.response, fields.reference]
+    with opened_columns(source) as columns:
+        for name in names:
+            if len(columns.schema.get_all_field_indices(name)) != 1:
+                raise DocumentError(f"one column {name!r} is needed")
+        row = next(islice(chain.from_iterable(b.to_pylist() for b in columns.batches(names)), number, None), None)
+    if row is None:
+        raise DocumentError(f"there is no row {number}")
+    rollout = Rollout(Place("row", number), b"", response=row[names[0]], reference=row[names[1]])
+    if not isinstance(rollout.response, str):
+        rollout.fault = Fault("not_a_string", "the response is no text")
+    return rollout

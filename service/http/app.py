@@ -1,0 +1,81 @@
+"""The application: routes, their frame, and a warm-up that runs while probes are answered already."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ...kernels.warmup import warmup as compile_kernels
+from ..config import Config
+from ..version import VERSION
+from .endpoints.openapi import complete
+from .middleware import Frame
+from .routes import add_routes, guarded_paths, routes_by_address
+from .state import ServiceState
+
+__all__ = ["Application", "create_app"]
+
+DESCRIPTION = "Exact SCORE rewards for laboratory protocols. Every error is a problem document (RFC 9457)."
+
+
+class Application(FastAPI):
+    """FastAPI without its own middleware: the frame answers all errors in one form, and measures what there is."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
+        await self.middleware_stack(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        app: ASGIApp = self.router
+        for cls, args, kwargs in reversed(self.user_middleware):
+            app = cls(app, *args, **kwargs)
+        return app
+
+    def openapi(self) -> dict[str, Any]:
+        """The complete description, built once."""
+        if not self.openapi_schema:
+            self.openapi_schema = complete(self, guarded_paths(self))
+        return self.openapi_schema
+
+
+def create_app(
+    config: Config | None = None, warmup: Callable[[], Any] = compile_kernels, state: ServiceState | None = None
+) -> Application:
+    """An application of its own: settings, threads, metrics. It becomes ready once its lifespan has run `warmup`.
+
+    One process of several gets its `state` from whoever started it.
+    """
+    config = config or Config()
+    state = state or ServiceState(config, warmup)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        preparing = state.readiness.start(state.prepare)
+        if state.fleet is not None:
+            await state.fleet.join(state, preparing)
+        yield
+        state.workers.close()
+        if state.tracing is not None:
+            state.tracing.close()
+        state.explainers.close()
+        state.evaluators.close()
+        state.rewarders.close()
+
+    app = Application(
+        title="Assay",
+        version=VERSION,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.state.service = state
+    add_routes(app, with_docs=config.server.docs, with_playground=config.server.playground)
+    app.add_middleware(Frame, state=state, routes=routes_by_address(app))
+    return app

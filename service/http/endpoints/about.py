@@ -1,0 +1,130 @@
+"""What the service says about itself: its index, its configuration and its tasks. Each is encoded once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from ....kernels.score import COMPONENTS
+from ...config import Config
+from ...evaluate.registry import every_task
+from ...evaluate.task import Task
+from ...evaluate.task_rewards import SCORE, TOO_LONG, reward_schema
+from ...settings import RULES_VERSION, ScoreSettings
+from ...version import VERSION
+from ..request.exchange import Exchange
+
+__all__ = ["About", "config", "index", "tasks", "version"]
+
+VERSION_REPLY = orjson.dumps({"version": VERSION})
+
+SCORE_REASONS = {
+    "ok": "The response was scored.",
+    "too_long": "It has too many bytes or steps.",
+    "think_not_opened": "The four sections would be there with <think> put before the response: set think_prefilled.",
+    "missing_sections": "The four sections are not there.",
+    "no_steps": "The <key> section is empty.",
+    "bad_step_line": "A key line is not of the form 'Step N: {...}'.",
+    "bad_step_json": "The braces of a key line do not hold one valid JSON object.",
+    "bad_step_schema": "A key step is not an action with objects and parameters.",
+    "key_numbering": "The key steps are not numbered 1, 2, 3, ….",
+    "orc_numbering": "The orc steps are not numbered 1, 2, 3, ….",
+    "step_count": "<key> and <orc> have different numbers of steps.",
+    "low_coverage": "The words of a key step are missing from its orc step.",
+}
+"""SCORE.md section 8, in its order."""
+
+
+class About:
+    """The bytes of the replies that never change while the process lives."""
+
+    def __init__(self, settings: Config) -> None:
+        self.index = orjson.dumps(index_of(settings))
+        self.config = orjson.dumps(config_of(settings))
+
+    @cached_property
+    def tasks(self) -> bytes:
+        """Made when it is first asked for, as every task is imported for it."""
+        return orjson.dumps({"tasks": [task_of(task) for task in every_task()]})
+
+
+def index_of(settings: Config) -> dict[str, Any]:
+    links = {
+        "score": "/v1/score",
+        "evaluate": "/v1/evaluate",
+        "config": "/v1/config",
+        "tasks": "/v1/tasks",
+        "metrics": "/metrics",
+    }
+    links["explain"] = "/v1/explain"
+    if settings.server.docs:
+        links |= {"docs": "/docs", "openapi": "/openapi.json"}
+    return {"name": "assay", "version": VERSION, "links": links}
+
+
+def config_of(settings: Config) -> dict[str, Any]:
+    names = ("max_body_bytes", "max_responses", "max_reference_bytes", "deadline_seconds")
+    return {
+        "version": VERSION,
+        "rules_version": RULES_VERSION,
+        "config_id": settings.score.config_id,
+        "config": settings.score.model_dump(),
+        "limits": {name: getattr(settings.server, name) for name in names},
+        "schema": ScoreSettings.model_json_schema(),
+    }
+
+
+def task_of(task: Task) -> dict[str, Any]:
+    """What GET /v1/tasks says of one task."""
+    return {
+        "name": task.name,
+        "description": task.description,
+        "record": task.record.model_json_schema(),
+        "options": task.options.model_json_schema(),
+        "metrics": [metric._asdict() for metric in task.metrics],
+        "failures": dict(task.failures),
+        "reward": score_reward() if task.name == SCORE else reward_of(task),
+    }
+
+
+def score_reward() -> dict[str, Any]:
+    """The service's own reward."""
+    return {
+        "description": "SCORE of a Sketch-and-Fill answer, mapped by `reward_scale`; from 0 to 1 by default.",
+        "reasons": SCORE_REASONS,
+        "components": list(COMPONENTS),
+        "config": ScoreSettings.model_json_schema(),
+    }
+
+
+def reward_of(task: Task) -> dict[str, Any] | None:
+    if task.reward is None:
+        return None
+    return {
+        "description": task.reward,
+        "reasons": {**task.reasons, TOO_LONG: "The response has too many bytes: it got what an empty one gets."},
+        "components": list(task.components),
+        "config": reward_schema(task),
+    }
+
+
+async def index(exchange: Exchange) -> None:
+    """What this server is, and where to go on."""
+    await exchange.reply(exchange.service.about.index)
+
+
+async def config(exchange: Exchange) -> None:
+    """The configuration of requests that bring none, its id, the limits, and the JSON schema of the settings."""
+    await exchange.reply(exchange.service.about.config)
+
+
+async def tasks(exchange: Exchange) -> None:
+    """Every task: its metrics, its reward, and the schemas of its records and options."""
+    await exchange.reply(exchange.service.about.tasks)
+
+
+async def version(exchange: Exchange) -> None:
+    """The version of the service."""
+    await exchange.reply(VERSION_REPLY)

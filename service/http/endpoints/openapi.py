@@ -1,0 +1,192 @@
+"""The OpenAPI document: FastAPI's description of the routes, with what it cannot see from an endpoint's signature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from ...explain.schema import ExplainRequest, Explanation
+from ..wire.contract import (
+    EXAMPLE_REQUEST,
+    ConfigReply,
+    EvaluateReply,
+    EvaluateRequest,
+    IndexReply,
+    ProblemDocument,
+    ScoreReply,
+    ScoreRequest,
+    StatusReply,
+    TaskRewardRequest,
+    TasksReply,
+    VersionReply,
+)
+from ..wire.problems import KINDS
+from .trainers.contract import MODELS as TRAINER_MODELS
+
+__all__ = ["body_of", "complete", "problems_of", "text_of"]
+
+MODELS: tuple[type[BaseModel], ...] = (
+    ScoreRequest,
+    ScoreReply,
+    TaskRewardRequest,
+    EvaluateRequest,
+    EvaluateReply,
+    ProblemDocument,
+    ConfigReply,
+    TasksReply,
+    StatusReply,
+    VersionReply,
+    IndexReply,
+    ExplainRequest,
+    Explanation,
+    *TRAINER_MODELS,
+)
+REFERENCE = "#/components/schemas/{model}"
+PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
+
+ANY_KIND = (
+    "cross-site",
+    "wrong-host",
+    "method-not-allowed",
+    "internal",
+    "out-of-memory",
+    "too-slow",
+    "head-too-large",
+)
+"""Errors that every route can answer with."""
+
+REPLY_HEADERS = {
+    "X-Request-ID": {"description": "The request's own id, or a fresh one.", "schema": {"type": "string"}},
+    "Server-Timing": {
+        "description": "Milliseconds of decode, score, encode and queue.",
+        "schema": {"type": "string"},
+        "example": "decode;dur=0.041, score;dur=0.093, encode;dur=0.012, queue;dur=0.000",
+    },
+}
+STATUS_HEADERS = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
+    405: {"Allow": {"description": "Methods of this address.", "schema": {"type": "string"}}},
+    429: {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
+    503: {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
+}
+REQUEST_ID_PARAMETER = {
+    "name": "X-Request-ID",
+    "in": "header",
+    "description": "Comes back with the reply if it is up to 128 visible ASCII characters; else there is a fresh one.",
+    "schema": {"type": "string"},
+}
+TIMEOUT_PARAMETER = {
+    "name": "X-Request-Timeout",
+    "in": "header",
+    "description": "Seconds after which the request is of no use; shortens the service's own deadline.",
+    "schema": {"type": "number", "exclusiveMinimum": 0},
+    "example": 30,
+}
+ENCODING_PARAMETER = {
+    "name": "Content-Encoding",
+    "in": "header",
+    "description": "Compression of the body: identity, gzip, or zstd, which needs the extra `assay[zstd]`.",
+    "schema": {"type": "string"},
+}
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "Needed only where keys are configured."},
+    "basic": {"type": "http", "scheme": "basic", "description": "Any name, and the key as password."},
+}
+
+EXAMPLE_REPLY = {
+    "rewards": [1.0, 0.0],
+    "reasons": ["ok", "missing_sections"],
+    "components": {
+        "format": [1.0, 0.0],
+        "consistency": [1.0, 0.0],
+        "coverage": [1.0, 0.0],
+        "step_gap": [1.0, 0.0],
+        "mean_words": [8.0, 0.0],
+        "scale": [1.0, 0.0],
+        "order": [1.0, 0.0],
+        "content": [1.5, 0.0],
+        "semantics": [2.5, 0.0],
+        "anchors": [2.0, 0.0],
+        "score": [2.5, 0.0],
+    },
+    "advantages": [0.7071067811865475, -0.7071067811865475],
+    "config_id": "0123456789abcdef",
+}
+
+
+def problems_of(kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
+    """FastAPI's `responses` for these kinds of error and those of every route."""
+    responses: dict[int | str, dict[str, Any]] = {}
+    for name in (*kinds, *ANY_KIND):
+        kind = KINDS[name]
+        response = responses.setdefault(kind.status, problem_response())
+        response["description"] = " / ".join(filter(None, (response["description"], kind.title)))
+        response["content"]["application/problem+json"]["examples"][name] = {"value": example_of(name)}
+        response["headers"].update(STATUS_HEADERS.get(kind.status, {}))
+    responses["default"] = problem_response() | {"description": "Any other error, in the same form"}
+    return responses
+
+
+def problem_response() -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": PROBLEM_SCHEMA, "examples": {}}}
+    return {"description": "", "content": content, "headers": dict(REPLY_HEADERS)}
+
+
+def example_of(name: str) -> dict[str, Any]:
+    kind = KINDS[name]
+    errors = []
+    if name == "invalid-request":
+        errors = [
+            {
+                "path": "references[3]",
+                "reason": "bad_step_json",
+                "detail": "the braces of line 2 do not hold one valid JSON object",
+            },
+            {"path": "config.ordr", "reason": "unknown_setting", "detail": "there is no setting of this name"},
+        ]
+    return {
+        "type": f"/docs#problem-{name}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": kind.advice,
+        "instance": "6f1c2a9be0d34a57-1",
+        "errors": errors,
+        "error_count": len(errors),
+    }
+
+
+def body_of(*models: type[BaseModel], example: Any = EXAMPLE_REQUEST) -> dict[str, Any]:
+    """FastAPI's `openapi_extra` for a JSON body of one of these models, left out if none has a required field."""
+    schemas = [{"$ref": REFERENCE.format(model=model.__name__)} for model in models]
+    content = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, "example": example}
+    required = any(field.is_required() for model in models for field in model.model_fields.values())
+    return {
+        "requestBody": {"required": required, "content": {"application/json": content}},
+        "parameters": [TIMEOUT_PARAMETER, ENCODING_PARAMETER],
+    }
+
+
+def text_of(*media_types: str) -> dict[str, Any]:
+    """FastAPI's description of a reply in one of these text types."""
+    return {"content": {media_type: {"schema": {"type": "string"}} for media_type in media_types}}
+
+
+def complete(app: FastAPI, guarded: Iterable[str]) -> dict[str, Any]:
+    """The whole document; `guarded` are the paths that need a key where keys are configured."""
+    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    _, models = models_json_schema([(model, "validation") for model in MODELS], ref_template=REFERENCE)
+    document.setdefault("components", {})["schemas"] = dict(sorted(models["$defs"].items()))
+    document["components"]["securitySchemes"] = SECURITY_SCHEMES
+    guarded = set(guarded)
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            operation.setdefault("parameters", []).append(REQUEST_ID_PARAMETER)
+            operation["security"] = [{}, {"bearer": []}, {"basic": []}] if path in guarded else []
+            for response in operation["responses"].values():
+                response.setdefault("headers", dict(REPLY_HEADERS))
+    return document

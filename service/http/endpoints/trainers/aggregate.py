@@ -1,0 +1,215 @@
+"""POST /compat/nemo-gym/aggregate_metrics: the statistics that NeMo Gym asks for once all rollouts are verified."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import orjson
+
+from ....errors import Offence
+from ...request.body import decompress
+from ...request.deadline import Deadline
+from ...request.exchange import Exchange
+from ...wire.json_codec import Limits
+from ...wire.problems import Problem, refusal
+from ...wire.stage_times import StageTimes
+from .json_document import Document, Names
+
+__all__ = ["aggregate", "aggregated"]
+
+FIELD = "verify_responses"
+NAMES = Names(FIELD)
+TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
+POSITIONS = (TASK, ROLLOUT)
+
+MASK = "mask_sample"
+"""Of a rollout whose reward measures nothing: it counts in the coverage alone."""
+
+MOST_RECORDS = 1 << 20
+"""Rollouts of one run."""
+
+MOST_RECORD_BYTES = 1 << 20
+"""Longest record: rewards, numbers and the token usage are all that is read of it."""
+
+MAX_NAMES = 1_024
+"""Names of numbers in all rollouts of a run: each has five statistics in every group."""
+
+RECORDS_A_CHECK = 1_024
+LABELS = ("mean", "max", "min", "median", "std")
+
+
+async def aggregate(exchange: Exchange) -> None:
+    """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts.
+
+    Rollouts with `mask_sample` are left out, and counted as Gym counts them: `coverage/masked_rollouts` and so on.
+    """
+    service, body = exchange.service, exchange.taken
+    job = partial(answer, body.data, body.encoding, service.limits, exchange.deadline)
+    await exchange.reply(await service.evaluators.run(job, exchange))
+
+
+def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
+    """The reply's bytes; raises Problem."""
+    started = perf_counter()
+    document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
+    spans = document.elements(document.spans[0], FIELD, MOST_RECORDS)
+    if spans is None:
+        raise refusal([Offence(FIELD, "wrong_type", "must be an array of replies of /verify")])
+    offences: list[Offence] = []
+    rollouts, masked = Rollouts(), Masked()
+    for k, span in enumerate(spans):
+        path = f"{FIELD}[{k}]"
+        record = document.value(span) if span[1] - span[0] <= MOST_RECORD_BYTES else None
+        if not isinstance(record, dict):
+            offences.append(Offence(path, "wrong_type", f"must be an object of at most {MOST_RECORD_BYTES} bytes"))
+            continue
+        offences += [
+            Offence(f"{path}.{name}", "wrong_type", "must be an integer")
+            for name in POSITIONS
+            if type(record.get(name, 0)) is not int
+        ]
+        is_masked = record.pop(MASK, False)
+        (masked if is_masked else rollouts).add({TASK: 0, ROLLOUT: 0} | numbers_of(record))
+        if len(rollouts.columns) > MAX_NAMES:
+            offence = Offence(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
+            raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [offence])
+        if k % RECORDS_A_CHECK == 0:
+            deadline.check()
+    if offences:
+        raise refusal(offences)
+    decoded = perf_counter()
+    reply = b"".join(aggregated(rollouts, masked, deadline.check))
+    times.decode, times.score = decoded - started, perf_counter() - decoded
+    return reply
+
+
+def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers at the top of a record, and those of its token usage; names that begin with _ are Gym's own."""
+    response = record.get("response")
+    usage = response.get("usage") if isinstance(response, dict) else None
+    members = {**record, **(usage if isinstance(usage, dict) else {})}
+    return {
+        name: value + 0
+        for name, value in members.items()
+        if isinstance(value, (bool, int, float)) and (name[:1] != "_" or name in POSITIONS)
+    }
+
+
+class Rollouts:
+    """The numbers of every rollout: by rollout, and by name with the rows that have it."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, float]] = []
+        self.columns: dict[str, tuple[list[int], list[float]]] = {}
+
+    def add(self, record: dict[str, float]) -> None:
+        """Add one rollout, with its task and its place among the task's rollouts."""
+        row = len(self.records)
+        self.records.append(record)
+        for name, value in record.items():
+            if name not in POSITIONS:
+                rows, values = self.columns.setdefault(name, ([], []))
+                rows.append(row)
+                values.append(value)
+
+
+class Masked:
+    """The rollouts that are masked: how many, and of which tasks."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.tasks: set[float] = set()
+
+    def add(self, record: dict[str, float]) -> None:
+        """Add one rollout, with its task."""
+        self.count += 1
+        self.tasks.add(record[TASK])
+
+    def coverage(self, rollouts: Rollouts) -> dict[str, int]:
+        """How much of the run the statistics are of, under Gym's names; nothing where no rollout is masked."""
+        if not self.count:
+            return {}
+        measured = {record[TASK] for record in rollouts.records}
+        return {
+            "coverage/measured_rollouts": len(rollouts.records),
+            "coverage/masked_rollouts": self.count,
+            "coverage/measured_tasks": len(measured),
+            "coverage/fully_masked_tasks": len(self.tasks - measured),
+        }
+
+
+def aggregated(rollouts: Rollouts, masked: Masked, check: Callable[[], None]) -> Iterator[bytes]:
+    """The reply, piece by piece: the groups are many times as long as what they are made of."""
+    tasks = sorted({record[TASK] for record in rollouts.records})
+    number_of = {task: number for number, task in enumerate(tasks)}
+    groups = np.array([number_of[record[TASK]] for record in rollouts.records], np.int64)
+    members: list[list[dict[str, float]]] = [[] for _ in tasks]
+    for group, record in zip(groups.tolist(), rollouts.records, strict=True):
+        members[group].append(record)
+    separator = b'{"group_level_metrics":['
+    for task, ordered, found in zip(tasks, members, statistics(rollouts, groups, len(tasks), check), strict=True):
+        check()
+        ordered.sort(key=lambda record: record[ROLLOUT])
+        infos = [{"rollout_id": f"{record[TASK]}:{record[ROLLOUT]}", **record} for record in ordered]
+        group = {TASK: task, **found, "num_rollouts": len(ordered), "rollout_infos": infos}
+        yield separator + orjson.dumps(group)
+        separator = b","
+    if not tasks:
+        yield separator
+    overall: dict[str, float] = {}
+    if rollouts.records:
+        (overall,) = statistics(rollouts, np.zeros_like(groups), 1, check)
+    means = {name: value for name, value in overall.items() if name.startswith("mean/")}
+    coverage = masked.coverage(rollouts)
+    yield b'],"agent_metrics":%b,"key_metrics":%b}' % (orjson.dumps(overall | coverage), orjson.dumps(means | coverage))
+
+
+def statistics(
+    rollouts: Rollouts, groups: np.ndarray, count: int, check: Callable[[], None]
+) -> Iterator[dict[str, float]]:
+    """For each of `count` groups, the statistics of each number that it has, as `mean/NAME` and so on.
+
+    groups: int64, of each rollout. The standard deviation is that of a sample; where no number of a group has one, for
+    want of a second rollout, it is 0. What no double holds is left out.
+    """
+    parts = [(np.zeros(0, np.int64), np.zeros((len(LABELS) + 2, 0)))]
+    for number, (rows, values) in enumerate(rollouts.columns.values()):
+        check()
+        present, sizes, measures = grouped(groups[rows], np.array(values, np.float64))
+        parts.append((present, np.vstack([np.full(len(present), number), sizes, measures])))
+    found, table = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
+    order = np.argsort(found, kind="stable")
+    bounds = np.searchsorted(found[order], np.arange(count + 1)).tolist()
+    keys = [[f"{label}/{name}" for name in rollouts.columns] for label in LABELS]
+    members = np.bincount(groups, minlength=count).tolist()
+    for group, (begin, end) in enumerate(pairwise(bounds)):
+        numbers, sizes, *measured = table[:, order[begin:end]].tolist()
+        few = 1 if max(sizes, default=0) > 1 else members[group] - 1
+        measured[-1] = [value if size > few else math.nan for value, size in zip(measured[-1], sizes, strict=True)]
+        yield {
+            names[int(number)]: value
+            for names, values in zip(keys, measured, strict=True)
+            for number, value in zip(numbers, values, strict=True)
+            if math.isfinite(value)
+        }
+
+
+def grouped(groups: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The groups that there are, their sizes, and a row for each of LABELS. Both arguments have length n > 0."""
+    order = np.lexsort((values, groups))
+    values, groups = values[order], groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    sizes = np.diff(starts, append=len(values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.add.reduceat(values, starts) / sizes
+        medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+        squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
+        deviations = np.sqrt(squares / np.maximum(sizes - 1, 1))
+    measures = np.vstack([means, values[starts + sizes - 1], values[starts], medians, deviations])
+    return groups[starts], sizes, measures

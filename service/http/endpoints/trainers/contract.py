@@ -1,0 +1,256 @@
+"""The contract of the trainers' routes as pydantic models: what OpenAPI describes. The way of a request builds none."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, create_model
+
+from .....kernels.score import COMPONENTS
+from ...wire.contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
+from .reply_numbers import FREQUENT_REASONS, NUMBERS
+
+__all__ = [
+    "EXAMPLES",
+    "MODELS",
+    "AggregateReply",
+    "AliveReply",
+    "MaskedReply",
+    "OpenRlhfReply",
+    "ReverifyMode",
+    "SessionReply",
+    "SlimeReply",
+    "VerifyReply",
+]
+
+Reference = StrictStr | Steps
+
+DESCRIPTIONS = {
+    "score_reason_code": "0 for ok, else the place of the reason in the list of reasons: a name, not a quantity.",
+    "score_readable": "1 for ok, else 0: the mean is the share of readable responses.",
+    **{f"score_reason_{name}": f"1 for the reason `{name}`, else 0." for name in FREQUENT_REASONS},
+    **{f"score_{name}": f"The component `{name}`." for name in COMPONENTS},
+}
+
+
+class Lenient(BaseModel):
+    """Trainers' requests may hold more than is looked at."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class OpenRlhfRequest(Lenient):
+    """Rollouts of OpenRLHF."""
+
+    query: list[StrictStr] = Field(description="Prompt and response in one text, special tokens left in.")
+    prompts: list[StrictStr] = Field(description="The prompt of each query, which may have lost its beginning there.")
+    labels: list[Reference] = Field(description="The reference of each query.")
+
+
+class SlimeRequest(Lenient):
+    """A rollout of slime."""
+
+    prompt: JsonValue = Field(default=None, description="Text or chat messages; of no interest here.")
+    response: StrictStr = Field(description="What is scored; special tokens may stay in.")
+    label: Reference = Field(description="The reference.")
+
+
+class ResponseObject(Lenient):
+    """An OpenAI response object."""
+
+    output: list[dict[str, Any]] = Field(
+        description="The `output_text` parts of the assistant's `message` items are scored, one after the other; the "
+        "summary of a `reasoning` item stands among them as what is in <think>. Other items are passed over."
+    )
+
+
+class VerifyRequest(Lenient):
+    """A row of a data set with the model's answer, as NeMo Gym's agents send it."""
+
+    responses_create_params: dict[str, Any] = Field(description="Given back unchanged.")
+    response: ResponseObject = Field(description="The text parts of its output are scored; given back unchanged.")
+    reference: Reference = Field(description="The reference; `?reference_field=` names another field of the row.")
+
+
+class SessionRequest(Lenient):
+    """A row of a data set, or what an environment server of NeMo Gym says of a session."""
+
+    resources_session_id: StrictStr | None = Field(default=None, description="The caller's name of the session.")
+
+
+class AggregateRequest(Lenient):
+    """The replies of /verify of all rollouts, without their heavy fields."""
+
+    verify_responses: list[dict[str, Any]]
+
+
+def numbers_model(name: str, documentation: str, kind: Any, **first: Any) -> type[BaseModel]:
+    fields = {number: (kind, Field(description=DESCRIPTIONS[number])) for number in NUMBERS}
+    return create_model(name, __doc__=documentation, **first, **fields)  # type: ignore[call-overload]
+
+
+ScoreColumns = numbers_model("ScoreColumns", "The numbers beside the rewards, a list each.", list[float])
+SlimeReply = numbers_model("SlimeReply", "A reward and the numbers beside it.", float, reward=(float, ...))
+VerifyReply = numbers_model(
+    "VerifyReply",
+    "What was sent, the reward and the numbers beside it.",
+    float,
+    responses_create_params=(dict[str, Any], ...),
+    response=(ResponseObject, ...),
+    reward=(float, ...),
+)
+
+
+MaskedReply = numbers_model(
+    "MaskedReply",
+    "What was sent, of a row whose reference cannot be read, with a mask. Its numbers measure nothing: 0, and −1 for "
+    "the reason. Only where the address asks for such replies.",
+    float,
+    responses_create_params=(dict[str, Any], ...),
+    response=(ResponseObject, ...),
+    reward=(float, Field(description="0, which measures nothing.")),
+    mask_sample=(Literal[True], ...),
+    failure_kind=(Literal["assay:bad_reference"], ...),
+    failure_reason=(str, Field(description="What is wrong with the reference, and where.")),
+    instance_config=(dict[str, Any], Field(description="`mask_sample` once more, where NeMo RL looks for it.")),
+)
+
+
+class OpenRlhfReply(BaseModel):
+    """Rewards in the order of the queries; always lists."""
+
+    rewards: list[float]
+    scores: list[float] = Field(description="The rewards again: what dynamic filtering looks at.")
+    extra_logs: ScoreColumns  # type: ignore[valid-type]
+
+
+class SessionReply(BaseModel):
+    """The session's name, if one was given, and nothing else: there are no sessions."""
+
+    resources_session_id: str | None = None
+
+
+ReverifyMode = Literal["stateless"]
+
+
+class AliveReply(BaseModel):
+    """The service can give rewards."""
+
+    status: str = "ok"
+
+
+class AggregateReply(BaseModel):
+    """Statistics by names like `mean/reward`."""
+
+    group_level_metrics: list[dict[str, Any]] = Field(description="Of each task.")
+    agent_metrics: dict[str, float] = Field(description="Of all rollouts.")
+    key_metrics: dict[str, float] = Field(description="Their means.")
+
+
+MODELS: tuple[type[BaseModel], ...] = (
+    OpenRlhfRequest,
+    OpenRlhfReply,
+    SlimeRequest,
+    SlimeReply,
+    VerifyRequest,
+    VerifyReply,
+    MaskedReply,
+    SessionRequest,
+    SessionReply,
+    AliveReply,
+    AggregateRequest,
+    AggregateReply,
+)
+
+PROMPT = "<|im_start|>user\nHow are cells lysed?<|im_end|>\n<|im_start|>assistant\n"
+PERFECT = {
+    "format": 1.0,
+    "consistency": 1.0,
+    "coverage": 1.0,
+    "step_gap": 1.0,
+    "mean_words": 8.0,
+    "scale": 1.0,
+    "order": 1.0,
+    "content": 1.5,
+    "semantics": 2.5,
+    "anchors": 2.0,
+    "score": 2.5,
+}
+ONE = {
+    **dict.fromkeys(NUMBERS, 0.0),
+    "score_readable": 1.0,
+    **{f"score_{name}": PERFECT[name] for name in COMPONENTS},
+}
+ROW: dict[str, Any] = {"responses_create_params": {"input": [{"role": "user", "content": "How are cells lysed?"}]}}
+THOUGHT, ANSWER = EXAMPLE_RESPONSE.removeprefix("<think>").split("</think>")
+OUTPUT = [
+    {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": THOUGHT}]},
+    {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": ANSWER, "annotations": []}],
+    },
+]
+RESPONSE: dict[str, Any] = {
+    "id": "resp_1",
+    "created_at": 0,
+    "model": "policy",
+    "object": "response",
+    "output": OUTPUT,
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
+STATISTICS = {
+    "mean/reward": 0.5,
+    "max/reward": 1.0,
+    "min/reward": 0.0,
+    "median/reward": 0.5,
+    "std/reward": 0.7071067811865476,
+}
+EXAMPLES: dict[str, tuple[Any, Any]] = {
+    "openrlhf": (
+        {"query": [PROMPT + EXAMPLE_RESPONSE + "<|im_end|>"], "prompts": [PROMPT], "labels": [EXAMPLE_REFERENCE]},
+        {"rewards": [1.0], "scores": [1.0], "extra_logs": {name: [value] for name, value in ONE.items()}},
+    ),
+    "slime": (
+        {
+            "prompt": [{"role": "user", "content": "How are cells lysed?"}],
+            "response": EXAMPLE_RESPONSE + "<|im_end|>",
+            "label": EXAMPLE_REFERENCE,
+        },
+        {"reward": 1.0, **ONE},
+    ),
+    "verify": (
+        {**ROW, "response": RESPONSE, "reference": EXAMPLE_REFERENCE},
+        {**ROW, "response": RESPONSE, "reward": 1.0, **ONE},
+    ),
+    "seed_session": ({**ROW, "reference": EXAMPLE_REFERENCE}, {}),
+    "close_session": ({"resources_session_id": "session-1"}, {"resources_session_id": "session-1"}),
+    "aggregate": (
+        {
+            "verify_responses": [
+                {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 1.0},
+                {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.0},
+            ]
+        },
+        {
+            "group_level_metrics": [
+                {
+                    "_ng_task_index": 0,
+                    **STATISTICS,
+                    "num_rollouts": 2,
+                    "rollout_infos": [
+                        {"rollout_id": "0:0", "_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 1.0},
+                        {"rollout_id": "0:1", "_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.0},
+                    ],
+                }
+            ],
+            "agent_metrics": STATISTICS,
+            "key_metrics": {"mean/reward": 0.5},
+        },
+    ),
+}
+"""Of each scoring route, a request and the reply to it."""

@@ -1,0 +1,56 @@
+"""POST /compat/slime: slime's `--rm-type remote_rm --rm-url …`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from ....errors import Offence
+from ....scoring.scores import Scores
+from ...wire.json_codec import Limits
+from .dialect import Texts, missing, native_request, single
+from .json_document import Document, Names
+from .query_settings import RouteOptions
+from .reply_numbers import finite_json, reply_of_one
+
+__all__ = ["Slime", "SlimeOptions"]
+
+FIELDS = ("response", "label")
+RESPONSE, LABEL = range(2)
+NAMES = Names(*FIELDS)
+
+
+class SlimeOptions(RouteOptions):
+    """What the reply is."""
+
+    format: Literal["object", "float"] = Field(
+        "object", description="The reply: an object (for --reward-key reward), or the bare reward."
+    )
+
+
+class Slime:
+    """One rollout; its prompt is of no interest, be it text or chat messages."""
+
+    options = SlimeOptions
+
+    def names(self, options: SlimeOptions) -> Names:
+        return NAMES
+
+    def native(self, document: Document, options: SlimeOptions) -> bytes | None:
+        return native_request(document.raw(document.spans[LABEL]), document.raw(document.spans[RESPONSE]))
+
+    def texts(self, document: Document, options: SlimeOptions, limits: Limits) -> Texts:
+        label, response = document.raw(document.spans[LABEL]), document.raw(document.spans[RESPONSE])
+        texts = single(label, response, "response", limits)
+        return texts._replace(offences=missing(document, FIELDS) + texts.offences)
+
+    def reference_path(self, options: SlimeOptions) -> str:
+        return "label"
+
+    def encode(self, scores: Scores, document: Document, options: SlimeOptions) -> bytes:
+        return finite_json(float(scores.rewards[0])) if options.format == "float" else reply_of_one(scores)
+
+    def masked(self, faults: Sequence[Offence], document: Document, options: SlimeOptions) -> bytes | None:
+        return None

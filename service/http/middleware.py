@@ -1,0 +1,137 @@
+"""The outermost layer of every request: its exchange, its place in the metrics, and an answer to every failure."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from collections.abc import Mapping
+from http import HTTPStatus
+from time import perf_counter
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .request.exchange import CONNECTION, ClientGone, Exchange
+from .request.telemetry.refusal_log import named
+from .request.telemetry.tracebacks import forget_frames, stack_of
+from .routes import EXCHANGE, DirectRoute, methods_of
+from .state import ServiceState
+from .wire.problems import Problem
+
+__all__ = ["Frame"]
+
+log = logging.getLogger("assay")
+
+CLIENT_GONE = 499
+"""Code in the metrics for requests that nobody waited for."""
+
+
+class Frame:
+    """Pure ASGI: it copies nothing of a body and wraps neither `receive` nor `send`.
+
+    No address of the service has a variable part, so a request's route is one look into a dictionary; the application
+    below is asked only for what is not there.
+    """
+
+    def __init__(self, app: ASGIApp, state: ServiceState, routes: Mapping[tuple[str, str], DirectRoute]) -> None:
+        self.app = app
+        self.state = state
+        self.routes = routes
+        self.tracing = state.tracing
+        self.access_log = state.config.server.access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = scope[EXCHANGE] = Exchange(scope, receive, send, self.state)
+        path = scope["path"]
+        if path[-1:] == "/" and path != "/":
+            path = scope["path"] = path.rstrip("/") or "/"
+        route = scope["route"] = self.routes.get((path, scope["method"]))
+        span = None if self.tracing is None else self.tracing.begin(exchange)
+        try:
+            self.check_origin(exchange)
+            await (self.app if route is None else route.serve)(scope, receive, send)
+        except Exception as error:
+            await self.answer(exchange, error)
+            forget_frames(error)
+        except CancelledError:  # by the server, which ends before its requests do: say so while there is time
+            ended = Problem("not-ready", "The service has ended.", headers=[(b"retry-after", b"1")])
+            self.state.cut_off += 1
+            connection = scope.get(CONNECTION)
+            if connection is None or not connection.flow.write_paused:  # nobody waits for a client that does not read
+                await self.answer(exchange, ended)
+        finally:
+            if exchange.permit is not None:
+                exchange.permit.release()
+            self.count(exchange)
+            if self.tracing is not None:
+                self.tracing.end(span, exchange, route_of(exchange))
+            del scope[EXCHANGE]  # the two name each other: what is let go at once need not be found by the collector
+
+    def check_origin(self, exchange: Exchange) -> None:
+        """Raise Problem for what a web page sends that has no business here."""
+        if self.state.origin is not None:
+            found = self.state.origin.objection(exchange.scope["method"], exchange.raw_headers)
+            if found is not None:
+                raise Problem(found.kind, found.detail)
+
+    async def answer(self, exchange: Exchange, error: Exception) -> None:
+        """Turn what was raised into the reply, unless there is nobody to read it or it has begun already."""
+        if isinstance(error, ClientGone):
+            self.state.metrics.disconnects.add(1)
+            exchange.status = exchange.status or CLIENT_GONE
+            return
+        problem = self.problem_of(exchange, error)
+        self.state.metrics.rejected(problem.kind)
+        if not exchange.status:
+            if isinstance(error, (Problem, HTTPException)):  # anything else is in the log already
+                self.log_refusal(exchange, problem)
+            await exchange.reply_problem(problem)
+
+    def log_refusal(self, exchange: Exchange, problem: Problem) -> None:
+        """Say in the log what a trainer's or another program's request was refused for, if not too often.
+
+        Probes that find the service not ready, and browsers that ask for what there is not, are no news.
+        """
+        method, path = exchange.scope["method"], exchange.scope["path"]
+        route = self.routes.get((path, method))
+        if method != "POST" and (route is None or not route.guarded):
+            return
+        address = path if (path, "GET") in self.routes else route_of(exchange)  # of ours: no other is ever logged
+        self.state.refusals.log(exchange, address, problem)
+
+    def problem_of(self, exchange: Exchange, error: Exception) -> Problem:
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND:
+            return Problem("not-found", "There is nothing at this address.")
+        if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            allowed = ", ".join(methods_of(exchange.scope["app"], exchange.scope["path"]))
+            return Problem(
+                "method-not-allowed",
+                f"This address takes {allowed}.",
+                headers=[(b"allow", allowed.encode("ascii"))],
+            )
+        log.error("request %s failed\n%s", exchange.request_id.decode("ascii"), stack_of(error), extra=named(exchange))
+        if isinstance(error, MemoryError):
+            detail = "The service could not get the memory that this request needs; nothing was scored."
+            return Problem("out-of-memory", detail, headers=[(b"retry-after", b"1")])
+        return Problem("internal", "The request failed inside the service; nothing was scored.")
+
+    def count(self, exchange: Exchange) -> None:
+        route = route_of(exchange)
+        seconds = perf_counter() - exchange.started
+        self.state.metrics.requests.observe(seconds, route, str(exchange.status))
+        if exchange.times.queue:
+            self.state.metrics.waits.observe(exchange.times.queue)
+        if self.access_log:
+            method, status = exchange.scope["method"], exchange.status
+            extra = named(exchange) | {"method": method, "route": route, "status": status, "seconds": seconds}
+            log.info("%s %s %d in %.1f ms", method, route, status, 1e3 * seconds, extra=extra)
+
+
+def route_of(exchange: Exchange) -> str:
+    """The address that the request was for, as the metrics name it."""
+    return getattr(exchange.scope.get("route"), "path", "unmatched")

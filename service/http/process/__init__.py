@@ -1,0 +1,1 @@
+"""Sockets, connections, workers and their supervisor."""

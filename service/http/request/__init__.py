@@ -1,0 +1,1 @@
+"""One request: its exchange, body, deadline and keys."""

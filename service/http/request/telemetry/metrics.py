@@ -1,0 +1,223 @@
+"""What Prometheus scrapes: names `assay_…` in base units, one registry per application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from .....kernels.status import REASONS
+from ...wire.stage_times import STAGES, StageTimes
+from ..exchange import Exchange
+from .merged_metrics import Merged
+
+__all__ = ["Metrics", "expose"]
+
+DURATIONS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0)
+REWARDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5, 5.0)
+
+TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+"""The media type of Prometheus' text format."""
+
+MOST_WAITING = 1024
+
+REJECTIONS = (
+    "unauthorized",
+    "cross_site",
+    "wrong_host",
+    "too_large",
+    "too_slow",
+    "head_too_large",
+    "not_http",
+    "pipelined",
+    "descriptors",
+    "over_capacity",
+    "memory_full",
+    "out_of_memory",
+    "not_ready",
+    "deadline",
+    "masked",
+)
+"""Why a request is turned away: kinds of problems, what is not HTTP at all, too many requests ahead of their
+replies, too many connections; and rollouts that were answered with a mask in place of a reward. Requests that are
+refused for their content are not counted here."""
+
+
+class Histogram:
+    """Observations counted by upper bound. For the event loop's thread alone, hence without locks.
+
+    Single values wait until there are many, or somebody asks, and are counted as a column: some NumPy calls, however
+    long it is. (prometheus_client's own class takes no columns, and a lock and a search for each value.)
+    """
+
+    def __init__(self, name: str, documentation: str, bounds: Sequence[float], labels: Sequence[str] = ()) -> None:
+        self._name, self._documentation, self._labels = name, documentation, tuple(labels)
+        self._bounds = tuple(bounds)
+        self._edges = np.array(bounds)
+        self._waiting: dict[tuple[str, ...], list[float]] = {}
+        self._counts: dict[tuple[str, ...], np.ndarray] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Count one value."""
+        waiting = self._waiting.get(labels)
+        if waiting is None:
+            waiting = self._waiting[labels] = []
+        waiting.append(value)
+        if len(waiting) == MOST_WAITING:
+            self._count(labels)
+
+    def observe_column(self, values: np.ndarray, *labels: str) -> None:
+        """Count every value of a float64 column."""
+        added = np.bincount(np.searchsorted(self._edges, values), minlength=len(self._bounds) + 1)
+        self._counts[labels] = self._counts.get(labels, 0) + added
+        self._sums[labels] = self._sums.get(labels, 0.0) + float(values.sum())
+
+    def _count(self, labels: tuple[str, ...]) -> None:
+        waiting = self._waiting[labels]
+        self.observe_column(np.array(waiting), *labels)
+        waiting.clear()
+
+    def collect(self) -> Iterator[Metric]:
+        """The histogram as prometheus_client knows it."""
+        for labels, waiting in self._waiting.items():
+            if waiting:
+                self._count(labels)
+        family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
+        names = [*map(str, self._bounds), "+Inf"]
+        for labels, counts in self._counts.items():
+            family.add_metric(labels, list(zip(names, np.cumsum(counts).tolist(), strict=True)), self._sums[labels])
+        yield family
+
+
+class Counts:
+    """A family of counters with labels, for the event loop's thread alone."""
+
+    def __init__(self, name: str, documentation: str, labels: Sequence[str] = ()) -> None:
+        self._name, self._documentation, self._labels = name, documentation, tuple(labels)
+        self._values: dict[tuple[str, ...], int] = {}
+
+    def add(self, number: int, *labels: str) -> None:
+        """Count `number` more."""
+        self._values[labels] = self._values.get(labels, 0) + number
+
+    def collect(self) -> Iterator[Metric]:
+        """The counters as prometheus_client knows them."""
+        family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
+        for labels, value in self._values.items():
+            family.add_metric(labels, value)
+        yield family
+
+
+class Readings:
+    """Gauges that are read when they are scraped."""
+
+    def __init__(self, readings: Sequence[tuple[str, str, Callable[[], float]]], build: dict[str, str]) -> None:
+        self._readings, self._build = tuple(readings), build
+
+    def collect(self) -> Iterator[Metric]:
+        """One family per reading, and what was built."""
+        yield InfoMetricFamily("assay_build", "Version of the service, and its default configuration.", self._build)
+        for name, documentation, read in self._readings:
+            yield GaugeMetricFamily(name, documentation, read())
+
+
+class Metrics:
+    """Everything the service counts about itself."""
+
+    def __init__(self, build: dict[str, str], readings: Sequence[tuple[str, str, Callable[[], float]]]) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Histogram(
+            "assay_request_duration_seconds", "From a request's head to its reply.", DURATIONS, ("route", "code")
+        )
+        self.stages = Histogram("assay_stage_duration_seconds", "Stages of scoring.", DURATIONS, ("stage",))
+        self.batches = Histogram("assay_batch_responses", "Responses in a scored request.", BATCHES)
+        self.rewards = Histogram("assay_reward", "Rewards, as they were sent.", REWARDS)
+        self.responses = Counts("assay_responses", "Scored responses by reason.", ("reason",))
+        self.disconnects = Counts("assay_client_disconnects", "Clients that left before their reply was ready.")
+        self.rejections = Counts("assay_rejections", "Requests that were turned away, by the reason.", ("reason",))
+        self.waits = Histogram("assay_queue_wait_seconds", "Waiting of requests that had to wait.", DURATIONS)
+        self._singles: list[tuple[float, ...]] = []
+        """Requests of one response that are not counted yet: seconds of the stages, reward and reason code of each."""
+        for reason in REASONS:
+            self.responses.add(0, reason)
+        for reason in REJECTIONS:
+            self.rejections.add(0, reason)
+        self.disconnects.add(0)
+        own = (self.requests, self.stages, self.waits, self.batches, self.rewards, self.responses)
+        for collector in (self, *own, self.disconnects, self.rejections, Readings(readings, build)):
+            self.registry.register(collector)
+        ProcessCollector(namespace="assay", registry=self.registry)
+
+    def rejected(self, kind: str) -> None:
+        """Count one request that was answered with this kind of problem, if that turns it away."""
+        reason = kind.replace("-", "_")
+        if reason in REJECTIONS:
+            self.rejections.add(1, reason)
+
+    def scored(self, rewards: np.ndarray, reason_codes: np.ndarray, times: StageTimes) -> None:
+        """Count one scored request: float64 rewards, uint8 reason codes."""
+        if len(rewards) == 1:
+            single = times.decode, times.score, times.encode, times.queue, rewards.item(), reason_codes.item()
+            self._singles.append(single)
+            if len(self._singles) == MOST_WAITING:
+                self._count_singles()
+            return
+        for stage in STAGES:
+            self.stages.observe(getattr(times, stage), stage)
+        self.batches.observe(len(rewards))
+        if len(rewards):
+            self._count_responses(rewards, reason_codes)
+
+    def _count_responses(self, rewards: np.ndarray, reason_codes: np.ndarray) -> None:
+        self.rewards.observe_column(rewards)
+        for code, count in enumerate(np.bincount(reason_codes).tolist()):
+            if count:
+                self.responses.add(count, REASONS[code])
+
+    def _count_singles(self) -> None:
+        """Count the requests of one response that wait: as columns, like everything that is many."""
+        *stages, rewards, reason_codes = np.array(self._singles).T
+        self._singles.clear()
+        for stage, seconds in zip(STAGES, stages, strict=True):
+            self.stages.observe_column(seconds, stage)
+        self.batches.observe_column(np.ones(len(rewards)))
+        self._count_responses(rewards, reason_codes.astype(np.int64))
+
+    def collect(self) -> Iterator[Metric]:
+        """Nothing of its own: being asked first, it counts what waits."""
+        if self._singles:
+            self._count_singles()
+        yield from ()
+
+
+async def expose(exchange: Exchange) -> None:
+    """The metrics as Prometheus text, or as OpenMetrics where the client asks for it: those of all processes."""
+    service = exchange.service
+    registry: Any = service.metrics.registry if service.fleet is None else Merged(await service.fleet.merged())
+    if asks_for_openmetrics(exchange.header(b"accept")):
+        await exchange.reply(openmetrics.generate_latest(registry), openmetrics.CONTENT_TYPE_LATEST.encode("ascii"))
+    else:
+        await exchange.reply(generate_latest(registry), TEXT)
+
+
+def asks_for_openmetrics(accept: bytes) -> bool:
+    """Whether an Accept header names OpenMetrics, in its version 1.0.0 or in any."""
+    for given in accept.lower().split(b","):
+        media_type, *parameters = (part.strip() for part in given.split(b";"))
+        pairs = (parameter.partition(b"=") for parameter in parameters)
+        versions = {value.strip(b' "') for name, _, value in pairs if name.strip() == b"version"}
+        if media_type == b"application/openmetrics-text" and versions <= {b"1.0.0"}:
+            return True
+    return False

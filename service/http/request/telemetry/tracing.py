@@ -1,0 +1,98 @@
+"""OpenTelemetry: one span a request, sent where the OTEL_… variables of the environment say.
+
+Only with the setting `traces`, and only then is anything of OpenTelemetry imported: the extra `assay[otel]`.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from ....errors import AssayError
+from ....version import VERSION
+from ...wire.stage_times import STAGES
+from ..trace_context import Trace
+
+if TYPE_CHECKING:
+    from ..exchange import Exchange
+
+__all__ = ["Tracing", "TracingUnavailable", "otlp_tracing", "require_opentelemetry"]
+
+SERVER_ERROR = 500
+
+
+class TracingUnavailable(AssayError, ImportError):
+    """The setting `traces` is on, but OpenTelemetry is not installed."""
+
+
+class Tracing:
+    """Begins a span with a request and ends it with its reply; the request's `traceparent` is its parent."""
+
+    def __init__(self, provider: Any) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("assay", VERSION)
+
+    def begin(self, exchange: Exchange) -> Any:
+        """The span of a request whose head has just arrived; replies and logs name it from now on."""
+        from opentelemetry import trace
+
+        context = None
+        if exchange.trace is not None:
+            remote = trace.SpanContext(
+                int(exchange.trace.trace_id, 16),
+                int(exchange.trace.parent_id, 16),
+                is_remote=True,
+                trace_flags=trace.TraceFlags(int(exchange.trace.flags, 16)),
+            )
+            context = trace.set_span_in_context(trace.NonRecordingSpan(remote))
+        span = self._tracer.start_span(exchange.scope["method"], context, trace.SpanKind.SERVER)
+        own = span.get_span_context()
+        parent = exchange.trace.parent_id if exchange.trace is not None else b"0" * 16
+        ids = (b"%032x" % own.trace_id, parent, b"%016x" % own.span_id, b"%02x" % own.trace_flags)
+        exchange.trace = Trace(*ids)
+        return span
+
+    def end(self, span: Any, exchange: Exchange, route: str) -> None:
+        """End it with what is known by now. Nothing of the request's text goes into it."""
+        from opentelemetry.trace import Status, StatusCode
+
+        method = exchange.scope["method"]
+        span.update_name(f"{method} {route}")
+        span.set_attributes(
+            {
+                "http.request.method": method,
+                "http.route": route,
+                "http.response.status_code": exchange.status,
+                "assay.request_id": exchange.request_id.decode("ascii"),
+                **{f"assay.{stage}_seconds": getattr(exchange.times, stage) for stage in STAGES},
+            }
+        )
+        if exchange.status >= SERVER_ERROR:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+
+    def close(self) -> None:
+        """Send what has not been sent yet."""
+        self._provider.shutdown()
+
+
+def require_opentelemetry() -> None:
+    """Raise TracingUnavailable unless all that `otlp_tracing` needs is installed."""
+    for name in ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.exporter.otlp"):
+        if find_spec(name) is None:
+            raise TracingUnavailable("The setting `traces` needs OpenTelemetry: install `assay[otel]`.")
+
+
+def otlp_tracing() -> Tracing:
+    """Spans in batches over OTLP and HTTP; raises TracingUnavailable."""
+    require_opentelemetry()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    named = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "assay"}
+    provider = TracerProvider(resource=Resource.create(named | {"assay.service.version": VERSION}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return Tracing(provider)

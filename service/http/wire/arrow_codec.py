@@ -1,0 +1,242 @@
+"""Apache Arrow IPC streams: text columns in without decoding, result columns out.
+
+pyarrow is an optional extra (`assay[arrow]`); this module is imported when the first stream arrives.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ....kernels.column import TextColumn
+from ....kernels.status import REASONS
+from ....kernels.text.utf8_validation import are_texts
+from ...errors import Offence
+from ...scoring.scores import Scores
+from ...scoring.text_columns import rows_of
+from .arrow_bounds import OverLimitError, check_bounds
+
+__all__ = [
+    "REASON_NAMES",
+    "NotArrowError",
+    "OverLimitError",
+    "StreamColumns",
+    "read_stream",
+    "text_column_of",
+    "write_stream",
+]
+
+REQUIRED = ("response", "reference")
+
+REASON_NAMES = pa.array(REASONS)
+"""By their codes."""
+
+
+class NotArrowError(ValueError):
+    """The bytes are not one valid Arrow IPC stream."""
+
+    def __init__(self, detail: str = "unreadable") -> None:
+        super().__init__(detail)
+
+
+class StreamColumns:
+    """The columns of a stream; `references` holds each distinct one once. Neither texts are to be read before they are
+    proven.
+    """
+
+    __slots__ = ("reference_index", "references", "responses")
+
+    def __init__(self, responses: Any, references: Any, reference_index: np.ndarray) -> None:
+        self.responses, self.references = text_column_of(responses), text_column_of(references)
+        self.reference_index = reference_index
+
+    def prove_responses(self, first: int, last: int) -> None:
+        """Raise NotArrowError unless the responses [first, last) lie inside their buffer and are UTF-8."""
+        prove(self.responses, first, last)
+
+    def prove_references(self, first: int, last: int) -> None:
+        """The same for references."""
+        prove(self.references, first, last)
+
+    def prove(self) -> None:
+        """The same for all of both."""
+        self.prove_references(0, self.references.rows)
+        self.prove_responses(0, self.responses.rows)
+
+
+def prove(column: TextColumn, first: int, last: int) -> None:
+    """Raise NotArrowError unless the rows [first, last) are texts."""
+    if not are_texts(*rows_of(column, first, last)):
+        raise NotArrowError
+
+
+@contextmanager
+def unreadable() -> Iterator[None]:
+    """Whatever Arrow finds wrong is NotArrowError, but not that there is no memory."""
+    try:
+        yield
+    except (NotArrowError, OverLimitError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, ValueError, struct.error):
+        raise NotArrowError from None
+
+
+def read_stream(
+    body: bytes | bytearray, max_rows: int, max_inflated: int
+) -> tuple[StreamColumns | None, list[Offence]]:
+    """Columns `response` (string, large_string) and `reference` (the same, or a dictionary of either), or every
+    offence.
+
+    A stream of one record batch is not copied; its responses, and references that come in a dictionary, are left to be
+    proven by who reads them, while they are in the cache. Raises NotArrowError, also where buffers do not hold what the
+    schema says; and OverLimitError for more than `max_rows` rows, or references in a dictionary, for compressed batches
+    of more than `max_inflated` bytes, and for what else `check_bounds` refuses. Other columns are not unpacked.
+    """
+    with unreadable():
+        check_bounds(body, max_rows, max_inflated)
+        table, offences = _sound_columns(body)
+        table = pa.table([_joined(column) for column in table.columns], names=table.column_names)
+        _validate(table)
+    if table.num_rows > max_rows:
+        raise OverLimitError("response", "too_many", f"more than {max_rows} rows")
+    sound = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            sound[name] = _one_chunk(column)
+        except pa.ArrowInvalid:
+            detail = "its batches cannot be joined: send large_string, or a dictionary with an index of int32"
+            offences.append(Offence(name, "too_large", detail))
+        else:
+            offences += _nulls(name, sound[name])
+    if offences:
+        with unreadable():
+            table.validate(full=True)
+        return None, offences
+    reference = sound["reference"]
+    if not pa.types.is_dictionary(reference.type):
+        reference = pc.dictionary_encode(reference)
+    if len(reference.dictionary) > max_rows:
+        raise OverLimitError("reference", "too_many", f"more than {max_rows} in the dictionary")
+    index = reference.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    if ((index < 0) | (index >= len(reference.dictionary))).any():
+        raise NotArrowError
+    return StreamColumns(sound["response"], reference.dictionary, index), []
+
+
+def _joined(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Join the chunks that share one dictionary: Arrow would look at all of it again for each of them."""
+    if not pa.types.is_dictionary(column.type) or column.num_chunks < 2:
+        return column
+    joined = []
+    for _, chunks in groupby(column.chunks, _dictionary_place):
+        group = list(chunks)
+        indices = pa.concat_arrays([chunk.indices for chunk in group])
+        joined.append(pa.DictionaryArray.from_arrays(indices, group[0].dictionary))
+    return pa.chunked_array(joined, column.type)
+
+
+def _dictionary_place(chunk: Any) -> tuple[int, ...]:
+    """Where a chunk's dictionary lies in memory."""
+    dictionary = chunk.dictionary
+    addresses = [0 if buffer is None else buffer.address for buffer in dictionary.buffers()]
+    return (len(dictionary), dictionary.offset, *addresses)
+
+
+def _validate(table: Any) -> None:
+    """Hold to what kernels trust, offsets and UTF-8, all columns but those whose reader does it."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        by_reader = name == "response" or pa.types.is_dictionary(column.type)
+        if not by_reader or column.num_chunks != 1:
+            column.validate(full=True)
+
+
+def _sound_columns(body: bytes | bytearray) -> tuple[Any, list[Offence]]:
+    """A table of the columns that have the right name and type, and what is wrong with the others."""
+    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        schema = reader.schema
+    offences = _misfits(schema)
+    misfits = {offence.path for offence in offences}
+    names = [name for name in REQUIRED if name not in misfits]
+    if not names:  # to Arrow, no column to read would mean all of them
+        return pa.table({}), offences
+    options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
+    source = pa.BufferReader(body)
+    with pa.ipc.open_stream(source, options=options) as reader:
+        table = reader.read_all()
+        end = source.tell()
+    if end != len(body):
+        raise NotArrowError(f"the stream ends at byte {end}, before the end of the body")
+    table.validate()  # buffers are as long as they have to be
+    return table, offences
+
+
+def _misfits(schema: pa.Schema) -> list[Offence]:
+    """What is wrong with the columns' names and types."""
+    offences = []
+    for name in REQUIRED:
+        found = schema.get_all_field_indices(name)
+        if len(found) != 1:
+            offences.append(Offence(name, "missing_field", "one column of this name is required"))
+            continue
+        kind = schema.field(found[0]).type
+        if name == "reference" and pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            offences.append(Offence(name, "wrong_type", "must be a column of strings"))
+    unknown = [name for name in schema.names if name not in REQUIRED]
+    return offences + [Offence(name[:100], "unknown_field", "there is no column of this name") for name in unknown]
+
+
+def _one_chunk(column: pa.ChunkedArray) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _nulls(name: str, array: Any) -> list[Offence]:
+    """Every null row, and for a dictionary every row that points at one."""
+    if pa.types.is_dictionary(array.type):
+        return _nulls(f"{name} (dictionary)", array.dictionary) + _nulls(name, array.indices)
+    if not array.null_count:
+        return []
+    rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
+    return [Offence(f"{name}[{k}]", "wrong_type", "it is null") for k in rows]
+
+
+def text_column_of(array: Any) -> TextColumn:
+    """The buffers of a string or large_string array without nulls as a text column; 32-bit offsets are widened."""
+    _, offsets, data = array.buffers()
+    if len(array) == 0 or offsets is None:
+        return TextColumn.of(np.empty(0, np.uint8), np.zeros(1, np.int64))
+    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    positions = np.frombuffer(offsets, width, len(array) + 1, array.offset * np.dtype(width).itemsize)
+    text = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return TextColumn.of(text, positions.astype(np.int64))
+
+
+def write_stream(scores: Scores, components: bool, advantages: bool, config_id: str) -> bytes:
+    """Columns `reward`, `reason`, and as asked for one per component and `advantage`.
+
+    The schema's metadata has `config_id`. Raises ArithmeticError rather than let a number that is not finite through.
+    """
+    columns: dict[str, Any] = {
+        "reward": pa.array(scores.rewards),
+        "reason": REASON_NAMES.take(pa.array(scores.reason_codes)),
+    }
+    if components:
+        columns |= {name: pa.array(values) for name, values in scores.components.items()}
+    if advantages:
+        columns["advantage"] = pa.array(scores.advantages())
+    for name, values in columns.items():
+        if name != "reason" and not np.isfinite(values.to_numpy(zero_copy_only=False)).all():
+            raise ArithmeticError("a result is not a finite number")
+    batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"config_id": config_id})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,275 @@
+"""The contract of the HTTP service as pydantic models: what OpenAPI describes.
+
+The hot path builds none of them: `codec` reads requests, and a test holds that both accept and refuse the same.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, StrictStr
+
+from ...settings import ScoreSettings
+
+__all__ = [
+    "Components",
+    "ConfigReply",
+    "EvaluateReply",
+    "EvaluateRequest",
+    "IndexReply",
+    "MetricDescription",
+    "OffenceModel",
+    "ProblemDocument",
+    "RewardDescription",
+    "ScoreReply",
+    "ScoreRequest",
+    "StatusReply",
+    "Step",
+    "Steps",
+    "TaskDescription",
+    "TaskRewardRequest",
+    "TasksReply",
+    "VersionReply",
+]
+
+EXAMPLE_REFERENCE = (
+    'Step 1: {"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}\n'
+    'Step 2: {"action": "centrifuge", "objects": ["lysate"], "parameters": ["300 × g", "5 min"]}'
+)
+EXAMPLE_RESPONSE = (
+    "<think>Lyse the cells, then clear the lysate.</think>\n"
+    f"<key>\n{EXAMPLE_REFERENCE}\n</key>\n"
+    "<orc>\nStep 1: Add 5 ml of lysis buffer.\nStep 2: Centrifuge the lysate at 300 × g for 5 minutes.\n</orc>\n"
+    "<note>Work on ice.</note>"
+)
+EXAMPLE_REQUEST: dict[str, JsonValue] = {
+    "references": [EXAMPLE_REFERENCE],
+    "responses": [EXAMPLE_RESPONSE, "Add buffer, then spin."],
+    "include": ["components", "advantages"],
+}
+
+
+EXAMPLE_EVALUATION: dict[str, JsonValue] = {
+    "task": "score",
+    "records": [
+        {"response": EXAMPLE_RESPONSE, "reference": EXAMPLE_REFERENCE, "type": "planning", "level": 1},
+        {"response": "Add buffer, then spin.", "reference": EXAMPLE_REFERENCE, "type": "planning"},
+    ],
+    "options": {"profile": "paper", "by": ["type", "level"]},
+}
+
+
+class Contract(BaseModel):
+    """What every model of the contract has in common: no other fields than the described ones."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Step(Contract):
+    """One key step of a reference."""
+
+    action: StrictStr
+    objects: list[StrictStr]
+    parameters: list[StrictStr]
+
+
+class Steps(Contract):
+    """A reference given as its steps."""
+
+    steps: list[Step]
+
+
+class ScoreRequest(Contract):
+    """Responses to score and the references to score them against."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_REQUEST]})
+
+    references: list[StrictStr | Steps] = Field(
+        description="A whole Sketch-and-Fill answer, the lines of its <key> section without the tags, or steps."
+    )
+    responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
+    reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(
+        default=[],
+        description="The reference of each response. May be left out with one reference, or one per response.",
+    )
+    config: dict[str, Any] = Field(
+        default={},
+        description="Settings that differ from the service's for this request; GET /v1/config has their schema. "
+        "max_response_bytes and max_steps can only be lowered.",
+    )
+    include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
+    task: Literal["score"] = Field(default="score", description="The reward to give.")
+
+
+class TaskRewardRequest(Contract):
+    """The same for the reward of another task."""
+
+    references: list[Any] = Field(
+        description="Records of the task without their response, as objects or as text of one; see GET /v1/tasks."
+    )
+    responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
+    reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(default=[], description="As for SCORE.")
+    config: dict[str, Any] = Field(default={}, description="Options of the reward; GET /v1/tasks has their schema.")
+    include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
+    task: StrictStr = Field(description="Name of a task of GET /v1/tasks that has a reward.")
+
+
+class Components(Contract):
+    """The components of the reward, one column each."""
+
+    format: list[float] = Field(description="1 where the format gate is open.")
+    consistency: list[float] = Field(description="1 where the consistency gate is open.")
+    coverage: list[float] = Field(description="Smallest share of a step's words found in its prose.")
+    step_gap: list[float] = Field(description="f: how well the numbers of steps agree.")
+    mean_words: list[float] = Field(description="Mean number of words of a prose step.")
+    scale: list[float] = Field(description="The step scale, f / g.")
+    order: list[float] = Field(description="Agreement of the action sequences.")
+    content: list[float] = Field(description="Agreement of the anchored steps' objects and parameters.")
+    semantics: list[float] = Field(description="Order with content.")
+    anchors: list[float] = Field(description="Number of anchored pairs of steps.")
+    score: list[float] = Field(description="SCORE, before the reward scale.")
+
+
+class ScoreReply(Contract):
+    """Columns in the order of the request's responses; every number is finite."""
+
+    rewards: list[float]
+    reasons: list[str] = Field(description="`ok`, or why the response could not be scored.")
+    components: Components | dict[str, list[float]] | None = Field(
+        default=None, description="Only where `include` names it; other tasks have their own, always the same."
+    )
+    advantages: list[float] | None = Field(default=None, description="Only where `include` names it.")
+    config_id: str = Field(description="Digest of the complete effective configuration and the rules' version.")
+
+
+class OffenceModel(Contract):
+    """One place of the request to mend."""
+
+    path: str = Field(examples=["references[3]"])
+    reason: str = Field(examples=["bad_step_json"])
+    detail: str = Field(examples=["the braces hold no valid JSON object"])
+
+
+class ProblemDocument(Contract):
+    """RFC 9457: the form of every error. It never quotes the request's text."""
+
+    type: str = Field(examples=["/docs#problem-invalid-request"])
+    title: str = Field(examples=["Invalid request"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["1 place of the request is to be mended."])
+    instance: str = Field(description="The request's id, as in X-Request-ID.")
+    errors: list[OffenceModel] = Field(description="Every offending place, at most 100.")
+    error_count: int = Field(description="Number of offending places.")
+
+
+class Limits(Contract):
+    """The limits of one request: bytes, responses and seconds."""
+
+    max_body_bytes: int
+    max_responses: int
+    max_reference_bytes: int
+    deadline_seconds: float
+
+
+class ConfigReply(Contract):
+    """The configuration that requests without `config` get."""
+
+    version: str
+    rules_version: str
+    config_id: str
+    config: ScoreSettings
+    limits: Limits
+    schema_: dict[str, Any] = Field(alias="schema", description="JSON schema of the settings.")
+
+
+class EvaluateRequest(Contract):
+    """Records of a benchmark, each with a model's answer, to be evaluated by the metrics of a task."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_EVALUATION]})
+
+    task: StrictStr = Field(default="score", description="Name of a task of GET /v1/tasks.")
+    records: list[dict[str, Any]] = Field(description="Records of that task; GET /v1/tasks has their schema.")
+    options: dict[str, Any] = Field(default={}, description="Options of that task; GET /v1/tasks has their schema.")
+
+
+class FailedRecord(Contract):
+    """A record without (some of) its metrics."""
+
+    record: int = Field(description="Its place in the request, from 0.")
+    reason: str
+
+
+class EvaluateReply(Contract):
+    """Columns in the order of the records, and what they come to together."""
+
+    task: str
+    per_record: dict[str, list[float | None]] = Field(description="By metric; null where a record has no value.")
+    aggregate: dict[str, float | int | None] = Field(description="`count`, and every metric over all records.")
+    by: dict[str, dict[str, dict[str, float | int | None]]] = Field(
+        description="The same for every value of each field of `options.by`."
+    )
+    failed: list[FailedRecord] = Field(description="Records that lack values, with the reason.")
+    unavailable: dict[str, str] = Field(
+        default={}, description="Metrics that this service cannot compute, with what it lacks; left out without any."
+    )
+
+
+class MetricDescription(Contract):
+    """One metric of a task."""
+
+    name: str
+    title: str = Field(description="As tables are headed.")
+    description: str
+    per_record: bool = Field(description="False for what only a set of records has.")
+    low: float | None = Field(description="Least value; null without one.")
+    high: float | None = Field(description="Largest value; null without one.")
+    percent: bool = Field(description="Whether the benchmark prints it times 100.")
+    less_is_better: bool
+    default: bool = Field(description="False for what is computed only where `options.metrics` names it.")
+
+
+class RewardDescription(Contract):
+    """A task as a reward of POST /v1/score."""
+
+    description: str
+    reasons: dict[str, str] = Field(description="Every reason that a response may have.")
+    components: list[str] = Field(description="What `include: [components]` adds.")
+    config: dict[str, Any] = Field(description="JSON schema of the request's `config`.")
+
+
+class TaskDescription(Contract):
+    """An evaluation of POST /v1/evaluate, and perhaps a reward of POST /v1/score."""
+
+    name: str
+    description: str
+    record: dict[str, Any] = Field(description="JSON schema of a record.")
+    options: dict[str, Any] = Field(description="JSON schema of the options of an evaluation.")
+    metrics: list[MetricDescription]
+    failures: dict[str, str] = Field(description="Every reason for which a record may lack values.")
+    reward: RewardDescription | None = Field(description="Null where the task gives no reward.")
+
+
+class TasksReply(Contract):
+    """Every task that `task` can name."""
+
+    tasks: list[TaskDescription]
+
+
+class StatusReply(Contract):
+    """Answer of a probe."""
+
+    status: Literal["live", "ready"]
+
+
+class VersionReply(Contract):
+    """The version of the service, and nothing else."""
+
+    version: str
+
+
+class IndexReply(Contract):
+    """What this server is, and where to go on."""
+
+    name: str
+    version: str
+    links: dict[str, str]

@@ -1,0 +1,223 @@
+"""Bytes of a JSON request to columns, and result columns to bytes of a JSON reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import orjson
+
+from ....kernels.column import TextColumn
+from ....kernels.status import REASONS
+from ...errors import InvalidRequest, Offence
+from ...evaluate.task_rewards import SCORE, reward_names
+from ...scoring.scorer import Scorer, check_index, resolve_reference_index
+from ...scoring.scores import Scores
+from .envelope import MOST_UNKNOWN, Envelope, NotJsonError, TooManyError, open_envelope
+from .problems import Problem
+
+__all__ = ["Batch", "Limits", "encode", "read", "unfold"]
+
+COLUMNS = ("references", "responses")
+VALUES: dict[str, type[Any]] = {"reference_index": list, "config": dict, "include": list, "task": str}
+INCLUDES = ("components", "advantages")
+
+JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
+
+FAULT_DETAILS = {
+    ("responses", "wrong_type"): "must be a string",
+    ("references", "wrong_type"): "must be a string or an object with steps",
+    ("references", "bad_step_schema"): "must have one field, steps, an array of objects",
+    ("references", "no_steps"): "it has no step",
+    ("references", "too_long"): "its steps are over the limit of bytes",
+}
+
+FEW = 64
+"""Rows up to which lists are encoded faster than arrays are looked into."""
+
+MOST_EXPLAINED = 1 << 20
+"""Bytes of a body that a second parser is given to say where it is wrong: its objects take many times the text."""
+
+MOST_ENTRIES = 256
+"""Entries of `config` and of `include` that are looked at: more cannot all be meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one request that are no settings of the reward."""
+
+    max_body_bytes: int
+    max_responses: int
+    max_reference_bytes: int
+    max_compared_bytes: int = 1 << 30
+    """Bytes of the references of all responses together, where a task goes through one again for each response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A decoded request: everything that scoring needs, and what the reply shall hold."""
+
+    responses: TextColumn
+    references: TextColumn
+    reference_index: np.ndarray
+    """int64, one per response."""
+    scorer: Scorer
+    most_reference_bytes: int
+    components: bool
+    advantages: bool
+
+    def score(self) -> Scores:
+        """The scores; raises InvalidReference naming every reference that is none."""
+        return self.scorer.score_columns(
+            self.responses, self.references, self.reference_index, self.most_reference_bytes
+        )
+
+
+def unfold(body: bytes | bytearray, limits: Limits) -> Envelope:
+    """The body's columns and values; raises Problem `not-json`, which names no text, and `too-large`."""
+    try:
+        return open_envelope(body, limits.max_responses, limits.max_reference_bytes)
+    except NotJsonError:
+        raise not_json(body) from None
+    except TooManyError as error:
+        most = limits.max_responses
+        offences = [Offence(str(error), "too_many", f"more than {most} elements, or longer than they can be")]
+        raise Problem("too-large", f"A request may have {most} responses and as many references.", offences) from None
+
+
+def not_json(body: bytes | bytearray) -> Problem:
+    """Return the problem of a body that is not JSON."""
+    return Problem("not-json", "The body is not JSON in UTF-8.", [Offence("body", "not_json", first_error(body))])
+
+
+def first_error(body: bytes | bytearray) -> str:
+    """Say where a small body ceases to be JSON: the parser's message is a constant, the position a number."""
+    if len(body) <= MOST_EXPLAINED:
+        try:
+            orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            return f"{error.msg}, at character {error.pos}" if error.pos else error.msg
+    return "it is not one JSON text in UTF-8"
+
+
+def read(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
+    """Columns of a request.
+
+    Raises ScoringError at the first kind of fault; `survey.all_offences` finds the others.
+    """
+    offences = shape_offences(envelope)
+    if offences or envelope.faults or envelope.responses is None or envelope.references is None:
+        raise InvalidRequest(offences or [found for name in COLUMNS for found in fault_offences(envelope, name)])
+    values = envelope.values
+    overrides, include = values.get("config"), values.get("include", ())
+    if overrides:
+        scorer = scorer.with_overrides(overrides)
+    return Batch(
+        envelope.responses,
+        envelope.references,
+        read_index(values.get("reference_index"), envelope.responses.rows, envelope.references.rows),
+        scorer,
+        limits.max_reference_bytes,
+        "components" in include,
+        "advantages" in include,
+    )
+
+
+def shape_offences(envelope: Envelope) -> list[Offence]:
+    """What is wrong with the fields themselves; their elements are looked at elsewhere."""
+    if not envelope.is_object:
+        return [Offence("body", "wrong_type", "must be an object")]
+    if len(envelope.unknown) == MOST_UNKNOWN:
+        return [too_many_entries("body")]
+    offences = [
+        Offence(name, "missing_field", "this field is required")
+        for name in COLUMNS
+        if getattr(envelope, name) is None and name not in envelope.misfits
+    ]
+    offences += [Offence(name, "wrong_type", "must be an array") for name in envelope.misfits]
+    offences += [Offence(name, "unknown_field", "there is no field of this name") for name in envelope.unknown]
+    for name, value in envelope.values.items():
+        if type(value) is not VALUES[name]:
+            offences.append(Offence(name, "wrong_type", f"must be {JSON_NAMES[VALUES[name]]}"))
+        elif name == "include":
+            offences += include_offences(value)
+        elif name == "task" and value != SCORE:
+            offences.append(Offence(name, "unknown_task", f"must be one of: {', '.join(reward_names())}"))
+        elif name == "config" and len(value) > MOST_ENTRIES:
+            offences.append(too_many_entries(name))
+    return offences
+
+
+def fault_offences(envelope: Envelope, name: str) -> list[Offence]:
+    """The elements of a column that are no text, nor steps."""
+    return [
+        Offence(f"{name}[{row}]", reason, FAULT_DETAILS[name, reason]) for row, reason in envelope.faults.get(name, ())
+    ]
+
+
+def include_offences(include: list[Any]) -> list[Offence]:
+    if len(include) > MOST_ENTRIES:
+        return [too_many_entries("include")]
+    detail = f"must be one of: {', '.join(INCLUDES)}"
+    return [Offence(f"include[{k}]", "unknown_column", detail) for k, n in enumerate(include) if n not in INCLUDES]
+
+
+def read_index(given: list[Any] | None, responses: int, references: int) -> np.ndarray:
+    """`reference_index` as int64, with its defaults where it is None; raises InvalidRequest."""
+    if given is not None:
+        offences = integer_offences(given)
+        if offences:
+            raise InvalidRequest(offences)
+    integers: Any = None if given is None else np.array(given, np.int64)
+    index = resolve_reference_index(responses, references, integers)
+    check_index(index, references)
+    return index
+
+
+def integer_offences(given: list[Any]) -> list[Offence]:
+    """Elements that are no integers of 64 bits; true and 1.0 are none."""
+    if set(map(type, given)) <= {int} and (not given or max(given) < 2**63):
+        return []
+    detail = "must be an integer of 64 bits"
+    return [Offence(f"reference_index[{k}]", "wrong_type", detail) for k, e in enumerate(given) if not is_index(e)]
+
+
+def is_index(entry: Any) -> bool:
+    """Whether `entry`, as the JSON parser gives it, is an integer that fits an int64."""
+    return type(entry) is int and entry < 2**63
+
+
+def too_many_entries(name: str) -> Offence:
+    return Offence(name, "too_many", f"more than {MOST_ENTRIES} entries")
+
+
+class Wanted(Protocol):
+    """What a reply shall hold besides rewards and reasons."""
+
+    @property
+    def components(self) -> bool: ...
+    @property
+    def advantages(self) -> bool: ...
+
+
+def encode(scores: Scores, batch: Wanted, config_id: str) -> bytes:
+    """The reply's bytes; raises ArithmeticError rather than let a number that is not finite through."""
+    few = len(scores) <= FEW
+
+    def plain(column: np.ndarray) -> Any:
+        return column.tolist() if few else column
+
+    reply: dict[str, Any] = {
+        "rewards": plain(scores.rewards),
+        "reasons": [REASONS[code] for code in scores.reason_codes.tolist()],
+    }
+    if batch.components:
+        reply["components"] = {name: plain(column) for name, column in scores.components.items()}
+    if batch.advantages:
+        reply["advantages"] = plain(scores.advantages())
+    reply["config_id"] = config_id
+    body = orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)
+    if b"null" in body:  # orjson writes NaN and the infinities so, and there is no other null in a reply
+        raise ArithmeticError("a result is not a finite number")
+    return body

@@ -1,0 +1,28 @@
+"""Media types of requests."""
+
+from __future__ import annotations
+
+from ...errors import Offence
+from .problems import Problem
+
+__all__ = ["ARROW", "JSON", "media_type_of"]
+
+JSON = b"application/json"
+ARROW = b"application/vnd.apache.arrow.stream"
+
+
+def media_type_of(content_type: bytes, supported: tuple[bytes, ...] = (JSON, ARROW)) -> bytes:
+    """Return the one of `supported` that the header names.
+
+    A missing header is taken as JSON: many HTTP libraries send none with plain bytes. Raises Problem
+    `unsupported-media-type` for anything else, or JSON in another encoding than UTF-8.
+    """
+    if content_type in (JSON, b""):
+        return JSON
+    kind, *parameters = (part.strip().lower() for part in content_type.split(b";"))
+    charsets = {value.strip(b'"') for name, _, value in (p.partition(b"=") for p in parameters) if name == b"charset"}
+    if kind not in supported or (kind == JSON and not charsets <= {b"utf-8", b"utf8"}):
+        names = ", ".join(name.decode() for name in supported)
+        offence = Offence("Content-Type", "unsupported_media_type", f"supported: {names}")
+        raise Problem("unsupported-media-type", "The body's media type is not supported here.", [offence])
+    return kind

@@ -1,0 +1,126 @@
+"""POST /v1/score with a `task` other than SCORE: the same contract, and a record of a benchmark for a reference."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from ...errors import InvalidRequest, Offence, ScoringError
+from ...evaluate.registry import TASKS
+from ...evaluate.task import Advance, Task, nothing_to_tell
+from ...evaluate.task_rewards import (
+    SCORE,
+    TaskScores,
+    config_id_of,
+    read_references,
+    reward_options,
+    reward_responses,
+    reward_task,
+)
+from ..endpoints.evaluate import json_document
+from ..request.body import decompress
+from ..request.deadline import Deadline
+from .envelope import Envelope
+from .json_codec import INCLUDES, Limits, fault_offences, read_index, shape_offences, unfold
+from .problems import Problem, refusal
+from .stage_times import StageTimes
+from .validation import attempt, index_offences
+
+__all__ = ["answer_body", "answer_task", "asks_for_another_task"]
+
+
+class TaskBatch(NamedTuple):
+    """A decoded request."""
+
+    task: Task
+    responses: list[str]
+    references: list[Any]
+    reference_index: np.ndarray
+    options: Any
+    include: list[str]
+
+
+def asks_for_another_task(envelope: Envelope) -> bool:
+    """Whether the request names a task that is known and not SCORE."""
+    name = envelope.values.get("task", SCORE)
+    return type(name) is str and name != SCORE and name in TASKS
+
+
+def answer_body(
+    body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes
+) -> bytes:
+    """The whole way from the bytes of a request for another task to its reply's; raises Problem."""
+    body = decompress(body, encoding, limits.max_body_bytes)
+    return answer_task(body, unfold(body, limits), limits, times, lambda _done: deadline.check())
+
+
+def answer_task(
+    body: bytes | bytearray,
+    envelope: Envelope,
+    limits: Limits,
+    times: StageTimes,
+    advance: Advance = nothing_to_tell,
+) -> bytes:
+    """The reply to a request whose envelope names another task; raises Problem naming every offending place."""
+    started = perf_counter()
+    try:
+        batch = read(json_document(body), envelope, limits)
+        decoded = perf_counter()
+        columns = batch.responses, batch.references, batch.reference_index
+        scores = reward_responses(batch.task, *columns, batch.options, advance=advance)
+        scored = perf_counter()
+        reply = encode(scores, batch)
+    except ScoringError as error:
+        raise refusal(error.offences) from None
+    times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
+    return reply
+
+
+def read(document: Any, envelope: Envelope, limits: Limits) -> TaskBatch:
+    """The batch of a request; raises InvalidRequest naming every offender."""
+    values = envelope.values
+    task, found = attempt(reward_task, values["task"])
+    found += [offence for offence in shape_offences(envelope) if offence.path != "task"]
+    broken = {offence.path for offence in found}
+    options, references = None, None
+    if task is not None and "config" not in broken:
+        options, offences = attempt(reward_options, task, values.get("config", {}), True)
+        found += offences
+    if task is not None and envelope.references is not None:
+        references, offences = attempt(read_references, task, document["references"], limits.max_reference_bytes)
+        found += offences
+    found += fault_offences(envelope, "responses")
+    if envelope.references is not None and envelope.responses is not None and "reference_index" not in broken:
+        sound = {name: value for name, value in values.items() if name not in broken}
+        found += index_offences(envelope.responses.rows, envelope.references.rows, sound, limits)
+    if found or task is None or references is None or envelope.responses is None:
+        raise InvalidRequest(found or [Offence("task", "unknown_task", "there is no such reward")])
+    index = read_index(values.get("reference_index"), envelope.responses.rows, len(references))
+    if task.compares:
+        check_compared(references, index, limits.max_compared_bytes)
+    include = [name for name in INCLUDES if name in values.get("include", ())]
+    return TaskBatch(task, document["responses"], references, index, options, include)
+
+
+def check_compared(references: list[Any], reference_index: np.ndarray, most: int) -> None:
+    """Raise Problem `too-large` where long references are held against too many responses."""
+    lengths = np.array([len(orjson.dumps(reference)) for reference in references], np.int64)
+    compared = int(lengths[reference_index].sum())
+    if compared > most:
+        detail = f"the references of all responses have {compared} bytes together, and may have {most} for this task"
+        offence = Offence("reference_index", "too_much_to_compare", detail)
+        raise Problem("too-large", "There are too many responses to references of this length.", [offence])
+
+
+def encode(scores: TaskScores, batch: TaskBatch) -> bytes:
+    """The reply's bytes; its numbers are known to be finite."""
+    reply: dict[str, Any] = {"rewards": scores.rewards, "reasons": scores.reasons}
+    if "components" in batch.include:
+        reply["components"] = scores.components
+    if "advantages" in batch.include:
+        reply["advantages"] = scores.advantages()
+    reply["config_id"] = config_id_of(batch.task, batch.options)
+    return orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -1,0 +1,74 @@
+"""Every place of a request that is to be mended, once it is known that there is one.
+
+Scoring stops at the first kind of fault; a client wants to hear of all of them at once. This pass runs only for
+requests that are refused anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....kernels.column import TextColumn
+from ...errors import Offence, ScoringError, row_of
+from ...scoring.references import parse_references
+from ...scoring.scorer import Scorer, check_index, resolve_reference_index
+from ...scoring.scores import group_advantages
+from .envelope import Envelope
+from .json_codec import Limits, fault_offences, integer_offences, is_index, shape_offences
+
+__all__ = ["all_offences"]
+
+
+def all_offences(envelope: Envelope, scorer: Scorer, limits: Limits) -> list[Offence]:
+    """Every offending place, in the order: fields, config, references, responses, index, advantages."""
+    found = shape_offences(envelope)
+    if not envelope.is_object:
+        return found
+    broken = {offence.path for offence in found}
+    values = {name: value for name, value in envelope.values.items() if name not in broken}
+    if values.get("config"):
+        overridden, offences = attempt(scorer.with_overrides, values["config"])
+        scorer = overridden or scorer
+        found += offences
+    faults = fault_offences(envelope, "references")
+    if envelope.references is not None:
+        faults += unreadable(envelope.references, scorer, limits, {offence.path for offence in faults})
+    found += sorted(faults, key=row_of)
+    found += fault_offences(envelope, "responses")
+    if envelope.references is not None and envelope.responses is not None and "reference_index" not in broken:
+        found += index_offences(envelope.responses.rows, envelope.references.rows, values, limits)
+    return found
+
+
+def attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Offence]]:
+    """The function's result, or None with what it found."""
+    try:
+        return function(*arguments), []
+    except ScoringError as error:
+        return None, list(error.offences)
+
+
+def unreadable(references: TextColumn, scorer: Scorer, limits: Limits, named: set[str]) -> list[Offence]:
+    """References that cannot be read, apart from those that are named already."""
+    offences = attempt(parse_references, references, scorer.settings.max_steps, limits.max_reference_bytes)[1]
+    return [offence for offence in offences if offence.path not in named]
+
+
+def index_offences(responses: int, references: int, values: dict[str, Any], limits: Limits) -> list[Offence]:
+    """A length that does not fit, elements that are no index, and advantages without any group."""
+    given = values.get("reference_index")
+    if given is None:
+        index, found = attempt(resolve_reference_index, responses, references, None)
+    else:
+        index = np.array([entry if is_index(entry) else 0 for entry in given[: limits.max_responses]], np.int64)
+        _, found = attempt(resolve_reference_index, responses, references, np.empty(len(given), np.int64))
+        wrong = integer_offences(given[: limits.max_responses])
+        named = {offence.path for offence in wrong}
+        outside = attempt(check_index, index, references)[1]
+        found += wrong + [offence for offence in outside if offence.path not in named]
+    if not found and len(index) and "advantages" in values.get("include", ()):
+        found = attempt(group_advantages, np.zeros(len(index)), index, 0)[1]
+    return found

@@ -1,0 +1,123 @@
+"""An evaluated file: its result with the place of every record, for people and for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+
+from ..evaluate.evaluation import Result
+from ..evaluate.task import Metric, Task
+from ..files.answers import Answers, label_of
+from ..files.rows.rows import Place
+from .metric_tables import NOTHING, aggregate_text, headed, table
+
+__all__ = ["EvaluatedFile"]
+
+FIRST_GROUPS = ("level", "type")
+
+
+@dataclass(frozen=True)
+class EvaluatedFile:
+    """What `assay evaluate` found out about one file."""
+
+    source: str
+    task: Task
+    options: dict[str, Any]
+    answers: Answers
+    result: Result
+
+    @property
+    def metrics(self) -> list[tuple[str, Metric | None, str]]:
+        """(name, metric, heading) of every aggregate."""
+        return headed(self.task.metrics, self.result.aggregate)
+
+    def groups(self) -> Iterator[tuple[str, str]]:
+        """(field, value) of every group, difficulty first, as the paper's tables are cut."""
+        fields = sorted(
+            self.result.by,
+            key=lambda field: (field not in FIRST_GROUPS, FIRST_GROUPS.index(field) if field in FIRST_GROUPS else 0),
+        )
+        for field in fields:
+            for value in self.result.by[field]:
+                yield field, value
+
+    def table(self) -> str:
+        """The table: all records, then each group; below it what a reader of its cells has to know."""
+        return "\n".join([table(self.cells()), *self.footnotes()])
+
+    def cells(self) -> list[list[str]]:
+        """The head of the table and its lines."""
+        rows = [["", "n", *(heading for _, _, heading in self.metrics)]]
+        rows.append(self._line("all", self.result.aggregate, self.result.counts))
+        for field, value in self.groups():
+            aggregate, counts = self.result.by[field][value], self.result.counts_by[field][value]
+            rows.append(self._line(f"{field} {value}", aggregate, counts))
+        return rows
+
+    def _line(self, name: str, aggregate: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
+        cells = [aggregate_text(metric, aggregate.get(key), counts.get(key)) for key, metric, _ in self.metrics]
+        return [name, f"{aggregate['count']:,}", *cells]
+
+    def footnotes(self) -> Iterator[str]:
+        """A sentence for every metric that was not computed, and one for counts in brackets."""
+        titles = {key: heading for key, _, heading in self.metrics}
+        for name, reason in self.result.unavailable.items():
+            yield f"{NOTHING} {titles.get(name, name)}: not computed. {reason}"
+        if self.result.counts:
+            yield "(n) after a value: it is of n records alone; a mean of columns has the n of the shortest."
+
+    def failures(self) -> Counter[tuple[str, bool]]:
+        """How many records failed, by reason and by whether the model's answer is the cause."""
+        return Counter((failure.reason, failure.of_response) for failure in self.result.failed)
+
+    def broken(self) -> list[tuple[Place, str, str]]:
+        """(place, reason, sentence) of every row that is no record, or whose metrics fail through no fault of the
+        model, in the order of the file."""
+        found = [(place, fault.reason, fault.detail) for place, fault in self.answers.faults]
+        for failure in self.result.failed:
+            if not failure.of_response:
+                sentence = self.task.failures.get(failure.reason, "it could not be evaluated")
+                found.append((self.answers.places[failure.record], failure.reason, sentence))
+        return sorted(found, key=lambda entry: entry[0].number)
+
+    def document(self) -> bytes:
+        """Everything as JSON: the reply of `POST /v1/evaluate` with the places of its records."""
+        kind = self.answers.places[0].kind if self.answers.places else "line"
+        document = {
+            "source": self.source,
+            "options": self.options,
+            **self.result.document(),
+            **({"counts": self.result.counts, "counts_by": self.result.counts_by} if self.result.counts else {}),
+            f"{kind}s": [place.number for place in self.answers.places],
+            "ids": [label_of(record) for record in self.answers.records],
+            "unread": [
+                {place.kind: place.number, "reason": fault.reason, "detail": fault.detail}
+                for place, fault in self.answers.faults
+            ],
+        }
+        option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        return orjson.dumps(document, option=option)
+
+    def csv(self) -> str:
+        """One line a record: its place, what it calls itself, its groups, every metric and why it failed, if it did."""
+        per_record = self.result.per_record
+        failed = {failure.record: failure.reason for failure in self.result.failed}
+        fields = list(self.result.by)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        kind = self.answers.places[0].kind if self.answers.places else "line"
+        writer.writerow([kind, "id", *fields, *per_record, "failed"])
+        columns = [column.tolist() for column in per_record.values()]
+        groups = self.result.groups
+        for row, (place, record) in enumerate(zip(self.answers.places, self.answers.records, strict=True)):
+            values = ["" if np.isnan(column[row]) else column[row] for column in columns]
+            labels = [groups[field][row] for field in fields]
+            writer.writerow([place.number, label_of(record), *labels, *values, failed.get(row, "")])
+        return text.getvalue()

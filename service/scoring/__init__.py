@@ -1,0 +1,1 @@
+"""Strings and columns to reward columns, in process: the scorer, references, threads and workspaces."""

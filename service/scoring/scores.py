@@ -1,0 +1,90 @@
+"""The outcome of a batch: one column for each thing that was measured."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ...kernels.score import COMPONENTS
+from ...kernels.status import REASONS
+from ..errors import InvalidRequest, Offence
+
+__all__ = ["Scores", "group_advantages"]
+
+_REASONS = np.array(REASONS)
+
+
+class Scores:
+    """Columns of length n, in the request's order.
+
+    rewards: float64, finite. reason_codes: uint8, indices into `assay.kernels.status.REASONS`.
+    reference_index: int64, the reference of each response.
+    """
+
+    def __init__(
+        self,
+        rewards: np.ndarray,
+        reason_codes: np.ndarray,
+        measures: np.ndarray,
+        reference_index: np.ndarray,
+        advantage_ddof: int,
+    ) -> None:
+        self.rewards = rewards
+        self.reason_codes = reason_codes
+        self.reference_index = reference_index
+        self.measures = measures
+        self._ddof = advantage_ddof
+
+    def __len__(self) -> int:
+        return self.rewards.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Scores({len(self)} responses, {np.count_nonzero(self.reason_codes == 0)} ok)"
+
+    @cached_property
+    def reasons(self) -> np.ndarray:
+        """Names of the reasons, `ok` or why a gate is closed (SCORE.md section 8)."""
+        return _REASONS[self.reason_codes]
+
+    @cached_property
+    def components(self) -> dict[str, np.ndarray]:
+        """Every component by name, float64; 0 behind a closed gate."""
+        return dict(zip(COMPONENTS, self.measures, strict=True))
+
+    def put(self, first: int, part: Scores) -> None:
+        """Take over the rows of `part` as those from `first` on."""
+        last = first + len(part)
+        self.rewards[first:last] = part.rewards
+        self.reason_codes[first:last] = part.reason_codes
+        self.measures[:, first:last] = part.measures
+
+    def advantages(self) -> np.ndarray:
+        """float64: (r − mean) / std within each reference's responses (paper eq. 12).
+
+        0 in a group of one or of equal rewards. Raises InvalidRequest where no reference has two responses.
+        """
+        return group_advantages(self.rewards, self.reference_index, self._ddof)
+
+
+def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) -> np.ndarray:
+    """Advantages of `rewards` (float64, n) in the groups named by `group_index` (int64, n); see Scores.advantages."""
+    if rewards.shape[0] == 0:
+        return np.zeros(0)
+    _, groups, sizes = np.unique(group_index, return_inverse=True, return_counts=True)
+    if sizes.max() < 2:
+        detail = "advantages need a reference with at least two responses"
+        raise InvalidRequest([Offence("include", "no_group", detail)])
+    order = np.argsort(groups, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    grouped = rewards[order]
+    means = np.add.reduceat(grouped, starts) / sizes
+    centred = grouped - np.repeat(means, sizes)
+    flat = np.maximum.reduceat(grouped, starts) == np.minimum.reduceat(grouped, starts)
+    largest = np.where(flat, 1.0, np.maximum.reduceat(np.abs(centred), starts))
+    centred /= np.repeat(largest, sizes)  # so that squares of tiny rewards do not vanish
+    deviations = np.sqrt(np.add.reduceat(centred * centred, starts) / np.maximum(sizes - ddof, 1))
+    deviations[flat] = np.inf
+    advantages = np.empty_like(rewards)
+    advantages[order] = centred / np.repeat(deviations, sizes)
+    return advantages

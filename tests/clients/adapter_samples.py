@@ -1,0 +1,16 @@
+"""What trainers hand over, and what the numbers that they get must be like."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tests.http.samples import PERFECT, SWAPPED, SWAPPED_REWARD
+
+TEXTS = [PERFECT, SWAPPED, "nothing"]
+EXPECTED = [1.0, SWAPPED_REWARD, 0.0]
+
+
+def check_numbers(found: dict[str, Any], names: set[str]) -> None:
+    assert found.keys() == names
+    assert all(type(value) is float and math.isfinite(value) for value in found.values())

@@ -1,0 +1,80 @@
+"""One face for both clients, so that a test of what they promise runs on each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from assay_client import AsyncClient, Client, Score, Scores
+
+
+class SyncFace:
+    """`Client`; calls at the same time come from threads."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.client = Client(**settings)
+
+    def score(self, *arguments: Any, **options: Any) -> Scores:
+        return self.client.score(*arguments, **options)
+
+    def score_one(self, *arguments: Any, **options: Any) -> Score:
+        return self.client.score_one(*arguments, **options)
+
+    def together(self, calls: list[tuple[Any, ...]], **options: Any) -> list[Any]:
+        """The result or the error of each call of `score_one`."""
+
+        def call(arguments: tuple[Any, ...]) -> Any:
+            try:
+                return self.client.score_one(*arguments, **options)
+            except Exception as error:
+                return error
+
+        with ThreadPoolExecutor(len(calls)) as threads:
+            return list(threads.map(call, calls))
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class AsyncFace:
+    """`AsyncClient`; each call runs in an event loop of its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.client = AsyncClient(**settings)
+
+    def score(self, *arguments: Any, **options: Any) -> Scores:
+        return asyncio.run(self.client.score(*arguments, **options))
+
+    def score_one(self, *arguments: Any, **options: Any) -> Score:
+        return asyncio.run(self.client.score_one(*arguments, **options))
+
+    def together(self, calls: list[tuple[Any, ...]], **options: Any) -> list[Any]:
+        async def run() -> list[Any]:
+            waiting = [self.client.score_one(*arguments, **options) for arguments in calls]
+            return await asyncio.gather(*waiting, return_exceptions=True)
+
+        return asyncio.run(run())
+
+    def close(self) -> None:
+        asyncio.run(self.client.close())
+
+
+Face = Callable[..., Any]
+
+
+@pytest.fixture(params=[SyncFace, AsyncFace], ids=["sync", "async"])
+def face(request: pytest.FixtureRequest) -> Any:
+    """`face(**settings)` makes a client of each kind; all are closed at the end."""
+    made: list[Any] = []
+
+    def make(**settings: Any) -> Any:
+        made.append(request.param(**settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

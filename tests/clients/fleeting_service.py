@@ -1,0 +1,33 @@
+"""A stand-in for `assay serve --uds PATH` that is up at once: run as `fleeting_service.py FOLDER serve --uds PATH …`.
+
+It leaves a file FOLDER/PID with the names of its ASSAY variables, and answers like the fault server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "clients"), str(Path(__file__).parent)]
+
+from tests.clients.fault_server import FaultServer  # noqa: E402
+
+
+def main(folder: str, _command: str, *flags: str) -> None:
+    """Serve until SIGTERM, then remove the socket."""
+    path = flags[flags.index("--uds") + 1]
+    (Path(folder) / str(os.getpid())).write_text(json.dumps([name for name in os.environ if name.startswith("ASSAY_")]))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    with FaultServer(path):
+        signal.sigwait({signal.SIGTERM})
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,35 @@
+"""A process of its own that makes many single calls at once, as a trainer does: single_calls.py URL COUNT [WINDOW].
+
+The calls are those of `samples.REQUEST`, over and over. It prints the seconds that they took together, and their
+rewards. In the process of the tests, whose heap is that of a whole suite, Python's collector would be measured too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path += [str(Path(__file__).parents[2] / "clients"), str(Path(__file__).parents[1] / "http")]
+
+from assay_client import AsyncClient
+from tests.http.samples import REFERENCE, REQUEST
+
+RESPONSES = REQUEST["responses"]
+
+
+async def run(url: str, count: int, **settings: float) -> tuple[float, list[float]]:
+    """How long `count` concurrent calls take, and what they give."""
+    async with AsyncClient(base_url=url, **settings) as client:
+        await client.score_one(RESPONSES[0], REFERENCE)
+        started = time.perf_counter()
+        scores = await asyncio.gather(*(client.score_one(RESPONSES[k % 3], REFERENCE) for k in range(count)))
+        return time.perf_counter() - started, [score.reward for score in scores]
+
+
+if __name__ == "__main__":
+    url, count, *window = sys.argv[1:]
+    seconds, rewards = asyncio.run(run(url, int(count), **({"window": float(window[0])} if window else {})))
+    print(json.dumps({"seconds": seconds, "rewards": rewards}))

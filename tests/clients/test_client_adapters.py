@@ -1,0 +1,256 @@
+"""Each adapter as its trainer calls it, against a real service."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from assay.service.http.endpoints.trainers.reply_numbers import NUMBERS, OF_REASON_BY_NAME
+from assay_client import (
+    COMPONENTS,
+    REASONS,
+    InvalidReference,
+    InvalidRequest,
+    Score,
+    Unavailable,
+)
+from assay_client.adapters import (
+    for_areal,
+    for_ms_swift,
+    for_openrlhf,
+    for_skyrl,
+    for_slime,
+    for_trl,
+    for_verl,
+    for_verl_sync,
+)
+from assay_client.adapters.common import FREQUENT_REASONS, METRICS, completion_text, metrics_of, reference_of
+from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
+from tests.clients.fault_server import FaultServer, answer
+from tests.http.samples import REFERENCE, STEPS, SWAPPED_REWARD
+
+EOS = "<|im_end|>\n"
+
+
+class Log(NamedTuple):
+    """What TRL offers for logging."""
+
+    metrics: dict[str, float]
+    columns: dict[str, list[Any]]
+
+
+def trl(function: Callable[..., Any], completions: list[Any], log: Log | None = None, **columns: Any) -> list[Any]:
+    """As GRPOTrainer calls a reward function."""
+    offered = {"log_metric": log.metrics.__setitem__, "log_extra": log.columns.__setitem__} if log else {}
+    arguments = {"prompts": ["p"] * len(completions), "completions": completions, "completion_ids": [[1]] * 3}
+    result = function(**arguments, **columns, **offered, trainer_state=None)
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+
+TRL = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_score_reward])
+
+
+@TRL
+def test_trl(function: Any, at: str) -> None:
+    log = Log({}, {})
+    assert trl(function, TEXTS, log, reference=[REFERENCE] * 3, other=[1, 2, 3]) == pytest.approx(EXPECTED)
+    shares = ["readable", *(f"reason_{name}" for name in FREQUENT_REASONS)]
+    assert log.metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares)}
+    assert log.metrics["score/format"] == log.metrics["score/readable"] == pytest.approx(2 / 3)
+    assert log.metrics["score/reason_missing_sections"] == pytest.approx(1 / 3)
+    assert log.metrics["score/reason_low_coverage"] == 0
+    assert log.columns == {"score_reason": ["ok", "ok", "missing_sections"]}
+    chat = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    assert trl(function, chat, solution=[STEPS] * 3) == pytest.approx(EXPECTED)
+    assert trl(function, [], reference=[]) == []
+
+
+@TRL
+def test_trl_sends_one_request_for_the_whole_batch(
+    function: Any, faults: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_URL", faults.url)
+    trl(function, ["x"] * 64, reference=["r"] * 64)
+    assert len(faults.requests) == 1
+    assert faults.requests[0].document["references"] == ["r"]
+
+
+def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidReference, match=r"looked for reference.*among log_extra|looked for reference"):
+        trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 3)
+    monkeypatch.setenv("ASSAY_CLIENT_REFERENCE", "protocol")
+    assert trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 3, reference=["?"] * 3) == pytest.approx(EXPECTED)
+    with pytest.raises(InvalidRequest, match="2 for 3 responses"):
+        trl(for_trl.score_reward, TEXTS, protocol=[REFERENCE] * 2)
+
+
+@pytest.mark.usefixtures("at")
+def test_ms_swift() -> None:
+    reward = for_ms_swift.orms["assay"](args=object())
+    assert reward(TEXTS, solution=[REFERENCE] * 3, trainer_state=None) == pytest.approx(EXPECTED)
+
+
+def test_ms_swift_gets_no_none(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_ON_FAILURE", "none")
+    with pytest.raises(Unavailable):
+        for_ms_swift.AssayReward()(TEXTS, solution=["r"] * 3)
+
+
+class Sample:
+    """What slime hands over."""
+
+    def __init__(self, response: str, label: Any, index: int = 0) -> None:
+        self.prompt, self.response, self.label, self.index = "p", response, label, index
+
+
+class SlimeArguments:
+    """slime's arguments."""
+
+    def __init__(self, reward_key: str | None = None) -> None:
+        self.reward_key = reward_key
+
+
+@pytest.mark.usefixtures("at")
+def test_slime() -> None:
+    group = [Sample(text + EOS, REFERENCE, k) for k, text in enumerate(TEXTS)]
+    plain, keyed = SlimeArguments(), SlimeArguments("reward")
+    assert asyncio.run(for_slime.custom_rm(plain, group[1])) == pytest.approx(SWAPPED_REWARD)
+    assert asyncio.run(for_slime.custom_rm(plain, group, evaluation=False)) == pytest.approx(EXPECTED)
+    found = asyncio.run(for_slime.custom_rm(keyed, group))
+    assert [sample["reward"] for sample in found] == pytest.approx(EXPECTED)
+    check_numbers(found[2], {"reward", *METRICS})
+    with pytest.raises(InvalidReference, match="record 4"):
+        asyncio.run(for_slime.custom_rm(plain, [*group, Sample("x", None, 4)]))
+
+
+@pytest.mark.usefixtures("at")
+def test_areal() -> None:
+    row = {"prompt": "p", "prompt_ids": [1], "completion_ids": [2], "answer": REFERENCE, "query_id": "7"}
+    assert [for_areal.reward_fn(completions=text + EOS, **row) for text in TEXTS] == pytest.approx(EXPECTED)
+
+
+def test_areal_raises_within_its_trainers_patience(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unavailable):
+        for_areal.reward_fn("p", "x", [1], [2], answer="r")
+    monkeypatch.delenv("ASSAY_CLIENT_TIMEOUT")
+    down.otherwise = answer
+    for_areal.reward_fn("p", "x", [1], [2], answer="r")
+    assert float(down.requests[-1].headers["x-request-timeout"]) <= 12
+
+
+@pytest.mark.usefixtures("at")
+def test_skyrl() -> None:
+    extras = {"reward_spec": {"method": "rule", "ground_truth": REFERENCE}}
+    for text, expected in zip(TEXTS, EXPECTED, strict=True):
+        environment = for_skyrl.AssayEnv(env_config={}, extras=extras)
+        before = environment.get_metrics().keys()
+        output = environment.step(text)
+        assert output["reward"] == pytest.approx(expected)
+        assert (output["observations"], output["done"]) == ([], True)
+        assert environment.get_metrics().keys() == before
+        check_numbers(environment.get_metrics(), set(METRICS))
+    with pytest.raises(InvalidReference):
+        for_skyrl.AssayEnv({}, {"reward_spec": {}})
+
+
+SYSTEM = "<|im_start|>system\nAnswer as <think>a</think><key>b</key><orc>c</orc><note>d</note>.<|im_end|>\n"
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize("cut", [0, 30], ids=["whole prompt", "prompt cut on the left"])
+def test_openrlhf(cut: int) -> None:
+    prompts = [SYSTEM] * 3
+    queries = [(prompt + text + EOS)[cut:] for prompt, text in zip(prompts, TEXTS, strict=True)]
+    found = for_openrlhf.reward_func(queries=queries, prompts=prompts, labels=[REFERENCE] * 3)
+    assert found["rewards"] == found["scores"] == pytest.approx(EXPECTED)
+    assert found["extra_logs"].keys() == set(METRICS)
+    assert all(len(column) == 3 and all(map(math.isfinite, column)) for column in found["extra_logs"].values())
+    one = for_openrlhf.reward_func(queries[1:2], prompts[1:2], [REFERENCE])
+    assert one["rewards"] == pytest.approx([SWAPPED_REWARD])
+    assert one["extra_logs"].keys() == set(METRICS)
+    empty = for_openrlhf.reward_func([], [], [])
+    assert empty["rewards"] == []
+    assert set(empty["extra_logs"]) == set(METRICS)
+    with pytest.raises(InvalidReference):
+        for_openrlhf.reward_func(queries[:1], prompts[:1], [None])
+
+
+@pytest.mark.parametrize(
+    ("query", "prompt", "response"),
+    [
+        ("abcdef", "abc", "def"),
+        ("cdef", "abc", "def"),
+        ("def", "abc", "def"),
+        ("abc", "abc", ""),
+        ("def", "", "def"),
+        ("def", None, "def"),
+        ("ababX", "abab", "X"),
+        ("abX", "abab", "X"),
+        ("", "abc", ""),
+        ("aabaabX", "aabaab", "X"),
+        ("aabX", "aabaab", "X"),
+        ("\u00e9X", "ae\u0301", "X"),
+        ("\ufffdbX", "\u00e9b", "X"),
+        ("\ufffdX", "abc", "\ufffdX"),
+        ("a" * 100_000 + "X", "a" * 99_999 + "ba" + "a" * 100_000, "X"),
+    ],
+)
+def test_the_response_follows_the_longest_end_of_the_prompt(query: str, prompt: Any, response: str) -> None:
+    assert for_openrlhf.response_of(query, prompt) == response
+
+
+FAILING: dict[str, Callable[[], Any]] = {
+    "verl": lambda: asyncio.run(for_verl.compute_score("d", "x", "r")),
+    "verl, sync": lambda: for_verl_sync.compute_score("d", "x", "r"),
+    "verl, batch": lambda: for_verl.compute_score_batch(["d"], ["x"], ["r"]),
+    "slime": lambda: asyncio.run(for_slime.custom_rm(SlimeArguments(), [Sample("x", "r")])),
+    "SkyRL": lambda: for_skyrl.AssayEnv({}, {"reward_spec": {"ground_truth": "r"}}).step("x"),
+    "OpenRLHF": lambda: for_openrlhf.reward_func(["px"], ["p"], ["r"]),
+}
+
+
+@pytest.mark.usefixtures("down")
+@pytest.mark.parametrize("call", FAILING.values(), ids=FAILING)
+def test_a_final_failure_is_an_exception(call: Callable[[], Any]) -> None:
+    with pytest.raises(Unavailable, match="HTTP 503"):
+        call()
+
+
+def test_numbers_are_those_of_the_services_own_addresses() -> None:
+    assert METRICS == NUMBERS
+    components = dict.fromkeys(COMPONENTS, 0.5)
+    for code, reason in enumerate(REASONS):
+        found = metrics_of(Score(0.0, reason, components, ""))
+        check_numbers(found, set(METRICS))
+        assert found == OF_REASON_BY_NAME[code] | {f"score_{name}": 0.5 for name in COMPONENTS}
+        assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
+    unknown = metrics_of(Score(0.0, "a reason of tomorrow", components, ""))
+    assert (unknown["score_reason_code"], unknown["score_readable"]) == (-1, 0)
+
+
+def test_references_of_data_frames_are_read() -> None:
+    step = {"action": "add", "objects": np.array(["pbs"], object), "parameters": np.array([], object)}
+    plain = {"steps": [{"action": "add", "objects": ["pbs"], "parameters": []}]}
+    assert reference_of({"steps": np.array([step], object)}) == plain
+    assert reference_of(np.array([step], object)) == plain
+    assert reference_of([step]) == plain
+    assert reference_of("text") == "text"
+    assert reference_of(None) is None
+    assert reference_of(7) == 7
+
+
+def test_completions_are_text_or_chat() -> None:
+    assert completion_text("text") == "text"
+    assert completion_text([{"role": "assistant", "content": "a"}, {"role": "tool", "content": "b"}]) == "a"
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert completion_text([{"role": "assistant", "content": parts}]) == "ab"
+    parsed = {"role": "assistant", "reasoning_content": "why", "content": "<key></key>"}
+    assert completion_text([parsed]) == "<think>why</think><key></key>"
+    assert completion_text([{"role": "assistant", "content": None}]) == ""
+    assert completion_text([]) == ""

@@ -1,0 +1,199 @@
+"""Names with several addresses, of which some swallow packets, refuse, or cannot be reached at all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from assay_client import AsyncClient, Unavailable, connecting
+from assay_client.connecting import STAGGER, connected_socket, connected_socket_async, interleaved
+from tests.clients.fault_server import FaultServer
+
+NAME = "service.test"
+CONNECT_TIMEOUT = 8.0
+"""What one address that swallows packets would cost if it were waited for."""
+
+Resolver = dict[str, list[tuple[str, int]]]
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Resolver:
+    """Addresses by name, as a resolver would give them."""
+    known: Resolver = {}
+    asked = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, port: Any, *arguments: Any, **options: Any) -> Any:
+        if host not in known:
+            return asked(host, port, *arguments, **options)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", where) for where in known[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    return known
+
+
+@pytest.fixture
+def silent() -> Iterator[tuple[str, int]]:
+    """An address that swallows packets: a listener whose queue is full and from which nobody takes."""
+    with contextlib.ExitStack() as opened:
+        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        where = listener.getsockname()
+        for _ in range(64):
+            sock = opened.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex(where)
+            poll = select.poll()
+            poll.register(sock, select.POLLOUT)
+            if not poll.poll(200):
+                break
+        else:
+            pytest.skip("the queue of a listener has no end here")
+        yield where
+
+
+@pytest.fixture
+def refusing() -> tuple[str, int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()
+
+
+def where_of(server: FaultServer) -> tuple[str, int]:
+    host, port = server.url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+def test_an_address_that_swallows_packets_costs_a_moment(
+    face: Any, names: Resolver, silent: tuple[str, int], faults: FaultServer
+) -> None:
+    names[NAME] = [silent, silent, where_of(faults)]
+    client = face(base_url=f"http://{NAME}:8000", timeout=3 * CONNECT_TIMEOUT, connect_timeout=CONNECT_TIMEOUT)
+    started = time.monotonic()
+    assert client.score(["abc"], ["r"]).rewards == [0.003]
+    assert 2 * STAGGER <= time.monotonic() - started < CONNECT_TIMEOUT / 2
+    assert len(faults.requests) == 1
+
+
+def test_an_address_that_refuses_costs_nothing(
+    face: Any, names: Resolver, refusing: tuple[str, int], faults: FaultServer
+) -> None:
+    names[NAME] = [refusing] * 20 + [where_of(faults)]
+    started = time.monotonic()
+    assert face(base_url=f"http://{NAME}", timeout=20).score(["abc"], ["r"]).rewards == [0.003]
+    assert time.monotonic() - started < 20 * STAGGER
+
+
+def test_names_without_any_address_that_answers(
+    face: Any, names: Resolver, silent: tuple[str, int], refusing: tuple[str, int]
+) -> None:
+    names[NAME] = [silent, refusing]
+    with pytest.raises(Unavailable, match="no connection in time"):
+        face(base_url=f"http://{NAME}", timeout=1, connect_timeout=0.5).score(["abc"], ["r"])
+    names[NAME] = [refusing, refusing]
+    with pytest.raises(Unavailable, match="connection refused"):
+        face(base_url=f"http://{NAME}", timeout=0.5).score(["abc"], ["r"])
+
+
+def test_the_first_to_answer_is_used_and_the_others_are_closed(
+    names: Resolver, silent: tuple[str, int], faults: FaultServer
+) -> None:
+    names[NAME] = [silent, where_of(faults)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        for sock in (connected_socket(NAME, 80, 20), asyncio.run(connected_socket_async(NAME, 80))):
+            with sock:
+                assert sock.getpeername() == where_of(faults)
+
+
+def test_a_call_that_is_cancelled_leaves_no_socket(
+    names: Resolver, silent: tuple[str, int], faults: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At whatever step of the loop: also when one address has answered, and while the others are let go."""
+    monkeypatch.setattr(connecting, "STAGGER", 0.0)
+    names[NAME] = [silent, where_of(faults), where_of(faults)]
+    opened: list[socket.socket] = []
+
+    class Remembered(socket.socket):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            if threading.current_thread() is threading.main_thread():  # not those that the server accepts
+                opened.append(self)
+
+    monkeypatch.setattr(socket, "socket", Remembered)
+
+    async def cancelled_after(steps: int) -> bool:
+        loop = asyncio.get_running_loop()
+        found = socket.getaddrinfo(NAME, 80)
+        monkeypatch.setattr(loop, "getaddrinfo", lambda *_a, **_k: asyncio.sleep(0, found), raising=False)
+        call = asyncio.ensure_future(connected_socket_async(NAME, 80))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if call.done():
+            (await call).close()
+            return False
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            (await call).close()
+        return True
+
+    steps = 1
+    while asyncio.run(cancelled_after(steps)):
+        assert all(sock.fileno() == -1 for sock in opened), steps
+        steps += 1
+    assert steps > 5
+    assert all(sock.fileno() == -1 for sock in opened)
+
+
+def test_looking_up_a_name_counts_to_the_time(
+    names: Resolver, silent: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a resolver takes is not there for the connection."""
+    asked, clock, late = socket.getaddrinfo, time.monotonic, [0.0]
+    names[NAME] = [silent]
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        late[0] += CONNECT_TIMEOUT
+        return asked(*arguments, **options)
+
+    monkeypatch.setattr(connecting, "monotonic", lambda: clock() + late[0])
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    started = clock()
+    with pytest.raises(TimeoutError):
+        connected_socket(NAME, 80, CONNECT_TIMEOUT)
+    assert clock() - started < CONNECT_TIMEOUT / 2
+
+
+def test_looking_up_a_name_does_not_hold_up_the_loop(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver answers only once the loop has gone on meanwhile."""
+    asked, gone_on = socket.getaddrinfo, threading.Event()
+
+    def getaddrinfo(*arguments: Any, **options: Any) -> Any:
+        assert gone_on.wait(20)
+        return asked(*arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+    async def run() -> list[float]:
+        client = AsyncClient(base_url=faults.url.replace("127.0.0.1", "localhost"), timeout=30, connect_timeout=30)
+        call = asyncio.ensure_future(client.score(["abc"], ["r"]))
+        await asyncio.sleep(0)
+        gone_on.set()
+        return (await call).rewards
+
+    assert asyncio.run(run()) == [0.003]
+
+
+def test_families_take_turns() -> None:
+    def entry(family: int, number: int) -> Any:
+        return (family, socket.SOCK_STREAM, 6, "", (str(number), 80))
+
+    six, four = socket.AF_INET6, socket.AF_INET
+    found = interleaved([entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)])
+    assert [target.where[0] for target in found] == ["1", "4", "2", "3"]

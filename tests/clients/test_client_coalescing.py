@@ -1,0 +1,228 @@
+"""Single calls at the same time share requests, and each gets its own result or its own error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay_client import AsyncClient, Client, InvalidReference, ServiceError, TooLarge, Unavailable
+from tests.clients.fault_server import CONFIG_ID, FaultServer, answer, late, reward_of, status
+from tests.http.live_server import LiveServer
+from tests.http.samples import REWARDS
+
+
+def together(n: int) -> dict[str, Any]:
+    """Settings with which n calls share a request, however slowly a busy machine makes them: they fill it."""
+    return {"window": 30.0, "max_batch": n, "backoff": 0.01}
+
+
+def calls(n: int) -> list[tuple[str, str]]:
+    return [("x" * k, f"r{k % 3}") for k in range(n)]
+
+
+def rewards(n: int) -> list[float]:
+    return [reward_of(response) for response, _ in calls(n)]
+
+
+def test_calls_at_the_same_time_share_a_request(face: Any, faults: FaultServer) -> None:
+    found = face(base_url=faults.url, **together(20)).together(calls(20))
+    assert [score.reward for score in found] == rewards(20)
+    assert {score.config_id for score in found} == {CONFIG_ID}
+    assert len(faults.requests) == 1
+    assert sorted(faults.requests[0].document["references"]) == ["r0", "r1", "r2"]
+
+
+def test_a_full_batch_does_not_wait(face: Any, faults: FaultServer) -> None:
+    started = time.monotonic()
+    found = face(base_url=faults.url, window=30, max_batch=8).together(calls(16))
+    assert time.monotonic() - started < 10
+    assert [score.reward for score in found] == rewards(16)
+    assert [len(request.document["responses"]) for request in faults.requests] == [8, 8]
+
+
+def test_a_window_of_nothing_sends_each_alone(face: Any, faults: FaultServer) -> None:
+    found = face(base_url=faults.url, window=0).together(calls(6))
+    assert [score.reward for score in found] == rewards(6)
+    assert len(faults.requests) == 6
+
+
+def test_other_settings_travel_apart(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, **together(3))
+    client.together(calls(3), config={"order": "lcs"})
+    client.together(calls(3))
+    assert [request.document.get("config") for request in faults.requests] == [{"order": "lcs"}, None]
+
+
+def test_bad_references_fail_their_own_callers_only(face: Any, faults: FaultServer) -> None:
+    mixed = [(response, "BROKEN" if k % 4 == 1 else reference) for k, (response, reference) in enumerate(calls(12))]
+    found = face(base_url=faults.url, **together(12)).together(mixed, record="row 9")
+    for k, outcome in enumerate(found):
+        if k % 4 == 1:
+            assert isinstance(outcome, InvalidReference)
+            said = "record row 9: reference: bad_step_json (no JSON)"
+            assert str(outcome) == f"{said}; `assay check` lists every such reference of a data set"
+            assert outcome.status == 422
+        else:
+            assert outcome.reward == reward_of(mixed[k][0])
+    assert [len(request.document["responses"]) for request in faults.requests] == [12, 9]
+
+
+def test_more_bad_references_than_an_error_lists(face: Any, faults: FaultServer) -> None:
+    many = [("x", f"BROKEN {k}") for k in range(130)] + [("xx", "r")]
+    found = face(base_url=faults.url, **together(131)).together(many)
+    assert [type(outcome) for outcome in found[:130]] == [InvalidReference] * 130
+    assert found[130].reward == 0.002
+    assert [len(request.document["responses"]) for request in faults.requests] == [131, 31, 1]
+
+
+def test_a_wrong_type_is_its_callers_own(face: Any, faults: FaultServer) -> None:
+    found = face(base_url=faults.url, **together(2)).together([("x", "r"), ("y", None), (None, "r"), ("zz", "r")])
+    assert [getattr(outcome, "reward", None) for outcome in found] == [0.001, None, None, 0.002]
+    assert len(faults.requests) == 1
+
+
+def test_what_is_too_large_together_is_halved(face: Any, faults: FaultServer) -> None:
+    def at_most_three(connection: Any, request: Any) -> bool:
+        return (answer if len(request.document["responses"]) <= 3 else status(413))(connection, request)
+
+    faults.otherwise = at_most_three
+    found = face(base_url=faults.url, **together(10)).together(calls(10))
+    assert [score.reward for score in found] == rewards(10)
+    faults.otherwise = status(413)
+    assert {type(outcome) for outcome in face(base_url=faults.url, **together(3)).together(calls(3))} == {TooLarge}
+
+
+def test_any_other_error_is_that_of_the_whole_batch(face: Any, faults: FaultServer) -> None:
+    faults.otherwise = status(500)
+    found = face(base_url=faults.url, **together(5)).together(calls(5))
+    assert [type(outcome) for outcome in found] == [ServiceError] * 5
+    assert len({id(outcome) for outcome in found}) == 5
+    assert len(faults.requests) == 1
+
+
+def test_faults_on_the_way_are_not_seen(face: Any, faults: FaultServer) -> None:
+    faults.script = [status(503)] * 2
+    found = face(base_url=faults.url, **together(5)).together(calls(5))
+    assert [score.reward for score in found] == rewards(5)
+
+
+def test_a_caller_with_less_time_leaves_the_others_theirs(faults: FaultServer) -> None:
+    faults.otherwise = late(1.5)
+
+    async def run() -> list[Any]:
+        client = AsyncClient(base_url=faults.url, **together(4))
+        patient = asyncio.ensure_future(client.score_one("xx", "r"))
+        hasty = [client.score_one("x", "r", timeout=0.3) for _ in range(2)]
+        cancelled = asyncio.ensure_future(client.score_one("x", "r"))
+        asyncio.get_running_loop().call_later(0.5, cancelled.cancel)
+        outcomes = await asyncio.gather(*hasty, cancelled, patient, return_exceptions=True)
+        await client.close()
+        return outcomes
+
+    started = time.monotonic()
+    *hasty, cancelled, patient = asyncio.run(run())
+    assert [type(outcome) for outcome in hasty] == [Unavailable] * 2
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert patient.reward == 0.002
+    assert time.monotonic() - started < 10
+    assert len(faults.requests) == 1
+
+
+def test_each_caller_of_a_batch_ends_by_its_own_deadline(faults: FaultServer) -> None:
+    faults.otherwise = late(2.0)
+
+    async def overdue(client: AsyncClient, timeout: float) -> float:
+        started = time.monotonic()
+        with pytest.raises(Unavailable, match="within its deadline"):
+            await client.score_one("x", "r", timeout=timeout)
+        return time.monotonic() - started - timeout
+
+    async def run() -> list[float]:
+        async with AsyncClient(base_url=faults.url, window=0.3, timeout=60) as client:
+            patient = asyncio.ensure_future(client.score_one("xx", "r"))
+            found = await asyncio.gather(*(overdue(client, timeout) for timeout in (0.8, 0.01, 0.5)))
+            assert (await patient).reward == 0.002
+        return found
+
+    assert all(0.0 <= seconds < 0.8 for seconds in asyncio.run(run()))
+    # The one whose time (and grace) was over before the window closed was not sent any more.
+    assert [len(request.document["responses"]) for request in faults.requests] == [3]
+
+
+def test_a_leader_with_less_time_does_not_wait_for_the_others(faults: FaultServer) -> None:
+    faults.otherwise = late(1.5)
+    with Client(base_url=faults.url, window=0.1) as client, ThreadPoolExecutor(2) as threads:
+        started = time.monotonic()
+        hasty = threads.submit(client.score_one, "x", "r", timeout=0.5)
+        patient = threads.submit(client.score_one, "xx", "r")
+        assert isinstance(hasty.exception(), Unavailable)
+        assert time.monotonic() - started < 1.4
+        assert patient.result().reward == 0.002
+
+
+def test_an_interrupted_leader_does_not_leave_the_others_waiting(
+    faults: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(base_url=faults.url, **together(3))
+    entered = threading.Event()
+
+    def interrupted(*_: Any) -> None:
+        entered.wait(5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(client, "_score_entries", interrupted)
+    outcomes: list[type[BaseException]] = []
+
+    def call() -> None:
+        try:
+            client.score_one("x", "r")
+        except BaseException as error:
+            outcomes.append(type(error))
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    entered.set()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(outcome.__name__ for outcome in outcomes) == ["KeyboardInterrupt", "Unavailable", "Unavailable"]
+
+
+def requests_served(server: LiveServer) -> float:
+    with server.client() as http:
+        lines = http.get("/metrics").text.splitlines()
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in lines
+        if line.startswith("assay_request_duration_seconds_count") and "/v1/score" in line
+    )
+
+
+def single_calls(url: str, count: int, *window: str) -> float:
+    """Seconds that one of `count` concurrent single calls costs in a process of its own; its answers are checked."""
+    command = [sys.executable, str(Path(__file__).parent / "single_calls.py"), url, str(count), *window]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    assert found["rewards"] == pytest.approx([REWARDS[k % 3] for k in range(count)], abs=1e-12)
+    return found["seconds"] / count
+
+
+def test_thousands_of_single_calls_arrive_in_few_requests_and_quicker(server: LiveServer) -> None:
+    n, alone = 5120, 640
+    uncoalesced = coalesced = float("inf")
+    for _ in range(5):  # other work on the machine comes and goes: the best of each counts, taken in turns
+        uncoalesced = min(uncoalesced, single_calls(server.url, alone, "0"))
+        before = requests_served(server)
+        coalesced = min(coalesced, single_calls(server.url, n))
+        assert n / 512 <= requests_served(server) - before <= 1 + 40
+        if uncoalesced >= 3 * coalesced:
+            return
+    raise AssertionError(f"{1e6 * uncoalesced:.0f} µs a call alone, {1e6 * coalesced:.0f} µs coalesced")

@@ -1,0 +1,289 @@
+"""Mode "local": one service for all who ask, which ends with the last of them however they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import rollouts
+
+from assay import Scorer
+from assay_client import AsyncClient, Client, LocalServiceError
+from tests.http.samples import PERFECT, REFERENCE
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sockets and file locks")
+
+ROOT = Path(__file__).resolve().parents[2]
+FLEETING = Path(__file__).with_name("fleeting_service.py")
+REAL = [sys.executable, "-c", "from assay.service.cli.main import main; main()"]
+
+USER = """
+import json, sys, time
+from assay_client import Client
+client = Client(**json.loads(sys.argv[1]))
+print(client.score(["xx"], ["r"]).rewards[0], flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A short path for sockets; whatever still runs there at the end is ended."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+        for record in Path(folder).glob("started/*"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(record.name), signal.SIGKILL)
+
+
+@pytest.fixture
+def settings(home: Path) -> dict[str, Any]:
+    """Settings of a service that starts quickly and leaves a file for each start in `home/started`."""
+    (home / "started").mkdir()
+    command = [sys.executable, str(FLEETING), str(home / "started")]
+    return {"mode": "local", "command": command, "runtime_dir": str(home / "run"), "linger": 0.0, "backoff": 0.02}
+
+
+def services(home: Path) -> list[int]:
+    """Process ids of all services that were started."""
+    return [int(path.name) for path in sorted((home / "started").iterdir(), key=lambda path: path.stat().st_mtime_ns)]
+
+
+def runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def until(condition: Any, seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def user(settings: dict[str, Any]) -> subprocess.Popen[str]:
+    """A process that uses the service until its standard input ends."""
+    command = [sys.executable, "-c", USER, json.dumps(settings)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "clients")}
+    return subprocess.Popen(
+        command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def ended(process: subprocess.Popen[str], kill: bool = False) -> None:
+    if kill:
+        process.kill()
+    process.communicate("")
+
+
+def test_many_processes_start_one_service_and_the_last_one_ends_it(home: Path, settings: dict[str, Any]) -> None:
+    users = [user(settings) for _ in range(4)]
+    for process in users:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "0.002\n"
+    (service,) = services(home)
+    for process in users[:3]:
+        ended(process)
+    time.sleep(0.5)
+    assert runs(service)
+    ended(users[3])
+    assert until(lambda: not runs(service))
+
+
+def test_it_ends_when_all_are_killed_the_starter_first(home: Path, settings: dict[str, Any]) -> None:
+    starter = user(settings)
+    assert starter.stdout is not None
+    assert starter.stdout.readline() == "0.002\n"
+    other = user(settings)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "0.002\n"
+    (service,) = services(home)
+    ended(starter, kill=True)
+    time.sleep(0.5)
+    assert runs(service)
+    ended(other, kill=True)
+    assert until(lambda: not runs(service))
+
+
+def test_a_forked_child_keeps_it_when_the_parent_is_killed(home: Path, settings: dict[str, Any]) -> None:
+    body = """
+import json, os, sys, time
+from assay_client import Client
+client = Client(**json.loads(sys.argv[1]))
+client.score(["xx"], ["r"])
+if os.fork():
+    time.sleep(60)
+print(client.score(["xxx"], ["r"]).rewards[0], os.getpid(), flush=True)
+time.sleep(60)
+"""
+    command = [sys.executable, "-c", body, json.dumps(settings)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "clients")}
+    parent = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    reward, child = parent.stdout.readline().split()
+    assert reward == "0.003"
+    (service,) = services(home)
+    parent.kill()
+    parent.wait()
+    time.sleep(0.5)
+    assert runs(service)
+    os.kill(int(child), signal.SIGKILL)
+    parent.stdout.close()
+    assert until(lambda: not runs(service))
+
+
+def test_closing_lets_it_go_and_using_the_client_again_starts_it(home: Path, settings: dict[str, Any]) -> None:
+    client, other = Client(**settings), AsyncClient(**settings)
+    assert client.score(["xx"], ["r"]).rewards == [0.002]
+    assert asyncio.run(other.score(["xx"], ["r"])).rewards == [0.002]
+    (service,) = services(home)
+    client.close()
+    time.sleep(0.5)
+    assert runs(service)
+    asyncio.run(other.close())
+    assert until(lambda: not runs(service))
+    assert client.score_one("xxx", "r").reward == 0.003
+    assert len(services(home)) == 2
+    client.close()
+    assert until(lambda: not runs(services(home)[1]))
+
+
+@pytest.mark.parametrize("victim", ["service", "keeper"])
+def test_it_is_there_again_after_a_kill(
+    home: Path, settings: dict[str, Any], victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(**settings) as client:
+        assert client.score(["xx"], ["r"]).rewards == [0.002]
+        (service,) = services(home)
+        keeper = int(Path(f"/proc/{service}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill({"service": service, "keeper": keeper}[victim], signal.SIGKILL)
+        assert until(lambda: not runs(service))
+        for k in range(1, 20):
+            assert client.score(["x" * k], ["r"]).rewards == [k / 1000]
+        second = services(home)[-1]
+        assert second != service
+    assert until(lambda: not runs(second))
+
+
+def test_calls_at_the_same_time_start_it_once(home: Path, settings: dict[str, Any]) -> None:
+    client = AsyncClient(**settings)
+
+    async def step() -> list[float]:
+        scores = await asyncio.gather(*(client.score_one("x" * k, "r") for k in range(40)))
+        await client.close()
+        return [score.reward for score in scores]
+
+    assert asyncio.run(step()) == [k / 1000 for k in range(40)]
+    (service,) = services(home)
+    assert until(lambda: not runs(service))
+
+
+def test_a_service_that_does_not_start_says_why(home: Path, settings: dict[str, Any]) -> None:
+    broken = [sys.executable, "-c", "import sys; sys.exit('no kernel fits this machine')"]
+    with pytest.raises(LocalServiceError, match="no kernel fits this machine"):
+        Client(**{**settings, "command": broken}).score(["xx"], ["r"])
+    with pytest.raises(LocalServiceError, match="No such file"):
+        Client(**{**settings, "command": ["/no/such/command"]}).score(["xx"], ["r"])
+
+
+def test_without_a_command_it_says_what_to_do(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(LocalServiceError, match="ASSAY_CLIENT_COMMAND"):
+        Client(mode="local", runtime_dir=settings["runtime_dir"]).score(["xx"], ["r"])
+
+
+def test_the_folder_is_this_users_alone(home: Path, settings: dict[str, Any]) -> None:
+    (home / "run").mkdir(mode=0o777)
+    (home / "run").chmod(0o777)
+    with pytest.raises(LocalServiceError, match="not for this user alone"):
+        Client(**settings).score(["xx"], ["r"])
+    (home / "run").rmdir()
+    with Client(**settings) as client:
+        client.score(["xx"], ["r"])
+        assert stat.S_IMODE((home / "run").stat().st_mode) == 0o700
+
+
+def test_the_service_does_not_see_what_is_the_clients_own(
+    home: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ASSAY_URL", "ASSAY_API_KEY", "ASSAY_CLIENT_TIMEOUT", "ASSAY_PORT", "ASSAY_API_KEYS"):
+        monkeypatch.setenv(name, "7")
+    monkeypatch.setenv("ASSAY_ORDER", "lcs")
+    with Client(**settings) as client:
+        client.score(["xx"], ["r"])
+        (record,) = (home / "started").iterdir()
+    assert set(json.loads(record.read_text())) - {"ASSAY_CACHE_DIR"} == {"ASSAY_ORDER"}
+
+
+def test_the_real_service(home: Path) -> None:
+    settings = {"mode": "local", "command": REAL, "runtime_dir": str(home / "run"), "linger": 0.0}
+    with Client(**settings) as client:
+        assert client.score([PERFECT, "nothing"], [REFERENCE]).rewards == [1.0, 0.0]
+        (folder,) = (home / "run").iterdir()
+        assert (folder / "socket").is_socket()
+    assert until(lambda: not (folder / "socket").exists())
+    assert (folder / "log").read_text() == ""
+
+
+FORKED_USER = """
+import json, os, sys
+from assay_client import Client
+client = Client(**json.loads(sys.argv[1]))
+responses, references, index, expected = json.loads(sys.stdin.read())
+def wrong():
+    return sum(client.score(responses, references, index).rewards != expected for _ in range(15))
+assert not wrong()
+children = []
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 2 if wrong() else 0
+            client.close()
+        finally:
+            os._exit(code)
+    children.append(child)
+found = wrong()
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+print(found, codes, wrong())
+client.close()
+"""
+
+
+def test_both_sides_of_a_fork_score_at_once(home: Path) -> None:
+    """A used client and its children ask the same real service; the first to end leaves it to the others."""
+    given = list(rollouts.generate(20, 3, seed=5))
+    references = list(dict.fromkeys(one["reference"] for one in given))
+    index = [references.index(one["reference"]) for one in given]
+    responses = [one["response"] for one in given]
+    expected = Scorer().score(responses, references, index).rewards.tolist()
+    settings = {"mode": "local", "command": REAL, "runtime_dir": str(home / "run"), "linger": 0.0}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", FORKED_USER, json.dumps(settings)],
+        input=json.dumps([responses, references, index, expected]),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "clients")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("0 [0, 0] 0\n", "")

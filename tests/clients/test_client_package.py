@@ -1,0 +1,159 @@
+"""The distribution: what it needs, what it imports, and that its adapters work by their path alone."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import assay_client
+from tests.clients.fault_server import FaultServer
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = ROOT / "clients"
+PACKAGE = CLIENTS / "assay_client"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+ADAPTERS = sorted((PACKAGE / "adapters").glob("for_*.py"))
+README = (CLIENTS / "README.md").read_text(encoding="utf-8")
+OLDEST = (3, 10)
+
+OPTIONAL = {"orjson", "swift", "skyrl_gym", "torch", "verl"}
+"""Packages that are used where they are, in a `try` or where asked for."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(CLIENTS).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_but_the_standard_library_is_needed(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=OLDEST)
+    roots = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            roots.add(str(node.module).split(".")[0])
+    assert roots <= sys.stdlib_module_names | OPTIONAL | {"assay_client"}
+
+
+def test_the_keeper_stands_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import runpy; runpy.run_path({str(PACKAGE / 'keeper.py')!r})"],
+        check=True,
+        capture_output=True,
+    )
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_public_names_are_sorted_and_there(path: Path) -> None:
+    if path.name == "keeper.py":
+        return
+    module = importlib.import_module(name_of(path))
+    public = list(getattr(module, "__all__", []))
+    order = sorted(set(public), key=lambda word: (not word.isupper(), not word[:1].isupper(), word))
+    assert public == order
+    assert all(hasattr(module, word) for word in public)
+
+
+def test_the_version_stands_in_both_places() -> None:
+    stated = re.search(r'^version = "(.*)"$', (CLIENTS / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert stated is not None
+    assert stated[1] == assay_client.__version__
+
+
+def test_importing_is_quick_and_reads_no_environment() -> None:
+    code = "import sys, assay_client; print(*sys.modules)"
+    environ = {"PYTHONPATH": str(CLIENTS), "ASSAY_CLIENT_TIMEOUT": "nonsense", "PATH": os.environ["PATH"]}
+    shown = subprocess.run([sys.executable, "-c", code], env=environ, check=True, capture_output=True, text=True)
+    assert not {"numpy", "service", "kernels", "httpx"} & set(shown.stdout.split())
+
+
+LOADED = """
+import asyncio, importlib.util, inspect, json, sys
+path, what = sys.argv[1:]
+spec = importlib.util.spec_from_file_location("reward", path)
+module = importlib.util.module_from_spec(spec)
+sys.modules["reward"] = module
+spec.loader.exec_module(module)
+
+class Sample: prompt, response, label, index = "p", "xx", "r", 0
+
+calls = {
+    "for_verl": lambda: module.compute_score("d", "xx", "r", {}),
+    "for_verl_sync": lambda: module.compute_score("d", "xx", "r", {}),
+    "for_easyr1": lambda: module.compute_score([{"response": "xx", "response_length": 1, "ground_truth": "r"}]),
+    "for_trl": lambda: module.score_reward(prompts=["p"], completions=["xx"], reference=["r"]),
+    "for_ms_swift": lambda: module.orms["assay"]()(["xx"], solution=["r"]),
+    "for_slime": lambda: module.custom_rm(None, Sample()),
+    "for_areal": lambda: module.reward_fn("p", "xx", [], [], answer="r"),
+    "for_skyrl": lambda: module.AssayEnv({}, {"reward_spec": {"ground_truth": "r"}}).step("xx"),
+    "for_openrlhf": lambda: module.reward_func(["pxx"], ["p"], ["r"]),
+}
+result = calls[what]()
+if inspect.iscoroutine(result):
+    result = asyncio.run(result)
+print(json.dumps(result))
+"""
+
+
+def first_number(result: object) -> object:
+    while isinstance(result, (dict, list)):
+        if isinstance(result, dict):
+            result = next(result[name] for name in ("score", "overall", "rewards", "reward") if name in result)
+        else:
+            result = result[0]
+    return result
+
+
+@pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("place", ["in the clone", "beside the package", "installed"])
+def test_adapters_by_their_path_alone(path: Path, place: str, faults: FaultServer, tmp_path: Path) -> None:
+    environ = {"ASSAY_URL": faults.url, "PATH": os.environ["PATH"]}
+    if place == "beside the package":
+        shutil.copytree(PACKAGE, tmp_path / "assay_client", ignore=shutil.ignore_patterns("__pycache__", "for_*"))
+        shutil.copy(PACKAGE / "adapters" / "for_verl.py", tmp_path / "assay_client" / "adapters")
+        path = Path(shutil.copy(path, tmp_path))
+    elif place == "installed":
+        environ["PYTHONPATH"] = str(CLIENTS)
+        path = Path(shutil.copy(path, tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *([] if place == "installed" else ["-I"]), "-c", LOADED, str(path), path.stem],
+        env=environ,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert first_number(json.loads(done.stdout)) == 0.002
+
+
+PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_snippet_of_the_readme_prints_what_is_printed_below_it(server: object) -> None:
+    snippet = next(text for text in PYTHON if text.startswith("from assay_client import Client"))
+    shown = README[README.index(snippet) :].partition("```text\n")[2].partition("```")[0]
+    environ = {"PYTHONPATH": str(CLIENTS), "PATH": os.environ["PATH"], "ASSAY_URL": server.url}  # type: ignore[attr-defined]
+    done = subprocess.run(
+        [sys.executable, "-c", snippet], env=environ, check=True, capture_output=True, encoding="utf-8"
+    )
+    assert done.stdout == shown
+
+
+def test_every_adapter_and_every_variable_is_in_the_readme() -> None:
+    from assay_client.settings import KNOWN_VARIABLES
+
+    assert {f"{path.stem}.py" for path in ADAPTERS} <= set(re.findall(r"for_\w+\.py", README))
+    assert set(re.findall(r"`(ASSAY_\w+)`", README)) == KNOWN_VARIABLES

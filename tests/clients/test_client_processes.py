@@ -1,0 +1,208 @@
+"""Threads, event loops that come and go, forked children, spawned ones, and what is left behind: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from assay_client import AsyncClient, Client
+from tests.clients.fault_server import FaultServer, reward_of
+
+ROOT = Path(__file__).resolve().parents[2]
+LENGTHS = range(1, 13)
+
+
+def script(body: str, url: str) -> str:
+    """What a process of its own prints, which has warnings as errors and a client at `url` in its environment."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "clients"), "ASSAY_URL": url}
+    command = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning", "-c", body]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout
+
+
+def test_one_client_in_many_threads(faults: FaultServer) -> None:
+    with Client(base_url=faults.url) as client, ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(lambda k: client.score(["x" * k], ["r"]).rewards, range(300)))
+    assert found == [[reward_of("x" * k)] for k in range(300)]
+    assert faults.connections <= 16
+
+
+@pytest.mark.parametrize("window", [0, 0.002])
+def test_a_new_event_loop_for_every_step(faults: FaultServer, window: float) -> None:
+    client = AsyncClient(base_url=faults.url, window=window)
+
+    async def step() -> list[float]:
+        scores = await asyncio.gather(*(client.score_one("x" * k, "r") for k in LENGTHS))
+        assert (await client.score(["x"], ["r"])).rewards == [0.001]
+        return [score.reward for score in scores]
+
+    for _ in range(5):
+        assert asyncio.run(step()) == [reward_of("x" * k) for k in LENGTHS]
+    assert len(client._transport._pools) <= 1
+    assert all(not pool.idle._idle for pool in client._transport._pools.values())
+
+
+def test_uvloop(faults: FaultServer) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    client = AsyncClient(base_url=faults.url, window=0)
+
+    async def step() -> list[float]:
+        scores = await asyncio.gather(*(client.score_one("x" * k, "r") for k in LENGTHS))
+        return [score.reward for score in scores]
+
+    for _ in range(3):
+        assert uvloop.run(step()) == [reward_of("x" * k) for k in LENGTHS]
+    assert all(not pool.idle._idle for pool in client._transport._pools.values())
+
+
+def test_a_loop_that_is_left_without_being_shut_down(faults: FaultServer) -> None:
+    client = AsyncClient(base_url=faults.url)
+    for _ in range(3):
+        loop = asyncio.new_event_loop()
+        assert loop.run_until_complete(client.score(["x"], ["r"])).rewards == [0.001]
+        loop.close()
+    assert len(client._transport._pools) == 1
+    asyncio.run(client.close())
+    del client
+    gc.collect()
+
+
+def test_several_loops_at_once(faults: FaultServer) -> None:
+    client = AsyncClient(base_url=faults.url)
+    found: list[float] = []
+
+    async def step() -> None:
+        scores = await asyncio.gather(*(client.score_one("xx", "r") for _ in range(20)))
+        found.extend(score.reward for score in scores)
+
+    threads = [threading.Thread(target=lambda: asyncio.run(step())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [0.002] * 80
+
+
+def test_no_more_connections_than_allowed(faults: FaultServer) -> None:
+    client = AsyncClient(base_url=faults.url, window=0, max_connections=3)
+
+    async def step() -> None:
+        await asyncio.gather(*(client.score_one("x", "r") for _ in range(50)))
+
+    asyncio.run(step())
+    assert faults.connections <= 3
+
+
+def test_connections_end_with_the_client(faults: FaultServer) -> None:
+    client = Client(base_url=faults.url)
+    client.score(["x"], ["r"])
+    del client
+    gc.collect()  # an unclosed socket would be a ResourceWarning, which is an error here
+
+
+FORKING = """
+import os, threading, time
+from assay_client import Client
+client = Client()
+assert client.score(["x"], ["r"]).rewards == [0.001]
+halt = threading.Event()
+def work():
+    while not halt.is_set():
+        assert client.score_one("x" * 7, "r").reward == 0.007
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+children = []
+for k in range(1, 7):
+    time.sleep(0.02)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            for _ in range(20):
+                assert client.score(["x" * k], ["r"]).rewards == [k / 1000]
+                assert client.score_one("x" * k, "r").reward == k / 1000
+            code = 0
+        finally:
+            os._exit(code)
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+halt.set()
+for thread in threads: thread.join()
+assert client.score(["xx"], ["r"]).rewards == [0.002]
+client.close()
+print(codes)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_has_connections_of_its_own(faults: FaultServer) -> None:
+    assert script(FORKING, faults.url) == "[0, 0, 0, 0, 0, 0]\n"
+
+
+ASYNC_FORKING = """
+import asyncio, os
+from assay_client import AsyncClient
+client = AsyncClient()
+async def step(k): return (await client.score_one("x" * k, "r")).reward
+async def main():
+    assert await step(1) == 0.001
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            asyncio.events._set_running_loop(None)
+            code = 0 if asyncio.run(step(2)) == 0.002 else 1
+        finally:
+            os._exit(code)
+    assert await step(3) == 0.003
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(asyncio.run(main()))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_forked_inside_an_event_loop(faults: FaultServer) -> None:
+    assert script(ASYNC_FORKING, faults.url) == "0\n"
+
+
+POOLING = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+from assay_client import Client
+from pool_task import score
+if __name__ == "__main__":
+    client = Client(config={"order": "lcs"})
+    client.score(["x"], ["r"])
+    with ProcessPoolExecutor(2, multiprocessing.get_context(sys.argv[1])) as pool:
+        print(list(pool.map(score, [client] * 6, range(1, 7))))
+        try:
+            pool.submit(score, client, 0).result()
+        except Exception as error:
+            print(type(error).__name__, error.offences[0].reason)
+    client.close()
+"""
+POOL_TASK = """
+def score(client, k):
+    return client.score_one("x" * k, "r" if k else "BROKEN").reward
+"""
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_a_pool_of_processes_to_which_the_client_is_sent(faults: FaultServer, method: str, tmp_path: Path) -> None:
+    (tmp_path / "pool_task.py").write_text(POOL_TASK)
+    (tmp_path / "main.py").write_text(POOLING)
+    environ = {**os.environ, "PYTHONPATH": f"{ROOT / 'clients'}{os.pathsep}{tmp_path}", "ASSAY_URL": faults.url}
+    command = [sys.executable, str(tmp_path / "main.py"), method]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == f"{[k / 1000 for k in range(1, 7)]}\nInvalidReference bad_step_json\n", done.stderr

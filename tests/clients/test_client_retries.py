@@ -1,0 +1,238 @@
+"""What is tried again, how often, how soon and where; and what is not."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable
+from assay_client.addresses import address_of
+from assay_client.replies import Reply
+from assay_client.retries import Endpoints, Send, Sleep, converse, retry_after
+from assay_client.settings import ClientSettings
+from assay_client.wire import Fault
+from tests.clients.fault_server import FaultServer, Request, answer, close, http, late, raw, reset, status, truncated
+
+QUICK = {"backoff": 0.01, "max_backoff": 0.05, "timeout": 20}
+
+
+def unused_url() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        reset,
+        close,
+        truncated,
+        status(408),
+        status(429, Retry_After="0"),
+        status(502),
+        status(503),
+        status(504),
+        raw(b"SSH-2.0-OpenSSH\r\n\r\n"),
+        raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+        raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+        raw(http(200, b"{}", {"X-Request-ID": "somebody-elses"})),
+    ],
+    ids=[
+        "reset",
+        "closed",
+        "truncated",
+        "408",
+        "429",
+        "502",
+        "503",
+        "504",
+        "no HTTP",
+        "bad length",
+        "bad chunk",
+        "other id",
+    ],
+)
+def test_what_is_tried_again(face: Any, faults: FaultServer, fault: Any) -> None:
+    faults.script = [fault] * 3
+    assert face(base_url=faults.url, **QUICK).score(["abc"], ["r"]).rewards == [0.003]
+    assert len(faults.requests) == 4
+    assert len({request.headers["x-request-id"] for request in faults.requests}) == 1
+    assert len({request.body for request in faults.requests}) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (400, InvalidRequest),
+        (401, Unauthorized),
+        (403, Unauthorized),
+        (404, InvalidRequest),
+        (413, TooLarge),
+        (422, InvalidRequest),
+        (500, ServiceError),
+    ],
+)
+def test_what_is_not(face: Any, faults: FaultServer, code: int, error: type[Exception]) -> None:
+    faults.script = [status(code)]
+    with pytest.raises(error, match=f"HTTP {code}: detail of {code}"):
+        face(base_url=faults.url, **QUICK).score(["abc"], ["r"])
+    assert len(faults.requests) == 1
+
+
+def test_retry_after_is_waited_for(face: Any, faults: FaultServer) -> None:
+    faults.script = [status(503, Retry_After="1")]
+    face(base_url=faults.url, **QUICK).score(["abc"], ["r"])
+    first, second = faults.requests
+    assert second.moment - first.moment >= 1
+
+
+def test_retry_after_past_the_deadline_ends_the_call_at_once(face: Any, faults: FaultServer) -> None:
+    faults.script = [status(429, Retry_After="60")]
+    started = time.monotonic()
+    with pytest.raises(Unavailable, match=r"60.* s, past the deadline.*HTTP 429 detail of 429") as caught:
+        face(base_url=faults.url, timeout=5).score(["abc"], ["r"])
+    assert time.monotonic() - started < 2
+    assert caught.value.attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": formatdate(1_000_030, usegmt=True), "date": formatdate(1_000_000, usegmt=True)}, 30),
+        ({"retry-after": formatdate(1_000_000, usegmt=True)}, 0),
+        ({"retry-after": "soon"}, 0),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "1.5"}, 0),
+        ({}, 0),
+    ],
+)
+def test_both_forms_of_retry_after(headers: dict[str, str], seconds: float) -> None:
+    assert retry_after(Reply(503, headers, b"")) == seconds
+
+
+def test_nobody_there_is_an_error_that_says_so(face: Any) -> None:
+    url = unused_url()
+    started = time.monotonic()
+    with pytest.raises(Unavailable) as caught:
+        face(base_url=url, timeout=1, backoff=0.05).score(["abc"], ["r"])
+    assert time.monotonic() - started < 2
+    assert url in str(caught.value)
+    assert "connection refused" in str(caught.value)
+    assert caught.value.attempts > 2
+
+
+def test_the_deadline_holds_while_a_service_is_silent(face: Any, faults: FaultServer) -> None:
+    faults.otherwise = late(1.5)
+    started = time.monotonic()
+    with pytest.raises(Unavailable, match="no reply in time"):
+        face(base_url=faults.url, timeout=0.5).score(["abc"], ["r"])
+    assert 0.4 < time.monotonic() - started < 1.4
+    assert float(faults.requests[0].headers["x-request-timeout"]) <= 0.5
+
+
+def test_a_silent_service_is_left_for_another(face: Any, faults: FaultServer) -> None:
+    faults.otherwise = late(2)
+    with FaultServer() as other:
+        client = face(base_url=[faults.url, other.url], attempt_timeout=0.2, **QUICK)
+        for _ in range(4):
+            assert client.score(["abc"], ["r"]).rewards == [0.003]
+    assert len(faults.requests) <= 1
+    assert len(other.requests) == 4
+
+
+def test_several_services_take_turns_and_stand_in_for_each_other(face: Any, faults: FaultServer) -> None:
+    with FaultServer() as other:
+        client = face(base_url=f"{faults.url}, {other.url},{unused_url()}", **QUICK)
+        for _ in range(12):
+            assert client.score(["abc"], ["r"]).rewards == [0.003]
+        counts = len(faults.requests), len(other.requests)
+        assert sum(counts) == 12
+        assert min(counts) >= 4
+    for _ in range(3):
+        assert client.score(["abc"], ["r"]).rewards == [0.003]
+    assert len(faults.requests) == counts[0] + 3
+
+
+def test_connections_are_kept_alive(faults: FaultServer) -> None:
+    from assay_client import Client
+
+    with Client(base_url=faults.url) as client:
+        for _ in range(5):
+            client.score(["abc"], ["r"])
+    assert faults.connections == 1
+
+
+def test_a_connection_that_has_gone_stale_is_no_failure(faults: FaultServer) -> None:
+    from assay_client import Client
+
+    def answer_and_close(connection: socket.socket, request: Request) -> bool:
+        answer(connection, request)
+        return False
+
+    faults.otherwise = answer_and_close
+    with Client(base_url=faults.url, timeout=5, backoff=5) as client:
+        started = time.monotonic()
+        for _ in range(5):
+            assert client.score(["abc"], ["r"]).rewards == [0.003]
+    assert time.monotonic() - started < 2
+
+
+def drive(outcomes: list[Any], **settings: Any) -> tuple[list[Any], list[tuple[float, float]]]:
+    """The steps of a conversation whose outcomes are given, on a clock that only sleeping moves, and its draws."""
+    moment, draws = 0.0, []
+
+    def uniform(low: float, high: float) -> float:
+        draws.append((low, high))
+        return high
+
+    address = address_of("http://a")
+    own = ClientSettings(addresses=(address,), **settings)
+    steps = converse(Endpoints([address]), own, own.timeout, lambda: moment, uniform)
+    seen: list[Any] = []
+    outcome = None
+    while True:
+        try:
+            step = steps.send(outcome)
+        except (StopIteration, Unavailable) as end:
+            return [*seen, end], draws
+        seen.append(step)
+        if isinstance(step, Sleep):
+            moment += step.seconds
+            outcome = None
+        else:
+            assert isinstance(step, Send)
+            outcome = outcomes.pop(0)
+
+
+def test_pauses_double_up_to_a_bound_and_are_drawn_from_nothing_on() -> None:
+    seen, draws = drive([Fault("x")] * 8 + [Reply(200, {}, b"")], backoff=0.1, max_backoff=2.0, timeout=100)
+    assert draws == [(0.0, bound) for bound in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)]
+    assert [step.seconds for step in seen if isinstance(step, Sleep)] == pytest.approx([high for _, high in draws])
+    assert isinstance(seen[-1], StopIteration)
+
+
+def test_attempts_fit_into_what_is_left() -> None:
+    seen, _ = drive([Fault("x")] * 50, backoff=1, max_backoff=1, timeout=3.5, attempt_timeout=2)
+    assert [step.seconds for step in seen if isinstance(step, Send)] == [2, 2, 1.5, 0.5]
+    assert isinstance(seen[-1], Unavailable)
+    assert seen[-1].attempts == 4
+    assert "x (4 times)" in str(seen[-1])
+
+
+def test_stale_connections_cost_no_pause_but_not_for_ever() -> None:
+    seen, draws = drive([Fault("x", stale=True)] * 4 + [Reply(200, {}, b"")], timeout=10)
+    assert [type(step) for step in seen] == [Send] * 4 + [Sleep, Send, StopIteration]
+    assert len(draws) == 1
+
+
+def test_services_begin_at_different_places() -> None:
+    addresses = [address_of(f"http://host{k}") for k in range(8)]
+    random.seed(5)
+    first = {Endpoints(addresses).in_turn(0)[0] for _ in range(64)}
+    assert len(first) > 4

@@ -1,0 +1,209 @@
+"""What comes back from a real service, by both clients."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from assay_client import (
+    COMPONENTS,
+    AssayError,
+    BadReply,
+    Client,
+    InvalidReference,
+    InvalidRequest,
+    InvalidSetting,
+    LocalServiceError,
+    Offence,
+    ServiceError,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+)
+from tests.http.live_server import LiveServer, launched
+from tests.http.samples import PERFECT, REFERENCE, REWARDS, STEPS, SWAPPED, SWAPPED_REWARD
+
+RESPONSES = [PERFECT, SWAPPED, "nothing"]
+KEY = "correct-horse"
+
+
+def test_a_batch(face: Any, server: LiveServer) -> None:
+    scores = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=("components", "advantages"))
+    assert scores.rewards == pytest.approx(REWARDS, abs=1e-12)
+    assert scores.reasons == ["ok", "ok", "missing_sections"]
+    assert tuple(scores.components) == COMPONENTS
+    assert scores.components["score"] == pytest.approx([2.5 * reward for reward in REWARDS], abs=1e-12)
+    mean = sum(REWARDS) / 3
+    deviation = math.sqrt(sum((reward - mean) ** 2 for reward in REWARDS) / 2)
+    assert scores.advantages == pytest.approx([(reward - mean) / deviation for reward in REWARDS])
+    assert scores.config_id
+    assert scores.request_id
+    assert len(scores) == 3
+
+
+def test_minus_zero_is_zero(face: Any, server: LiveServer) -> None:
+    """Be it in the client's settings or in those of a call."""
+    expected = face(base_url=server.url, config={"min_coverage": 0.0}).score(RESPONSES, [REFERENCE]).config_id
+    client = face(base_url=server.url, config={"min_coverage": -0.0})
+    assert client.score(RESPONSES, [REFERENCE]).config_id == expected
+    assert client.score(RESPONSES, [REFERENCE], config={"order": "strict"}).config_id == expected
+    assert face(base_url=server.url).score_one(PERFECT, REFERENCE, config={"min_coverage": -0.0}).config_id == expected
+
+
+def test_what_is_not_asked_for_is_none(face: Any, server: LiveServer) -> None:
+    scores = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=())
+    assert scores.components is None
+    assert scores.advantages is None
+
+
+@pytest.mark.parametrize("reference", [REFERENCE, PERFECT, STEPS], ids=["lines", "answer", "steps"])
+def test_a_single_response(face: Any, server: LiveServer, reference: Any) -> None:
+    score = face(base_url=server.url).score_one(SWAPPED, reference)
+    assert score.reward == pytest.approx(SWAPPED_REWARD, abs=1e-12)
+    assert score.reason == "ok"
+    assert score.reason_code == 0
+    assert score.components["anchors"] == 1
+
+
+def test_an_empty_batch(face: Any, server: LiveServer) -> None:
+    scores = face(base_url=server.url).score([], [])
+    assert scores.rewards == scores.reasons == []
+    assert scores.components == {name: [] for name in COMPONENTS}
+
+
+def test_a_reference_for_each_and_an_index(face: Any, server: LiveServer) -> None:
+    client = face(base_url=server.url)
+    other = REFERENCE.replace("add", "stir")
+    assert client.score([PERFECT, PERFECT, PERFECT], [REFERENCE, other, REFERENCE]).rewards == pytest.approx(
+        client.score([PERFECT] * 3, [REFERENCE, other], [0, 1, 0]).rewards
+    )
+
+
+def test_settings_of_the_reward(face: Any, server: LiveServer) -> None:
+    client = face(base_url=server.url, config={"reward_scale": "raw"})
+    assert client.score_one(PERFECT, REFERENCE).reward == 2.5
+    assert client.score_one(PERFECT, REFERENCE, config={"reward_scale": "double"}).reward == 5
+    assert client.score([PERFECT], [REFERENCE], config={"total": "sum"}).rewards == [3.5]
+    with pytest.raises(InvalidSetting, match=r"config\.no_such: unknown_setting"):
+        client.score([PERFECT], [REFERENCE], config={"no_such": 1})
+    with pytest.raises(InvalidSetting):
+        client.score([PERFECT], [REFERENCE], config={"min_coverage": math.nan})
+
+
+def test_lone_surrogates_become_the_replacement_character(face: Any, server: LiveServer) -> None:
+    client = face(base_url=server.url)
+    broken = PERFECT.replace("…", "\ud800 \udfff\ud83d")
+    steps = {"steps": [{"action": "a\udc00dd", "objects": ["b\ud800"], "parameters": []}]}
+    said = "<think></think><key>Step 1: {}</key><orc>Step 1: a\ufffddd b\ufffd</orc><note></note>".replace(
+        "{}", '{"action": "a\ufffddd", "objects": ["b\ufffd"], "parameters": []}'
+    )
+    assert client.score([broken, said], [REFERENCE, steps]).rewards == [1, 1]
+
+
+def test_errors_name_every_reference_in_the_callers_numbers(face: Any, server: LiveServer) -> None:
+    references = [REFERENCE, "Step 1: nothing", REFERENCE, "", "Step 1: nothing"]
+    with pytest.raises(InvalidReference) as caught:
+        face(base_url=server.url).score([PERFECT] * 5, references)
+    found = {(offence.path, offence.reason) for offence in caught.value.offences}
+    assert found == {
+        ("references[1]", "bad_step_line"),
+        ("references[4]", "bad_step_line"),
+        ("references[3]", "no_steps"),
+    }
+    assert "references[4]: bad_step_line" in str(caught.value)
+    assert caught.value.status == 422
+    assert caught.value.request_id
+
+
+def test_errors_name_the_record_of_a_single_call(face: Any, server: LiveServer) -> None:
+    with pytest.raises(InvalidReference, match=r"record 17: reference: bad_step_line"):
+        face(base_url=server.url).score_one(PERFECT, "Step 1: nothing", record=17)
+
+
+@pytest.mark.parametrize(
+    ("responses", "references", "paths"),
+    [
+        ([PERFECT, None], [REFERENCE], ["responses[1]"]),
+        ([PERFECT] * 2, [REFERENCE, None], ["references[1]"]),
+        ([1, b"x"], [7, {"steps": {1, 2}}], ["references[0]", "references[1]", "responses[0]", "responses[1]"]),
+        (PERFECT, [REFERENCE], ["responses"]),
+        ([PERFECT], REFERENCE, ["references"]),
+    ],
+)
+def test_wrong_types_never_leave(face: Any, faults: Any, responses: Any, references: Any, paths: list[str]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        face(base_url=faults.url).score(responses, references)
+    assert [offence.path for offence in caught.value.offences] == paths
+    assert not faults.requests
+
+
+def test_lengths_that_do_not_fit(face: Any, server: LiveServer) -> None:
+    with pytest.raises(InvalidRequest, match="reference_index") as caught:
+        face(base_url=server.url).score([PERFECT] * 3, [REFERENCE] * 2)
+    assert not isinstance(caught.value, InvalidReference)
+
+
+def test_equal_references_travel_once_but_not_for_advantages(face: Any, faults: Any) -> None:
+    client = face(base_url=faults.url)
+    client.score(["a", "b", "c"], ["r", "s", "r"])
+    assert faults.requests[0].document["references"] == ["r", "s"]
+    assert faults.requests[0].document["reference_index"] == [0, 1, 0]
+    with pytest.raises(BadReply):  # the groups of advantages are those of the numbers; this server gives none
+        client.score(["a", "b", "c"], ["r", "s", "r"], include=("advantages",))
+    assert faults.requests[1].document["references"] == ["r", "s", "r"]
+    assert "reference_index" not in faults.requests[1].document
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The Unix socket of a service that wants a key."""
+    path = str(tmp_path_factory.mktemp("uds") / "s")
+    with launched("--drain-seconds", "0", "--uds", path, environ={"ASSAY_API_KEYS": KEY}) as server:
+        server.wait_until_ready()
+        yield path
+
+
+def test_a_unix_socket_and_a_key(face: Any, guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert face(uds=guarded, api_key=KEY).score_one(PERFECT, REFERENCE).reward == 1
+    quoted = guarded.replace("/", "%2F")
+    assert face(base_url=f"http+unix://any:{KEY}@{quoted}").score_one(PERFECT, REFERENCE).reward == 1
+    with pytest.raises(Unauthorized, match="401"):
+        face(base_url=f"unix:{guarded}", api_key="wrong").score_one(PERFECT, REFERENCE)
+    monkeypatch.setenv("ASSAY_API_KEY", KEY)
+    monkeypatch.setenv("ASSAY_URL", f"http+unix://{quoted}")
+    assert face().score_one(PERFECT, REFERENCE).reward == 1
+
+
+def test_descriptions_and_readiness(server: LiveServer) -> None:
+    with Client(base_url=server.url) as client:
+        client.wait_until_ready()
+        described = client.config()
+        assert described["config_id"] == client.score([PERFECT], [REFERENCE]).config_id
+        assert described["config"]["order"] == "strict"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AssayError("a", status=1, request_id="r"),
+        InvalidReference("a", offences=[Offence("references[0]", "no_steps", "none")], status=422),
+        InvalidRequest("a"),
+        InvalidSetting("a"),
+        TooLarge("a", status=413),
+        Unauthorized("a", status=401),
+        Unavailable("a", attempts=3),
+        LocalServiceError("a"),
+        ServiceError("a", status=500, request_id="r"),
+        BadReply("a"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_survive_the_way_between_processes(error: AssayError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)

@@ -1,0 +1,177 @@
+"""Where the client's settings come from, and what it says about wrong ones."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import deque
+from typing import Any
+
+import pytest
+
+from assay.service.http.app import create_app
+from assay_client import AsyncClient, Client, ClientSettings, InvalidRequest, InvalidSetting
+from assay_client.addresses import address_of
+from assay_client.settings import DEFAULT_URL
+from tests.clients.client_faces import AsyncFace, SyncFace
+from tests.clients.fault_server import FaultServer, status
+
+
+def test_arguments_over_environment_over_defaults() -> None:
+    environ = {
+        "ASSAY_URL": "http://a:1, https://b/prefix/",
+        "ASSAY_API_KEY": "key",
+        "ASSAY_CLIENT_CONFIG": '{"order": "lcs"}',
+        "ASSAY_CLIENT_TIMEOUT": "7",
+        "ASSAY_CLIENT_MAX_BATCH": "64",
+        "ASSAY_CLIENT_WINDOW": "0",
+    }
+    read = ClientSettings.read(environ)
+    assert [str(address) for address in read.addresses] == ["http://a:1", "https://b/prefix"]
+    assert (read.api_key, read.timeout, read.max_batch, read.window) == ("key", 7, 64, 0)
+    assert json.loads(read.config) == {"order": "lcs"}
+    read = ClientSettings.read(environ, base_url="http://c", timeout=3, config={"total": "sum"}, api_key=None)
+    assert [str(address) for address in read.addresses] == ["http://c"]
+    assert (read.timeout, read.api_key) == (3, "key")
+    assert json.loads(read.config) == {"total": "sum"}
+    assert [str(address) for address in ClientSettings.read({}).addresses] == [DEFAULT_URL]
+
+
+@pytest.mark.parametrize(
+    ("environ", "given", "mode"),
+    [
+        ({}, {}, "remote"),
+        ({"ASSAY_URL": "local"}, {}, "local"),
+        ({"ASSAY_CLIENT_MODE": "local", "ASSAY_URL": "http://a"}, {}, "local"),
+        ({"ASSAY_CLIENT_MODE": "local"}, {"base_url": "http://a"}, "remote"),
+        ({"ASSAY_CLIENT_MODE": "local"}, {"uds": "/s"}, "remote"),
+        ({"ASSAY_URL": "http://a"}, {"base_url": "local"}, "local"),
+        ({"ASSAY_URL": "http://a"}, {"mode": "local"}, "local"),
+        ({"ASSAY_URL": "local"}, {"base_url": "http://a"}, "remote"),
+    ],
+)
+def test_the_mode(environ: dict[str, str], given: dict[str, Any], mode: str) -> None:
+    read = ClientSettings.read(environ, **given)
+    assert read.mode == mode
+    assert bool(read.addresses) is (mode == "remote")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "path"),
+    [
+        ("http://host", "http://host", None),
+        ("http://[::1]:8000/", "http://[::1]:8000", None),
+        ("https://host:8443/deep/er/", "https://host:8443/deep/er", None),
+        ("unix:/run/a.sock", "unix:/run/a.sock", "/run/a.sock"),
+        ("unix:///run/a.sock", "unix:/run/a.sock", "/run/a.sock"),
+        ("http+unix://%2Frun%2FA.sock/p", "unix:/run/A.sock/p", "/run/A.sock"),
+    ],
+)
+def test_addresses(url: str, shown: str, path: str | None) -> None:
+    address = address_of(url)
+    assert str(address) == shown
+    assert address.socket_path == path
+
+
+@pytest.mark.parametrize(
+    "url", ["", "host", "ftp://host", "http://", "http://host:x", "http://host?order=lcs", "http+unix://run/s", "unix:"]
+)
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"base_url|ASSAY_URL"):
+        ClientSettings.read({}, base_url=[url] if url else "")
+
+
+def test_every_offender_is_named_where_it_stands() -> None:
+    environ = {"ASSAY_URL": "nowhere", "ASSAY_CLIENT_TIMEOUT": "soon", "ASSAY_CLIENT_TIMEUOT": "1"}
+    with pytest.raises(InvalidSetting) as caught:
+        ClientSettings.read(environ, window=-1, max_batch=0.5, config="[]", attempt_timeout=float("nan"), nonsense=1)
+    assert {offence.path for offence in caught.value.offences} == {
+        *("ASSAY_URL", "ASSAY_CLIENT_TIMEOUT", "ASSAY_CLIENT_TIMEUOT"),
+        *("window", "max_batch", "config", "attempt_timeout", "nonsense"),
+    }
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_a_key_is_shown_nowhere(make: Any) -> None:
+    client = make(base_url="http://user:hidden-one@host", api_key="hidden-two")
+    shown = f"{client!r} {client.settings!r} {client.settings.addresses[0]} {client.settings.addresses[0]!r}"
+    assert "host" in shown
+    assert "hidden" not in shown
+    with pytest.raises(InvalidSetting) as caught:
+        make(base_url="http://user:hidden-one@host:port", api_key="hidden two")
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_a_client_is_pickled_as_its_settings(make: Any) -> None:
+    client = make(base_url="http://host", api_key="key", timeout=7, config={"order": "lcs"})
+    copy = pickle.loads(pickle.dumps(client))
+    assert type(copy) is make
+    assert copy.settings == client.settings
+    assert hash(copy.settings) == hash(client.settings)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_the_address_may_come_first(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make("http://host:8000").settings == make(base_url="http://host:8000").settings
+    assert make(["http://a", "http://b"], timeout=7).settings == make(base_url="http://a,http://b", timeout=7).settings
+    assert make(deque(["http://a", "http://b"])).settings == make("http://a,http://b").settings
+    assert make("local").settings.mode == "local"
+    settings = ClientSettings.read(base_url="http://host")
+    assert make(settings).settings is make(settings=settings).settings is settings
+    monkeypatch.setenv("ASSAY_URL", "http://variable")
+    assert [str(address) for address in make(None).settings.addresses] == ["http://variable"]
+    assert [str(address) for address in make("http://first").settings.addresses] == ["http://first"]
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize("wrong", [8000, b"http://host", {"base_url": "http://host"}, ["http://host", 8000], object()])
+def test_an_address_of_a_wrong_type(make: Any, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="base_url="):
+        make(wrong)
+    with pytest.raises(TypeError, match="base_url="):
+        make(base_url=wrong)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_arguments_that_contradict_each_other(make: Any) -> None:
+    with pytest.raises(TypeError, match="base_url="):
+        make("http://a", base_url="http://b")
+    with pytest.raises(TypeError, match="uds="):
+        make("http://a", uds="/run/assay.sock")
+    with pytest.raises(TypeError, match="timeout"):
+        make(ClientSettings.read({}), timeout=7)
+    with pytest.raises(InvalidSetting, match="tiemout"):
+        make("http://a", tiemout=None)
+
+
+def test_the_address_of_a_route_is_not_the_base() -> None:
+    """Whichever of the service's own: also behind a proxy's prefix, and with a key, which is not repeated.
+
+    Words that a proxy may have it under are no such routes.
+    """
+    known = {getattr(route, "path", "/") for route in create_app().routes}
+    words = {"/", "/docs", "/health", "/metrics", "/ping", "/version"}
+    assert words <= known
+    paths = {path for path in known - words if not path.startswith("/playground/")}
+    assert {"/v1/score", "/compat/slime", "/compat/nemo-gym/verify"} <= paths
+    for path in words:
+        assert str(address_of(f"http://host/proxy{path}")) == f"http://host/proxy{path}".rstrip("/")
+    for path in paths | {"/compat/nemo-gym", "/v1/score/", "//v1/score"}:
+        with pytest.raises(InvalidSetting) as caught:
+            ClientSettings.read({"ASSAY_URL": f"http://any:secret@host:8000/proxy{path}"})
+        assert "ASSAY_URL" in str(caught.value)
+        assert "the base http://host:8000/proxy is needed" in str(caught.value)
+        assert "secret" not in str(caught.value)
+    for url in ("http://host/v1", "http://host/docs/assay", "http://host/my-v1/scores", "http://host/compat"):
+        assert str(address_of(url)) == url
+
+
+@pytest.mark.parametrize("make", [SyncFace, AsyncFace])
+def test_a_base_that_is_none(make: Any, faults: FaultServer) -> None:
+    """Prefixes of proxies are not known in advance: the reply tells."""
+    faults.otherwise = status(404)
+    client = make(base_url=f"{faults.url}/v1")
+    with pytest.raises(InvalidRequest, match=rf"HTTP 404.*no /v1/score .* at {faults.url}/v1.*base URL"):
+        client.score(["x"], ["r"])
+    assert len(faults.requests) == 1

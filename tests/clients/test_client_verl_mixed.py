@@ -1,0 +1,170 @@
+"""Data sets of several tasks in verl: ASSAY_CLIENT_DATA_SOURCES, and verl's own rewards for the rest.
+
+verl itself is not here: a stand-in with its signatures takes its place. tests/trainers has the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay_client import InvalidReference, InvalidRequest, InvalidSetting
+from assay_client.adapters import for_verl, for_verl_sync
+from assay_client.adapters.common import METRICS
+from assay_client.verl_components import step_means
+from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
+from tests.clients.fault_server import FaultServer
+from tests.http.samples import REFERENCE
+
+NAMES = {"score", "acc", "score_applies", *METRICS}
+
+STANDS_IN = """
+import threading
+calls = []
+
+def {name}(data_source, solution_str, ground_truth, extra_info=None{more}):
+    calls.append((data_source, extra_info, options, threading.get_ident()))
+    if data_source == "gsm8k":
+        return float(solution_str == ground_truth)
+    if data_source == "dapo":
+        right = solution_str == ground_truth
+        return {{"score": 1.0 if right else -1.0, "acc": right, "pred": solution_str}}
+    raise NotImplementedError
+"""
+SIGNATURES = {
+    "0.9": ("default_compute_score", ", sandbox_fusion_url=None, **options"),
+    "0.5": ("default_compute_score", ", sandbox_fusion_url=None, options=None"),
+    "0.3": ("_default_compute_score", ", options=None"),
+}
+
+
+@pytest.fixture(params=SIGNATURES)
+def verl(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """verl's module of rewards, by the signatures of several versions."""
+    folder = tmp_path / "verl" / "utils"
+    folder.mkdir(parents=True)
+    name, more = SIGNATURES[request.param]
+    (folder / "reward_score.py").write_text(STANDS_IN.format(name=name, more=more), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from verl.utils import reward_score
+
+    yield reward_score
+    for name in [name for name in sys.modules if name.partition(".")[0] == "verl"]:
+        del sys.modules[name]
+
+
+SOURCES = ["scirecipe", "gsm8k", "thoth", "dapo", "gsm8k", "dapo"]
+SOLUTIONS = [TEXTS[0], "4", TEXTS[2], "7", "5", "8"]
+TRUTHS = [REFERENCE, "4", REFERENCE, "7", "4", "7"]
+SCORES = [EXPECTED[0], 1.0, EXPECTED[2], 1.0, 0.0, -1.0]
+ACCURACIES = [EXPECTED[0], 1.0, EXPECTED[2], 1.0, 0.0, 0.0]
+
+
+def in_loop(**kwargs: Any) -> list[dict[str, float]]:
+    async def run() -> list[dict[str, float]]:
+        rows = zip(SOURCES, SOLUTIONS, TRUTHS, strict=True)
+        return await asyncio.gather(*(for_verl.compute_score(*row, {"index": 1}, **kwargs) for row in rows))
+
+    return asyncio.run(run())
+
+
+def one_by_one(**kwargs: Any) -> list[dict[str, float]]:
+    rows = zip(SOURCES, SOLUTIONS, TRUTHS, strict=True)
+    return [for_verl_sync.compute_score(*row, {"index": 1}, **kwargs) for row in rows]
+
+
+def as_batch(**kwargs: Any) -> list[dict[str, float]]:
+    infos = np.array([{"index": 1}] * len(SOURCES), object)
+    return for_verl.compute_score_batch(np.array(SOURCES, object), SOLUTIONS, TRUTHS, infos, **kwargs)
+
+
+WAYS = pytest.mark.parametrize("way", [in_loop, one_by_one, as_batch])
+Way = Callable[..., list[dict[str, float]]]
+
+
+@WAYS
+@pytest.mark.usefixtures("at")
+def test_other_data_sources_are_verls(way: Way, verl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe, thoth")
+    found = way(config={"order": "strict"})
+    assert [result["score"] for result in found] == pytest.approx(SCORES)
+    assert [result["acc"] for result in found] == pytest.approx(ACCURACIES)
+    assert [result["score_applies"] for result in found] == [1, 0, 1, 0, 0, 0]
+    assert [result["score_readable"] for result in found] == [1, 0, 0, 0, 0, 0]
+    assert [result["score_reason_code"] for result in found] == [0, -1, 3, -1, -1, -1]
+    for result in found:  # verl takes the names from one sample, and fails where another has not the same
+        check_numbers(result, NAMES)
+    assert sorted(call[0] for call in verl.calls) == ["dapo", "dapo", "gsm8k", "gsm8k"]
+    assert all(call[1] == {"index": 1} and not call[2] for call in verl.calls)
+    threads = {call[3] for call in verl.calls}
+    assert (threading.get_ident() in threads) is (way is not in_loop), "an event loop must not wait for them"
+
+
+def test_options_that_verls_function_takes(verl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among its `reward_kwargs`, as verl would pass them to its own function."""
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe")
+    for_verl_sync.compute_score("gsm8k", "4", "4", options={"a": 1}, config={"order": "lcs"})
+    assert verl.calls[0][2] in ({"a": 1}, {"options": {"a": 1}})
+
+
+@WAYS
+@pytest.mark.usefixtures("verl")
+def test_a_data_source_that_nobody_scores(way: Way, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_URL", faults.url)
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe,toth")
+    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: 'thoth' is not among them, and verl has no"):
+        way()
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", " , ")
+    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: names separated by commas"):
+        way()
+
+
+def test_without_verl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe")
+    monkeypatch.setitem(sys.modules, "verl", None)
+    with pytest.raises(InvalidSetting, match="default_compute_score cannot be imported"):
+        for_verl_sync.compute_score("gsm8k", "4", "4")
+
+
+@pytest.mark.usefixtures("verl")
+def test_errors_count_the_rows_of_the_batch(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_URL", faults.url)
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "thoth")
+    sources, infos = ["gsm8k", "thoth", "gsm8k", "thoth"], [{"index": k} for k in range(4)]
+    with pytest.raises(InvalidReference, match=r"record 3: references\[3\]: bad_step_json"):
+        for_verl.compute_score_batch(sources, ["x"] * 4, ["4", "r", "4", "BROKEN"], infos)
+    with pytest.raises(InvalidRequest, match=r"record 3: responses\[3\]: wrong_type"):
+        for_verl.compute_score_batch(sources, ["x", "x", "x", None], ["4", "r", "4", "r"], infos)
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_batch_of_other_tasks_sends_nothing(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_URL", faults.url)
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "thoth")
+    found = for_verl.compute_score_batch(["gsm8k"] * 2, ["4", "5"], ["4", "4"])
+    assert [result["score"] for result in found] == [1, 0]
+    assert not faults.requests
+
+
+@WAYS
+@pytest.mark.usefixtures("at", "verl")
+def test_components_are_means_of_what_was_scored_here(
+    way: Way, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe,thoth")
+    dump = tmp_path / "7.jsonl"
+    dump.write_text("".join(json.dumps(row) + "\n" for row in way()), encoding="utf-8")
+    means = step_means(dump)
+    assert (means["step"], means["samples"]) == (7, 2)
+    assert means["score"] == pytest.approx((SCORES[0] + SCORES[2]) / 2)
+    assert means["score_readable"] == means["score_reason_missing_sections"] == 0.5
+    assert all(map(math.isfinite, means.values()))

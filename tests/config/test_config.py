@@ -1,0 +1,262 @@
+"""Layers of settings: which wins, where each comes from, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from assay import InvalidSetting, ScoreSettings
+from assay.kernels.json_text.columns import MAX_STEPS_BYTES
+from assay.service.config import Config, ServerSettings, load
+from tests.http.live_server import ROOT
+
+
+def written(tmp_path, text):
+    path = tmp_path / "assay.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def offences(**layers):
+    with pytest.raises(InvalidSetting) as raised:
+        load(**{"flags": {}, "environ": {}} | layers)
+    return {(offence.path, offence.reason) for offence in raised.value.offences}
+
+
+def test_defaults():
+    config = load({}, {})
+    assert config == Config()
+    assert (config.server.host, config.server.port, config.server.uds) == ("127.0.0.1", 8000, None)
+    assert config.score == ScoreSettings()
+    assert config.origin("port") == "default"
+
+
+def test_names_are_unique_over_both_models():
+    assert not ServerSettings.model_fields.keys() & ScoreSettings.model_fields.keys()
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path):
+    path = written(tmp_path, "[server]\nport = 1\nthreads = 3\nbacklog = 5\n[score]\norder = 'lcs'\nmax_steps = 7\n")
+    environ = {"ASSAY_PORT": "2", "ASSAY_THREADS": "4", "ASSAY_MAX_STEPS": "8", "OTHER": "x"}
+    config = load({"port": 3, "max_steps": 9, "host": None}, environ, path)
+    assert (config.server.port, config.server.threads, config.server.backlog) == (3, 4, 5)
+    assert (config.score.max_steps, config.score.order, config.server.host) == (9, "lcs", "127.0.0.1")
+    origins = {name: config.origin(name) for name in ("port", "threads", "backlog", "max_steps", "order", "host")}
+    assert origins == {
+        "port": "flag --port",
+        "threads": "environment ASSAY_THREADS",
+        "backlog": str(path),
+        "max_steps": "flag --max-steps",
+        "order": str(path),
+        "host": "default",
+    }
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path):
+    path = written(tmp_path, "[server]\nport = 1\n")
+    assert load({}, {"ASSAY_CONFIG": str(path)}).server.port == 1
+
+
+TEXTS = {
+    "ASSAY_USE_ORDER": ("off", "use_order", False),
+    "ASSAY_DOCS": ("0", "docs", False),
+    "ASSAY_ADVANTAGE_DDOF": ("0", "advantage_ddof", 0),
+    "ASSAY_MIN_COVERAGE": ("0.5", "min_coverage", 0.5),
+    "ASSAY_MAX_MEAN_WORDS": ("40", "max_mean_words", 40.0),
+    "ASSAY_REWARD_SCALE": ("shift", "reward_scale", "shift"),
+    "ASSAY_DEADLINE_SECONDS": ("1.5", "deadline_seconds", 1.5),
+    "ASSAY_UDS": ("/run/assay.sock", "uds", "/run/assay.sock"),
+}
+
+
+@pytest.mark.parametrize(("variable", "text", "name", "value"), [(v, *rest) for v, rest in TEXTS.items()])
+def test_texts_of_the_environment(variable, text, name, value):
+    config = load({}, {variable: text})
+    found = getattr(config.server, name, None) if name in ServerSettings.model_fields else getattr(config.score, name)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_minus_zero_is_zero_wherever_it_comes_from(tmp_path):
+    """It is the same setting, so its digest and what is shown of it are the same."""
+    zero = load({"min_coverage": 0.0, "drain_seconds": 0.0}, {})
+    file = written(tmp_path, "[server]\ndrain_seconds = -0.0\n[score]\nmin_coverage = -0.0\n")
+    for config in (
+        load({"min_coverage": -0.0, "drain_seconds": -0.0}, {}),
+        load({}, {"ASSAY_MIN_COVERAGE": "-0.0", "ASSAY_DRAIN_SECONDS": "-0"}),
+        load({}, {}, file),
+    ):
+        assert config.score.config_id == zero.score.config_id
+        assert str(config.score) == str(zero.score)
+        assert str(config.server) == str(zero.server)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("ASSAY_PORT", "eighty"),
+        ("ASSAY_PORT", "70000"),
+        ("ASSAY_PORT", ""),
+        ("ASSAY_THREADS", "0"),
+        ("ASSAY_ORDER", "LCS"),
+        ("ASSAY_ADVANTAGE_DDOF", "2"),
+        ("ASSAY_USE_ORDER", "perhaps"),
+        ("ASSAY_MIN_COVERAGE", "nan"),
+        ("ASSAY_DEADLINE_SECONDS", "inf"),
+        ("ASSAY_API_KEYS", "two words"),
+    ],
+)
+def test_wrong_values_are_named_by_their_variable(variable, text):
+    assert offences(environ={variable: text}) == {(variable, "invalid_setting")}
+
+
+def test_every_wrong_place_is_named(tmp_path):
+    path = written(tmp_path, "port = 1\n[server]\nprot = 1\nport = '80'\n[score]\norder = 'x'\n[other]\nx = 1\n")
+    found = offences(flags={"threads": 0, "nope": 1}, environ={"ASSAY_PROT": "1", "ASSAY_MAX_STEPS": "0"}, path=path)
+    assert found == {
+        (f"{path}: port", "unknown_setting"),
+        (f"{path}: other", "unknown_setting"),
+        (f"{path}: server.prot", "unknown_setting"),
+        (f"{path}: server.port", "invalid_setting"),
+        (f"{path}: score.order", "invalid_setting"),
+        ("ASSAY_PROT", "unknown_setting"),
+        ("ASSAY_MAX_STEPS", "invalid_setting"),
+        ("--threads", "invalid_setting"),
+        ("--nope", "unknown_setting"),
+    }
+
+
+LINKS = {
+    "{}_SERVICE_HOST": "10.0.0.1",
+    "{}_SERVICE_PORT": "8000",
+    "{}_SERVICE_PORT_HTTP": "8000",
+    "{}_SERVICE_PORT_METRICS_2": "9000",
+    "{}_PORT": "tcp://10.0.0.1:8000",
+    "{}_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+    "{}_PORT_8000_TCP_PROTO": "tcp",
+    "{}_PORT_8000_TCP_PORT": "8000",
+    "{}_PORT_8000_TCP_ADDR": "10.0.0.1",
+    "{}_PORT_53_UDP": "udp://[fd00::1]:53",
+    "{}_PORT_53_UDP_ADDR": "fd00::1",
+}
+"""What Kubernetes sets for a Service of that name."""
+
+
+def links_of(*services):
+    return {name.format(service): value for service in services for name, value in LINKS.items()}
+
+
+@pytest.mark.parametrize(
+    "services", [["ASSAY"], ["ASSAY_CANARY"], ["ASSAY_SERVICE"], ["ASSAY", "ASSAY_V2_HTTP"]], ids=" ".join
+)
+def test_kubernetes_service_links_are_named_together_with_one_hint(services):
+    environ = links_of(*services)
+    with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
+        load({}, {**environ, "ASSAY_ORDR": "lcs", "ASSAY_THREADS": "0", "ASSAY_CLIENT_SERVICE_HOST": "10.0.0.1"})
+    found = {offence.path: offence.detail for offence in raised.value.offences}
+    assert found.keys() == {", ".join(sorted(environ)), "ASSAY_ORDR", "ASSAY_THREADS"}
+    assert [path for path, detail in found.items() if "enableServiceLinks" in detail] == [", ".join(sorted(environ))]
+
+
+def test_one_service_link_beside_a_port_that_was_set():
+    """The container's own `env` outweighs what Kubernetes adds."""
+    with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
+        load({}, links_of("ASSAY") | {"ASSAY_PORT": "8000"})
+    (offence,) = raised.value.offences
+    assert "ASSAY_PORT," not in offence.path
+    with pytest.raises(InvalidSetting, match="enableServiceLinks"):
+        load({}, {"ASSAY_PORT": "tcp://10.0.0.1:8000"})
+
+
+MEANT_AS_SETTINGS = [
+    {"ASSAY_SERVICE_PORT": "8000"},
+    {"ASSAY_SERVICE_HOST": "0.0.0.0"},
+    {"ASSAY_SERVICE_HOST": "0.0.0.0", "ASSAY_SERVICE_PORT_NUMBER": "8000"},
+    {"ASSAY_HTTP_PORT": "8000"},
+    {"ASSAY_PORT_8000": "tcp"},
+    {"ASSAY_PORTS": "8000"},
+    {"ASSAY_PORT": "8000/tcp"},
+    {"ASSAY_HOST_PORT": "localhost:8000"},
+]
+
+
+@pytest.mark.parametrize("environ", MEANT_AS_SETTINGS, ids=" ".join)
+def test_what_was_meant_as_a_setting_gets_no_such_hint(environ):
+    with pytest.raises(InvalidSetting) as raised:
+        load({}, environ)
+    assert {offence.path for offence in raised.value.offences} == environ.keys()
+    assert "Kubernetes" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("[server", "not_toml"), ("[server]\nport = 1\nport = 2", "not_toml")])
+def test_a_file_that_is_no_toml(tmp_path, text, reason):
+    path = written(tmp_path, text)
+    assert offences(path=path) == {(str(path), reason)}
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    assert offences(path=tmp_path / "none") == {(str(tmp_path / "none"), "unreadable_file")}
+    assert offences(path=tmp_path) == {(str(tmp_path), "unreadable_file")}
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(b"# \xff")
+    assert offences(path=latin) == {(str(latin), "not_toml")}
+    assert offences(path=written(tmp_path, "server = 1")) == {(f"{tmp_path / 'assay.toml'}: server", "invalid_setting")}
+
+
+def test_keys_from_environment_and_file_come_together_and_stay_secret(tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# one a line\n\n  third \nfourth\n", encoding="utf-8")
+    config = load({}, {"ASSAY_API_KEYS": "first, second,", "ASSAY_API_KEYS_FILE": str(keys)})
+    assert config.server.api_keys == tuple(map(SecretStr, ("first", "second", "third", "fourth")))
+    assert "third" not in repr(config)
+    assert config.origin("api_keys") == "environment ASSAY_API_KEYS"
+    alone = load({}, {"ASSAY_API_KEYS_FILE": str(keys)})
+    assert alone.origin("api_keys") == "environment ASSAY_API_KEYS_FILE"
+
+
+def test_keys_that_cannot_be_read_stop_the_start(tmp_path):
+    """An open door would be the worse answer."""
+    place = "api_keys_file (environment ASSAY_API_KEYS_FILE)"
+    assert offences(environ={"ASSAY_API_KEYS_FILE": str(tmp_path / "none")}) == {(place, "unreadable_file")}
+    keys = tmp_path / "keys"
+    for content in (b"two words\n", b"\xff\n", b"# nothing but a comment\n"):
+        keys.write_bytes(content)
+        assert offences(environ={"ASSAY_API_KEYS_FILE": str(keys)}) == {(place, "unreadable_file")}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_keys_come_from_a_regular_file(tmp_path, kind):
+    """A pipe without a writer would be waited for."""
+    path = {"pipe": tmp_path / "pipe", "device": Path("/dev/zero"), "folder": tmp_path}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(InvalidSetting) as caught:
+        load({}, {"ASSAY_API_KEYS_FILE": str(path)})
+    (offence,) = caught.value.offences
+    assert offence.reason == "unreadable_file"
+    assert offence.detail in ("it is not a regular file", "Is a directory")
+
+
+def test_keys_in_toml(tmp_path):
+    config = load({}, {}, written(tmp_path, "[server]\napi_keys = ['a', 'b']\n"))
+    assert config.server.api_keys == (SecretStr("a"), SecretStr("b"))
+
+
+def test_nothing_is_read_at_import():
+    code = "import assay.service.config, assay.service.http.app; print(assay.service.config.Config().server.port)"
+    environ = {"PATH": "", "ASSAY_PORT": "1", "ASSAY_NONSENSE": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "8000\n", done.stderr
+
+
+def test_no_reference_is_longer_than_what_its_steps_may_fill():
+    assert load({"max_reference_bytes": int(MAX_STEPS_BYTES)}, {}).server.max_reference_bytes == MAX_STEPS_BYTES
+    with pytest.raises(InvalidSetting, match="max-reference-bytes"):
+        load({"max_reference_bytes": int(MAX_STEPS_BYTES) + 1}, {})

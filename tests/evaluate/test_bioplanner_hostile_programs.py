@@ -1,0 +1,171 @@
+"""Whatever a model writes for a program is a result with a reason, and a shared reference is read once."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.service.evaluate import rewards
+from assay.service.evaluate.bioplanner import calls
+from assay.service.evaluate.bioplanner.agreement import distances
+from assay.service.evaluate.bioprobench import ord as ordering
+from assay.service.evaluate.evaluation import evaluate
+from assay.service.evaluate.text.sequences import pieces
+from tests.strategies import examples
+
+TRUE = 'wash(cells="HeLa", times="3")\nspin(cells="HeLa")\n'
+
+PROGRAMS = {
+    "sum": f"f({'1+' * 2_500}1)",
+    "long sum": f"f({'1+' * 50_000}1)",
+    "powers": f"f({'1**' * 2_500}1)",
+    "nots": f"f({'not ' * 2_500}x)",
+    "signs": f"f({'-' * 2_500}1)",
+    "tildes": f"f({'~' * 100_000}1)",
+    "attributes": f"f(a{'.b' * 2_500})",
+    "attribute call": f"a{'.b' * 2_500}(x=1)",
+    "calls of calls": f"f{'()' * 2_500}",
+    "subscripts": f"f(a{'[0]' * 2_500})",
+    "conditions": f"f({'a if b else ' * 2_500}c)",
+    "lambdas": f"f({'lambda:' * 2_500}c)",
+    "lambdas between": f"f({'a or lambda: b and ' * 70}c)",
+    "awaits": f"async def g():\n f({'await ' * 2_500}c)",
+    "comparisons": f"f({'a<' * 10_000}b)",
+    "conjunctions": f"f({'a and ' * 10_000}b)",
+    "brackets": "f(" * 2_500 + ")" * 2_500,
+    "brackets within the limit": "f(" * 50 + ")" * 50,
+    "lists": f"f({'[' * 49}{']' * 49})",
+    "hexadecimal": f"f(0x{'f' * 10_000})",
+    "octal": f"f(0o{'7' * 10_000})",
+    "binary": f"f(0b{'1' * 100_000})",
+    "decimal": f"f({'9' * 10_000})",
+    "float": f"f({'9' * 10_000}.0, 1e999, -1e999, 1e999j)",
+    "keyword with digits": f"f(a=0x{'f' * 10_000})",
+    "starred": "f(*a, **b, *c)",
+    "strings": """f("a" 'b' f"{x!r:>{y}}" b'c')""",
+    "format of quotes": """f(f"{f'{x}'}" "\\\\")""",
+    "format of everything": """f(f"{x['a']} {y['b']}" '"' "'" '''"''')""",
+    "null": "f('\0')",
+    "surrogate": "f('\ud800')",
+    "escaped surrogate": r"f('\ud800', '\N{DIGIT ONE}')",
+    "byte order mark": "\ufefff(1)",
+    "indentation": "\n".join(" " * k + "if x:" for k in range(120)) + "\n" + " " * 120 + "f()",
+    "branches": "if a:\n f()\n" + "elif a:\n f()\n" * 3_000,
+    "decorators": "@f\n" * 3_000 + "def g(): f()",
+    "walrus": f"f({'(a:=' * 45}1{')' * 45})",
+    "comprehensions": f"f([x {'for x in y ' * 2_500}])",
+    "definitions": "def f(a):\n  f(1)\n" * 500,
+    "parameters": f"def f({','.join(f'a{k}' for k in range(5_000))}): pass\nf(1)",
+    "matches": f"match x:\n case {'[' * 45}{']' * 45}: f(1)",
+    "names": "ﬁ(x=1); K(ſ=2)",
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_any_program_is_a_result(name):
+    program = PROGRAMS[name]
+    found = rewards("bioplanner", [program, TRUE], [TRUE], [0, 0])
+    assert found.reasons[0] in ("ok", "syntax_error", "too_large", "no_calls")
+    assert found.rewards[1] == 1
+    for mode in ("upstream", "fixed"):
+        records = [
+            {"ground_truth": TRUE, "prediction_code": program},
+            {"ground_truth": program, "prediction_code": TRUE, "prediction_functions": program},
+            {"ground_truth": TRUE, "prediction_code": TRUE},
+        ]
+        result = evaluate("bioplanner", records, mode=mode)
+        assert result.per_record["levenshtein_normalized"][2] == 0
+        assert {failure.reason for failure in result.failed} <= set(calls_failures())
+        assert 2 not in {failure.record for failure in result.failed} or mode == "upstream"
+
+
+def calls_failures() -> tuple[str, ...]:
+    return ("syntax_error", "too_large", "attribute_call", "too_many_functions")
+
+
+def test_what_cannot_be_written_out_costs_only_the_metrics_of_arguments():
+    record = {"ground_truth": TRUE, "prediction_code": f"{TRUE}\nspin(cells=0x{'f' * 10_000})"}
+    result = evaluate("bioplanner", [record, {**record, "prediction_code": TRUE}], mode="fixed")
+    assert [(failure.record, failure.reason, failure.of_response) for failure in result.failed] == [
+        (0, "too_large", True)
+    ]
+    assert math.isnan(result.per_record["argument_bleu"][0])
+    assert result.per_record["argument_bleu"][1] > 0
+    assert result.per_record["levenshtein"][0] == 1
+    assert rewards("bioplanner", [record["prediction_code"]], [TRUE]).reasons == ["ok"]
+
+
+FRAGMENTS = st.sampled_from(
+    [*"()[]{}.,:+-*~@=\\'\"\n\t 01fx#\0\ud800é𝟙", "not ", "lambda:", "await ", "if x else ", "0x", "1e999", "f(", "..."]
+) | st.sampled_from(["**", 'f"', "{x}", "def f():\n ", "class A:\n ", "=>", ":=", "yield ", "import "])
+
+
+@given(st.lists(st.tuples(FRAGMENTS, st.integers(1, 400)), max_size=8))
+@examples(150)
+def test_programs_of_repeated_pieces_are_results(parts):
+    program = "".join(piece * times for piece, times in parts)
+    found = rewards("bioplanner", [program, f"f({program})"], [TRUE], [0, 0])
+    assert np.isfinite(found.rewards).all()
+    for mode in ("upstream", "fixed"):
+        evaluate("bioplanner", [{"ground_truth": TRUE, "prediction_code": f"f({program})"}], mode=mode)
+
+
+def test_one_reference_is_parsed_once(monkeypatch):
+    texts: list[str] = []
+    parse = calls.ast.parse
+    monkeypatch.setattr(calls.ast, "parse", lambda text: texts.append(text) or parse(text))
+    rewards("bioplanner", ["f()"] * 50, [TRUE])
+    assert texts.count(TRUE) <= 2  # when the reference is checked, and for the rewards
+
+
+def test_steps_of_one_reference_are_compared_once(monkeypatch):
+    asked: list[int] = []
+    differ = ordering.steps_differ
+    monkeypatch.setattr(ordering, "steps_differ", lambda *sides: asked.append(1) or differ(*sides))
+    steps = [f"step {k}" for k in range(5)]
+    rewards("bioprobench.ord", ["[ANSWER_START][0][ANSWER_END]"] * 50, [{"wrong_steps": steps, "correct_steps": steps}])
+    assert len(asked) == 2
+
+
+def processor_seconds(task: str, responses: list[str], reference: object) -> float:
+    started = time.process_time()
+    rewards(task, responses, [reference], [0] * len(responses))
+    return time.process_time() - started
+
+
+LONG = {
+    "bioplanner": ("f()", "wash(cells='HeLa')\n" * 10_000),
+    "bioprobench.ord": (
+        "[ANSWER_START][0][ANSWER_END]",
+        {"wrong_steps": [f"{k}" for k in range(10_000)], "correct_steps": [f"{k}" for k in range(10_000)]},
+    ),
+}
+
+
+@pytest.mark.parametrize("task", sorted(LONG))
+def test_many_responses_to_one_long_reference_cost_little_more_than_one(task):
+    response, reference = LONG[task]
+    one = processor_seconds(task, [response], reference)
+    many = processor_seconds(task, [response] * 40, reference)
+    assert many < 6 * one + 0.5, (one, many)
+
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 15))
+@examples(100)
+def test_pieces_are_all_rows_in_order(sizes, most):
+    found = list(pieces(sizes, most))
+    assert [size for piece in found for size in sizes[piece]] == sizes
+    assert all(sum(sizes[piece]) <= most or piece.stop - piece.start == 1 for piece in found)
+
+
+def test_distances_do_not_depend_on_the_pieces(monkeypatch):
+    pairs = [(["a"] * (k % 7), ["a", "b"] * (k % 5)) for k in range(60)]
+    expected = distances(pairs).tolist()
+    monkeypatch.setattr("assay.service.evaluate.bioplanner.agreement.NAMES_AT_ONCE", 10)
+    assert distances(pairs).tolist() == expected

@@ -1,0 +1,97 @@
+"""Answers that are made to be slow cost what their length costs: twice the text takes about twice the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from assay.service.evaluate.bioplanner.calls import stated
+from assay.service.evaluate.bioprobench.answers import generated_text, truth_of
+from assay.service.evaluate.bioprobench.ord import order_of
+from assay.service.evaluate.bioprobench.pqa import answer_of
+from assay.service.evaluate.llam_eval.scores import stated_score
+from assay.service.evaluate.text.keywords import candidates
+from assay.service.evaluate.text.rouge import rouge_words
+from assay.service.evaluate.text.stems import porter_stemmer
+from assay.service.evaluate.text.word_tokens import treebank_words, word_tokenizer
+from tests.evaluate.word_lists import needs_sentences
+
+SHORT, LONG = 4_000, 32_000
+TIMES_LONGER = LONG // SHORT
+SLACK = 4
+"""A quadratic reading takes 64 times as long, a linear one 8 times."""
+TOO_QUICK = 0.05
+"""Seconds below which the clock says nothing, and nothing is slow."""
+
+
+def order_answer(text: str) -> object:
+    return order_of(text, 3)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "pqa": answer_of,
+    "err": truth_of,
+    "ord": order_answer,
+    "gen": generated_text,
+    "stated": stated,
+    "treebank": lambda text: treebank_words(text, "3.9"),
+    "treebank 3.10": lambda text: treebank_words(text, "3.10"),
+    "keywords": candidates,
+    "rouge": lambda text: rouge_words(text, porter_stemmer()),
+    "judge": lambda text: stated_score(text, "Coherence"),
+}
+
+ADVERSARIES: dict[str, Callable[[int], str]] = {
+    "openings": lambda n: "[ANSWER_START]" * (n // 14),
+    "thoughts": lambda n: "</think>" * (n // 8),
+    "numbers": lambda n: f"[ANSWER_START]x & {'9' * n}[ANSWER_END]",
+    "separators": lambda n: f"[ANSWER_START]{'&' * n}[ANSWER_END]",
+    "brackets": lambda n: f"[ANSWER_START]{'[' * n}[ANSWER_END]",
+    "braces": lambda n: f"[ANSWER_START]{'{0:' * (n // 3)}[ANSWER_END]",
+    "signs": lambda n: f"[ANSWER_START]{'-' * n}1[ANSWER_END]",
+    "bare commas": lambda n: f"[ANSWER_START]{'0,' * (n // 2)}[ANSWER_END]",
+    "open strings": lambda n: f"[ANSWER_START][{chr(39) * n}[ANSWER_END]",
+    "one word": lambda n: "w" * n,
+    "y": lambda n: "y" * n,
+    "calls": lambda n: "f(" * (n // 2),
+    "spaced calls": lambda n: "f " * (n // 2),
+    "arguments": lambda n: f"f({'a' * n})",
+    "values": lambda n: f"""f({"a='" * (n // 3)})""",
+    "spaces after a period": lambda n: "end." + " " * n + "x",
+    "closers after periods": lambda n: '."' * (n // 2) + "x",
+    "white space": lambda n: "\n \t" * (n // 3) + "x",
+    "apostrophes": lambda n: "'" * n,
+    "quotes": lambda n: '"' * n,
+    "dots": lambda n: "." * n,
+    "number and dots": lambda n: "1." * (n // 2),
+    "dashes": lambda n: "-" * n,
+}
+
+
+def seconds(read: Callable[[str], object], text: str) -> float:
+    started = time.process_time()
+    read(text)
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("adversary", sorted(ADVERSARIES))
+def test_time_grows_with_the_text(adversary):
+    for name, read in READERS.items():
+        short, long = ADVERSARIES[adversary](SHORT), ADVERSARIES[adversary](LONG)
+        slow = seconds(read, long)
+        if slow > TOO_QUICK:
+            quick = max(min(seconds(read, short) for _ in range(3)), TOO_QUICK / TIMES_LONGER)
+            slow = min(slow, seconds(read, long))
+            assert slow < quick * TIMES_LONGER * SLACK, (name, quick, slow)
+
+
+@needs_sentences
+@pytest.mark.parametrize("adversary", sorted(ADVERSARIES))
+def test_splitting_into_sentences_grows_with_the_text(adversary):
+    split = word_tokenizer("3.9")
+    slow = seconds(split, ADVERSARIES[adversary](LONG))
+    if slow > TOO_QUICK:
+        quick = max(min(seconds(split, ADVERSARIES[adversary](SHORT)) for _ in range(3)), TOO_QUICK / TIMES_LONGER)
+        assert slow < quick * TIMES_LONGER * SLACK, (quick, slow)

@@ -1,0 +1,234 @@
+"""Llam-Eval: expected scores of samples and of log-probabilities, and a judge over HTTP with all that goes wrong."""
+
+from __future__ import annotations
+
+import math
+import socket
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.service.errors import InvalidRequest
+from assay.service.evaluate.evaluation import evaluate
+from assay.service.evaluate.llam_eval import endpoint
+from assay.service.evaluate.llam_eval.prompts import CRITERIA, prompt_of
+from assay.service.evaluate.llam_eval.scores import expected_by_logprobs, expected_by_samples, geval_score, stated_score
+from tests.evaluate.judge_server import always, completion, standing_in
+from tests.strategies import examples
+
+PROTOCOL = {"reference": "Wash the cells.", "generated_response": "Spin the cells."}
+ONE = {**PROTOCOL, "criterion": "Coherence"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Pauses between tries are those of the code, a hundred times shorter."""
+    monkeypatch.setattr(endpoint, "FIRST_PAUSE", 0.0025)
+
+
+@given(st.lists(st.sampled_from(["1", " 2", "3.", "4/5", "5 stars", "6", "0", "4.5", "", "four", "- Coherence: 2"])))
+@examples(60)
+def test_expected_score_is_the_sum_of_scores_by_their_frequency(texts):
+    scores = [int(text.strip()[0]) for text in texts if text not in ("6", "0", "4.5", "", "four", "- Coherence: 2")]
+    expected = sum(s * Fraction(scores.count(s), len(scores)) for s in range(1, 6)) if scores else None
+    value, valid = expected_by_samples(texts)
+    assert valid == len(scores)
+    assert (value is None) if expected is None else value == pytest.approx(float(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("4", 4),
+        ("- Coherence: 4", 4),
+        ("coherence : 3/5", 3),
+        (" -Coherence:5", 5),
+        ("\n4", None),
+        ("- Fluency: 4", None),
+        ("Coherence 4", None),
+        ("4.5", None),
+        ("10", None),
+        ("0", None),
+        ("1.2.3", None),
+        ("4" * 1000, None),
+        ("5", 5),
+        ("", None),
+    ],
+)
+def test_stated_scores(text, score):
+    assert stated_score(text, "Coherence") == score
+
+
+def test_geval_reads_any_number():
+    assert [geval_score(text) for text in ("4.5", "10", "-3", "..", "9" * 300)] == [
+        4.5,
+        10.0,
+        0.0,
+        0.0,
+        float("9" * 300),
+    ]
+
+
+@given(st.dictionaries(st.sampled_from(["1", "2", " 3", "4", "5", "6", "the", "5\n"]), st.floats(-20, 0)))
+@examples(40)
+def test_expected_score_by_probabilities(logprobs):
+    p = {s: sum(math.exp(v) for token, v in logprobs.items() if token.strip() == str(s)) for s in range(1, 6)}
+    normalized, raw, mass = expected_by_logprobs(logprobs)
+    assert mass == pytest.approx(sum(p.values()))
+    assert raw == pytest.approx(sum(s * share for s, share in p.items()))
+    assert (normalized is None) == (mass == 0)
+    if normalized is not None:
+        assert normalized == pytest.approx(raw / mass)
+        assert 1 <= normalized <= 5 + 1e-9
+
+
+def test_a_judge_is_asked_for_every_criterion(monkeypatch):
+    monkeypatch.setenv("ASSAY_JUDGE_KEY", "k-1")
+    with standing_in(always("- x", "4", "5", "2")) as judge:
+        found = evaluate("llam_eval", [PROTOCOL, ONE], base_url=judge.base_url, samples=4, model="m", seed=7)
+    assert len(judge.bodies) == 7
+    assert set(judge.paths) == {"/v1/chat/completions"}
+    assert set(judge.keys) == {"Bearer k-1"}
+    assert {(body["model"], body["n"], body["seed"]) for body in judge.bodies} == {("m", 4, 7)}
+    prompts = [body["messages"][0]["content"] for body in judge.bodies]
+    assert sorted(prompts) == sorted(prompt_of(name, *PROTOCOL.values()) for name in [*CRITERIA, "Coherence"])
+    assert all(text in prompt for prompt in prompts for text in PROTOCOL.values())
+    assert found.per_record["score"].tolist() == pytest.approx([11 / 3, 11 / 3])
+    assert found.per_record["valid_samples"].tolist() == [0.75, 0.75]
+    assert found.aggregate["average"] == found.aggregate["coverage"] == pytest.approx(11 / 3)
+    assert np.isnan(found.per_record["fluency"][1])
+    assert not found.failed
+
+
+def test_a_judge_that_gives_fewer_samples_is_asked_again():
+    def two_at_most(body, number):
+        return 200, {}, completion(*["3", "5"][: body["n"]])
+
+    with standing_in(two_at_most) as judge:
+        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, samples=5)
+    assert [body["n"] for body in judge.bodies] == [5, 3, 1]
+    assert found.per_record["score"][0] == pytest.approx((3 + 5 + 3 + 5 + 3) / 5)
+
+
+def test_samples_are_taken_until_one_states_a_score():
+    def late(body, number):
+        return 200, {}, completion("well", "2" if number == 2 else None)
+
+    with standing_in(late) as judge:
+        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, samples=2)
+    assert len(judge.bodies) == 3
+    assert found.per_record["score"][0] == 2
+    with standing_in(always("no")) as judge:
+        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, samples=2, rounds=3)
+    assert len(judge.bodies) == 3
+    assert [failure.reason for failure in found.failed] == ["no_score"]
+    assert found.aggregate["score"] is None
+
+
+def test_log_probabilities():
+    def answer(body, number):
+        assert (body["logprobs"], body["top_logprobs"], body["n"]) == (True, 20, 1)
+        return 200, {}, completion("4", logprobs={"4": math.log(0.5), "2": math.log(0.25), "the": math.log(0.25)})
+
+    with standing_in(answer) as judge:
+        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, method="logprobs")
+    assert len(judge.bodies) == 1
+    assert found.per_record["score"][0] == found.per_record["coherence"][0] == pytest.approx(2.5 / 0.75)
+    assert found.per_record["score_logprobs_raw"][0] == pytest.approx(2.5)
+
+
+def test_faults_that_pass_are_tried_again():
+    def shaky(body, number):
+        faults = [(503, {"Retry-After": "0"}, b""), (429, {}, b"{}"), (200, {}, b"not json"), (200, {}, {"choices": 3})]
+        return faults[number] if number < len(faults) else (200, {}, completion("5"))
+
+    with standing_in(shaky) as judge:
+        found = evaluate("llam_eval", [ONE], base_url=judge.base_url, samples=1, retries=4)
+    assert len(judge.bodies) == 5
+    assert found.per_record["score"][0] == 5
+
+
+def test_a_judge_that_refuses_is_not_asked_again():
+    with standing_in(lambda body, number: (401, {}, b"the key k-1 is wrong")) as judge:
+        with pytest.raises(InvalidRequest, match="HTTP status 401") as caught:
+            evaluate("llam_eval", [ONE], base_url=judge.base_url)
+        assert "k-1" not in str(caught.value)
+    assert len(judge.bodies) == 1
+
+
+def test_redirects_are_not_followed():
+    moved = standing_in(lambda body, number: (307, {"Location": "/elsewhere"}, b""))
+    with moved as judge, pytest.raises(InvalidRequest, match="HTTP status 307"):
+        evaluate("llam_eval", [ONE], base_url=judge.base_url)
+    assert judge.paths == ["/v1/chat/completions"]
+
+
+def test_a_judge_that_is_not_there_ends_the_evaluation():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with pytest.raises(InvalidRequest, match="does not answer: ConnectionRefusedError, 2 tries"):
+            evaluate("llam_eval", [ONE], base_url=address, retries=1)
+
+
+def test_a_judge_that_hangs_is_left_after_the_timeout():
+    with standing_in(always("4", pause=0.6)) as judge, pytest.raises(InvalidRequest, match=r"TimeoutError|timed out"):
+        evaluate("llam_eval", [ONE], base_url=judge.base_url, timeout=0.1, retries=0)
+
+
+def test_one_record_s_fault_is_its_own():
+    """Only the first question decides whether there is a judge at all."""
+
+    def picky(body, number):
+        bad = "poison" in body["messages"][0]["content"]
+        return (500, {}, b"") if bad else (200, {}, completion("3"))
+
+    records = [ONE, {**ONE, "generated_response": "poison"}, ONE]
+    with standing_in(picky) as judge:
+        found = evaluate("llam_eval", records, base_url=judge.base_url, samples=1, retries=1)
+    assert [(failure.record, failure.reason, failure.of_response) for failure in found.failed] == [
+        (1, "judge_fault", False)
+    ]
+    assert found.per_record["score"][[0, 2]].tolist() == [3, 3]
+    assert np.isnan(found.per_record["score"][1])
+
+
+def test_requests_at_the_same_time_are_bounded():
+    records = [{"prompt": f"{k}"} for k in range(20)]
+    with standing_in(always("3", pause=0.03)) as judge:
+        found = evaluate("llam_eval", records, base_url=judge.base_url, samples=1, concurrency=3)
+    assert 2 <= judge.most_held <= 3
+    assert len(judge.bodies) == 20
+    assert found.aggregate["score"] == 3
+
+
+def test_an_interrupted_evaluation_stops_asking():
+    def stop(done):
+        raise KeyboardInterrupt
+
+    from assay.service.evaluate.registry import task_named
+
+    task = task_named("llam_eval")
+    with standing_in(always("3", pause=0.01)) as judge:
+        options = task.checked({"base_url": judge.base_url, "samples": 1, "concurrency": 2})
+        with pytest.raises(KeyboardInterrupt):
+            task.evaluate([{"prompt": f"{k}"} for k in range(200)], options, stop)
+    assert len(judge.bodies) < 20
+
+
+def test_records_that_nobody_judges():
+    found = evaluate(
+        "llam_eval", [ONE, {"criterion": "Fluency"}, {"responses": ["- Fluency: 2"], "criterion": "Fluency"}]
+    )
+    assert [(failure.record, failure.reason) for failure in found.failed] == [(0, "not_judged"), (1, "not_judged")]
+    assert found.per_record["fluency"][2] == 2
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://x/v1", "http://user:secret@x/v1", "x", "http://a b"])
+def test_addresses_of_judges_are_http(address):
+    with pytest.raises(InvalidRequest, match=r"options\.base_url") as caught:
+        evaluate("llam_eval", [ONE], base_url=address)
+    assert "secret" not in str(caught.value)

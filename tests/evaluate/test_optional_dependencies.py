@@ -1,0 +1,169 @@
+"""Without a library, weights or a word list: those metrics say so and what to do, the others are there."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+
+from assay.service.errors import InvalidRequest, NotInstalled
+from assay.service.evaluate import lexical, rewards
+from assay.service.evaluate.evaluation import evaluate
+from assay.service.evaluate.text import stems, word_tokens, wordnet
+from tests.evaluate.word_lists import needs_sentences
+
+GEN = [{"output": ["Wash the cells."], "generated_response": "Wash the cells."}]
+LEXICAL = [{"reference": "Wash the cells.", "response": "Wash the cells."}]
+PSEUDOCODE = [{"ground_truth": "f(a='1')", "prediction_code": "f(a='1')"}]
+CACHES = (stems.porter_stemmer, word_tokens.word_tokenizer, wordnet.synonyms_by_wordnet)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    """What was loaded before is forgotten, and what a test made of it as well."""
+    for loaded in CACHES:
+        loaded.cache_clear()
+    yield
+    for loaded in CACHES:
+        loaded.cache_clear()
+
+
+def without(monkeypatch, *packages: str) -> None:
+    for name in [*sys.modules]:
+        if name.partition(".")[0] in packages:
+            monkeypatch.setitem(sys.modules, name, None)
+    for name in packages:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_without_nltk(monkeypatch):
+    without(monkeypatch, "nltk")
+    found = evaluate("bioprobench.gen", GEN)
+    assert {"bleu", "meteor", "rouge_1", "rouge_2", "rouge_l"} <= found.unavailable.keys()
+    assert "pip install 'assay[lexical]'" in found.unavailable["bleu"]
+    assert found.aggregate["bleu"] is None
+    assert found.aggregate["keyword_recall"] == 1.0
+    with pytest.raises(NotInstalled, match="lexical"):
+        evaluate("bioprobench.gen", GEN, metrics=["rouge_l", "keyword_f1"])
+
+
+def test_without_sacrebleu(monkeypatch):
+    without(monkeypatch, "sacrebleu")
+    found = evaluate("lexical", LEXICAL)
+    assert {"bleu_1", "bleu_4", "bleu_avg", "corpus_bleu", "vanilla"} <= found.unavailable.keys()
+    assert found.aggregate["rouge_l"] == found.aggregate["keyword_recall"] == 1.0
+    assert found.aggregate["corpus_bleu"] is None
+
+
+def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
+    """A reward least of all: what cannot be computed is an error, and not 0."""
+    monkeypatch.setattr(lexical, "bertscore_of", lambda _options: "a model")
+    monkeypatch.setattr(lexical, "values_of", lambda _model, pairs: [1.0 for _ in pairs])
+    pytest.importorskip("sacrebleu")
+    assert evaluate("lexical", LEXICAL).aggregate["vanilla"] == pytest.approx(1.0)
+    without(monkeypatch, "sacrebleu")
+    with pytest.raises(NotInstalled, match="sacrebleu"):
+        rewards("lexical", ["Wash the cells."], ["Wash the cells."])
+    with pytest.raises(NotInstalled, match="sacrebleu"):
+        evaluate("lexical", LEXICAL, metrics=["vanilla"])
+    found = evaluate("lexical", LEXICAL)
+    assert found.aggregate["vanilla"] is None
+    assert "bleu_avg" in found.unavailable["vanilla"]
+
+
+def test_without_anything(monkeypatch):
+    without(monkeypatch, "nltk", "sacrebleu", "sentence_transformers")
+    found = evaluate("lexical", LEXICAL)
+    assert found.aggregate["keyword_recall"] == 1.0
+    with pytest.raises(NotInstalled):
+        evaluate("lexical", LEXICAL, metrics=["bleu_1"])
+    with pytest.raises(NotInstalled, match=r"assay\[embeddings\]"):
+        evaluate("bioprobench.gen", GEN, embedding_model="all-mpnet-base-v2", metrics=["step_recall"])
+
+
+@pytest.fixture
+def no_word_lists(monkeypatch):
+    """NLTK finds no data, and no package of the system has any."""
+    data = pytest.importorskip("nltk.data")
+    monkeypatch.setattr(data, "path", [])
+    monkeypatch.setattr(wordnet, "FOLDERS", ())
+
+
+@pytest.mark.usefixtures("no_word_lists")
+def test_without_word_lists():
+    found = evaluate("bioprobench.gen", GEN, embedder="hashed_words")
+    assert found.unavailable.keys() == {"bleu", "meteor"}
+    assert "punkt_tab" in found.unavailable["bleu"]
+    assert found.aggregate["rouge_l"] == found.aggregate["step_recall"] == 1.0
+    lexical = evaluate("lexical", LEXICAL)
+    assert lexical.unavailable.keys() == {"meteor", "bertscore", "vanilla"}
+    assert lexical.aggregate["bleu_avg"] == pytest.approx(1.0)
+    with pytest.raises(NotInstalled, match="punkt_tab"):
+        evaluate("bioprobench.gen", GEN, metrics=["bleu"])
+
+
+@needs_sentences
+def test_without_wordnet(monkeypatch):
+    monkeypatch.setattr(wordnet, "candidates", lambda: iter(()))
+    found = evaluate("bioprobench.gen", GEN, embedder="hashed_words")
+    assert found.unavailable.keys() == {"meteor"}
+    assert "WordNet" in found.unavailable["meteor"]
+    assert found.aggregate["bleu"] == pytest.approx(1.0)
+
+
+def test_without_an_embedder():
+    found = evaluate("bioprobench.gen", GEN)
+    assert "embedding_model" in found.unavailable["step_recall"]
+    with pytest.raises(NotInstalled, match="embedding_model"):
+        evaluate("bioprobench.gen", GEN, metrics=["step_recall"])
+    assert "scibert" in evaluate("bioplanner", PSEUDOCODE).unavailable["scibert_score"]
+    with pytest.raises(NotInstalled, match="scibert"):
+        evaluate("bioplanner", PSEUDOCODE, metrics=["scibert_score"])
+
+
+def fake(monkeypatch, name: str, **attributes) -> None:
+    module = types.ModuleType(name)
+    vars(module).update(attributes)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_models_that_cannot_be_loaded(monkeypatch):
+    class Unreachable:
+        def __init__(self, name: str) -> None:
+            raise OSError(f"no route to the hub for {name}")
+
+    fake(monkeypatch, "sentence_transformers", SentenceTransformer=Unreachable)
+    for options in ({"embedding_model": "secret/name"}, {"keyword_model": "secret/name"}):
+        with pytest.raises(InvalidRequest, match="could not be loaded") as caught:
+            evaluate("bioprobench.gen", GEN, **options)
+        assert "secret" not in str(caught.value)
+
+
+def test_models_are_used(monkeypatch):
+    """The shape in which Sentence Transformers is called; its own weights are not on this machine."""
+
+    class Model:
+        def __init__(self, name: str) -> None:
+            assert name == "folder"
+
+        def encode(self, texts, show_progress_bar):
+            assert show_progress_bar is False
+            return [[1.0, float("Wash" in text)] for text in texts]
+
+    fake(monkeypatch, "sentence_transformers", SentenceTransformer=Model)
+    records = [{"output": ["Wash.", "Spin."], "generated_response": "Wash twice."}]
+    found = evaluate("bioprobench.gen", records, embedding_model="folder", metrics=["step_recall", "step_precision"])
+    assert (found.aggregate["step_recall"], found.aggregate["step_precision"]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [float("nan")]], [1.0, 2.0]])
+def test_embedders_that_give_other_shapes(vectors):
+    records = [{"output": ["Wash.", "Spin."], "generated_response": "Wash."}]
+    with pytest.raises(InvalidRequest, match="one finite vector for each text"):
+        evaluate("bioprobench.gen", records, embedder=lambda texts: vectors, metrics=["step_recall"])
+
+
+def test_bertscore_of_another_shape():
+    with pytest.raises(InvalidRequest, match="one finite value"):
+        evaluate("lexical", LEXICAL, bertscore=lambda a, b: [0.5, 0.5])

@@ -1,0 +1,139 @@
+"""The benchmarks' rewards: one finite number for any response, a reason out of a few, never a reward for an error."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.service.errors import InvalidReference, InvalidSetting, NotInstalled
+from assay.service.evaluate.registry import task_named
+from assay.service.evaluate.task_rewards import rewards
+from tests.strategies import examples
+
+ORD = {"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}
+PROGRAM = 'def wash(cells):\n    pass\n\nwash(cells="HeLa")\nspin(cells="HeLa")'
+REFERENCES: dict[str, Any] = {
+    "bioprobench.pqa": {"answer": "5 µM"},
+    "bioprobench.ord": ORD,
+    "bioprobench.err": {"is_correct": False},
+    "bioplanner": {"ground_truth": PROGRAM},
+}
+
+
+def block(text: str) -> str:
+    return f"<think>hm</think>[ANSWER_START]{text}[ANSWER_END]"
+
+
+CASES = [
+    ("bioprobench.pqa", {}, block("5 µM & 90"), 1.0, "ok"),
+    ("bioprobench.pqa", {}, block("6 µM & 90"), 0.0, "ok"),
+    ("bioprobench.pqa", {}, "5 µM & 90", 0.0, "no_markers"),
+    ("bioprobench.pqa", {"reward": "calibrated"}, block("5 µM & 90"), 0.99, "ok"),
+    ("bioprobench.pqa", {"reward": "calibrated"}, block("6 µM & 90"), -0.81, "ok"),
+    ("bioprobench.pqa", {"reward": "calibrated"}, block("6 µM & sure"), -1.0, "no_confidence"),
+    ("bioprobench.ord", {}, block("[2, 0, 1]"), 1.0, "ok"),
+    ("bioprobench.ord", {}, block("[1, 0, 2]"), -1.0, "ok"),
+    ("bioprobench.ord", {}, block("[2, 1, 0]"), 1 / 3, "ok"),
+    ("bioprobench.ord", {}, block("[2, 0]"), -1.0, "not_indices"),
+    ("bioprobench.ord", {}, block("[2, 0, 1, 1]"), 1.0, "ok"),
+    ("bioprobench.ord", {"repeats": "failed"}, block("[2, 0, 1, 1]"), -1.0, "repeats"),
+    ("bioprobench.ord", {"reward": "exact_match"}, block("[2, 0, 1]"), 1.0, "ok"),
+    ("bioprobench.ord", {"reward": "exact_match"}, block("[2, 1, 0]"), 0.0, "ok"),
+    ("bioprobench.ord", {"reward": "exact_match"}, block("[2, 1"), 0.0, "not_literal"),
+    ("bioprobench.err", {}, block("False"), 1.0, "ok"),
+    ("bioprobench.err", {}, block("True"), 0.0, "ok"),
+    ("bioprobench.err", {}, "I say\nFalse", 1.0, "ok"),
+    ("bioprobench.err", {"strict_markers": True}, "I say\nFalse", 0.0, "no_markers"),
+    ("bioprobench.err", {}, "maybe", 0.0, "no_truth_value"),
+    ("bioplanner", {}, "wash(cells='HeLa')\nspin(cells='HeLa')", 1.0, "ok"),
+    ("bioplanner", {}, "spin(cells='HeLa')", 0.5, "ok"),
+    ("bioplanner", {}, "spin(", 0.0, "syntax_error"),
+    ("bioplanner", {}, "x = 1", 0.0, "no_calls"),
+    ("bioplanner", {"reward": "function_f1"}, "spin(cells='HeLa')", 2 / 3, "ok"),
+]
+
+
+@pytest.mark.parametrize(("task", "options", "response", "reward", "reason"), CASES)
+def test_cases(task, options, response, reward, reason):
+    found = rewards(task, [response], [REFERENCES[task]], **options)
+    assert found.rewards[0] == pytest.approx(reward, abs=1e-12)
+    assert found.reasons == [reason]
+
+
+@pytest.mark.parametrize("task", sorted(REFERENCES))
+@given(st.lists(st.one_of(st.text(max_size=30), st.text("[]{}(),0123\n \\'", max_size=30).map(block)), max_size=4))
+@examples(40)
+def test_any_response_has_a_finite_reward(task, responses):
+    told = task_named(task)
+    found = rewards(task, responses, [REFERENCES[task]], reference_index=[0] * len(responses))
+    assert found.rewards.shape == (len(responses),)
+    assert found.rewards.dtype == np.float64
+    assert np.isfinite(found.rewards).all()
+    assert set(found.reasons) <= told.reasons.keys()
+    assert tuple(found.components) == told.components
+    assert all(np.isfinite(column).all() for column in found.components.values())
+    alone = [rewards(task, [response], [REFERENCES[task]]).rewards[0] for response in responses]
+    assert found.rewards.tolist() == alone
+
+
+@pytest.mark.parametrize(
+    ("task", "reference", "response"),
+    [
+        ("bioprobench.pqa", "5 µM", block("5 µM & 1")),
+        ("bioprobench.pqa", json.dumps({"answer": "5 µM"}), block("5 µM & 1")),
+        ("bioprobench.ord", json.dumps(ORD), block("[2, 0, 1]")),
+        ("bioprobench.err", False, block("False")),
+        ("bioprobench.err", "false", block("False")),
+        ("bioprobench.err", '{"is_correct": true}', block("True")),
+        ("bioplanner", PROGRAM, PROGRAM),
+        ("bioplanner", json.dumps({"ground_truth": PROGRAM}), PROGRAM),
+    ],
+)
+def test_references_come_in_short_forms(task, reference, response):
+    assert rewards(task, [response], [reference]).rewards[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("task", "reference"),
+    [
+        ("bioprobench.pqa", 5),
+        ("bioprobench.pqa", {"question": "?"}),
+        ("bioprobench.ord", ["a", "b"]),
+        ("bioprobench.ord", {**ORD, "wrong_steps": ["a", "b"]}),
+        ("bioprobench.ord", {**ORD, "correct_steps": [1, 2, 3]}),
+        ("bioprobench.err", "perhaps"),
+        ("bioprobench.err", {"is_correct": "False"}),
+        ("bioprobench.err", {}),
+        ("bioplanner", "wash("),
+        ("bioplanner", "x = 1"),
+        ("bioplanner", {"ground_truth": 3}),
+    ],
+)
+def test_references_that_cannot_be_read_are_errors(task, reference):
+    with pytest.raises(InvalidReference) as caught:
+        rewards(task, ["x"], [REFERENCES[task], reference], reference_index=[0])
+    assert [offence.path for offence in caught.value.offences] == ["references[1]"]
+
+
+def test_a_single_step_cannot_be_out_of_order():
+    one = {"wrong_steps": ["a"], "correct_steps": ["a"]}
+    assert rewards("bioprobench.ord", [block("[0]"), block("[1]")], [one], [0, 0]).rewards.tolist() == [1.0, -1.0]
+
+
+def test_options_of_rewards_are_checked():
+    with pytest.raises(InvalidSetting, match="reward"):
+        rewards("bioprobench.ord", [block("[0]")], [ORD], reward="f1")
+
+
+def test_vanilla_needs_its_model():
+    with pytest.raises(NotInstalled, match="bertscore_model"):
+        rewards("lexical", ["wash"], ["wash the cells"])
+    found = rewards("lexical", ["wash the cells", ""], ["wash the cells"], [0, 0], reward="rouge_l")
+    assert found.rewards.tolist() == [1.0, 0.0]
+    blended = rewards("lexical", ["wash the cells"], ["wash the cells"], bertscore=lambda a, b: [0.5])
+    assert 0 < blended.rewards[0] < 1

@@ -1,0 +1,361 @@
+"""`assay score` and `assay check` for Parquet and Arrow: the bits of JSONL, and every other column as it was."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import importlib.util
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from assay.kernels.score import COMPONENTS
+from tests.cli.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, read_rows, write_rows
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+ENDINGS = ["parquet", "arrow", "arrows", "feather"]
+TIMES = 130
+BOTH = ["--include", "components,advantages"]
+
+
+def write(path: Path, table, rows_a_batch=None) -> Path:
+    """A table as a file of the kind that its ending says."""
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=rows_a_batch)
+        return path
+    make = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
+    with make(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows_a_batch)
+    return path
+
+
+def read(path: Path):
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    return (pa.ipc.open_stream if path.suffix == ".arrows" else pa.ipc.open_file)(pa.OSFile(str(path))).read_all()
+
+
+def flat(row: dict) -> dict:
+    """A row of JSONL as a row of columns."""
+    return {**{name: value for name, value in row.items() if name != "components"}, **row["components"]}
+
+
+@pytest.fixture(scope="module")
+def many(example_rollouts) -> list[dict]:
+    """More rows than one piece, no two groups of one size in step with the pieces."""
+    return [{**rollout, "row": k} for k, rollout in enumerate(example_rollouts * TIMES)]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory, many) -> list[dict]:
+    """What JSONL gives."""
+    folder = tmp_path_factory.mktemp("expected")
+    source, target = write_rows(folder / "in.jsonl", many), folder / "out.jsonl"
+    result = subprocess.run([*ASSAY, "score", source, "-o", target, *BOTH], env=environment(), capture_output=True)
+    assert result.returncode == 0, result.stderr
+    return read_rows(target)
+
+
+@pytest.mark.parametrize("kind", ["string", "large", "dictionary", "views"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_columns_have_the_bits_of_jsonl(call, tmp_path: Path, many, expected, ending: str, kind: str) -> None:
+    table = pa.Table.from_pylist(many)
+    text = {"string": pa.string(), "large": pa.large_string(), "views": pa.string_view()}.get(kind, pa.string())
+    for name in ("response", "reference"):
+        k = table.schema.get_field_index(name)
+        column = table[name].cast(text)
+        table = table.set_column(k, name, column.dictionary_encode() if kind == "dictionary" else column)
+    target = tmp_path / f"out.{ending}"
+    try:
+        source = write(tmp_path / f"in.{ending}", table, 1_100)
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this pyarrow has no such columns in files of this kind")
+    result = call("score", source, "-o", target, *BOTH)
+    assert result.exit_code == 0, result.stderr
+    assert f"scored       {len(many):,}" in result.stderr
+    found = read(target)
+    assert found.schema.names == [*table.schema.names, "reward", "reason", *COMPONENTS, "advantage"]
+    assert found.select(table.schema.names).to_pylist() == many
+    assert found.to_pylist() == [flat(row) for row in expected]
+    assert all(found.schema.field(name).type == pa.float64() for name in ("reward", *COMPONENTS, "advantage"))
+    assert [field.type for field in found.schema][: len(table.schema)] == [field.type for field in read(source).schema]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_from_jsonl_and_back(call, tmp_path: Path, many, expected, ending: str) -> None:
+    source = write_rows(tmp_path / "in.jsonl", many)
+    columns, back = tmp_path / f"out.{ending}", tmp_path / "back.jsonl"
+    assert call("score", source, "-o", columns, *BOTH).exit_code == 0
+    assert read(columns).to_pylist() == [flat(row) for row in expected]
+    plain = write(tmp_path / f"plain.{ending}", pa.Table.from_pylist(many))
+    assert call("score", plain, "-o", back, *BOTH).exit_code == 0
+    assert read_rows(back) == expected
+    document = tmp_path / "back.json"
+    assert call("score", plain, "-o", document, *BOTH).exit_code == 0
+    assert json.loads(document.read_bytes()) == expected
+
+
+def test_dictionaries_that_change_from_batch_to_batch(call, tmp_path: Path) -> None:
+    def batch(responses, references):
+        column = pa.array(references).dictionary_encode()
+        return pa.record_batch({"response": pa.array(responses), "reference": column})
+
+    other = KEY_LINE.replace("add", "spin")
+    batches = [batch([RESPONSE, "x"], [KEY_LINE, other]), batch([RESPONSE] * 2, [other, KEY_LINE])]
+    source = tmp_path / "in.arrows"
+    with pa.ipc.new_stream(source, batches[0].schema) as writer:
+        for each in batches:
+            writer.write_batch(each)
+    for ending in ENDINGS:
+        target = tmp_path / f"out.{ending}"
+        assert call("score", source, "-o", target).exit_code == 0
+        assert [bool(reward) for reward in read(target)["reward"].to_pylist()] == [True, False, False, True]
+        assert read(target)["reference"].to_pylist() == [KEY_LINE, other, other, KEY_LINE]
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_fault_is_listed_and_kept_and_nobody_else_suffers(call, tmp_path: Path, ending, encoded) -> None:
+    rows = [
+        (RESPONSE, KEY_LINE, None),
+        (None, KEY_LINE, "not_a_string"),
+        (RESPONSE, None, "wrong_type"),
+        (None, None, "not_a_string"),
+        (RESPONSE, "add pbs", "bad_step_line"),
+        (RESPONSE, "", "no_steps"),
+        (RESPONSE, KEY_LINE + " " * 300_000, "too_long"),
+        ("nothing", KEY_LINE, None),
+    ]
+    references = pa.array([row[1] for row in rows])
+    columns = {"response": [row[0] for row in rows], "reference": references}
+    if encoded:
+        columns["reference"] = references.dictionary_encode()
+    table = pa.table({**columns, "id": list(range(8))})
+    source, target = write(tmp_path / f"in.{ending}", table, 3), tmp_path / f"out.{ending}"
+    result = call("score", source, "-o", target, *BOTH)
+    assert result.exit_code == 1
+    found = read(target)
+    assert found.schema.names == ["response", "reference", "id", "reward", "reason", *COMPONENTS, "advantage", "error"]
+    errors = found["error"].to_pylist()
+    assert [error and error["reason"] for error in errors] == [row[2] for row in rows]
+    listed = [line for line in result.stderr.splitlines() if line.startswith(f"{source}[")]
+    assert listed == [f"{source}[{e['row']}]: {e['detail']} ({e['reason']})" for e in errors if e]
+    assert [error["row"] for error in errors if error] == [1, 2, 3, 4, 5, 6]
+    nulls = [row[2] is not None for row in rows]
+    for name in ("reward", "reason", *COMPONENTS, "advantage"):
+        assert found[name].is_null().to_pylist() == nulls, name
+    assert found["reward"].to_pylist()[0] == 1.0
+    assert found["advantage"].to_pylist()[0] == pytest.approx(0.5**0.5)
+    lines = tmp_path / "out.jsonl"
+    assert call("score", source, "-o", lines).exit_code == 1
+    assert [row.get("error") for row in read_rows(lines)] == errors
+    assert ["reward" in row for row in read_rows(lines)] == [not null for null in nulls]
+
+
+def test_faults_of_jsonl_in_columns(call, tmp_path: Path) -> None:
+    rows = [{"response": RESPONSE, "reference": KEY_LINE}, b"{", {"response": 5, "reference": REFERENCE, "id": 3}]
+    target = tmp_path / "out.parquet"
+    assert call("score", write_rows(tmp_path / "in.jsonl", rows), "-o", target).exit_code == 1
+    found = read(target).to_pylist()
+    assert [row["reward"] for row in found] == [1.0, None, None]
+    assert [row["error"] and (row["error"]["reason"], row["error"]["line"]) for row in found] == [
+        None,
+        ("not_json", 2),
+        ("not_a_string", 3),
+    ]
+    assert [row["response"] for row in found] == [RESPONSE, None, "5"]
+
+
+def test_references_that_are_steps(call, tmp_path: Path) -> None:
+    steps = [{"response": RESPONSE, "reference": REFERENCE}] * 3
+    mixed = [*steps, {"response": RESPONSE, "reference": KEY_LINE}]
+    for name, rows in (("steps", steps), ("mixed", mixed)):
+        first, second = tmp_path / f"{name}.parquet", tmp_path / f"{name}2.parquet"
+        assert call("score", write_rows(tmp_path / "in.jsonl", rows), "-o", first).exit_code == 0
+        result = call("score", first, "-o", second, "--include", "advantages")
+        assert result.exit_code == 0, result.stderr
+        assert read(second)["reward"].to_pylist() == [1.0] * len(rows)
+        assert call("check", first).exit_code == 0
+
+
+def test_values_of_every_kind_in_json_rows(call, tmp_path: Path) -> None:
+    varied = [
+        {"n": 1, "wide": 2**60 + 1, "mixed": 5, "list": [], "rest": {"a": 1}, "big": 2**80, "none": None, "e": {}},
+        {"n": 0.5, "wide": 0.5, "mixed": "é", "list": [1.5], "rest": {"b": [True]}, "big": 1, "late": "x"},
+    ]
+    rows = [{**fields, "response": RESPONSE, "reference": KEY_LINE} for fields in varied for _ in range(1500)]
+    for form in ("parquet", "arrow"):
+        target = tmp_path / f"out.{form}"
+        assert call("score", write_rows(tmp_path / "in.jsonl", rows), "-o", target).exit_code == 0
+        found = read(target).to_pylist()
+        expected = {"n": 1.0, "wide": str(2**60 + 1), "mixed": "5", "list": [], "rest": {"a": 1, "b": None}}
+        expected |= {"big": str(2**80), "none": None, "e": "{}", "late": None}
+        assert {name: found[0][name] for name in expected} == expected
+        expected = {"n": 0.5, "wide": "0.5", "mixed": "é", "list": [1.5], "rest": {"a": None, "b": [True]}}
+        expected |= {"big": "1", "none": None, "e": None, "late": "x"}
+        assert {name: found[-1][name] for name in expected} == expected
+
+
+def test_other_columns_and_metadata_stay(call, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "time": pa.array([1_600_000_000_123_456_789], pa.timestamp("ns", "UTC")),
+            "amount": pa.array([decimal.Decimal("1.50")]),
+            "raw": pa.array([b"\xff\x00"]),
+            "map": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
+            "day": pa.array([datetime.date(2020, 1, 2)]),
+            "colour": pa.array(["red"]).dictionary_encode(),
+            "nan": pa.array([float("nan")]),
+            "reward": pa.array([-5]),
+            "reason": pa.array(["old"]),
+            "error": pa.array(["old"]),
+            "response": [RESPONSE],
+            "reference": [KEY_LINE],
+        }
+    ).replace_schema_metadata({"mine": "kept"})
+    kept = [name for name in table.schema.names if name not in ("reward", "reason", "error")]
+    for ending in ENDINGS:
+        source, target = write(tmp_path / f"in.{ending}", table), tmp_path / f"out.{ending}"
+        assert call("score", source, "-o", target).exit_code == 0
+        found = read(target)
+        assert found.schema.names == [*kept, "reward", "reason"]
+        assert found.select(kept).drop_columns("nan").equals(read(source).select(kept).drop_columns("nan"))
+        assert found.schema.metadata[b"mine"] == b"kept"
+        assert found["reward"].to_pylist() == [1.0]
+    lines = tmp_path / "out.jsonl"
+    assert call("score", source, "-o", lines).exit_code == 0
+    (row,) = read_rows(lines)
+    assert row["time"].startswith("2020-09-13 12:26:40.123456789")
+    assert (row["amount"], row["raw"], row["map"], row["day"]) == ("1.50", "/wA=", [["a", 1]], "2020-01-02")
+    assert (row["colour"], row["nan"], row["reward"]) == ("red", None, 1.0)
+
+
+def test_components_never_take_the_place_of_other_columns(call, tmp_path: Path) -> None:
+    rows = [{"response": RESPONSE, "reference": KEY_LINE, "order": 17, "score": "mine"}]
+    lines = write_rows(tmp_path / "in.jsonl", rows)
+    source = write(tmp_path / "in.parquet", pa.Table.from_pylist(rows))
+    target, again = tmp_path / "out.parquet", tmp_path / "again.parquet"
+    for path in (lines, source):
+        result = call("score", path, "-o", target, "--include", "components")
+        assert result.exit_code == 2
+        assert "names of components: order, score" in result.stderr
+        assert not target.exists()
+    assert call("score", source, "-o", target).exit_code == 0
+    assert read(target)["order"].to_pylist() == [17]
+    plain = write(source, pa.Table.from_pylist([{"response": RESPONSE, "reference": KEY_LINE}]))
+    assert call("score", plain, "-o", target, "--include", "components").exit_code == 0
+    assert call("score", target, "-o", again, "--include", "components").exit_code == 0
+    assert read(again).equals(read(target))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_empty_file(call, tmp_path: Path, ending: str) -> None:
+    empty = pa.table({"response": pa.array([], pa.string()), "reference": pa.array([], pa.string())})
+    source, target = write(tmp_path / f"in.{ending}", empty), tmp_path / f"out.{ending}"
+    assert call("score", source, "-o", target, *BOTH).exit_code == 0
+    assert read(target).schema.names == ["response", "reference", "reward", "reason", *COMPONENTS, "advantage"]
+    nothing = write_rows(tmp_path / "in.jsonl", [])
+    assert call("score", nothing, "-o", target).exit_code == 0
+    assert (read(target).num_rows, read(target).schema.names) == (0, ["reward", "reason"])
+
+
+def test_groups_of_a_column(call, tmp_path: Path) -> None:
+    rows = [{"g": k % 2, "response": RESPONSE if k < 2 else "x", "reference": KEY_LINE} for k in range(4)]
+    source, target = write(tmp_path / "in.parquet", pa.Table.from_pylist(rows)), tmp_path / "out.parquet"
+    assert call("score", source, "-o", target, "--include", "advantages", "--group-field", "g").exit_code == 0
+    assert read(target)["advantage"].to_pylist() == pytest.approx([0.5**0.5] * 2 + [-(0.5**0.5)] * 2)
+    alone = write(source, pa.Table.from_pylist(rows[:1]))
+    assert call("score", alone, "-o", tmp_path / "none.arrow", "--include", "advantages").exit_code == 2
+    assert not (tmp_path / "none.arrow").exists()
+
+
+def test_a_request_document(call, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.json", tmp_path / "out.parquet"
+    request = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "include": ["components", "advantages"]}
+    source.write_text(json.dumps(request))
+    assert call("score", source, "-o", target).exit_code == 0
+    assert read(target).schema.names == ["response", "reference", "reward", "reason", *COMPONENTS, "advantage"]
+    source.write_text(json.dumps({**request, "references": ["?"]}))
+    assert call("score", source, "-o", tmp_path / "none.parquet").exit_code == 1
+    assert not (tmp_path / "none.parquet").exists()
+
+
+def test_pipes(run, tmp_path: Path) -> None:
+    table = pa.table({"response": [RESPONSE, "x"], "reference": [KEY_LINE] * 2})
+    for form in ("parquet", "arrow", "arrows"):
+        given = write(tmp_path / f"in.{form}", table).read_bytes()
+        result = run("score", "-", "--input-format", form, "--output-format", form, given=given)
+        assert result.returncode == 0, result.stderr
+        target = tmp_path / f"out.{form}"
+        target.write_bytes(result.stdout)
+        assert read(target)["reward"].to_pylist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_damaged_file_leaves_the_earlier_output(call, tmp_path: Path, ending: str) -> None:
+    rows = [{"response": RESPONSE, "reference": KEY_LINE}] * 9000
+    source = write(tmp_path / f"in.{ending}", pa.Table.from_pylist(rows), 1000)
+    target = tmp_path / f"out.{ending}"
+    target.write_text("earlier")
+    whole = source.read_bytes()
+    for damaged in (whole[:4] + b"\xff" * 200 + whole[204:], b"", b"{}", whole[: len(whole) // 2]):
+        source.write_bytes(damaged)
+        result = call("score", source, "-o", target)
+        assert result.exit_code == 2, result.output
+        assert f"{source}: " in result.stderr
+    assert call("check", source).exit_code == 2
+    assert target.read_text() == "earlier"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"in.{ending}", f"out.{ending}"]
+
+
+def test_nothing_of_a_file_is_trusted(call, tmp_path: Path) -> None:
+    source = write(tmp_path / "in.arrows", pa.table({"response": ["abcdef"], "reference": [KEY_LINE]}))
+    source.write_bytes(source.read_bytes().replace(b"abcdef", b"ab\xff\xfeef"))
+    result = call("score", source, "-o", tmp_path / "out.jsonl")
+    assert result.exit_code == 2
+    assert "UTF8" in result.stderr
+
+
+def test_wrong_columns(call, tmp_path: Path) -> None:
+    for columns, said in [
+        ({"response": [RESPONSE]}, "'reference'"),
+        ({"response": [5], "reference": [KEY_LINE]}, "'response'"),
+        ({"response": [b"x"], "reference": [KEY_LINE]}, "'response'"),
+        ({"response": [RESPONSE], "reference": [1]}, "'reference'"),
+    ]:
+        source = write(tmp_path / "in.parquet", pa.table(columns))
+        result = call("score", source, "-o", tmp_path / "out.parquet")
+        assert result.exit_code == 2
+        assert said in result.stderr
+    assert call("check", source, "--reference-field", "gold").exit_code == 2
+
+
+def test_check(call, tmp_path: Path) -> None:
+    forgetful = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")
+    table = pa.table({"gold": pa.array([KEY_LINE, "add", None, forgetful, KEY_LINE]).dictionary_encode()})
+    for ending in ENDINGS:
+        source = write(tmp_path / f"in.{ending}", table, 2)
+        result = call("check", source, "--reference-field", "gold")
+        assert result.exit_code == 1
+        assert [line.split(": ")[:2] for line in result.stdout.splitlines()] == [
+            [f"{source}[1]", "error"],
+            [f"{source}[2]", "error"],
+            [f"{source}[3]", "warning"],
+        ]
+        assert "5 checked, 2 unreadable, 1 with a warning" in result.stderr
+
+
+def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr("assay.service.files.formats.find_spec", lambda name: None if name == "pyarrow" else find(name))
+    lines = write_rows(tmp_path / "in.jsonl", [{"response": RESPONSE, "reference": KEY_LINE}])
+    columns = write(tmp_path / "in.parquet", pa.table({"response": ["x"], "reference": [KEY_LINE]}))
+    for arguments in (["score", columns], ["score", lines, "-o", tmp_path / "out.arrow"], ["check", columns]):
+        result = call(*arguments)
+        assert result.exit_code == 2
+        assert "assay[arrow]" in result.stderr
+    assert call("score", lines, "-o", tmp_path / "out.json").exit_code == 0

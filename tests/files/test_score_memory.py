@@ -1,0 +1,66 @@
+"""`assay score`: memory is bounded by a piece of the file, not by the file."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from assay.kernels.warmup import warmup
+from tests.cli.command_line import KEY_LINE, RESPONSE, environment
+
+MEASURED = """
+import pathlib, re, resource, sys
+from assay.service.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    status = pathlib.Path("/proc/self/status")
+    # Linux hands getrusage's peak down from the process that started this one.
+    peak = re.search(r"VmHWM:\\s+(\\d+)", status.read_text())[1] if status.exists() else None
+    print("peak", peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+"""
+MIB = 2**20
+
+
+PADDED = {"response": RESPONSE, "reference": KEY_LINE, "padding": "x" * 100_000}
+LINE = json.dumps(PADDED).encode() + b"\n"
+
+
+def peak_of(mebibytes: int, line: bytes, *flags: str) -> float:
+    """Peak resident size, in MiB, of a run over so many MiB of input."""
+    command = [sys.executable, "-c", MEASURED, "score", "-", "-o", "/dev/null", "--output-format", "jsonl", *flags]
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said, env=environment())
+        for _ in range(mebibytes * MIB // len(line)):
+            process.stdin.write(line)
+        process.stdin.close()
+        process.wait()
+        said.seek(0)
+        shown = said.read().decode()
+    factor = 1 if sys.platform == "darwin" else 1024
+    return int(re.search(r"^peak (\d+)$", shown, re.MULTILINE)[1]) * factor / MIB
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled() -> None:
+    """Nothing is compiled while memory is measured."""
+    warmup()
+
+
+def test_a_file_of_any_size() -> None:
+    assert peak_of(600, LINE) - peak_of(100, LINE) < 40
+
+
+def test_a_line_of_any_length() -> None:
+    long = b'{"response": "' + b"x" * (100 * MIB - 20) + b'"}\n'
+    assert peak_of(400, long, "--max-line-bytes", str(MIB)) - peak_of(100, LINE) < 40
+
+
+def test_advantages_wait_in_a_file() -> None:
+    flags = ["--include", "advantages"]
+    assert peak_of(400, LINE, *flags) - peak_of(100, LINE, *flags) < 40

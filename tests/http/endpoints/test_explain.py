@@ -1,0 +1,190 @@
+"""POST /v1/explain: the derivation over HTTP, and what a wrong request gets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from hypothesis import given
+from pydantic import ValidationError
+
+from assay import InvalidRequest, Scorer
+from assay.service.explain.schema import ExplainRequest, Explanation
+from assay.service.http.endpoints.explain import MOST_BODY_BYTES, read
+from assay.service.http.wire.json_codec import Limits
+from tests.http.live_server import launched
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, places, problem_of
+from tests.http.wire.test_contract import junk
+from tests.strategies import examples
+
+REQUEST = {"response": SWAPPED, "reference": REFERENCE}
+LIMITS = Limits(64 << 20, 65_536, 262_144)
+LONG = "x" * (1 << 21)
+SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field"}
+
+
+@pytest.mark.parametrize("reference", [REFERENCE, STEPS, PERFECT], ids=["lines", "steps", "answer"])
+@pytest.mark.parametrize("config", [{}, {"order": "lcs", "reward_scale": "shift"}], ids=["default", "changed"])
+def test_the_numbers_are_those_of_score(client, reference, config):
+    reply = client.post("/v1/explain", json={"response": SWAPPED, "reference": reference, "config": config})
+    assert reply.status_code == 200, reply.text
+    found = Explanation.model_validate_json(reply.content)
+    request = {"references": [reference], "responses": [SWAPPED], "config": config, "include": ["components"]}
+    scored = client.post("/v1/score", json=request).json()
+    assert found.reward == scored["rewards"][0]
+    assert found.config_id == scored["config_id"]
+    assert found.components.model_dump() == {name: column[0] for name, column in scored["components"].items()}
+    assert (found.reference[0].place is None) == isinstance(reference, dict)
+
+
+def test_suggestions(client):
+    found = client.post("/v1/explain", json=REQUEST).json()
+    assert found["reward"] == pytest.approx(SWAPPED_REWARD, abs=1e-12)
+    assert found["suggestions"][0]["kind"] == "swap_steps"
+    assert found["suggestions"][0]["response"].count("Step 1: ") == 2
+    assert client.post("/v1/explain", json=REQUEST | {"suggestions": 0}).json()["suggestions"] == []
+
+
+@pytest.mark.parametrize("encode", [gzip.compress, bytes], ids=["gzip", "identity"])
+def test_encodings(client, encode):
+    name = "gzip" if encode is gzip.compress else "identity"
+    headers = {"content-type": "application/json; charset=utf-8", "content-encoding": name}
+    reply = client.post("/v1/explain", content=encode(json.dumps(REQUEST).encode()), headers=headers)
+    assert reply.json() == client.post("/v1/explain", json=REQUEST).json()
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ([], [("body", "wrong_type")]),
+        ({}, [("response", "missing_field"), ("reference", "missing_field")]),
+        (REQUEST | {"task": "score"}, [("task", "unknown_field")]),
+        (REQUEST | {"response": None}, [("response", "wrong_type")]),
+        (REQUEST | {"reference": ["swordfish"]}, [("reference", "wrong_type")]),
+        (REQUEST | {"reference": {"steps": []}}, [("reference", "no_steps")]),
+        (REQUEST | {"reference": {"steps": [{"action": "swordfish"}]}}, [("reference", "bad_step_schema")]),
+        (REQUEST | {"reference": "swordfish"}, [("reference", "bad_step_line")]),
+        (REQUEST | {"reference": " " * 300_000}, [("reference", "too_long")]),
+        (REQUEST | {"config": []}, [("config", "wrong_type")]),
+        (REQUEST | {"suggestions": 21}, [("suggestions", "out_of_range")]),
+        (REQUEST | {"suggestions": -1}, [("suggestions", "out_of_range")]),
+        (REQUEST | {"suggestions": True}, [("suggestions", "wrong_type")]),
+        (
+            REQUEST | {"response": "x" * (1 << 21), "config": {"max_response_bytes": 1 << 30}},
+            [("config.max_response_bytes", "over_limit")],
+        ),
+        (
+            {"reference": "swordfish", "config": {"order": "swordfish", "nope": 1}, "suggestions": 99},
+            [
+                ("response", "missing_field"),
+                ("suggestions", "out_of_range"),
+                ("config.order", "invalid_setting"),
+                ("config.nope", "unknown_setting"),
+                ("reference", "bad_step_line"),
+            ],
+        ),
+    ],
+)
+def test_wrong_requests(client, body, found):
+    reply = client.post("/v1/explain", json=body)
+    assert places(problem_of(reply, 422)) == found
+    assert "swordfish" not in reply.text
+
+
+@pytest.fixture
+def generous() -> Iterator[httpx.Client]:
+    """A client of a service that reads longer texts than are ever explained."""
+    flags = ("--drain-seconds", "0", "--max-steps", "10000", "--max-response-bytes", str(1 << 30))
+    with launched(*flags) as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            yield client
+
+
+def test_too_much_for_an_explanation(generous):
+    client = generous
+    body = REQUEST | {"response": "x" * (1 << 21)}
+    assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
+    key = "\n".join(f'Step {k}: {{"action":"a","objects":[],"parameters":[]}}' for k in range(1, 4100))
+    response = f"<think></think><key>{key}</key><orc>Step 1: a</orc><note></note>"
+    body = {"response": response, "reference": REFERENCE}
+    assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
+    body = {"response": PERFECT, "reference": key}
+    assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("reference", "too_long")]
+    default = {"config": {"max_steps": 1024}}
+    assert client.post("/v1/explain", json=body | {"response": response} | default).status_code == 422
+    found = client.post("/v1/explain", json={"response": response, "reference": REFERENCE} | default).json()
+    assert (found["reason"], found["prediction"]) == ("too_long", [])
+
+
+def test_what_is_no_request(client):
+    problem_of(client.post("/v1/explain", content=b"{"), 400)
+    problem_of(client.post("/v1/explain", content=b'{"response": "\\ud83d"}'), 400)
+    problem_of(client.post("/v1/explain", content=b"x" * (MOST_BODY_BYTES + 1)), 413)
+    problem_of(client.post("/v1/explain", json=REQUEST, headers={"content-encoding": "br"}), 415)
+    for kind in ("text/plain", "application/vnd.apache.arrow.stream"):
+        reply = client.post("/v1/explain", content=b"x", headers={"content-type": kind})
+        problem_of(reply, 415)
+    assert places(problem_of(client.post("/v1/explain?order=lcs", json=REQUEST), 422)) == [("query", "unknown_field")]
+    problem_of(client.post("/v1/explain", json=REQUEST, headers={"x-request-timeout": "1e-9"}), 504)
+    problem_of(client.post("/v1/explain", json=REQUEST, headers={"x-request-timeout": "soon"}), 422)
+    problem_of(client.get("/v1/explain"), 405)
+
+
+def test_a_key_is_needed_where_one_is_configured():
+    with launched("--api-keys", "secret", "--drain-seconds", "0") as server, server.client() as client:
+        server.wait_until_ready()
+        problem_of(client.post("/v1/explain", json=REQUEST), 401)
+        assert client.post("/v1/explain", json=REQUEST, headers={"authorization": "Bearer secret"}).status_code == 200
+
+
+def test_probes_are_answered_while_a_long_text_is_explained(client):
+    """The event loop goes on: an explanation has a thread of its own."""
+    lines = [f'Step {k}: {{"action":"a{k}","objects":["b {k}"],"parameters":["{k} min"]}}' for k in range(1, 1000)]
+    key, back = "\n".join(lines), "\n".join(lines[::-1])
+    response = f"<think></think><key>{key}</key><orc>{key}</orc><note></note>"
+    body = {"response": response, "reference": back, "suggestions": 20}
+    replies = []
+    thread = threading.Thread(target=lambda: replies.append(client.post("/v1/explain", json=body)))
+    thread.start()
+    waits = []
+    while thread.is_alive():
+        started = time.perf_counter()
+        assert client.get("/livez").status_code == 200
+        waits.append(time.perf_counter() - started)
+    thread.join()
+    assert replies[0].status_code == 200
+    assert len(waits) > 5
+    assert sorted(waits)[len(waits) // 2] < replies[0].elapsed.total_seconds() / 3
+
+
+@given(junk, junk, junk)
+@examples(100)
+def test_the_model_and_the_reader_agree(scorer, one, two, three):
+    document = {"response": PERFECT, "reference": REFERENCE}
+    for name, value in (("reference", one), ("config", two), ("suggestions", three), ("response", three)):
+        changed = document | {name: value}
+        try:
+            read(changed, scorer, LIMITS)
+            found = set()
+        except InvalidRequest as error:
+            found = {offence.reason for offence in error.offences}
+        try:
+            ExplainRequest.model_validate(changed)
+            refused = False
+        except ValidationError:
+            refused = True
+        if refused:
+            assert found
+        if found & SHAPE_REASONS:
+            assert refused
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    return Scorer()

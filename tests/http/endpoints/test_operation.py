@@ -1,0 +1,257 @@
+"""What whoever runs the service relies on: keys that can be changed, traces that go on, logs that machines read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+import time
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from assay.service.config import Config, read_keys
+from assay.service.http.app import create_app
+from assay.service.http.process.log_format import JsonLines
+from assay.service.http.request.api_keys import Keys
+from assay.service.http.request.telemetry.tracing import Tracing, TracingUnavailable, otlp_tracing
+from assay.service.http.request.trace_context import trace_of
+from assay.service.http.state import ServiceState
+from tests.http.in_process_server import running, wait_for
+from tests.http.live_server import LiveServer, launched
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = "b7ad6b7169203331"
+
+
+@pytest.fixture(scope="module")
+def operated(tmp_path_factory):
+    """A server with a file of keys, that logs every request as JSON."""
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text("old-key\n", encoding="utf-8")
+    flags = ("--log-format", "json", "--access-log", "--drain-seconds", "0", "--api-keys-file", str(keys))
+    with launched(*flags, environ={"ASSAY_API_KEYS": "fixed-key"}) as server:
+        server.wait_until_ready()
+        yield server, keys
+
+
+def status(server: LiveServer, key: str) -> int:
+    headers = {"authorization": f"Bearer {key}"}
+    return httpx.post(f"{server.url}/v1/score", json=REQUEST, headers=headers, trust_env=False).status_code
+
+
+def comes_to(server: LiveServer, key: str, wanted: int) -> bool:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if status(server, key) == wanted:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_keys_follow_their_file(operated):
+    server, keys = operated
+    assert [status(server, key) for key in ("old-key", "new-key", "fixed-key")] == [200, 401, 200]
+    keys.write_text("new-key\n", encoding="utf-8")
+    assert comes_to(server, "new-key", 200)
+    assert [status(server, key) for key in ("old-key", "fixed-key")] == [401, 200]
+    other = keys.with_name("other")
+    other.write_text("third-key\n# a note\n", encoding="utf-8")
+    other.replace(keys)  # as a mounted secret is replaced
+    assert comes_to(server, "third-key", 200)
+    for broken in (b"", b"\xff", b"two words\n"):
+        keys.write_bytes(broken)
+        server.process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        assert [status(server, key) for key in ("third-key", "fixed-key")] == [200, 200]
+    assert "third-key" not in server.log
+    assert "the keys stay what they are" in server.log
+    keys.write_text("old-key\n", encoding="utf-8")
+    server.process.send_signal(signal.SIGHUP)
+    assert comes_to(server, "old-key", 200)
+
+
+def test_every_line_is_json_and_names_the_request(operated):
+    server, _ = operated
+    headers = {"authorization": "Bearer fixed-key", "x-request-id": "find-me", "traceparent": f"00-{TRACE}-{PARENT}-01"}
+    request = {"references": [REFERENCE], "responses": [PERFECT + "swordfish"]}
+    httpx.post(f"{server.url}/v1/score?secret=swordfish", json=request, headers=headers, trust_env=False)
+    httpx.post(f"{server.url}/v1/score", json=request, headers=headers, trust_env=False)
+    httpx.get(f"{server.url}/swordfish", trust_env=False)
+    entries = [json.loads(line) for line in server.log.splitlines()]
+    for entry in entries:
+        assert entry.keys() >= {"time", "level", "logger", "message", "pid"}
+    found = [entry for entry in entries if entry.get("request_id") == "find-me" and "problem" not in entry]
+    assert [(entry["route"], entry["status"]) for entry in found] == [("/v1/score", 422), ("/v1/score", 200)]
+    assert {entry["trace_id"] for entry in found} == {TRACE}
+    assert all(entry["seconds"] > 0 and entry["method"] == "POST" for entry in found)
+    assert "swordfish" not in server.log
+    assert "-key" not in server.log.replace("keys", "")
+
+
+def test_a_trace_goes_on(client):
+    given = f"00-{TRACE}-{PARENT}-01"
+    for reply in (
+        client.post("/v1/score", json=REQUEST, headers={"traceparent": given}),
+        client.get("/nowhere", headers={"traceparent": given}),
+    ):
+        version, trace, span, flags = reply.headers["traceparent"].split("-")
+        assert (version, trace, flags) == ("00", TRACE, "01")
+        assert re.fullmatch("[0-9a-f]{16}", span)
+        assert span != PARENT
+    assert "traceparent" not in client.post("/v1/score", json=REQUEST).headers
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "nonsense",
+        f"00-{TRACE}-{PARENT}",
+        f"00-{TRACE}-{PARENT}-1",
+        f"00-{TRACE.upper()}-{PARENT}-01",
+        f"00-{'0' * 32}-{PARENT}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"ff-{TRACE}-{PARENT}-01",
+        f"00-{TRACE}-{PARENT}-01-more",
+        f"00-{TRACE}-{PARENT}-01 x",
+    ],
+)
+def test_what_is_no_trace_is_not_taken_over(client, given):
+    assert "traceparent" not in client.get("/livez", headers={"traceparent": given}).headers
+
+
+def test_a_trace_of_a_later_version():
+    trace = trace_of(f"01-{TRACE}-{PARENT}-03-more".encode())
+    assert trace is not None
+    assert trace.header().startswith(f"00-{TRACE}-".encode())
+
+
+def test_a_key_in_both_places_outlives_the_file(tmp_path, caplog):
+    path = tmp_path / "keys"
+    path.write_text("both\nother\n", encoding="utf-8")
+    keys = Keys([SecretStr("both")], str(path))
+    path.write_text("third\n", encoding="utf-8")
+    keys.reload()
+    assert [keys._knows(key) for key in (b"both", b"other", b"third", b"")] == [True, False, True, False]
+    path.unlink()
+    keys.refresh()
+    assert keys._knows(b"third")
+    assert "stay what they are" in caplog.text
+
+
+def test_a_file_of_keys_that_does_not_answer_holds_up_nobody(tmp_path, monkeypatch):
+    """As on a network's file system that has gone away."""
+    path = tmp_path / "keys"
+    path.write_text("first\n", encoding="utf-8")
+    keys = Keys([], str(path))
+    answers, asked = threading.Event(), threading.Event()
+
+    def silent(path):
+        asked.set()
+        assert answers.wait(60)
+        return read_keys(path)
+
+    monkeypatch.setattr("assay.service.http.request.api_keys.read_keys", silent)
+    path.write_text("second key file\n".replace(" ", "-"), encoding="utf-8")
+    threads = threading.active_count()
+    for _ in range(100):
+        keys.follow(asked=True)
+    assert asked.wait(60)
+    assert threading.active_count() == threads + 1
+    assert keys._knows(b"first")
+    answers.set()
+    until = time.monotonic() + 60
+    while not keys._knows(b"second-key-file"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_in_the_place_of_the_keys_changes_nothing(operated):
+    server, keys = operated
+    before = len(server.log)
+    pipe = keys.with_name("pipe")
+    os.mkfifo(pipe)
+    pipe.replace(keys)
+    end = time.monotonic() + 30
+    while f"{keys} cannot be used" not in server.log[before:]:
+        assert time.monotonic() < end
+        assert status(server, "fixed-key") == 200
+        time.sleep(0.05)
+    assert status(server, "old-key") == 200
+    keys.unlink()
+    keys.write_text("old-key\n", encoding="utf-8")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no modes here")
+def test_a_cache_folder_that_is_not_used_is_logged_like_everything_else(compiled, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    environ = {"ASSAY_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    with launched("--log-format", "json", environ=environ) as server:
+        entries = [json.loads(line) for line in server.log.splitlines()]
+    assert entries[0]["level"] == "warning"
+    assert "others can write to it (mode 0777; chmod go-w)" in entries[0]["message"]
+    assert not list((tmp_path / "cache").glob("*/*"))
+
+
+def test_an_exception_is_logged_by_its_type_alone():
+    try:
+        raise ValueError("swordfish")
+    except ValueError:
+        record = logging.LogRecord("assay", logging.ERROR, __file__, 1, "it failed", None, sys.exc_info())
+    entry = json.loads(JsonLines().format(record))
+    assert entry["exception"] == "ValueError"
+    assert "swordfish" not in str(entry)
+
+
+def test_a_rejection_is_counted(client):
+    def count() -> float:
+        text = client.get("/metrics").text
+        return float(text.partition('assay_rejections_total{reason="deadline"} ')[2].split()[0])
+
+    before = count()
+    problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": "1e-9"}), 504)
+    assert count() == before + 1
+
+
+def test_a_span_for_every_request():
+    """Its parent is the client's, the reply names it, and there is nothing of the request's text in it."""
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    memory = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    state = ServiceState(Config())
+    state.tracing = Tracing(provider)
+    with running(create_app(state=state)) as client:
+        wait_for(client, "/readyz", 200)
+        memory.clear()
+        sent = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "find-me"}
+        scored = client.post("/v1/score", json=REQUEST, headers=sent)
+        client.get("/nowhere/swordfish")
+    first, second = memory.get_finished_spans()
+    assert (first.name, second.name) == ("POST /v1/score", "GET unmatched")
+    assert f"{first.parent.span_id:016x}" == PARENT
+    assert scored.headers["traceparent"] == f"00-{TRACE}-{first.context.span_id:016x}-01"
+    assert second.parent is None
+    assert first.attributes["http.response.status_code"] == 200
+    assert first.attributes["assay.request_id"] == "find-me"
+    assert first.attributes["assay.score_seconds"] > 0
+    assert "swordfish" not in str(second.to_json())
+
+
+def test_traces_without_opentelemetry_are_refused_at_the_start(monkeypatch):
+    monkeypatch.setattr("assay.service.http.request.telemetry.tracing.find_spec", lambda name: None)
+    with pytest.raises(TracingUnavailable, match=r"assay\[otel\]"):
+        otlp_tracing()

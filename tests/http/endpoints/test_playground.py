@@ -1,0 +1,158 @@
+"""The playground without a browser: what is served, to whom, how large, and that it needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from assay.service.http.endpoints.playground import FOLDER, Playground, prefers_html, weights
+from tests.http.live_server import ROOT, launched
+from tests.http.samples import problem_of
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+MOST_BYTES = 200_000
+FILES = sorted(Playground().files)
+
+
+@pytest.fixture(scope="module")
+def page(client):
+    return client.get("/", headers={"accept": BROWSER})
+
+
+@pytest.mark.parametrize("accept", [BROWSER, "text/html", "text/html, */*", "Text/HTML;q=0.5, application/json;q=0.4"])
+def test_browsers_get_the_page(client, accept):
+    reply = client.get("/", headers={"accept": accept})
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<title>Assay playground</title>" in reply.text
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        None,
+        "",
+        "*/*",
+        "application/json",
+        "application/json, text/html",
+        "text/html;q=0.9, application/json",
+        "text/html;q=0, */*;q=0.1",
+        "text/html;q=many",
+        "text/*, application/json;q=0.1",
+        ",;q=1,",
+    ],
+)
+def test_everybody_else_gets_the_index(client, accept):
+    with httpx.Client(base_url=client.base_url, trust_env=False) as bare:
+        del bare.headers["accept"]
+        reply = bare.get("/", headers={} if accept is None else {"accept": accept})
+    assert reply.json()["name"] == "assay"
+    assert "accept" in reply.headers["vary"]
+
+
+def test_preferences():
+    assert weights(b"gzip;q=0.5, BR , x;level=1;q=2, y;q=nan, z; q=0") == {
+        **{b"gzip": 0.5, b"br": 1.0, b"x": 1.0},
+        **{b"y": 0.0, b"z": 0.0},
+    }
+    assert not prefers_html(b"application/*;q=0.9, text/html;q=0.8")
+
+
+def test_the_page_is_under_200_kb_before_compression(client, page):
+    sizes = [len(page.content)] + [len(client.get(address).content) for address in FILES]
+    assert sum(sizes) < MOST_BYTES
+
+
+def test_it_holds_every_file(client):
+    assert {Path(address).name for address in FILES} | {"index.html"} == {path.name for path in FOLDER.iterdir()}
+    for address in FILES:
+        reply = client.get(address)
+        assert reply.content == (FOLDER / Path(address).name).read_bytes()
+        kind = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[Path(address).suffix]
+        assert reply.headers["content-type"].startswith(kind)
+
+
+@pytest.mark.parametrize("address", ["/", *FILES])
+def test_nothing_else_may_run_or_be_loaded(client, address):
+    reply = client.get(address, headers={"accept": BROWSER})
+    policy = dict(part.split(maxsplit=1) for part in reply.headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert {policy[f"{kind}-src"] for kind in ("script", "style", "img", "connect")} == {"'self'"}
+    assert policy["require-trusted-types-for"] == "'script'"
+    assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("address", ["/", *FILES])
+def test_a_browser_that_has_it_is_told_so(client, address):
+    first = client.get(address, headers={"accept": BROWSER})
+    assert first.headers["cache-control"] == "no-cache"
+    for tag in (first.headers["etag"], f'W/"other", {first.headers["etag"]}'):
+        again = client.get(address, headers={"accept": BROWSER, "if-none-match": tag})
+        assert again.status_code == 304
+        assert again.content == b""
+        assert "content-length" not in again.headers
+        assert again.headers["etag"] == first.headers["etag"]
+        assert {"x-request-id", "server-timing"} <= again.headers.keys()
+    assert client.get(address, headers={"accept": BROWSER, "if-none-match": '"other"'}).status_code == 200
+
+
+def test_compressed_only_for_those_who_take_it(client):
+    for address in ("/", *FILES):
+        headers = {"accept": BROWSER, "accept-encoding": "identity, gzip;q=0"}
+        plain = client.get(address, headers=headers)
+        assert "content-encoding" not in plain.headers
+        with client.stream("GET", address, headers=headers | {"accept-encoding": "br, gzip"}) as reply:
+            packed = b"".join(reply.iter_raw())
+        assert reply.headers["content-encoding"] == "gzip"
+        assert "accept-encoding" in reply.headers["vary"]
+        assert gzip.decompress(packed) == plain.content
+
+
+def test_the_files_name_nothing_elsewhere():
+    """No address with a host, but the name of SVG's own language; no script or style inside the page."""
+    for path in FOLDER.iterdir():
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"(?:https?:|wss?:|[\"'(])//\w", text), path.name
+        assert "@import" not in text
+        assert not re.search(r"\burl\(", text)
+    html = (FOLDER / "index.html").read_text(encoding="utf-8")
+    assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:|<script(?![^>]* src=)", html)
+
+
+def test_text_is_never_markup():
+    for path in FOLDER.glob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
+        assert "localStorage" not in text
+        assert "sessionStorage" not in text
+
+
+def test_every_file_that_is_named_is_there():
+    names = {path.name for path in FOLDER.iterdir()}
+    html = (FOLDER / "index.html").read_text(encoding="utf-8")
+    assert set(re.findall(r'(?:src|href)="playground/([^"]+)"', html)) <= names
+    for path in FOLDER.glob("*.js"):
+        assert set(re.findall(r'from "\./([^"]+)"', path.read_text(encoding="utf-8"))) <= names
+
+
+def test_it_can_be_switched_off():
+    flags = ("--no-playground", "--drain-seconds", "0")
+    with launched(*flags) as server, server.client() as client:
+        reply = client.get("/", headers={"accept": BROWSER})
+        assert reply.json()["name"] == "assay"
+        assert "vary" not in reply.headers
+        for address in FILES:
+            problem_of(client.get(address), 404)
+    with launched("--drain-seconds", "0", environ={"ASSAY_PLAYGROUND": "false"}) as server, server.client() as client:
+        assert client.get("/", headers={"accept": BROWSER}).headers["content-type"] == "application/json"
+
+
+def test_without_a_browser_its_own_tests_say_so_and_pass(tmp_path):
+    command = [sys.executable, str(ROOT / "tests" / "browser" / "run.py")]
+    shown = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert "NO BROWSER: THE PLAYGROUND WAS NOT TESTED" in shown.stdout

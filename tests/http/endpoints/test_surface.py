@@ -1,0 +1,326 @@
+"""Everything around scoring: addresses, headers, ids, keys, and descriptions."""
+
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import httpx
+import pytest
+
+from assay import ScoreSettings
+from assay.service.http.wire.contract import (
+    ConfigReply,
+    IndexReply,
+    ProblemDocument,
+    ScoreReply,
+    ScoreRequest,
+    StatusReply,
+    TasksReply,
+    VersionReply,
+)
+from assay.service.http.wire.problems import KINDS
+from assay.service.version import VERSION
+from tests.http.live_server import launched
+from tests.http.samples import REQUEST, problem_of
+
+PATHS = {
+    "/": {"get"},
+    "/compat/nemo-gym": {"get"},
+    "/compat/nemo-gym/aggregate_metrics": {"post"},
+    "/compat/nemo-gym/close_session": {"post"},
+    "/compat/nemo-gym/reverify_mode": {"get"},
+    "/compat/nemo-gym/seed_session": {"post"},
+    "/compat/nemo-gym/verify": {"post"},
+    "/compat/openrlhf": {"post"},
+    "/compat/slime": {"post"},
+    "/docs": {"get"},
+    "/health": {"get"},
+    "/livez": {"get"},
+    "/metrics": {"get"},
+    "/openapi.json": {"get"},
+    "/ping": {"get"},
+    "/readyz": {"get"},
+    "/v1/config": {"get"},
+    "/v1/evaluate": {"post"},
+    "/v1/explain": {"post"},
+    "/v1/score": {"post"},
+    "/v1/tasks": {"get"},
+    "/v2/health/live": {"get"},
+    "/v2/health/ready": {"get"},
+    "/version": {"get"},
+}
+NEEDING_A_KEY = {"/v1/config", "/v1/tasks", "/compat/nemo-gym/reverify_mode"}
+GET_PATHS = sorted(path for path, methods in PATHS.items() if "get" in methods)
+
+
+@pytest.mark.parametrize("path", GET_PATHS)
+@pytest.mark.parametrize("slash", ["", "/", "//"])
+def test_get_with_and_without_a_trailing_slash(client, path, slash):
+    address = str(client.base_url).rstrip("/") + (path.rstrip("/") + slash if path != "/" else "/")
+    assert client.get(address, follow_redirects=False).status_code == 200
+
+
+@pytest.mark.parametrize("path", GET_PATHS)
+def test_head_is_get_without_its_body(client, path):
+    reply = client.head(path)
+    assert reply.status_code == 200
+    assert reply.content == b""
+    if path != "/metrics":  # which grows
+        assert reply.headers["content-length"] == client.get(path).headers["content-length"]
+
+
+@pytest.mark.parametrize("path", ["/nope", "/v1", "/v1/scores", "/v1/score/x", "/docs/x", "/%00"])
+def test_not_found(client, path):
+    problem_of(client.get(path), 404)
+    problem_of(client.post(path, json=REQUEST), 404)
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_method_not_allowed(client, path, method):
+    if method.lower() in PATHS[path]:
+        return
+    reply = client.request(method, path)
+    problem_of(reply, 405)
+    assert reply.headers["allow"] == ("POST" if PATHS[path] == {"post"} else "GET, HEAD")
+
+
+def test_every_reply_has_an_id_and_its_timing(client):
+    replies = [client.get(path) for path in (*GET_PATHS, "/nope")] + [client.post("/v1/score", json=REQUEST)]
+    assert len({reply.headers["x-request-id"] for reply in replies}) == len(replies)
+    for reply in replies:
+        stages = re.findall(r"(\w+);dur=(\d+\.\d{3})", reply.headers["server-timing"])
+        assert [name for name, _ in stages] == ["decode", "score", "encode", "queue"]
+    assert all(float(duration) > 0 for _, duration in stages[:3])
+
+
+@pytest.mark.parametrize("given", ["a", "0123-abc/DEF:x=1", "x" * 128, "".join(map(chr, range(33, 127)))])
+def test_a_well_formed_id_comes_back(client, given):
+    reply = client.get("/nope", headers={"x-request-id": given})
+    assert reply.headers["x-request-id"] == given
+    assert reply.json()["instance"] == given
+
+
+@pytest.mark.parametrize("given", ["", "two words", "x" * 129, "tab\there", "caf\u00e9".encode("latin-1")])
+def test_another_id_is_replaced(client, given):
+    reply = client.get("/nope", headers={"x-request-id": given})
+    assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]+", reply.headers["x-request-id"])
+
+
+def test_probes(client):
+    for path in ("/livez", "/v2/health/live"):
+        assert client.get(path).json() == {"status": "live"}
+    for path in ("/readyz", "/v2/health/ready", "/health", "/ping"):
+        assert client.get(path).json() == {"status": "ready"}
+    assert client.get("/version").json() == {"version": VERSION}
+
+
+def test_config(client):
+    reply = client.get("/v1/config").json()
+    assert reply["config"] == ScoreSettings().model_dump()
+    assert reply["config_id"] == ScoreSettings().config_id
+    assert reply["schema"] == ScoreSettings.model_json_schema()
+    assert reply["limits"] == {
+        "max_body_bytes": 64 << 20,
+        "max_responses": 65_536,
+        "max_reference_bytes": 262_144,
+        "deadline_seconds": 30.0,
+    }
+
+
+def test_tasks(client):
+    tasks = {task["name"]: task for task in client.get("/v1/tasks").json()["tasks"]}
+    assert set(tasks["score"]["reward"]["config"]["properties"]) == set(ScoreSettings.model_fields)
+    assert set(tasks["score"]["options"]["properties"]) == {"profile", "think_prefilled", "metrics", "by"}
+    for task in tasks.values():
+        assert task["metrics"]
+        assert task["reward"] is None or task["reward"]["reasons"]["ok"]
+
+
+def test_index_links_lead_somewhere(client):
+    for path in client.get("/").json()["links"].values():
+        assert client.get(path).status_code in (200, 405)
+
+
+MODELS = {
+    "/": IndexReply,
+    "/health": StatusReply,
+    "/livez": StatusReply,
+    "/ping": StatusReply,
+    "/readyz": StatusReply,
+    "/version": VersionReply,
+    "/v1/config": ConfigReply,
+    "/v1/tasks": TasksReply,
+}
+
+
+@pytest.mark.parametrize("path", sorted(MODELS))
+def test_replies_are_what_their_models_say(client, path):
+    MODELS[path].model_validate_json(client.get(path).content)
+
+
+@pytest.fixture(scope="module")
+def description(client):
+    return client.get("/openapi.json").json()
+
+
+def test_openapi_is_valid(description):
+    pytest.importorskip("openapi_spec_validator").validate(description)
+
+
+def test_openapi_covers_every_route(description):
+    assert {path: set(operations) for path, operations in description["paths"].items()} == PATHS
+
+
+def test_openapi_describes_every_error_of_scoring(description):
+    responses = description["paths"]["/v1/score"]["post"]["responses"]
+    assert set(responses) == {
+        *("200", "400", "401", "403", "405", "408", "413", "415", "421", "422", "429", "431", "500", "503", "504"),
+        "default",
+    }
+    assert {name for one in responses.values() for name in problem_examples(one)} == set(KINDS) - {"not-found"}
+    for response in responses.values():
+        assert {"X-Request-ID", "Server-Timing"} <= response["headers"].keys()
+
+
+def problem_examples(response):
+    return response["content"].get("application/problem+json", {}).get("examples", {})
+
+
+def test_openapi_examples_are_what_their_models_say(client, description):
+    operation = description["paths"]["/v1/score"]["post"]
+    request = operation["requestBody"]["content"]["application/json"]["example"]
+    ScoreRequest.model_validate(request)
+    example = operation["responses"]["200"]["content"]["application/json"]["example"]
+    ScoreReply.model_validate(example)
+    for response in operation["responses"].values():
+        for one in problem_examples(response).values():
+            ProblemDocument.model_validate(one["value"])
+    reply = client.post("/v1/score", json=request).json()
+    assert reply | {"config_id": ""} == example | {"config_id": ""}
+
+
+class Addresses(HTMLParser):
+    """Collects what a page loads or links to, and the anchors it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.anchors: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "action", "data", "srcset", "poster"):
+                self.targets.append(value)
+            if name == "id":
+                self.anchors.append(value)
+
+
+def test_docs_need_nothing_from_elsewhere(client):
+    reply = client.get("/docs")
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    page = Addresses()
+    page.feed(reply.text)
+    assert not page.tags & {"script", "link", "img", "iframe", "object", "embed"}
+    assert "//" not in "".join(page.targets)
+    assert "url(" not in reply.text
+    assert "@import" not in reply.text
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    for target in page.targets:
+        if target.startswith("#"):
+            assert target[1:] in page.anchors
+        else:
+            assert client.get(target).status_code == 200
+    assert len(set(page.anchors)) == len(page.anchors)
+
+
+def test_docs_show_every_route_model_and_problem(client, description):
+    text = client.get("/docs").text
+    for path in PATHS:
+        assert f"<code>{path}</code>" in text
+    for model in description["components"]["schemas"]:
+        assert f'id="model-{model}"' in text
+    for kind in KINDS:
+        assert f'id="problem-{kind}"' in text
+
+
+def test_docs_can_be_switched_off():
+    with launched("--no-docs", "--drain-seconds", "0") as server, server.client() as client:
+        for path in ("/docs", "/openapi.json"):
+            problem_of(client.get(path), 404)
+        assert not {"docs", "openapi"} & client.get("/").json()["links"].keys()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A server that wants one of three keys, one of them from a file."""
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text("# trainers\n\nthird-key\n", encoding="utf-8")
+    environ = {"ASSAY_API_KEYS": "first-key, second:key", "ASSAY_API_KEYS_FILE": str(keys)}
+    with launched("--drain-seconds", "0", environ=environ) as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            yield client
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "Bearer first-key",
+        "bearer  third-key",
+        "BEARER second:key",
+        basic("any:first-key"),
+        basic(":third-key"),
+        basic("any:second:key"),
+    ],
+)
+def test_a_key_opens_the_door(guarded, authorization):
+    headers = {"authorization": authorization}
+    assert guarded.post("/v1/score", json=REQUEST, headers=headers).status_code == 200
+    assert guarded.get("/v1/config/", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer first",
+        "Bearer first-key2",
+        "first-key",
+        "Digest first-key",
+        basic("first-key"),
+        basic("first-key:any"),
+        basic("any:wrong"),
+        "Basic ???",
+        "Basic /w==",
+        "Bearer # trainers",
+        b"Bearer \xff\xfe",
+    ],
+)
+def test_without_a_key_401(guarded, authorization):
+    headers = {} if authorization is None else {"authorization": authorization}
+    for reply in (guarded.post("/v1/score", json=REQUEST, headers=headers), guarded.get("/v1/tasks", headers=headers)):
+        problem_of(reply, 401)
+        challenges = reply.headers.get_list("www-authenticate")
+        assert [challenge.split()[0] for challenge in challenges] == ["Bearer", "Basic"]
+
+
+def test_a_url_can_carry_the_key(guarded):
+    with httpx.Client(trust_env=False) as client:
+        url = guarded.base_url.copy_with(userinfo=b"any:first-key", path="/v1/score")
+        assert client.post(url, json=REQUEST).status_code == 200
+
+
+@pytest.mark.parametrize("path", sorted(set(GET_PATHS) - NEEDING_A_KEY))
+def test_probes_metrics_and_descriptions_need_no_key(guarded, path):
+    assert guarded.get(path).status_code == 200

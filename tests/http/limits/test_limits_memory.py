@@ -1,0 +1,53 @@
+"""Memory of the service: flat over many batches, and bounded for one."""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.http.limits.posting import connected
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is read from /proc")
+
+WARM_UP, BATCHES = 120, 80
+"""Some pages come late: each scoring thread touches its own the first time that it gets a slice of some size."""
+
+LAST = 20
+"""Sizes whose median counts: what a reply has just let go of may still be there, or not."""
+
+
+def size(process: int, name: str = "VmRSS") -> int:
+    """Resident size (VmRSS) or its peak so far (VmHWM), in bytes."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def test_resident_size_is_flat(fresh_server, batch: bytes) -> None:
+    process = fresh_server.process.pid
+    with connected(fresh_server.url) as connection:
+        _, first = connection.score(batch)
+        sizes = []
+        for _ in range(WARM_UP + BATCHES):
+            assert connection.score(batch) == (200, first)
+            sizes.append(size(process))
+    windows = [median(sizes[first : first + LAST]) for first in range(WARM_UP, WARM_UP + BATCHES, LAST)]
+    growth = sorted(later - earlier for earlier, later in pairwise(windows))
+    print("sizes_mib:", [round(each / 2**20, 1) for each in sizes])
+    assert sum(growth[:-1]) < 0.02 * windows[0]  # one step may come late: a thread that had not been needed before
+
+
+def test_the_peak_of_one_batch(fresh_server, batch: bytes) -> None:
+    process = fresh_server.process.pid
+    idle = size(process)
+    with connected(fresh_server.url) as connection:
+        status, _ = connection.score(batch)
+    assert status == 200
+    peak = (size(process, "VmHWM") - idle) / len(batch)
+    print("peak:", f"{peak:.2f} times a body of {len(batch) / 2**20:.1f} MiB over {idle / 2**20:.0f} MiB")
+    assert peak <= 6

@@ -1,0 +1,137 @@
+"""One law for every route: what a body costs is in proportion to its length, probes are answered meanwhile, and what a
+route refuses it does not keep.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from tests.http.limits.hostile import JSON, Attack, attacks, empty_strings, long_string, many_names, wide
+from tests.http.limits.test_limits_memory import size
+from tests.http.live_server import LiveServer, launched
+from tests.http.samples import paths_with_bodies
+
+MIB = 1 << 20
+PATHS = paths_with_bodies()
+LARGE, PARTS = MIB, 8
+"""Bytes of the large body, and how many bodies of an eighth cost as much where cost is in proportion."""
+
+GROWTH = 2.0
+"""Times the cost of the small bodies together that the large one may cost: quadratic cost would be eight."""
+
+SLACK_SECONDS = 0.05
+"""CPU time that is not looked at: the clock of a process has ticks of a hundredth of a second."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+        assert "Traceback" not in server.log
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process and of its descendants, those that have ended included."""
+    process = psutil.Process(pid)
+    times = [process.cpu_times(), *(child.cpu_times() for child in process.children(recursive=True))]
+    return sum(each.user + each.system + each.children_user + each.children_system for each in times)
+
+
+def send(url: str, attack: Attack, body: bytes, **headers: str) -> int:
+    """Send a body, and return the status of the reply."""
+    address = urlsplit(url)
+    client = http.client.HTTPConnection(str(address.hostname), address.port, timeout=120)
+    try:
+        client.request("POST", attack.path, body, {"content-type": attack.media_type, **headers})
+        reply = client.getresponse()
+        reply.read()
+        return reply.status
+    finally:
+        client.close()
+
+
+@contextmanager
+def probed(url: str, longest: float) -> Iterator[None]:
+    """Ask for /livez all the while; each must be answered within `longest` seconds."""
+    address = urlsplit(url)
+    ended = threading.Event()
+    waits: list[float] = []
+
+    def probe() -> None:
+        while not ended.is_set():
+            started = time.perf_counter()
+            client = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
+            client.request("GET", "/livez")
+            assert client.getresponse().status == 200
+            client.close()
+            waits.append(time.perf_counter() - started)
+            ended.wait(0.01)
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert max(waits) < longest
+
+
+def check_cost(server: LiveServer, attack: Attack, large: int) -> tuple[float, float]:
+    """Send one large body, and as many bytes in small ones; (CPU seconds of the small ones, of the large one)."""
+    process = server.process.pid
+
+    def cost(nbytes: int, times: int) -> float:
+        body = attack.body(nbytes)
+        before = cpu_seconds(process)
+        for _ in range(times):
+            assert send(server.url, attack, body) in (200, 400, 413, 422), attack.label
+        return cpu_seconds(process) - before
+
+    cost(large // PARTS, 1)  # whatever a first request of its kind costs
+    small = cost(large // PARTS, PARTS)
+    whole = cost(large, 1)
+    assert whole <= GROWTH * small + SLACK_SECONDS, f"{small:.2f} s in parts, {whole:.2f} s as one body"
+    return small, whole
+
+
+@pytest.mark.parametrize("attack", attacks(PATHS), ids=lambda attack: attack.label)
+def test_cost_is_in_proportion_to_length(server, attack):
+    with probed(server.url, longest=2.0):
+        check_cost(server, attack, LARGE)
+
+
+REFUSED: dict[str, Callable[[int], bytes]] = {
+    "names": many_names,
+    "wide": wide,
+    "text": long_string,
+    "empty strings": empty_strings,
+    "not JSON": lambda nbytes: b"[" * nbytes,
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_is_refused_is_not_kept(server, path):
+    """One client, one request after the other: the service's size does not grow with them."""
+    process = server.process.pid
+    attacks = [Attack(name, path, JSON, shape) for name, shape in REFUSED.items()]
+
+    def send_all() -> None:
+        for attack in attacks:
+            accepted = (200,) if path.endswith("_session") and attack.name != "not JSON" else (400, 413, 422)
+            assert send(server.url, attack, attack.body(8 * MIB)) in accepted, attack.name
+
+    send_all()
+    before = size(process)
+    for _ in range(4):
+        send_all()
+    assert size(process) - before < 4 * 8 * MIB  # of 160 MiB that were sent

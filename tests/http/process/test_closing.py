@@ -1,0 +1,241 @@
+"""How connections end: half-closed clients get their replies, and nobody keeps what others need."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.http.live_server import LiveServer, launched
+from tests.http.process.watching import comes_to, metric
+from tests.http.raw_connection import BODY, RawConnection, head, post
+from tests.http.samples import REQUEST, REWARDS
+
+LARGE = BODY[:-1] + b" " * 90_000 + b"}"
+
+
+# Clients that close their sending side, or all
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Iterator[LiveServer]:
+    """A server with room for one batch, whose others wait."""
+    with launched("--max-work-bytes", "100000", "--inline-bytes", "1000", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+        assert "Traceback" not in server.log
+
+
+def final_reply(connection: RawConnection):
+    """The reply after those that only say that there will be one."""
+    while (reply := connection.reply()).status == 100:
+        pass
+    return reply
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_a_half_closed_client_gets_the_reply_to_its_batch(narrow, version):
+    with RawConnection(narrow.url) as connection:
+        connection.send(post(LARGE).replace(b"HTTP/1.1", b"HTTP/" + version.encode(), 1))
+        connection.socket.shutdown(socket.SHUT_WR)
+        reply = final_reply(connection)
+        assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        assert connection.is_closed()
+
+
+def test_half_closed_clients_keep_their_place_in_the_queue(narrow):
+    with RawConnection(narrow.url) as first:
+        first.send(head("Content-Length: 100000"))
+        assert comes_to(narrow, work_bytes=100_000)
+        with RawConnection(narrow.url) as waiting:
+            waiting.send(post(LARGE))
+            waiting.socket.shutdown(socket.SHUT_WR)
+            assert comes_to(narrow, queued_requests=1)
+            time.sleep(2.5)  # the server looks at it once a second
+            assert metric(narrow, "assay_queued_requests") == 1
+            first.close()
+            assert final_reply(waiting).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+    assert comes_to(narrow, work_bytes=0)
+
+
+def test_truncated_and_half_closed_connections_leave_nothing_behind(narrow):
+    """Of a request that is cut short nothing is kept."""
+    for end in (30, len(post()) - 5, len(post())):
+        with RawConnection(narrow.url) as connection:
+            connection.send(post()[:end])
+            connection.socket.shutdown(socket.SHUT_WR)
+            with suppress(EOFError):
+                assert final_reply(connection).status == 200
+            assert connection.is_closed()
+
+
+def test_a_half_closed_client_is_told_that_it_sent_too_many_requests_ahead(narrow):
+    with RawConnection(narrow.url) as connection:
+        connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert [final_reply(connection).status for _ in range(34)] == [200] * 33 + [429]
+        assert connection.is_closed()
+
+
+def test_a_broken_chunk_of_a_client_that_waits_for_100_is_its_own_fault(narrow):
+    """Its request has begun when the chunk is found to be broken: nothing is written after the refusal."""
+    with RawConnection(narrow.url) as connection:
+        connection.send(head("Transfer-Encoding: chunked", "Expect: 100-continue") + b"ZZZ\r\n")
+        assert final_reply(connection).status == 400
+    time.sleep(0.2)
+    assert "failed" not in narrow.log
+
+
+def test_a_reply_that_nobody_reads_does_not_hold_up_the_end():
+    """Behind it, on the same connection, another request is in flight when the time of the shutdown is over."""
+    many = json.dumps(REQUEST | {"responses": [""] * 65_000, "include": ["components", "advantages"]}).encode()
+    with launched("--drain-seconds", "0", "--shutdown-seconds", "1") as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(post(many) + head("Content-Length: 100000") + b"{")
+            assert comes_to(server, work_bytes=len(many) + 100_000)
+            started = time.monotonic()
+            assert server.stop() == 1
+            assert time.monotonic() - started < 5
+        assert "requests cut off" in server.log
+        assert "Traceback" not in server.log
+
+
+def test_a_client_that_leaves_the_queue_frees_its_place(narrow):
+    """Although nobody reads from it. (One whose body is larger than the sockets' buffers is noticed at its turn.)"""
+    with RawConnection(narrow.url) as first:
+        first.send(head("Content-Length: 100000"))  # holds the whole budget, and lets everyone wait
+        assert comes_to(narrow, queued_requests=0, work_bytes=100_000)
+        waiting = [RawConnection(narrow.url) for _ in range(5)]
+        for connection in waiting:
+            connection.send(post(LARGE))
+        assert comes_to(narrow, queued_requests=5, work_bytes=100_000)
+        for connection in waiting[:-1]:
+            connection.close()
+        assert comes_to(narrow, queued_requests=1, work_bytes=100_000)
+    assert final_reply(waiting[-1]).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+    assert comes_to(narrow, queued_requests=0, work_bytes=0)
+    waiting[-1].close()
+
+
+def test_a_client_that_leaves_while_it_is_served_is_noticed():
+    """Its batch is in a thread, which does not read from it."""
+    stuck = "import time; from assay.service.http.request.work.worker_threads import Workers as W; s = W._submit\n"
+    stuck += "W._submit = lambda self, job, *rest: s(self, lambda: time.sleep(60), *rest)"
+    with launched("--drain-seconds", "0", "--inline-bytes", "1000", before=stuck) as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(post(LARGE))
+            assert comes_to(server, batches_unfinished=1)
+        assert comes_to(server, client_disconnects_total=1)
+
+
+# Replies that nobody reads
+
+
+BODY_SECONDS = 3.0
+
+
+@pytest.fixture(scope="module")
+def hurried() -> Iterator[LiveServer]:
+    """A server that waits three seconds for a reply to be taken."""
+    with launched("--body-seconds", str(BODY_SECONDS), "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+        assert "Traceback" not in server.log
+
+
+def narrow_connection(server: LiveServer) -> socket.socket:
+    """A connection whose client has hardly any room for a reply."""
+    address = urlsplit(server.url)
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(30)
+    connection.connect((address.hostname, address.port))
+    return connection
+
+
+@pytest.mark.parametrize("pause", [None, 0.2], ids=["nothing", "a byte now and then"])
+def test_a_reply_that_is_not_read_holds_its_permit_for_a_while(hurried, pause):
+    """Some 6 MB of reply: what the kernel does not take is memory of the service, and so it stays counted."""
+    many = json.dumps({**REQUEST, "responses": ["nothing"] * 65_000, "include": ["components"]}).encode()
+    before = metric(hurried, 'assay_rejections_total{reason="too_slow"}')
+    assert metric(hurried, "assay_work_bytes") == 0
+    with closing(narrow_connection(hurried)) as connection:
+        connection.sendall(post(many))
+        assert connection.recv(12) == b"HTTP/1.1 200"  # it is answered
+        started = time.monotonic()
+        held = []
+        while time.monotonic() - started < BODY_SECONDS - 1:
+            held.append(metric(hurried, "assay_work_bytes"))
+            if pause is not None:
+                assert connection.recv(1)
+            time.sleep(pause or 0.2)
+        assert set(held) == {float(len(many))}
+        assert comes_to(hurried, work_bytes=0)
+        assert time.monotonic() - started > BODY_SECONDS - 1
+    assert metric(hurried, 'assay_rejections_total{reason="too_slow"}') == before + 1
+
+
+def test_a_reply_that_is_read_in_time_is_whole(hurried):
+    many = json.dumps({**REQUEST, "responses": ["nothing"] * 65_000, "include": ["components"]}).encode()
+    with closing(narrow_connection(hurried)) as connection:
+        connection.sendall(post(many, "Connection: close"))
+        received = b""
+        time.sleep(0.5 * BODY_SECONDS)
+        while piece := connection.recv(1 << 20):
+            received += piece
+    found = json.loads(received.partition(b"\r\n\r\n")[2])
+    assert found["rewards"] == [0.0] * 65_000
+    assert comes_to(hurried, work_bytes=0)
+
+
+def test_a_client_that_asks_and_never_reads_is_cut(hurried):
+    """Ever more replies to a client that reads none of them: the connection is cut, not filled."""
+    with RawConnection(hurried.url) as connection:
+        connection.socket.settimeout(1)
+        request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        end = time.monotonic() + 30
+        cut = False
+        while not cut and time.monotonic() < end:
+            try:
+                connection.send(request)
+            except TimeoutError:
+                continue
+            except OSError:
+                cut = True
+    assert cut
+
+
+# More connections than there may be
+
+
+def test_too_many_connections_are_told_so():
+    """A server with few descriptors refuses what it cannot serve, says why in its log, and recovers."""
+    with launched("--drain-seconds", "0", descriptors=64) as server:
+        server.wait_until_ready()
+        connections = [RawConnection(server.url, timeout=5) for _ in range(200)]
+        time.sleep(0.5)
+        refusals = 0
+        for connection in connections:
+            connection.socket.setblocking(False)
+            with suppress(OSError):
+                refusals += connection.socket.recv(12) == b"HTTP/1.1 429"
+            connection.close()
+        assert refusals
+        end = time.monotonic() + 10
+        while True:
+            with RawConnection(server.url) as connection, suppress(OSError, EOFError):
+                connection.send(post())
+                if connection.reply().status == 200:
+                    break
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert metric(server, 'assay_rejections_total{reason="descriptors"}') >= refusals
+        assert server.log.count("file descriptors") == 1
+        assert "Traceback" not in server.log

@@ -1,0 +1,182 @@
+"""The end of the service: nobody who has connected loses a reply, and nothing holds the process up."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.http.live_server import COMMAND, ROOT, launched
+from tests.http.process.drains import drains
+from tests.http.raw_connection import BODY, RawConnection, post
+
+STUCK = """
+import time
+from assay.service.http.request.work.worker_threads import Workers
+submit = Workers._submit
+Workers._submit = lambda self, job, *rest: submit(self, lambda: ({work}), *rest)
+"""
+SLEEP = STUCK.format(work="time.sleep(600)")
+HOLD = STUCK.format(work="time.sleep(1), __import__('re').match('(a+)+$', 'a' * 64 + 'b')")
+"""Every job sleeps, or after a second keeps the interpreter from all other threads, as a pattern's match does."""
+
+LARGE = BODY[:-1] + b" " * 90_000 + b"}"
+SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
+
+
+@pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
+def test_clients_that_never_try_again_lose_nothing(place, tmp_path):
+    flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
+    for drain in drains(2, 16, *flags[place]):
+        assert drain.lost == []
+        assert drain.answered > 16
+
+
+def test_a_connection_that_has_said_nothing_yet_is_waited_for():
+    """Its request may be on its way; and it is not waited for longer than that."""
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as late, RawConnection(server.url) as silent:
+            time.sleep(0.2)
+            started = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.4)
+            late.send(post())
+            reply = late.reply()
+            assert (reply.status, reply.headers["connection"]) == (200, "close")
+            assert silent.is_closed()
+            assert server.process.wait(10) == 0
+        assert time.monotonic() - started > 0.9
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether a process does anything of its own about a signal."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return any(
+        int(mask, 16) >> (number - 1) & 1 for mask in re.findall(r"^Sig(?:Cgt|Ign):\s*(\w+)", status, re.MULTILINE)
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize("moment", [0.3, 0.6, 1.0, 1.6])
+def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, flags, moment):
+    command = [*COMMAND, "--port", "0", "--drain-seconds", "0.1", *flags]
+    started = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    while not handles(process.pid, signal.SIGHUP):  # before its first line of Python nothing can
+        time.sleep(0.01)
+    time.sleep(max(0.0, started + moment - time.monotonic()))
+    process.send_signal(signal.SIGHUP)  # which ends nothing
+    time.sleep(0.05)
+    assert process.poll() is None
+    process.send_signal(number)
+    _, log = process.communicate(timeout=30)
+    assert "Traceback" not in log
+    assert process.returncode == 0, log
+
+
+SECOND_STARTS_SLOWLY = f"""
+import assay.service.http.process.supervisor
+from subprocess import Popen
+from types import SimpleNamespace
+started = []
+def start(command, **rest):
+    started.append(command)
+    code = {SLOW_START!r} + command[2] if len(started) > 1 else command[2]
+    return Popen([*command[:2], code], **rest)
+assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
+"""
+"""The worker that comes second never gets its kernels compiled."""
+
+
+def test_a_worker_that_is_not_ready_never_listens():
+    """Told to end while it warms up, it leaves all requests to the one that is ready, and its exit code is 0."""
+    with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
+        server.wait_until_ready()
+        time.sleep(4)  # the second one has imported all, and waits for its kernels
+        assert server.log.count("is ready") == 1
+        server.process.send_signal(signal.SIGTERM)
+        statuses = []
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            with RawConnection(server.url) as connection:
+                connection.send(post())
+                statuses.append(connection.reply().status)
+        assert set(statuses) == {200}
+        assert server.process.wait(30) == 0
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("second", [True, False], ids=["a second signal", "shutdown_seconds"])
+def test_no_thread_holds_the_end_up(second):
+    with launched("--drain-seconds", "0", "--shutdown-seconds", "2", "--inline-bytes", "1000", before=SLEEP) as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(post(LARGE))
+            time.sleep(0.5)
+            started = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            if second:
+                time.sleep(0.5)
+                server.process.send_signal(signal.SIGTERM)
+            assert connection.reply().status == 503
+            assert server.process.wait(20) == 1
+        assert time.monotonic() - started < 8
+        assert "requests cut off: 1" in server.log
+        assert "Traceback" not in server.log
+
+
+def test_a_job_that_nobody_waits_for_holds_nothing_up():
+    with launched("--drain-seconds", "0", "--inline-bytes", "1000", "--deadline-seconds", "1", before=SLEEP) as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(post(LARGE))
+            assert connection.reply().status == 504
+        started = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - started < 8
+
+
+def test_a_thread_that_keeps_the_interpreter_is_ended_with_the_process():
+    """No code of Python can run any more: the kernel ends the process."""
+    with launched("--drain-seconds", "0", "--shutdown-seconds", "1", "--inline-bytes", "1000", before=HOLD) as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(post(LARGE))
+            time.sleep(0.3)
+            started = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(30) == -signal.SIGALRM
+        assert time.monotonic() - started < 15
+
+
+def test_a_living_unix_socket_is_not_taken(tmp_path):
+    path = tmp_path / "assay.sock"
+    with launched("--uds", str(path), "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        failed = subprocess.run([*COMMAND, "--uds", str(path)], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert failed.returncode == 1
+        assert failed.stderr == f"assay: cannot listen on {path}: Address already in use\n"
+        with server.client() as client:
+            assert client.get("/livez").status_code == 200
+        assert server.stop() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_socket_of_another_server_stays(tmp_path):
+    """Whoever put it there: the old server removes what it made itself, and nothing else."""
+    path = tmp_path / "assay.sock"
+    with launched("--uds", str(path), "--drain-seconds", "0") as old:
+        old.wait_until_ready()
+        Path(path).rename(tmp_path / "elsewhere")
+        with launched("--uds", str(path), "--drain-seconds", "0") as new:
+            new.wait_until_ready()
+            assert old.stop() == 0
+            with new.client() as client:
+                assert client.get("/livez").status_code == 200
+            assert new.stop() == 0

@@ -1,0 +1,156 @@
+"""The process: where it listens, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import httpx
+import pytest
+
+from assay import ScoreSettings
+from tests.http.live_server import COMMAND, ROOT, launched
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
+
+
+def test_one_line_says_where_it_serves(server):
+    lines = [line for line in server.log.splitlines() if "serving" in line]
+    assert len(lines) == 1
+    pattern = rf"serving url=http://127\.0\.0\.1:\d+ pid={server.process.pid} version=\S+ config_id=(\w+)$"
+    assert re.search(pattern, lines[0])[1] == ScoreSettings().config_id
+    assert "GET" not in server.log
+
+
+def test_settings_reach_the_service():
+    with launched("--order", "lcs", environ={"ASSAY_REWARD_SCALE": "raw"}) as server, server.client() as client:
+        reply = client.get("/v1/config").json()
+        assert reply["config"] == ScoreSettings(order="lcs", reward_scale="raw").model_dump()
+        server.wait_until_ready()
+        assert client.post("/v1/score", json=REQUEST).json()["rewards"][0] == 2.5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it_with_exit_code_0(number):
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            assert client.post("/v1/score", json=REQUEST).status_code == 200
+        assert server.stop(number) == 0
+        assert "Traceback" not in server.log
+
+
+def test_a_signal_while_it_starts_ends_it():
+    with launched("--drain-seconds", "0") as server:
+        assert server.stop() in (0, -signal.SIGTERM)
+        assert "Traceback" not in server.log
+
+
+def test_drain_is_announced_before_it_happens():
+    """From SIGTERM on: not ready, connections to be closed, and yet every request is scored, on new connections too."""
+    with launched("--drain-seconds", "1.5") as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            assert "connection" not in client.get("/livez").headers
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            for path in ("/readyz", "/health", "/ping"):
+                reply = client.get(path)
+                problem_of(reply, 503)
+                assert reply.headers["connection"] == "close"
+            assert client.get("/livez").status_code == 200
+            scored = 0
+            end = time.monotonic() + 0.7
+            while time.monotonic() < end:
+                reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False)
+                assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+                scored += 1
+        assert scored > 3
+        assert server.process.wait(30) == 0
+        assert "Traceback" not in server.log
+
+
+def test_a_second_signal_ends_the_drain():
+    with launched("--drain-seconds", "600") as server:
+        server.wait_until_ready()
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert server.process.poll() is None
+        assert server.stop(signal.SIGTERM) == 0
+
+
+def test_what_is_in_flight_at_the_end_is_answered():
+    body = json.dumps({"references": [REFERENCE], "responses": [PERFECT] * 20_000}).encode()
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(
+                f"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            )
+            connection.sendall(body[: len(body) // 2])
+            time.sleep(0.2)
+            stopping = threading.Thread(target=server.stop)
+            stopping.start()
+            time.sleep(0.3)
+            connection.sendall(body[len(body) // 2 :])
+            received = b""
+            while piece := connection.recv(1 << 20):
+                received += piece
+        stopping.join()
+        head, _, reply = received.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        assert json.loads(reply)["rewards"] == [1.0] * 20_000
+        assert server.process.returncode == 0
+
+
+def test_unix_socket(tmp_path):
+    path = tmp_path / "assay.sock"
+    with launched("--uds", str(path), "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        assert server.stop() == 0
+    assert not path.exists()
+
+
+def test_a_socket_left_behind_is_replaced_but_no_other_file(tmp_path):
+    path = tmp_path / "assay.sock"
+    with launched("--uds", str(path)) as server:
+        server.wait_until_ready()
+        server.process.kill()
+        server.process.wait()
+    assert path.exists()
+    with launched("--uds", str(path)) as server:
+        server.wait_until_ready()
+    file = tmp_path / "data"
+    file.write_text("precious", encoding="utf-8")
+    failed = subprocess.run([*COMMAND, "--uds", str(file)], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert failed.returncode == 1
+    assert "cannot listen" in failed.stderr
+    assert file.read_text(encoding="utf-8") == "precious"
+
+
+def test_a_port_in_use_is_said_in_one_line(server):
+    port = server.url.rsplit(":", 1)[1]
+    failed = subprocess.run([*COMMAND, "--port", port], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert failed.returncode == 1
+    assert re.fullmatch(rf"assay: cannot listen on http://127\.0\.0\.1:{port}: .*in use.*\n", failed.stderr)
+
+
+def test_wrong_settings_are_all_named():
+    failed = subprocess.run(
+        [*COMMAND, "--port", "70000"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "", "ASSAY_ODRER": "lcs", "ASSAY_MIN_COVERAGE": "2"},
+    )
+    assert failed.returncode == 2
+    for place in ("--port", "ASSAY_ODRER", "ASSAY_MIN_COVERAGE"):
+        assert place in failed.stderr

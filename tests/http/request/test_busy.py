@@ -1,0 +1,109 @@
+"""Under load: the event loop goes on answering, deadlines hold, and the queue has an end."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from assay import Scorer
+from tests.http.live_server import launched
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, places, problem_of
+
+
+@pytest.fixture(scope="module")
+def batch(rollout_request):
+    """5,120 responses: 1,024 prompts of 5."""
+    return rollout_request(1024, 5, seed=11)
+
+
+@pytest.fixture(scope="module")
+def batch_body(batch):
+    return json.dumps(batch).encode()
+
+
+def test_other_routes_answer_while_a_big_batch_is_scored(server, client, batch, batch_body):
+    waits: list[float] = []
+    with ThreadPoolExecutor(1) as pool, server.client() as other:
+        running = pool.submit(other.post, "/v1/score", content=batch_body)
+        while not running.done():
+            started = time.perf_counter()
+            single = client.post("/v1/score", json=REQUEST)
+            assert client.get("/livez").status_code == 200
+            waits.append(time.perf_counter() - started)
+            assert single.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        reply = running.result()
+    assert len(waits) >= 3
+    expected = Scorer().score(batch["responses"], batch["references"], batch["reference_index"])
+    assert reply.json()["rewards"] == expected.rewards.tolist()
+    timing = dict(part.split(";dur=") for part in reply.headers["server-timing"].split(", "))
+    assert sum(map(float, timing.values())) > 0
+
+
+def test_concurrent_requests_get_their_own_rewards(server, rollout_request):
+    requests = [rollout_request(6, 5, seed) for seed in range(24)]
+    scorer = Scorer()
+    with server.client() as client, ThreadPoolExecutor(12) as pool:
+        replies = list(pool.map(lambda request: client.post("/v1/score", json=request).json(), requests))
+    for request, reply in zip(requests, replies, strict=True):
+        expected = scorer.score(request["responses"], request["references"], request["reference_index"])
+        assert reply["rewards"] == expected.rewards.tolist()
+        assert reply["reasons"] == expected.reasons.tolist()
+
+
+def test_past_the_deadline(client, batch_body):
+    started = time.perf_counter()
+    reply = client.post("/v1/score", content=batch_body, headers={"x-request-timeout": "0.001"})
+    problem_of(reply, 504)
+    assert time.perf_counter() - started < 5
+    problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": "1e-9"}), 504)
+    assert client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": "1e9"}).status_code == 200
+
+
+@pytest.mark.parametrize("given", ["", "0", "-1", "nan", "inf", "soon", "1,5", "1 s"])
+def test_a_timeout_that_is_none(client, given):
+    document = problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": given}), 422)
+    assert places(document) == [("X-Request-Timeout", "invalid_header")]
+
+
+def test_a_body_that_does_not_come_meets_the_deadline(client):
+    def slowly():
+        yield b'{"references": ['
+        time.sleep(1)
+        yield b"], "
+
+    with server_head(client, slowly(), "0.2") as reply:
+        reply.read()
+        problem_of(reply, 504)
+
+
+def server_head(client: httpx.Client, content, timeout: str):
+    return client.stream("POST", "/v1/score", content=content, headers={"x-request-timeout": timeout})
+
+
+def test_the_queue_has_an_end():
+    """One thread, one place before it: of many batches at once some are refused, and all others scored.
+
+    Probes are not: a service that is only busy must not be restarted.
+    """
+    body = json.dumps({"references": [REFERENCE], "responses": [PERFECT] * 4000}).encode()
+    with launched("--threads", "1", "--max-queued", "1", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with server.client() as client, ThreadPoolExecutor(16) as pool:
+            running = [pool.submit(client.post, "/v1/score", content=body) for _ in range(32)]
+            with server.client() as prober:
+                while not all(one.done() for one in running):
+                    for path in ("/readyz", "/health", "/ping", "/livez"):
+                        assert prober.get(path).status_code == 200
+            replies = [one.result() for one in running]
+            assert {reply.status_code for reply in replies} == {200, 429}
+            for reply in replies:
+                if reply.status_code == 429:
+                    problem_of(reply, 429)
+                    assert int(reply.headers["retry-after"]) >= 1
+                else:
+                    assert reply.json()["rewards"] == [1.0] * 4000
+            assert client.post("/v1/score", content=body).status_code == 200

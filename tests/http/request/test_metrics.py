@@ -1,0 +1,152 @@
+"""/metrics: parsed by Prometheus' own parsers, and counting right."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from assay import ScoreSettings
+from assay.kernels.status import REASONS
+from tests.http.live_server import launched
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
+
+OPENMETRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
+
+
+@pytest.fixture
+def fresh():
+    """A server whose counters nobody else moves."""
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            yield client
+
+
+def samples(client) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    families = list(parse_text(client.get("/metrics").text))
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+
+def test_counts(fresh):
+    for _ in range(3):
+        fresh.post("/v1/score/", json=REQUEST)
+    fresh.post("/v1/score", json={"references": [REFERENCE], "responses": [PERFECT]})
+    fresh.post("/v1/score", json={"references": [REFERENCE], "responses": []})
+    fresh.post("/v1/score", json={"references": ["x"], "responses": [PERFECT]})
+    fresh.post("/v1/score", content=b"{")
+    fresh.get("/secret/path/of/a/client")
+    found = samples(fresh)
+
+    def value(name, **labels):
+        return found[(name, tuple(sorted(labels.items())))]
+
+    requests = "assay_request_duration_seconds_count"
+    assert value(requests, route="/v1/score", code="200") == 5
+    assert value(requests, route="/v1/score", code="422") == 1
+    assert value(requests, route="/v1/score", code="400") == 1
+    assert value(requests, route="unmatched", code="404") == 1
+    assert value("assay_responses_total", reason="ok") == 7
+    assert value("assay_responses_total", reason="missing_sections") == 3
+    assert {dict(labels)["reason"] for name, labels in found if name == "assay_responses_total"} == set(REASONS)
+    assert value("assay_reward_count") == 10
+    assert value("assay_reward_sum") == pytest.approx(3 * sum(REWARDS) + 1)
+    assert value("assay_reward_bucket", le="0.0") == 3
+    assert value("assay_reward_bucket", le="0.4") == 6
+    assert value("assay_reward_bucket", le="1.0") == value("assay_reward_bucket", le="+Inf") == 10
+    assert value("assay_batch_responses_count") == 5
+    assert value("assay_batch_responses_sum") == 10
+    for stage in ("decode", "score", "encode", "queue"):
+        assert value("assay_stage_duration_seconds_count", stage=stage) == 5
+    assert value("assay_ready") == 1
+    assert value("assay_draining") == 0
+    assert value("assay_compiled_signatures") > 0
+    assert value("assay_batches_unfinished") == 0
+    build = next(dict(labels) for name, labels in found if name == "assay_build_info")
+    assert build.keys() == {"version", "config_id", "rules_version"}
+    assert build["config_id"] == ScoreSettings().config_id
+    assert not any("secret" in str(labels) for _, labels in found)
+
+
+def test_a_batch_counts_as_its_singles(fresh, rollout_request):
+    request = rollout_request(60, 5, seed=3)
+    reply = fresh.post("/v1/score", json=request).json()
+    found = samples(fresh)
+    for reason in REASONS:
+        assert found[("assay_responses_total", (("reason", reason),))] == reply["reasons"].count(reason)
+    for bound in (0.0, 0.1, 0.5, 1.0):
+        counted = found[("assay_reward_bucket", (("le", str(bound)),))]
+        assert counted == sum(reward <= bound for reward in reply["rewards"])
+    assert found[("assay_reward_sum", ())] == pytest.approx(sum(reply["rewards"]))
+
+
+def test_no_request_compiles_anything(fresh, rollout_request):
+    before = samples(fresh)[("assay_compiled_signatures", ())]
+    for config in ({}, {"order": "lcs", "semantics": "product", "total": "sum"}, {"reward_scale": "shift"}):
+        fresh.post("/v1/score", json=rollout_request(8, 4) | {"config": config, "include": ["components"]})
+    assert samples(fresh)[("assay_compiled_signatures", ())] == before
+
+
+def test_both_formats_hold_the_same(client):
+    text = client.get("/metrics")
+    openmetrics = client.get("/metrics", headers=OPENMETRICS)
+    assert text.headers["content-type"].startswith("text/plain; version=")
+    assert openmetrics.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert openmetrics.text.endswith("# EOF\n")
+    names = {sample.name for family in parse_text(text.text) for sample in family.samples}
+    assert names == {sample.name for family in parse_openmetrics(openmetrics.text) for sample in family.samples}
+
+
+def test_names_are_ours_and_documented(client):
+    for family in parse_text(client.get("/metrics").text):
+        assert family.name.startswith("assay_")
+        assert family.documentation
+
+
+OPEN = "application/openmetrics-text"
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_openmetrics"),
+    [
+        (OPEN, True),
+        (f"{OPEN};version=1.0.0", True),
+        (f'{OPEN} ; Version="1.0.0" ; charset=utf-8;q=0.5', True),
+        (f"text/html, {OPEN};version=1.0.0;escaping=allow-utf-8;q=0.6,*/*;q=0.1", True),
+        (f"{OPEN};version=abc, {OPEN};version=1.0.0", True),
+        (f"{OPEN};escaping=\xff", True),
+        (OPEN.upper(), True),
+        (f"{OPEN};version=abc", False),
+        (f"{OPEN};version=", False),
+        (f"{OPEN};version", False),
+        (f"{OPEN};version=1", False),
+        (f"{OPEN};version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", False),
+        (f"{OPEN};version=1.0.0;version=2.0.0", False),
+        (f"{OPEN};version=1.0.0\xe9", False),
+        (f"{OPEN};version=2.0.0rc1", False),
+        (f"{OPEN};version=99999999999999999999.0.0", False),
+        (f"{OPEN};version=1!2.0.0+local", False),
+        (f"{OPEN};version=1.0.0\tx", False),
+        (f"{OPEN}x", False),
+        (f"x{OPEN}", False),
+        ("text/plain", False),
+        ("text/plain;version=0.0.4", False),
+        ("text/plain;version=abc", False),
+        ("text/plain;version=1.0.0;escaping=values", False),
+        ("text/plain;version=\xff", False),
+        ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", False),
+        ("*/*", False),
+        ("", False),
+        (";;;,,,===", False),
+        (",", False),
+        ("\xff\xfe", False),
+        ("a" * 8000, False),
+        (",".join([f"{OPEN};version=x"] * 500), False),
+    ],
+)
+def test_no_accept_header_is_an_error(client, accept, is_openmetrics):
+    reply = client.get("/metrics", headers={"accept": accept.encode("latin-1")})
+    assert reply.status_code == 200
+    expected = "application/openmetrics-text; version=1.0.0" if is_openmetrics else "text/plain; version=0.0.4"
+    assert reply.headers["content-type"].startswith(expected)
+    assert reply.text.endswith("# EOF\n") == is_openmetrics

@@ -1,0 +1,190 @@
+"""Every route that takes a body takes it in one way: what holds for one of them holds for all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+
+import httpx
+import pytest
+import zstandard
+
+from assay.kernels.warmup import warmup
+from assay.service.config import Config, ServerSettings
+from assay.service.http.app import create_app
+from assay.service.http.request.intake import Intake
+from assay.service.http.routes import PATIENCE, DirectRoute, is_below
+from tests.http.in_process_server import running
+from tests.http.live_server import LiveServer, launched
+from tests.http.raw_connection import RawConnection, head
+from tests.http.samples import paths_with_bodies, problem_of
+
+MAX_BODY_BYTES = 1 << 20
+
+
+PATHS = paths_with_bodies()
+PATIENT = [path for path in PATHS if any(is_below(path, base) for base in PATIENCE)]
+
+
+@pytest.fixture(scope="module")
+def small_server() -> Iterator[LiveServer]:
+    """A server of one key, with room for a body of 1 MiB."""
+    flags = ("--max-body-bytes", str(MAX_BODY_BYTES), "--max-work-bytes", str(2 * MAX_BODY_BYTES))
+    with launched(*flags, "--max-queued-bytes", "0", "--drain-seconds", "0", environ={"ASSAY_API_KEYS": "k"}) as server:
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.fixture(scope="module")
+def keyed(small_server: LiveServer) -> Iterator[httpx.Client]:
+    with small_server.client(headers={"authorization": "Bearer k", "content-type": "application/json"}) as client:
+        yield client
+
+
+def test_every_route_with_a_body_has_an_intake_and_no_other_has():
+    app = create_app(Config())
+    routes = {(route.path, method): route for route in app.routes for method in route.methods}
+    assert all(isinstance(route, DirectRoute) for route in routes.values())
+    taking = {path for (path, _), route in routes.items() if isinstance(route.intake, Intake)}
+    assert taking == set(PATHS) == {path for path, method in routes if method in ("POST", "PUT", "PATCH", "DELETE")}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_body_over_the_limit_is_refused_before_it_is_sent(small_server, path):
+    with RawConnection(small_server.url) as connection:
+        connection.send(head(f"Content-Length: {MAX_BODY_BYTES + 1}", "Authorization: Bearer k", path=path))
+        reply = connection.reply()
+    assert reply.status == 413
+    assert reply.json()["errors"][0]["reason"] == "too_large"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_body_of_unknown_length_is_refused_at_the_limit(keyed, path):
+    pieces = (b" " * (1 << 16) for _ in range(2 * MAX_BODY_BYTES >> 16))
+    problem_of(keyed.post(path, content=pieces), 413)
+
+
+def bombs() -> dict[str, tuple[str, bytes]]:
+    zeros = bytes(8 * MAX_BODY_BYTES)
+    spaces = b" " * (MAX_BODY_BYTES - 2)
+    return {
+        "gzip over the limit": ("gzip", gzip.compress(zeros)),
+        "zstd over the limit": ("zstd", zstandard.compress(zeros)),
+        "zstd that does not declare its size": (
+            "zstd",
+            zstandard.ZstdCompressor(write_content_size=False).compress(zeros),
+        ),
+        "many frames": ("zstd", zstandard.compress(spaces) * 3),
+    }
+
+
+@pytest.mark.parametrize("bomb", bombs())
+@pytest.mark.parametrize("path", PATHS)
+def test_a_body_that_grows_beyond_the_limit_is_refused(keyed, path, bomb):
+    encoding, body = bombs()[bomb]
+    problem_of(keyed.post(path, content=body, headers={"content-encoding": encoding}), 413)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_body_that_expands_out_of_proportion_is_refused(client, path):
+    body = zstandard.compress(b'{"x":"' + b" " * (2 << 20) + b'"}')
+    headers = {"content-encoding": "zstd", "content-type": "application/json"}
+    document = problem_of(client.post(path, content=body, headers=headers), 413)
+    assert "times its compressed size" in document["detail"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_damaged_stream_is_the_request_s_fault(keyed, path):
+    body = zlib.compress(b"{}")
+    problem_of(keyed.post(path, content=body, headers={"content-encoding": "gzip"}), 400)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_other_encodings_and_media_types_are_refused(keyed, path):
+    problem_of(keyed.post(path, content=b"{}", headers={"content-encoding": "br"}), 415)
+    problem_of(keyed.post(path, content=b"{}", headers={"content-type": "text/csv"}), 415)
+    problem_of(keyed.post(path, content=b"{}", headers={"content-type": "application/json; charset=latin-1"}), 415)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_deadline_holds_and_a_misspelt_one_is_named(keyed, path):
+    problem_of(keyed.post(path, content=b"{}", headers={"x-request-timeout": "0.000001"}), 504)
+    document = problem_of(keyed.post(path, content=b"{}", headers={"x-request-timeout": "soon"}), 422)
+    assert document["errors"][0]["path"] == "X-Request-Timeout"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_key_is_needed(keyed, path):
+    problem_of(keyed.post(path, content=b"{}", headers={"authorization": "Bearer other"}), 401)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_batch_is_admitted_by_its_length_and_its_permit_comes_back(small_server, keyed, path):
+    half = head(f"Content-Length: {MAX_BODY_BYTES}", "Authorization: Bearer k")
+    with RawConnection(small_server.url) as first, RawConnection(small_server.url) as second:
+        for connection in (first, second):
+            connection.send(half)
+        wait_for_work(keyed, 2 * MAX_BODY_BYTES)
+        body = b" " * (1 << 17)
+        if path in PATIENT:
+            problem_of(keyed.post(path, content=body, headers={"x-request-timeout": "0.2"}), 504)
+        else:
+            reply = keyed.post(path, content=body)
+            problem_of(reply, 429)
+            assert int(reply.headers["retry-after"]) >= 1
+    wait_for_work(keyed, 0)
+    problem_of(keyed.post(path, content=body), 400)
+    wait_for_work(keyed, 0)
+
+
+def wait_for_work(client: httpx.Client, nbytes: int) -> None:
+    """Wait until so many bytes are in work."""
+    end = time.monotonic() + 10
+    while (found := work_bytes(client)) != nbytes:
+        assert time.monotonic() < end, found
+        time.sleep(0.01)
+
+
+def work_bytes(client: httpx.Client) -> float:
+    (line,) = (line for line in client.get("/metrics").text.splitlines() if line.startswith("assay_work_bytes "))
+    return float(line.split()[1])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_is_taken_before_the_service_is_ready(path):
+    gate = threading.Event()
+
+    def slow():
+        assert gate.wait(60)
+        return warmup()
+
+    try:
+        with running(create_app(Config(), warmup=slow)) as client:
+            reply = client.post(path, json={}, headers={"x-request-timeout": "0.1"})
+            problem_of(reply, 503)
+            assert int(reply.headers["retry-after"]) >= 1
+            gate.set()
+    finally:
+        gate.set()
+
+
+@pytest.mark.parametrize("path", sorted(set(PATHS) - set(PATIENT)))
+def test_a_batch_is_refused_close_to_the_memory_ceiling(path):
+    app = create_app(Config(server=ServerSettings(inline_bytes=1_000)))
+    service = app.state.service
+    with running(app) as client:
+        while client.get("/readyz").status_code != 200:
+            time.sleep(0.05)
+        service.admission.resident.limit = 1
+        reply = client.post(path, content=json.dumps({"x": "y" * 2_000}), headers={"content-type": "application/json"})
+        document = problem_of(reply, 429)
+        assert document["type"].endswith("memory-full")
+        assert int(reply.headers["retry-after"]) >= 1
+        assert client.post(path, json={}).status_code in (200, 422)  # short bodies are not refused
+        assert 'assay_rejections_total{reason="memory_full"} 1.0' in client.get("/metrics").text
+        service.admission.resident.limit = 1 << 60
+        assert client.post(path, json={"x": "y" * 2_000}).status_code == 422

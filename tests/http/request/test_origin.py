@@ -1,0 +1,161 @@
+"""Who may post to a service on loopback: every program, its own page, and no page of anybody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.service.config import ServerSettings
+from assay.service.http.request.origin import CROSS_SITE, NO_TYPE, WRONG_HOST, OriginCheck
+from tests.http.live_server import launched
+from tests.http.samples import REQUEST, paths_with_bodies, problem_of
+
+JSON = {"content-type": "application/json"}
+HERE = {"host": "127.0.0.1:8000"}
+CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36"
+EVIL = {"origin": "https://evil.example"}
+
+
+def objection(headers, method="POST", **settings):
+    raw = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
+    return OriginCheck(ServerSettings(**settings)).objection(method, raw)
+
+
+PROGRAMS = {
+    "requests json, aiohttp json, httpx json": {**HERE, **JSON, "user-agent": "python-requests/2.32"},
+    "requests data, httpx content": {**HERE, "user-agent": "python-httpx/0.28", "content-length": "9"},
+    "aiohttp data": {**HERE, "content-type": "application/octet-stream", "user-agent": "Python/3.11 aiohttp/3.14"},
+    "curl -d": {**HERE, "content-type": "application/x-www-form-urlencoded", "user-agent": "curl/8.5.0"},
+    "assay_client": {**HERE, **JSON},
+    "Ray Serve's proxy, a tunnel, kubectl port-forward": {"host": "localhost:49152", **JSON},
+    "an arrow stream": {**HERE, "content-type": "application/vnd.apache.arrow.stream"},
+    "a program of HTTP/1.0": {**JSON},
+    "a proxy that keeps nothing of its own name": {"host": "localhost", **JSON, "x-forwarded-for": "10.0.0.1"},
+}
+
+
+@pytest.mark.parametrize("headers", PROGRAMS.values(), ids=PROGRAMS)
+def test_programs_are_let_in(headers):
+    assert objection(headers) is None
+
+
+PAGES = {
+    "its own page": ({**HERE, **JSON, "origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}, None),
+    "its own page, older browser": ({**HERE, **JSON, "origin": "http://127.0.0.1:8000", "user-agent": CHROME}, None),
+    "its own page by name": ({"host": "localhost:8000", **JSON, "origin": "http://localhost:8000"}, None),
+    "its own page behind a proxy": (
+        {**HERE, **JSON, "origin": "https://assay.example", "sec-fetch-site": "same-origin"},
+        None,
+    ),
+    "typed by the user": ({**HERE, **JSON, "sec-fetch-site": "none"}, None),
+    "another site": ({**HERE, **EVIL, "sec-fetch-site": "cross-site"}, CROSS_SITE),
+    "another site, with a type": ({**HERE, **JSON, **EVIL, "sec-fetch-site": "cross-site"}, CROSS_SITE),
+    "another port of this machine": ({**HERE, **JSON, "sec-fetch-site": "same-site"}, CROSS_SITE),
+    "an unknown relation": ({**HERE, **JSON, "sec-fetch-site": "?"}, CROSS_SITE),
+    "an empty relation": ({**HERE, **JSON, "sec-fetch-site": ""}, CROSS_SITE),
+    "another site, older browser": ({**HERE, **EVIL}, CROSS_SITE),
+    "another port, older browser": ({**HERE, **JSON, "origin": "http://127.0.0.1:3000"}, CROSS_SITE),
+    "a sandboxed frame, a file": ({**HERE, **JSON, "origin": "null"}, CROSS_SITE),
+    "an origin that begins alike": ({**HERE, **JSON, "origin": "http://127.0.0.1:8000.evil.example"}, CROSS_SITE),
+    "a typeless blob, very old browser": ({**HERE, "user-agent": CHROME}, NO_TYPE),
+    "an empty type, very old browser": ({**HERE, "user-agent": CHROME, "content-type": ""}, NO_TYPE),
+    "a typeless blob of its own page": ({**HERE, "sec-fetch-site": "same-origin"}, NO_TYPE),
+    "a page whose name points here": (
+        {"host": "evil.example:8000", **JSON, "origin": "http://evil.example:8000", "sec-fetch-site": "same-origin"},
+        WRONG_HOST,
+    ),
+}
+
+
+@pytest.mark.parametrize(("headers", "expected"), PAGES.values(), ids=PAGES)
+def test_pages(headers, expected):
+    assert objection(headers) == expected
+
+
+HOSTS = {
+    "127.0.0.1": True,
+    "127.0.0.1:8000": True,
+    "127.8.9.10:1": True,
+    "localhost": True,
+    "LocalHost:8000": True,
+    "localhost.:8000": True,
+    "assay.localhost:8000": True,
+    "[::1]": True,
+    "[::1]:8000": True,
+    "10.0.0.5:8000": True,
+    "0.0.0.0:8000": True,
+    "": True,
+    "evil.example": False,
+    "evil.example:8000": False,
+    "127.0.0.1.evil.example": False,
+    "localhost.evil.example:8000": False,
+    "notlocalhost": False,
+    "evil.example:80:127.0.0.1": False,
+    "127.0.0.1@evil.example": False,
+    "[evil.example]:8000": False,
+    "xn--localhost": False,
+    "127.0.0.1, evil.example": False,
+    "\xe9": False,
+}
+
+
+@pytest.mark.parametrize(("host", "is_ours"), HOSTS.items())
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_hosts(host, is_ours, method):
+    """Also for GET: a page whose name points here reads what it gets."""
+    assert objection({"host": host, **JSON}, method) == (None if is_ours else WRONG_HOST)
+
+
+def test_links_from_other_pages_are_followed():
+    assert objection({**HERE, "sec-fetch-site": "cross-site", "user-agent": CHROME}, "GET") is None
+
+
+@pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"host": "::"}, {"host": "10.1.2.3"}, {"uds": "/tmp/assay"}])
+def test_what_is_not_on_loopback_is_left_alone(settings):
+    """Behind a load balancer any name is right, and a page cannot reach a Unix socket."""
+    for headers in ({"host": "assay.example", **JSON}, {"host": "assay", **EVIL, "sec-fetch-site": "cross-site"}):
+        assert objection(headers, **settings) is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"])
+def test_every_way_to_listen_on_loopback(host):
+    assert objection({"host": "evil.example", **JSON}, host=host) == WRONG_HOST
+    assert objection({"host": "localhost:8000", **JSON}, host=host) is None
+
+
+def test_what_is_remembered_is_bounded_and_right():
+    check = OriginCheck(ServerSettings())
+    for _ in range(2):
+        for port in range(200):
+            assert check.objection("POST", {b"host": b"localhost:%d" % port}) is None
+            assert check.objection("POST", {b"host": b"evil.example:%d" % port}) == WRONG_HOST
+    assert len(check._remembered) <= 64
+
+
+FOREIGN = {
+    "another name": ({"host": "evil.example"}, 421),
+    "another page": ({"origin": "http://evil.example"}, 403),
+    "another page, by its browser": ({"sec-fetch-site": "cross-site", "origin": "null"}, 403),
+    "a browser that names no type": ({"user-agent": "Mozilla/5.0", "content-type": ""}, 415),
+}
+
+
+@pytest.mark.parametrize(("headers", "status"), FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("path", paths_with_bodies())
+def test_no_route_answers_somebody_else_s_page(client, path, headers, status):
+    reply = client.post(path, content=b"{}", headers={"content-type": "application/json", **headers})
+    problem_of(reply, status)
+
+
+def test_a_page_that_takes_another_name_reads_nothing(client):
+    for path in ("/", "/metrics", "/v1/config", "/livez", "/docs"):
+        problem_of(client.get(path, headers={"host": "evil.example:8000"}), 421)
+        assert client.get(path, headers={"origin": "http://evil.example"}).status_code == 200  # a link to it is welcome
+
+
+def test_a_proxy_s_name_can_be_allowed():
+    with launched("--allowed-hosts", "assay.example,other.example", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            for host in ("assay.example", "other.example:443", "localhost"):
+                assert client.post("/v1/score", json=REQUEST, headers={"host": host}).status_code == 200
+            problem_of(client.get("/livez", headers={"host": "third.example"}), 421)

@@ -1,0 +1,262 @@
+"""Evaluations and other tasks over HTTP: they end in time, cost the service nothing, and leave nothing behind."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+import pytest
+
+from tests.http.live_server import LiveServer, launched
+from tests.http.raw_connection import post
+
+MIB = 1 << 20
+JSON = {"content-type": "application/json"}
+GYM = "/compat/nemo-gym/aggregate_metrics"
+
+PQA = {"task": "bioprobench.pqa", "records": [{"answer": "a", "generated_response": "[ANSWER_START]a&9[ANSWER_END]"}]}
+PROGRAM = "f(a=1, b=[2, 3])\n" * 10_000
+"""As long as a reference may be: Python's parser takes a third of a second for it."""
+
+SHORT_PROGRAMS = orjson.dumps({"task": "bioplanner", "references": [PROGRAM], "responses": ["f()"] * 3})
+LONG_PROGRAMS = orjson.dumps({"task": "bioplanner", "references": [PROGRAM], "responses": [PROGRAM] * 100})
+
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "names": lambda: b'{"task":"lexical",%b}' % b",".join(b'"%d":1' % k for k in range(5_000_000)),
+    "short strings": lambda: b'{"records":["' + b'","'.join([b"ab"] * 12_000_000) + b'"]}',
+    "numbers": lambda: b'{"records":[' + b",".join([b"1.5"] * 15_000_000) + b"]}",
+    "objects": lambda: b'{"records":[' + b",".join([b"{}"] * 20_000_000) + b"]}",
+    "depth": lambda: b'{"records":' + b"[" * 60_000_000,
+    "records of names": lambda: orjson.dumps(
+        {"task": "bioprobench.err", "records": [{str(k): k for k in range(row, row + 100)} for row in range(40_000)]}
+    ),
+    "groups": lambda: orjson.dumps(
+        {
+            "task": "bioprobench.err",
+            "records": [{f"g{k}": row for k in range(60)} for row in range(60_000)],
+            "options": {"by": [f"g{k}" for k in range(60)]},
+        }
+    ),
+    "one string": lambda: orjson.dumps({"task": "bioprobench.pqa", "records": [{"answer": "a" * (60 * MIB)}]}),
+}
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[LiveServer]:
+    """A server that is not shared with other tests; its processes have begun."""
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            assert client.post("/v1/evaluate", json=PQA).status_code == 200
+            assert client.post("/v1/score", content=SHORT_PROGRAMS, headers=JSON).status_code == 200
+        yield server
+
+
+def descendants(pid: int) -> set[int]:
+    """Every process that this one has started, and theirs."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if fields[0] != "Z":
+            children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        new = children.get(waiting.pop(), [])
+        found.update(new)
+        waiting += new
+    return found
+
+
+def running(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if (Path("/proc") / str(pid)).exists() and state(pid) != "Z"}
+
+
+def state(pid: int) -> str:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+
+
+def all_end(pids: set[int], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while running(pids) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not running(pids)
+
+
+def resident(pid: int, name: str = "VmHWM") -> int:
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@contextmanager
+def probed(server: LiveServer) -> Iterator[list[float]]:
+    """Probe all the time, from before this returns; the seconds that each answer took are listed."""
+    took: list[float] = []
+    begun, stop = threading.Event(), threading.Event()
+
+    def probe() -> None:
+        with server.client() as client:
+            while not stop.is_set():
+                started = time.perf_counter()
+                assert client.get("/livez").status_code == 200
+                took.append(time.perf_counter() - started)
+                begun.set()
+                stop.wait(0.01)
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    try:
+        assert begun.wait(60)
+        yield took
+    finally:
+        stop.set()
+        thread.join()
+
+
+def check_probes(took: list[float]) -> None:
+    """Answered at once; one may be late on a machine that does other things, too."""
+    assert took
+    late = sorted(took)[-2:]
+    assert len(late) < 2 or late[0] < 0.25, late
+    assert max(late, default=0.0) < 1, late
+
+
+@pytest.mark.parametrize("shape", sorted(HOSTILE))
+def test_hostile_documents_stop_nobody(own, shape):
+    body = gzip.compress(HOSTILE[shape](), 1)
+    headers = {**JSON, "content-encoding": "gzip", "x-request-timeout": "15"}
+    with own.client() as client, probed(own) as took:
+        reply = client.post("/v1/evaluate", content=body, headers=headers)
+    assert reply.status_code in (400, 413, 422, 504), reply.text
+    assert reply.headers["content-type"] == "application/problem+json"
+    check_probes(took)
+    assert resident(own.process.pid) < 784 * MIB, resident(own.process.pid) / MIB
+
+
+def test_a_body_that_is_long_and_honest(own):
+    """Nearly as long as a body may be."""
+    record = {"response": "word " * 200, "reference": {"steps": [{"action": "a", "objects": [], "parameters": []}]}}
+    body = orjson.dumps({"records": [record] * 57_000})
+    assert 58 * MIB < len(body) < 64 * MIB
+    with own.client() as client, probed(own) as took:
+        reply = client.post("/v1/evaluate", content=body, headers=JSON)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["aggregate"]["count"] == 57_000
+    check_probes(took)
+    assert resident(own.process.pid) < 784 * MIB, resident(own.process.pid) / MIB
+
+
+@pytest.mark.parametrize("route", ["/v1/score", "/v1/evaluate"])
+def test_programs_end_at_the_deadline(own, route):
+    record = {"ground_truth": PROGRAM, "prediction_code": PROGRAM}
+    evaluation = orjson.dumps({"task": "bioplanner", "records": [record] * 100})
+    body = LONG_PROGRAMS if route == "/v1/score" else evaluation
+    single = {"references": ['Step 1: {"action": "a", "objects": ["b"], "parameters": []}'], "responses": ["x"]}
+    with own.client() as client, probed(own) as took, own.client() as other:
+        begun = time.perf_counter()
+        replies: list[httpx.Response] = []
+        asking = threading.Thread(
+            target=lambda: replies.append(client.post(route, content=body, headers={**JSON, "x-request-timeout": "2"}))
+        )
+        asking.start()
+        scored = 0
+        while asking.is_alive():
+            assert other.post("/v1/score", json=single).status_code == 200
+            scored += 1
+        asking.join()
+    assert replies[0].status_code == 504, replies[0].text
+    assert time.perf_counter() - begun < 10
+    assert scored > 20
+    check_probes(took)
+    busy = processor_seconds(descendants(own.process.pid))
+    time.sleep(0.5)
+    assert processor_seconds(descendants(own.process.pid)) - busy < 0.2  # nothing goes on
+
+
+def processor_seconds(pids: set[int]) -> float:
+    ticks = 0
+    for pid in running(pids):
+        fields = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_client_that_leaves_ends_the_work(own):
+    address = urlsplit(own.url)
+    with socket.create_connection((str(address.hostname), address.port)) as connection:
+        connection.sendall(post(LONG_PROGRAMS, "Content-Type: application/json"))
+        time.sleep(1)
+        assert processor_seconds(descendants(own.process.pid)) > 0
+    time.sleep(0.7)
+    busy = processor_seconds(descendants(own.process.pid))
+    time.sleep(0.5)
+    assert processor_seconds(descendants(own.process.pid)) - busy < 0.2
+
+
+def test_compressed_requests_for_other_tasks(own):
+    body = {"task": "bioplanner", "references": ["f()"], "responses": ["f()", "g()", "("]}
+    with own.client() as client:
+        plain = client.post("/v1/score", json=body)
+        packed = client.post(
+            "/v1/score", content=gzip.compress(orjson.dumps(body)), headers={**JSON, "content-encoding": "gzip"}
+        )
+    assert plain.json()["rewards"] == [1, 0, 0]
+    assert packed.content == plain.content
+
+
+def test_as_many_reference_bytes_as_responses_are_held_against(own):
+    body = {"task": "lexical", "references": ["word " * 20_000], "responses": ["word"] * 20_000}
+    with own.client() as client:
+        reply = client.post("/v1/score", json=body)
+    assert reply.status_code == 413, reply.text
+    assert [error["reason"] for error in reply.json()["errors"]] == ["too_much_to_compare"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left(flags, number):
+    with launched("--drain-seconds", "0", *flags) as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            for _ in range(8):
+                assert client.post("/v1/evaluate", json=PQA).status_code == 200
+                assert client.post(GYM, json={"verify_responses": [{"reward": 1}]}).status_code == 200
+            started = descendants(server.process.pid)
+            assert len(started) >= 2
+            asking = threading.Thread(target=ask_and_forget, args=(server,))
+            asking.start()
+            time.sleep(1)
+            started |= descendants(server.process.pid)
+        server.process.send_signal(number)
+        server.process.wait(60)
+        asking.join()
+        assert all_end(started), running(started)
+
+
+def ask_and_forget(server: LiveServer) -> None:
+    """A request that takes longer than the service is there."""
+    headers = {**JSON, "x-request-timeout": "3"}
+    try:
+        with server.client() as client:
+            client.post("/v1/score", content=LONG_PROGRAMS, headers=headers)
+    except httpx.TransportError:
+        return

@@ -1,0 +1,164 @@
+"""No request before every kernel is compiled and has given its known rewards; and what a failure looks like."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from assay.kernels.warmup import warmup
+from assay.service.config import Config, ServerSettings
+from assay.service.errors import Offence, ScoringError
+from assay.service.http import state
+from assay.service.http.app import create_app
+from assay.service.http.endpoints import score as scoring
+from assay.service.scoring import self_test as selftest
+from tests.http.in_process_server import running, wait_for
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
+
+
+@pytest.fixture
+def gate():
+    """A warm-up that waits to be let on."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+def test_not_ready_until_the_warm_up_is_done(gate):
+    def slow():
+        assert gate.wait(60)
+        return warmup()
+
+    with running(create_app(Config(), warmup=slow)) as client:
+        for path in ("/readyz", "/v2/health/ready", "/health", "/ping"):
+            reply = client.get(path)
+            problem_of(reply, 503)
+            assert int(reply.headers["retry-after"]) >= 1
+        reply = client.post("/v1/score", json=REQUEST)
+        problem_of(reply, 503)
+        assert int(reply.headers["retry-after"]) >= 1
+        for path in ("/livez", "/v2/health/live", "/version", "/v1/config", "/docs", "/openapi.json", "/"):
+            assert client.get(path).status_code == 200
+        assert "assay_ready 0.0" in client.get("/metrics").text
+        assert "assay_compiled_signatures 0.0" in client.get("/metrics").text
+        gate.set()
+        wait_for(client, "/readyz", 200)
+        for path in ("/v2/health/ready", "/health", "/ping"):
+            assert client.get(path).status_code == 200
+        assert client.post("/v1/score", json=REQUEST).status_code == 200
+        assert "assay_ready 1.0" in client.get("/metrics").text
+
+
+def test_a_failing_warm_up_is_told_and_never_ready(caplog):
+    def broken():
+        raise OSError("the cache is full")
+
+    with running(create_app(Config(), warmup=broken)) as client:
+        reply = wait_for_failure(client)
+        assert "OSError" in problem_of(reply, 503)["detail"]
+        problem_of(client.post("/v1/score", json=REQUEST), 503)
+        assert client.get("/livez").status_code == 200
+    assert "the cache is full" in caplog.text
+
+
+def wait_for_failure(client):
+    for _ in range(1000):
+        reply = client.get("/readyz")
+        if "failed" in reply.text:
+            return reply
+    raise AssertionError(reply.text)
+
+
+def test_wrong_rewards_of_the_self_test_keep_the_service_from_being_ready(monkeypatch, caplog):
+    (response, reward, reason), *rest = selftest.EXPECTED
+    monkeypatch.setattr(selftest, "EXPECTED", ((response, reward - 1e-6, reason), *rest))
+    with running(create_app(Config())) as client:
+        assert "SelfTestFailed" in problem_of(wait_for_failure(client), 503)["detail"]
+    assert "self-test response 0" in caplog.text
+
+
+def test_the_self_test_passes_whatever_the_defaults_are():
+    selftest.run_selftest()
+
+
+class Wrecked:
+    """Fails with the request's text in its message."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+        self.message = "".join(("sec", "ret"))  # so that the line of code that is logged does not hold it
+
+    def __call__(self, *_arguments):
+        raise self.error(self.message)
+
+
+@pytest.mark.parametrize("copies", [1, 400], ids=["on the loop", "in a thread"])
+def test_an_unforeseen_failure_is_an_honest_500(monkeypatch, caplog, copies):
+    app = create_app(Config())
+    with running(app) as client:
+        wait_for(client, "/readyz", 200)
+        monkeypatch.setattr(scoring, "encode", Wrecked(ZeroDivisionError))
+        request = {"references": [REFERENCE], "responses": [PERFECT] * copies}
+        reply = client.post("/v1/score", json=request, headers={"x-request-id": "find-me"})
+        problem_of(reply, 500)
+        monkeypatch.undo()
+        assert client.post("/v1/score", json=request).status_code == 200
+        assert 'code="500"' in client.get("/metrics").text
+    assert "secret" not in caplog.text + reply.text
+    assert "find-me" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    assert "scoring.py" in caplog.text
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("column", ["rewards", "components", "advantages"])
+def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
+    def spoiled(scores, batch, config_id):
+        if column == "rewards":
+            scores.rewards[0] = value
+        elif column == "components":
+            scores.measures[3, 0] = value
+        else:
+            monkeypatch.setattr(type(scores), "advantages", lambda self: self.rewards + value)
+        return encode(scores, batch, config_id)
+
+    encode = scoring.encode
+    app = create_app(Config())
+    with running(app) as client:
+        wait_for(client, "/readyz", 200)
+        monkeypatch.setattr(scoring, "encode", spoiled)
+        problem_of(client.post("/v1/score", json=REQUEST | {"include": ["components", "advantages"]}), 500)
+
+
+def test_offences_that_the_survey_does_not_find_are_told_all_the_same(monkeypatch):
+    app = create_app(Config())
+    offence = Offence("somewhere", "unforeseen", "something")
+
+    def refuse(*_arguments):
+        raise ScoringError([offence])
+
+    with running(app) as client:
+        wait_for(client, "/readyz", 200)
+        monkeypatch.setattr(scoring, "read", refuse)
+        document = problem_of(client.post("/v1/score", json=REQUEST | {"config": {"order": "lcs"}}), 422)
+    assert document["errors"] == [offence._asdict()]
+
+
+def test_two_applications_share_nothing():
+    first, second = create_app(Config()), create_app(Config(ServerSettings(api_keys=["key"])))
+    with running(first) as one, running(second) as other:
+        wait_for(one, "/readyz", 200)
+        wait_for(other, "/readyz", 200)
+        assert one.post("/v1/score", json=REQUEST).status_code == 200
+        problem_of(other.post("/v1/score", json=REQUEST), 401)
+        assert 'route="/v1/score"' in one.get("/metrics").text
+        assert 'code="200",le="0.001",route="/v1/score"' not in other.get("/metrics").text
+
+
+def test_metrics_do_not_fail_before_anything_is_compiled(caplog):
+    with running(create_app(Config(), warmup=lambda: threading.Event().wait(0.3))) as client:
+        assert client.get("/metrics").status_code == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert state.VERSION

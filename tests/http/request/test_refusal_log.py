@@ -1,0 +1,227 @@
+"""Refused requests in the log: what was wrong, once in a while, and nothing that was sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from urllib.parse import quote
+
+import pytest
+
+from assay.service.errors import Offence
+from assay.service.http.request.telemetry.refusal_log import LINE_SECONDS, MAX_KINDS, Refusals
+from assay.service.http.wire.problems import KINDS, Problem
+from tests.http.live_server import LiveServer, launched
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
+
+SECRET = "swordfish"
+FORGED = f"{SECRET}\n2026-01-01 00:00:00,000 ERROR assay the reward is wrong\x1b[2J\u2028"
+"""A text that would be a line of its own, clear a terminal, and be a secret in the log."""
+
+GOOD = {"response": PERFECT, "label": REFERENCE}
+
+
+@pytest.fixture
+def fresh():
+    """A server that has refused nothing yet, with the default settings of the log."""
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+
+
+def refusals(server: LiveServer) -> list[str]:
+    return [line for line in server.log.splitlines() if " refused: " in line]
+
+
+def test_a_trainer_that_sees_only_a_number_finds_the_cause(fresh):
+    with fresh.client() as client:
+        for body in ({"response": PERFECT, "label": SECRET}, {"response": PERFECT}):
+            problem_of(client.post("/compat/slime", json=body, headers={"x-request-id": "find-me"}), 422)
+        problem_of(client.post("/compat/slime?ordr=lcs&semantics=swordfish", json=GOOD), 422)
+        problem_of(client.post("/compat/openrlhf", content=b"{"), 400)
+        problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": "1e-9"}), 504)
+        problem_of(client.post("/compat/slim", json=GOOD), 404)
+        problem_of(client.post("/compat/nemo-gym", json=GOOD), 405)
+        assert client.post("/compat/slime", json=GOOD).status_code == 200
+    found = refusals(fresh)
+    assert all(" WARNING assay POST " in line for line in found)
+    expected = [
+        r"POST /compat/slime refused: 422 invalid-request, request find-me: label: bad_step_line \(line 1 .*\)",
+        r"POST /compat/slime refused: 422 .*: label: missing_field \(this field is required\)",
+        r"POST /compat/slime refused: 422 .*: query\.semantics: invalid_setting .*; query\.ordr: unknown_setting ",
+        r"POST /compat/openrlhf refused: 400 not-json, request [0-9a-f-]+: body: not_json ",
+        r"POST /v1/score refused: 504 deadline, .*: The deadline passed ",
+        r"POST unmatched refused: 404 not-found",
+        r"POST /compat/nemo-gym refused: 405 method-not-allowed, .*GET, HEAD",
+    ]
+    assert len(found) == len(expected)
+    for line, pattern in zip(found, expected, strict=True):
+        assert re.search(pattern, line), line
+    assert SECRET not in fresh.log
+
+
+def test_probes_and_what_browsers_ask_for_are_no_news(fresh):
+    with fresh.client() as client:
+        for path in ("/favicon.ico", "/compat/slime", "/v1/score", "/nope"):
+            assert client.get(path).status_code in (404, 405)
+        problem_of(client.get("/readyz", headers={"host": "elsewhere.example"}), 421)
+        problem_of(client.post("/v1/score", json=REQUEST, headers={"host": "elsewhere.example"}), 421)
+    (line,) = refusals(fresh)
+    assert "421 wrong-host" in line
+
+
+HOSTILE = [
+    ("/v1/score", REQUEST | {FORGED: 1}),
+    ("/v1/score", REQUEST | {SECRET + " " * 200: FORGED}),
+    ("/v1/score", REQUEST | {"config": {FORGED: 1}}),
+    ("/v1/score", REQUEST | {"config": {"order": FORGED}, "task": FORGED}),
+    ("/v1/score", {"task": "bioprobench.ord", "references": [{FORGED: 1}], "responses": [FORGED]}),
+    ("/v1/score", {"task": "bioprobench.ord", "references": [{"wrong_steps": {FORGED: 1}}], "responses": [FORGED]}),
+    ("/v1/evaluate", {"task": "bioprobench.ord", "records": [{"wrong_steps": [{FORGED: 1}]}], "options": {FORGED: 1}}),
+    ("/v1/evaluate", {FORGED: 1}),
+    ("/v1/explain", {FORGED: 1}),
+    (f"/compat/slime?{quote(FORGED)}=1&{quote('order')}={quote(FORGED)}", GOOD),
+    (f"/compat/slime?{quote(FORGED)}=1&{quote(FORGED)}=2", GOOD),
+    ("/compat/slime", {"response": PERFECT, "label": FORGED}),
+    (
+        f"/compat/nemo-gym/verify?reference_field={quote(FORGED)}",
+        {"responses_create_params": {}, "response": {"output": []}},
+    ),
+    ("/compat/nemo-gym/aggregate_metrics", {"verify_responses": [{FORGED: FORGED}, FORGED]}),
+    (f"/{quote(FORGED)}", GOOD),
+    (f"/compat/slime/{quote(FORGED)}", GOOD),
+    ("/v1/config%0A", GOOD),
+]
+
+
+def test_nothing_that_is_sent_gets_into_the_log():
+    headers = {"content-type": SECRET, "x-request-timeout": SECRET, "content-encoding": SECRET}
+    every_line = "import assay.service.http.request.telemetry.refusal_log as r; r.LINE_SECONDS = 0.0"
+    with launched("--drain-seconds", "0", before=every_line) as server, server.client() as client:
+        server.wait_until_ready()
+        before = len(server.log.splitlines())
+        for path, body in HOSTILE:
+            reply = client.post(path, json=body)
+            assert 400 <= reply.status_code < 500, (path, reply.text)
+        for name, value in headers.items():
+            reply = client.post("/v1/score", content=json.dumps(REQUEST), headers={name: value})
+            assert 400 <= reply.status_code < 500
+        lines = server.log.split("\n")[before:-1]
+    assert len(lines) == len(HOSTILE) + len(headers)
+    assert all(" refused: " in line and len(line) < 1200 for line in lines)
+    assert not re.search(r"[^ -~]", "".join(lines))
+    assert SECRET not in "".join(lines)
+
+
+def test_json_lines_name_the_problem():
+    with launched("--drain-seconds", "0", "--log-format", "json") as server, server.client() as client:
+        server.wait_until_ready()
+        sent = {"x-request-id": "find-me", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
+        problem_of(client.post("/compat/slime", json={"response": "x"}, headers=sent), 422)
+        problem_of(client.post("/compat/slime", json={"response": "x"}, headers=sent), 422)
+        entries = [json.loads(line) for line in server.log.splitlines()]
+    (entry,) = [entry for entry in entries if "problem" in entry]
+    assert entry["level"] == "warning"
+    named = ("request_id", "trace_id", "method", "route", "status", "problem", "suppressed")
+    assert [entry[name] for name in named] == [
+        *("find-me", "1" * 32, "POST", "/compat/slime", 422, "invalid-request"),
+        0,
+    ]
+
+
+def test_a_wrong_key_is_told_without_the_key():
+    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": "opensesame"}) as server:
+        server.wait_until_ready()
+        with server.client() as client:
+            for _ in range(100):
+                problem_of(client.post("/compat/slime", json=GOOD, headers={"authorization": "Bearer swordfish"}), 401)
+            problem_of(client.get("/v1/config"), 401)
+        first, second = refusals(server)
+        assert "POST /compat/slime refused: 401 unauthorized" in first
+        assert "GET /v1/config refused: 401 unauthorized" in second
+        assert not re.search("opensesame|swordfish", server.log)
+
+
+def test_worker_processes_have_lines_of_their_own():
+    with launched("--workers", "2", "--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        end = time.monotonic() + 60
+        while len(refusals(server)) < 2 and time.monotonic() < end:  # the second one listens when it is ready
+            with server.client() as client:
+                problem_of(client.post("/compat/slime", json={"response": SECRET}), 422)
+        lines = refusals(server)
+        assert len(lines) == 2
+        assert all("POST /compat/slime refused: 422 invalid-request" in line for line in lines)
+        assert SECRET not in server.log
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+BUSY = Problem("over-capacity", "The bytes in work and in the queue are at their limit.")
+
+
+def test_a_storm_is_one_line_and_a_count():
+    clock = Clock()
+    refusals = Refusals(clock)
+    assert refusals.line("POST", "/v1/score", "a", BUSY) is not None
+    for _ in range(1000):
+        assert refusals.line("POST", "/v1/score", "a", BUSY) is None
+    assert refusals.line("POST", "/compat/slime", "a", BUSY) is not None
+    clock.now += LINE_SECONDS
+    line = refusals.line("POST", "/v1/score", "b", BUSY)
+    assert line is not None
+    assert line.suppressed == 1000
+    assert "1000 more like it" in line.text
+    clock.now += LINE_SECONDS
+    line = refusals.line("POST", "/v1/score", "c", BUSY)
+    assert line is not None
+    assert line.suppressed == 0
+
+
+def test_memory_is_bounded_whatever_the_kinds():
+    refusals = Refusals(Clock())
+    lines = [refusals.line("POST", f"/{k}", "a", BUSY) for k in range(10 * MAX_KINDS)]
+    assert sum(line is not None for line in lines) == MAX_KINDS + 1
+    assert len(refusals._last) == MAX_KINDS + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_problem_is_one_short_line(kind):
+    offences = [Offence(FORGED * 100, "unknown_field", FORGED * 100)] * 100
+    for problem in (Problem(kind, FORGED * 100), Problem(kind, "", offences), Problem(kind, "", offences, (), 10**9)):
+        line = Refusals().line("POST", "/v1/score", "x" * 128, problem)
+        assert line is not None
+        assert re.fullmatch("[ -~]{1,1300}", line.text)
+
+
+PATHS = {
+    "config.ordr": "config.ordr",
+    "references[3]": "references[3]",
+    "records[0].steps[12].action": "records[0].steps[12].action",
+    "X-Request-Timeout": "X-Request-Timeout",
+    "query.two words": "query.(a name that is not shown)",
+    "two words": "(a name that is not shown)",
+    "config." + "x" * 41: "config.(a name that is not shown)",
+    "a" * 41: "(a name that is not shown)",
+    "query.": "query.(a name that is not shown)",
+    "caf\u00e9": "(a name that is not shown)",
+    "references[\u0663]": "(a name that is not shown)",
+    ".".join(["ab"] * 40): "ab.(a name that is not shown)",
+    "a[" + "1" * 10_000 + "].b c": "(a name that is not shown)",
+    "order\n": "(a name that is not shown)",
+}
+
+
+@pytest.mark.parametrize(("path", "shown"), PATHS.items(), ids=range(len(PATHS)))
+def test_names_that_may_be_texts_are_not_shown(path, shown):
+    line = Refusals().line("POST", "/v1/score", "a", Problem("invalid-request", "", [Offence(path, "why", "Because.")]))
+    assert line is not None
+    assert f"request a: {shown}: why (Because.) (" in line.text

@@ -1,0 +1,81 @@
+"""The response behind its prompt, against its definition: alone and in columns."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.kernels.column import column_of
+from assay.kernels.warmup import warmup
+from assay.service.http.endpoints.trainers.prompt_removal import response_behind, responses_behind
+from tests.reference.prefix import response_behind as twin
+from tests.strategies import examples, texts
+
+
+def cut(prompts: list[str], queries: list[str]) -> list[str]:
+    """Alone and in one column, which must agree."""
+    warmup()
+    alone = [response_behind(prompt, query) for prompt, query in zip(prompts, queries, strict=True)]
+    column = responses_behind(column_of([p.encode() for p in prompts]), column_of([q.encode() for q in queries]))
+    ends = column.offsets.tolist()
+    assert [column.data[a:b].tobytes().decode() for a, b in pairwise(ends)] == alone
+    return alone
+
+
+pairs = st.one_of(
+    st.tuples(st.text("ab", max_size=12), st.text("ab", max_size=12)),
+    st.builds(lambda prompt, k, rest: (prompt, prompt[k:] + rest), texts, st.integers(0, 24), texts),
+    st.builds(lambda part, n, rest: (part * n, (part * n)[len(part) // 2 :] + rest), texts, st.integers(0, 9), texts),
+)
+
+
+def is_plain(prompt: str, query: str) -> bool:
+    """Whether neither another spelling nor a character cut in two is in question."""
+    return unicodedata.is_normalized("NFC", prompt) and not query.startswith("\ufffd")
+
+
+@given(st.lists(pairs, max_size=6))
+@examples(120)
+def test_what_follows_the_longest_end_of_the_prompt(rows):
+    prompts, queries = [prompt for prompt, _ in rows], [query for _, query in rows]
+    for (prompt, query), response in zip(rows, cut(prompts, queries), strict=True):
+        if is_plain(prompt, query) or twin(prompt, query) != query:
+            assert response == twin(prompt, query)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "query", "response"),
+    [
+        ("A\u030a wash", "\u00c5 washx", "x"),
+        ("xA\u030a wash", "\u00c5 washx", "x"),
+        ("心 wash", "\ufffd\ufffd washx", "x"),
+        ("心A\u030a wash", "\ufffd\u00c5 washx", "x"),
+        ("wash", "\ufffd\ufffd", "\ufffd\ufffd"),
+        ("", "\ufffdx", "\ufffdx"),
+        ("\ufffdwash", "\ufffdwashx", "x"),
+        ("A\u030a", "x", "x"),
+        ("A\u030a", "A\u030ax", "x"),
+    ],
+)
+def test_other_spellings_of_the_prompt(prompt, query, response):
+    assert cut([prompt, "p"], [query, "p"]) == [response, ""]
+
+
+HOSTILE = {
+    "one letter": ("a" * 200_000, "a" * 199_999 + "b" * 9),
+    "a text a thousand times": ("<think>x</think>" * 1000 + "!", "<think>x</think>" * 1000 + "?" * 400),
+    "marks out of order": ("\u0316\u0301" * 8_000, "x" + "\u0301\u0316" * 8_000),
+}
+
+
+@pytest.mark.parametrize(("prompt", "query"), HOSTILE.values(), ids=HOSTILE)
+def test_no_text_takes_long(compiled, prompt, query):
+    warmup()
+    started = time.perf_counter()
+    response_behind(prompt, query)
+    assert time.perf_counter() - started < 2

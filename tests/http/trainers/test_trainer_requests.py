@@ -1,0 +1,182 @@
+"""A trainer's request is answered alike in the lane of short bodies and on the general way; nothing idle is built."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from assay import Scorer
+from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
+from assay.service.http.endpoints.trainers.endpoint import TrainerRoute
+from assay.service.http.endpoints.trainers.json_document import Document, Names
+from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
+from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
+from assay.service.http.endpoints.trainers.query_settings import Chosen
+from assay.service.http.endpoints.trainers.slime import Slime
+from assay.service.http.request.intake import Body
+from assay.service.http.wire.fast_path import SmallLane
+from assay.service.http.wire.json_codec import Limits
+from assay.service.http.wire.media_types import JSON
+from assay.service.http.wire.problems import Problem
+from assay.service.http.wire.stage_times import StageTimes
+from tests.strategies import doubtful_references, examples, references, responses
+
+LIMITS = Limits(64 << 20, 65_536, 262_144)
+INLINE_BYTES = 65_536
+
+
+@pytest.fixture(scope="module")
+def lane() -> SmallLane:
+    return SmallLane(Scorer(), INLINE_BYTES, LIMITS)
+
+
+sections = responses | st.text("<think>/key\n ", max_size=20)
+doubtful_texts = st.one_of(sections, sections, st.none(), st.integers())
+doubtful_labels = st.one_of(references, doubtful_references, st.none(), st.just({"steps": 3}), st.just(1))
+junk = st.one_of(st.none(), st.text(max_size=3), st.integers(), st.lists(st.none(), max_size=2), st.just({}))
+
+
+def parts_of(kind: str) -> Any:
+    part = st.fixed_dictionaries({"type": st.sampled_from([kind, kind, "refusal"]), "text": doubtful_texts})
+    return st.lists(st.one_of(part, part, junk), max_size=2)
+
+
+doubtful_items = st.one_of(
+    st.fixed_dictionaries({"type": st.just("message"), "content": parts_of("output_text")}),
+    st.fixed_dictionaries({"type": st.just("message"), "role": st.just("user"), "content": junk}),
+    st.fixed_dictionaries({"type": st.just("reasoning"), "summary": parts_of("summary_text")}),
+    st.fixed_dictionaries({"type": st.just("function_call"), "arguments": st.just("{}")}),
+    junk,
+)
+messages = sections.map(lambda text: {"type": "message", "content": [{"type": "output_text", "text": text}]})
+prompts = st.sampled_from(["", "p", "ab<think>"])
+
+
+def openrlhf(texts: Any, prompts: Any, labels: Any, ragged: Any) -> Any:
+    """A batch of rollouts, most often of one; with `ragged`, its columns may differ in length."""
+    return st.tuples(st.sampled_from([1, 1, 1, 0, 2]), ragged).flatmap(
+        lambda drawn: st.fixed_dictionaries(
+            {
+                name: st.lists(one, min_size=max(0, drawn[0] - drawn[1]), max_size=drawn[0] + drawn[1])
+                for name, one in {"query": texts, "prompts": prompts, "labels": labels}.items()
+            }
+        )
+    )
+
+
+def slime(texts: Any, labels: Any) -> Any:
+    return st.fixed_dictionaries({"prompt": prompts, "response": texts, "label": labels})
+
+
+def nemo_gym(responses: Any, labels: Any) -> Any:
+    return st.fixed_dictionaries(
+        {"responses_create_params": st.just({"input": "x"}), "response": responses, "reference": labels}
+    )
+
+
+DIALECTS: dict[str, tuple[Any, Any, Any, Any]] = {
+    "OpenRLHF": (
+        OpenRlhf(),
+        OpenRlhfRequest,
+        openrlhf(sections, prompts, references, st.just(0)),
+        openrlhf(doubtful_texts, prompts | st.none(), doubtful_labels, st.sampled_from([0, 0, 1])),
+    ),
+    "slime": (Slime(), SlimeRequest, slime(sections, references), slime(doubtful_texts, doubtful_labels)),
+    "NeMo Gym": (
+        NemoGym(),
+        VerifyRequest,
+        nemo_gym(st.fixed_dictionaries({"output": st.lists(messages, max_size=2)}), references),
+        nemo_gym(
+            st.fixed_dictionaries({"output": st.lists(doubtful_items, max_size=3) | junk}) | junk, doubtful_labels
+        ),
+    ),
+}
+"""Each dialect with its model, requests that are right, and doubtful ones."""
+
+
+@st.composite
+def documents(draw: st.DrawFn, strategy: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
+    """A request, perhaps with a member that is missing, of another kind or unknown."""
+    document = dict(draw(strategy))
+    change = draw(st.integers(0, 9))
+    if change == 0:
+        del document[draw(st.sampled_from(sorted(document)))]
+    elif change == 1:
+        document[draw(st.sampled_from([*sorted(document), "more"]))] = draw(junk)
+    return document
+
+
+SHAPE_REASONS = {"wrong_type", "missing_field"}
+
+
+def is_described(model: type[BaseModel], document: dict[str, Any]) -> bool:
+    """Whether the model of the description accepts a request."""
+    try:
+        model.model_validate(document)
+    except ValidationError:
+        return False
+    return True
+
+
+def outcome(answer: Any, *arguments: Any) -> Any:
+    try:
+        return answer(*arguments).body
+    except Problem as problem:
+        return problem.kind, problem.offences
+
+
+@pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
+def test_both_ways_and_the_model_agree(lane, dialect, model, right, doubtful):
+    options = dialect.options()
+    chosen = Chosen(Scorer(), lane, options, dialect.names(options))
+    service: Any = SimpleNamespace(
+        limits=LIMITS, config=SimpleNamespace(server=SimpleNamespace(inline_bytes=INLINE_BYTES))
+    )
+    route = TrainerRoute(dialect)
+
+    def both(document: dict[str, Any]) -> Any:
+        body = json.dumps(document).encode()
+        general = outcome(route._answer_any, Body(body, b"", JSON, False), chosen, LIMITS, StageTimes())
+        assert outcome(route._answer_inline, body, chosen, service, StageTimes()) == general
+        mutable = Body(bytearray(body), b"", JSON, False)
+        assert outcome(route._answer_any, mutable, chosen, LIMITS, StageTimes()) == general
+        return general
+
+    @given(right)
+    @examples(40)
+    def check_right(document: dict[str, Any]) -> None:
+        assert isinstance(both(document), bytes)
+        assert is_described(model, document)
+
+    @given(documents(doubtful))
+    @examples(60)
+    def check_doubtful(document: dict[str, Any]) -> None:
+        found = both(document)
+        if isinstance(found, bytes):
+            assert is_described(model, document)
+        else:
+            kind, offences = found
+            assert kind == "invalid-request"
+            if model is not VerifyRequest and {offence.reason for offence in offences} & SHAPE_REASONS:
+                assert not is_described(model, document)
+            assert len({(offence.path, offence.reason) for offence in offences}) == len(offences) > 0
+
+    check_right()
+    check_doubtful()
+
+
+def test_what_nobody_reads_is_never_built(compiled):
+    body = b'{"a":[' + b"[[],[]]," * 500_000 + b'0],"b":"x"}'
+    tracemalloc.start()
+    document = Document(body, Names("b"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert document.text(document.spans[0]) == "x"
+    assert peak < 1.5 * len(body)

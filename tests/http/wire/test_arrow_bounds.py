@@ -1,0 +1,259 @@
+"""Arrow streams that ask for more than their bytes, or that are more than one stream: errors of the request."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.http.live_server import launched
+from tests.http.samples import PERFECT, REFERENCE, places, problem_of
+from tests.http.wire.test_arrow import post, stream_of, table_of
+
+pa = pytest.importorskip("pyarrow")
+
+from assay.service.http.wire.arrow_bounds import (  # noqa: E402
+    MAX_METADATA,
+    MAX_SPARE_MESSAGES,
+    OLD_COMPRESSION,
+    Table,
+    batch_of,
+    inflated_bytes,
+)
+from assay.service.http.wire.arrow_codec import NotArrowError, OverLimitError, read_stream  # noqa: E402
+
+MIB = 1 << 20
+GOOD = {"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}
+
+
+def compressed(columns, codec="zstd", rows_a_batch=None) -> bytes:
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_table(table, max_chunksize=rows_a_batch)
+    return sink.getvalue().to_pybytes()
+
+
+def batches_of(*batches, **options) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("rows_a_batch", [None, 2])
+def test_compressed_batches_are_read(client, codec, rows_a_batch):
+    references = pa.array(GOOD["reference"])
+    for column in (references, references.dictionary_encode(), references.cast(pa.large_string())):
+        body = compressed({"response": GOOD["response"], "reference": column}, codec, rows_a_batch)
+        assert table_of(post(client, body))["reward"].to_pylist() == [1.0] * 3
+
+
+LONG = "a" * (2 * MIB)
+
+LONG_DICTIONARY = pa.array([LONG]).dictionary_encode()
+BOMBS = {
+    "response": {"response": [LONG], "reference": [REFERENCE]},
+    "reference": {"response": [PERFECT], "reference": [LONG]},
+    "dictionary": {"response": [PERFECT], "reference": LONG_DICTIONARY},
+    "view": {"response": pa.array([LONG], pa.string_view()), "reference": [REFERENCE]},
+    "unknown column": {"response": [PERFECT], "reference": [REFERENCE], "more": [LONG]},
+    "nested": {"response": [PERFECT], "reference": pa.array([[{"x": [LONG]}]])},
+    "nested dictionary": {
+        "response": [PERFECT],
+        "reference": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), LONG_DICTIONARY),
+    },
+}
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("kind", BOMBS)
+def test_what_would_inflate_beyond_the_limit_is_refused_before(kind, codec):
+    body = compressed(BOMBS[kind], codec)
+    assert len(body) < MIB / 10
+    held = pa.total_allocated_bytes()
+    with pytest.raises(OverLimitError) as caught:
+        read_stream(body, 10, MIB)
+    assert caught.value.offence.path == "body"
+    assert pa.total_allocated_bytes() == held
+
+
+def test_many_small_batches_are_counted_together():
+    body = compressed({"response": ["a" * 1000] * 100, "reference": [REFERENCE] * 100}, rows_a_batch=1)
+    read_stream(body, 100, 200_000)
+    with pytest.raises(OverLimitError, match="decompressed"):
+        read_stream(body, 100, 100_000)
+
+
+def test_compression_in_the_way_of_early_writers_is_counted():
+    """Arrow 0.17 named the codec in a message's metadata, which readers still follow."""
+    _, message = pa.ipc.MessageReader.open_stream(compressed({"response": [LONG]}))
+    batch, _ = batch_of(message)
+    assert inflated_bytes(message, batch) >= len(LONG)
+    unmarked = bytearray(batch.data)
+    (back,) = struct.unpack_from("<i", unmarked, batch.start)
+    struct.pack_into("<H", unmarked, batch.start - back + 4 + 2 * 3, 0)
+    assert inflated_bytes(message, Table(bytes(unmarked), batch.start)) == 0
+    assert inflated_bytes(message, Table(bytes(unmarked) + OLD_COMPRESSION, batch.start)) >= len(LONG)
+
+
+@pytest.mark.parametrize("rest", [b"\0", b"more", stream_of(pa.table(GOOD))], ids=["zero", "bytes", "stream"])
+def test_nothing_follows_a_stream(client, rest):
+    body = stream_of(pa.table(GOOD))
+    found = problem_of(post(client, body + rest), 400)
+    assert places(found) == [("body", "not_arrow")]
+    assert str(len(body)) in found["errors"][0]["detail"]
+    assert table_of(post(client, body)).num_rows == 3
+    assert table_of(post(client, body[:-8])).num_rows == 3, "the mark of its end may be left out"
+
+
+def small_dictionary(k):
+    references = pa.array([REFERENCE.replace("tube", f"tube{k}{n:02}") for n in range(100)])
+    column = pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), references)
+    return pa.RecordBatch.from_arrays([pa.array([PERFECT] * 100), column], ["response", "reference"])
+
+
+def test_dictionaries_that_have_no_common_index(client):
+    found = places(problem_of(post(client, batches_of(small_dictionary(0), small_dictionary(1))), 422))
+    assert found == [("reference", "too_large")]
+    assert table_of(post(client, batches_of(small_dictionary(0), small_dictionary(0)))).num_rows == 200
+
+
+def test_more_than_two_gibibytes_of_text_in_several_batches(monkeypatch):
+    """The pages of the mapping are never touched: batches are refused before they are joined."""
+    length = 1 << 30
+    text = pa.py_buffer(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    column = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, length], np.int32)), text)
+    table = pa.table({"response": pa.chunked_array([column] * 3), "reference": pa.array([REFERENCE] * 3)})
+    monkeypatch.setattr("assay.service.http.wire.arrow_codec._sound_columns", lambda body: (table, []))
+    monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", lambda table: None)
+    columns, offences = read_stream(stream_of(pa.table(GOOD)), 10, MIB)
+    assert columns is None
+    assert [(offence.path, offence.reason) for offence in offences] == [("response", "too_large")]
+
+
+def test_thousands_of_messages_without_rows(client):
+    full = pa.RecordBatch.from_pydict(GOOD)
+    empty = full.slice(0, 0)
+    assert table_of(post(client, batches_of(full, *[empty] * (MAX_SPARE_MESSAGES - 1)))).num_rows == 3
+    found = problem_of(post(client, batches_of(full, *[empty] * (MAX_SPARE_MESSAGES + 1))), 413)
+    assert places(found) == [("body", "too_many")]
+    one_row = [full.slice(0, 1)] * 3000
+    assert table_of(post(client, batches_of(*one_row))).num_rows == 3000
+
+
+def test_more_rows_than_a_request_may_have():
+    with pytest.raises(OverLimitError) as caught:
+        read_stream(stream_of(pa.table(GOOD)), 2, MIB)
+    assert caught.value.offence.path == "response"
+    references = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([REFERENCE, "b", "c"]))
+    with pytest.raises(OverLimitError) as caught:
+        read_stream(stream_of(pa.table({"response": [PERFECT], "reference": references})), 2, MIB)
+    assert caught.value.offence.path == "reference"
+
+
+def test_metadata_is_limited(client):
+    for size, status in ((MAX_METADATA // 2, 200), (MAX_METADATA, 413)):
+        table = pa.table(GOOD).replace_schema_metadata({"note": "x" * size})
+        assert post(client, stream_of(table)).status_code == status
+    many = pa.table({**GOOD, **{f"c{k}": ["x"] * 3 for k in range(300)}})
+    assert problem_of(post(client, stream_of(many)), 422)["error_count"] == 300
+    wide = pa.table({**GOOD, **{f"c{k}": ["x"] * 3 for k in range(5000)}})
+    assert places(problem_of(post(client, stream_of(wide)), 413)) == [("body", "too_large")]
+
+
+def test_columns_that_are_not_asked_for_are_not_read(client):
+    """The sound column is looked at all the same: every place is named at once."""
+    columns = {"response": [PERFECT, None], "reference": pa.array([[1], [2]]), "more": ["a", "b"]}
+    found = places(problem_of(post(client, stream_of(pa.table(columns))), 422))
+    assert sorted(found) == [("more", "unknown_field"), ("reference", "wrong_type"), ("response[1]", "wrong_type")]
+    found = places(problem_of(post(client, stream_of(pa.table({"more": ["a"]}))), 422))
+    assert sorted(found) == [("more", "unknown_field"), ("reference", "missing_field"), ("response", "missing_field")]
+
+
+@pytest.mark.parametrize("cut", range(0, 1200, 37))
+def test_damaged_compressed_streams_are_no_arrow(cut):
+    body = bytearray(compressed({"response": [PERFECT] * 20, "reference": pa.array([REFERENCE] * 20)}))
+    body[cut % len(body)] ^= 0xFF
+    for spoiled in (body, body[: cut % len(body)]):
+        with suppress(NotArrowError, OverLimitError):
+            read_stream(bytes(spoiled), 100, MIB)
+
+
+def memory_of(pid: int, name: str) -> int:
+    """Bytes of a line of /proc/PID/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc here")
+def test_memory_stays_flat_under_streams_that_are_refused():
+    hostile = [
+        (compressed({"response": ["a" * (100 * MIB)], "reference": [REFERENCE]}), 413),
+        (compressed({"response": [PERFECT], "reference": pa.array(["a" * (100 * MIB)]).dictionary_encode()}), 413),
+        (stream_of(pa.table(GOOD)) * 2, 400),
+        (batches_of(small_dictionary(0), small_dictionary(1)), 422),
+        (batches_of(*[pa.RecordBatch.from_pydict(GOOD).slice(0, 0)] * 5000), 413),
+        (stream_of(pa.table(GOOD).replace_schema_metadata({"note": "x" * (4 * MIB)})), 413),
+    ]
+    zstandard = pytest.importorskip("zstandard")
+    bomb = zstandard.compress(hostile[0][0])
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        with server.client() as client:
+
+            def send_all():
+                for body, status in hostile:
+                    problem_of(post(client, body), status)
+                problem_of(post(client, bomb, **{"content-encoding": "zstd"}), 413)
+
+            table_of(post(client, stream_of(pa.table(GOOD))))  # loads pyarrow
+            before = memory_of(server.process.pid, "VmRSS")
+            for _ in range(5):
+                send_all()
+            assert memory_of(server.process.pid, "VmHWM") - before < 60 * MIB
+            assert memory_of(server.process.pid, "VmRSS") - before < 40 * MIB
+            assert table_of(post(client, stream_of(pa.table(GOOD)))).num_rows == 3
+
+
+def dictionaries(base: list[str], batches: int, *, growing: bool) -> bytes:
+    """Batches of one row that share a dictionary, or each of which adds an entry to it."""
+    values = list(base)
+    found = []
+    for k in range(batches):
+        if growing and k:
+            values.append(f"x{k}")
+        if growing or not k:
+            dictionary = pa.array(values)
+        reference = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), dictionary)
+        found.append(pa.record_batch({"response": pa.array(["r"]), "reference": reference}))
+    return batches_of(*found, emit_dictionary_deltas=True)
+
+
+def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
+    """Arrow copies all of it for each delta, and keeps every copy."""
+    base = ["x" * 10_000] * 100
+    columns, offences = read_stream(dictionaries(base, 4, growing=True), 1000, 1 << 24)
+    assert not offences
+    assert columns.references.rows == 4
+    with pytest.raises(OverLimitError):
+        read_stream(dictionaries(base, 40, growing=True), 1000, 1 << 24)
+
+
+def test_a_dictionary_that_batches_share_is_looked_at_once():
+    base = ["\u00e9" * 50_000] * 100
+    costs = []
+    for batches in (10, 500):
+        body = dictionaries(base, batches, growing=False)
+        started = time.process_time()
+        columns, _ = read_stream(body, 1000, 1 << 24)
+        costs.append(time.process_time() - started)
+        assert columns.reference_index.tolist() == [0] * batches
+    assert costs[1] < 10 * costs[0] + 0.1  # fifty times as much where it is looked at for each batch

@@ -1,0 +1,275 @@
+"""POST /v1/score: what a wrong request gets. Every case leaves the server as it was."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, places, problem_of
+
+SECRET = "swordfish"
+"""Stands in offending text; no error may quote it."""
+
+
+@pytest.fixture(autouse=True)
+def unharmed(client, server):
+    """Afterwards the same process answers, with the right rewards, and has logged no failure."""
+    yield
+    assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+    assert server.process.poll() is None
+    assert "failed" not in server.log
+
+
+NOT_JSON = {
+    "empty": b"",
+    "blank": b" \n",
+    "text": b"references",
+    "truncated": json.dumps(REQUEST).encode()[:-20],
+    "one brace": b"{",
+    "trailing comma": b'{"references": [], "responses": [],}',
+    "trailing text": json.dumps(REQUEST).encode() + b"x",
+    "trailing nul": json.dumps(REQUEST).encode() + b"\0",
+    "single quotes": b"{'references': [], 'responses': []}",
+    "comment": b"// none\n{}",
+    "NaN": b'{"references": [], "responses": [], "config": {"min_coverage": NaN}}',
+    "Infinity": b'{"references": [], "responses": [], "config": {"max_mean_words": Infinity}}',
+    "minus infinity": b'{"references": [], "responses": [], "config": {"max_mean_words": -Infinity}}',
+    "1e400": b'{"references": [], "responses": [], "config": {"max_mean_words": 1e400}}',
+    "bare control character": b'{"references": [], "responses": ["\x01"]}',
+    "invalid UTF-8 in a response": b'{"references": [], "responses": ["\xff"]}',
+    "truncated UTF-8": b'{"references": [], "responses": ["\xe2\x82"]}',
+    "overlong UTF-8": b'{"references": [], "responses": ["\xc0\xaf"]}',
+    "surrogate in UTF-8": b'{"references": [], "responses": ["\xed\xa0\x80"]}',
+    "byte order mark": b"\xef\xbb\xbf" + json.dumps(REQUEST).encode(),
+    "UTF-16": json.dumps(REQUEST).encode("utf-16"),
+    "UTF-16 without mark": json.dumps(REQUEST).encode("utf-16-le"),
+    "UTF-32": json.dumps(REQUEST).encode("utf-32"),
+    "lone high surrogate": b'{"references": [], "responses": ["\\ud83d"]}',
+    "lone low surrogate": b'{"references": [], "responses": ["\\ude00"]}',
+    "two high surrogates": b'{"references": [], "responses": ["\\ud83d\\ud83d\\ude00"]}',
+    "surrogate before a letter": b'{"references": [], "responses": ["\\ud83d\\u0041"]}',
+    "surrogate in a reference": b'{"references": ["\\ud83d"], "responses": []}',
+    "surrogate in a name": b'{"references": [], "responses": [], "\\ud83d": 1}',
+    "surrogate in a setting": b'{"references": [], "responses": [], "config": {"order": "\\ud83d"}}',
+    "surrogate in an unknown field": b'{"references": [], "responses": [], "x": {"y": ["\\udc00"]}}',
+    "100,000 arrays deep": b"[" * 100_000 + b"]" * 100_000,
+    "100,000 objects deep": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "deep inside a field": b'{"references": ' + b"[" * 5000 + b"]" * 5000 + b', "responses": []}',
+    "deep and open": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
+def test_not_json(client, body):
+    document = problem_of(client.post("/v1/score", content=body, headers={"content-type": "application/json"}), 400)
+    assert places(document) == [("body", "not_json")]
+
+
+def test_not_json_in_a_big_body(client):
+    body = json.dumps({"references": [REFERENCE], "responses": [PERFECT] * 400}).encode()[:-1]
+    assert len(body) > 65_536
+    assert places(problem_of(client.post("/v1/score", content=body), 400)) == [("body", "not_json")]
+
+
+WRONG = {
+    "array": ([], [("body", "wrong_type")]),
+    "string": (SECRET, [("body", "wrong_type")]),
+    "null": (None, [("body", "wrong_type")]),
+    "nothing": ({}, [("references", "missing_field"), ("responses", "missing_field")]),
+    "unknown fields": (
+        REQUEST | {"response": SECRET, "References": []},
+        [("response", "unknown_field"), ("References", "unknown_field")],
+    ),
+    "references no array": (REQUEST | {"references": REFERENCE}, [("references", "wrong_type")]),
+    "responses no array": (REQUEST | {"responses": SECRET}, [("responses", "wrong_type")]),
+    "responses null": (REQUEST | {"responses": None}, [("responses", "wrong_type")]),
+    "responses of wrong types": (
+        REQUEST | {"responses": [PERFECT, None, 5, SECRET, ["x"], {}, True]},
+        [(f"responses[{k}]", "wrong_type") for k in (1, 2, 4, 5, 6)],
+    ),
+    "references of wrong types": (
+        {"references": [REFERENCE, None, 5, [SECRET]], "responses": [], "reference_index": []},
+        [(f"references[{k}]", "wrong_type") for k in (1, 2, 3)],
+    ),
+    "reference without steps": (REQUEST | {"references": [""]}, [("references[0]", "no_steps")]),
+    "reference with empty key": (
+        REQUEST | {"references": ["<think></think><key>\n</key><orc></orc><note></note>"]},
+        [("references[0]", "no_steps")],
+    ),
+    "broken references": (
+        {
+            "references": [
+                REFERENCE,
+                SECRET,
+                f'Step 1: {{"action": "{SECRET}}}',
+                f'Step 1: {{"action": "{SECRET}"}}',
+                {"steps": []},
+                {"steps": [{"action": SECRET}]},
+                {"step": []},
+                "\n \n",
+            ],
+            "responses": [],
+            "reference_index": [],
+        },
+        [
+            ("references[1]", "bad_step_line"),
+            ("references[2]", "bad_step_json"),
+            ("references[3]", "bad_step_schema"),
+            ("references[4]", "no_steps"),
+            ("references[5]", "bad_step_schema"),
+            ("references[6]", "bad_step_schema"),
+            ("references[7]", "no_steps"),
+        ],
+    ),
+    "reference too long": (
+        REQUEST | {"references": [REFERENCE + "\n" * 262_144]},
+        [("references[0]", "too_long")],
+    ),
+    "reference of too many steps": (
+        REQUEST | {"references": ["\n".join([REFERENCE.split("\n")[0]] * 1025)]},
+        [("references[0]", "too_long")],
+    ),
+    "index no array": (REQUEST | {"reference_index": 0}, [("reference_index", "wrong_type")]),
+    "index of wrong types": (
+        REQUEST | {"responses": [PERFECT] * 6, "reference_index": [0, "0", 0.0, True, None, 2**64]},
+        [(f"reference_index[{k}]", "wrong_type") for k in (1, 2, 3, 4, 5)],
+    ),
+    "index out of range": (
+        REQUEST | {"reference_index": [1, -1, 2**40]},
+        [(f"reference_index[{k}]", "index_out_of_range") for k in (0, 1, 2)],
+    ),
+    "index too short": (REQUEST | {"reference_index": [0, 0]}, [("reference_index", "wrong_length")]),
+    "index too long": (REQUEST | {"reference_index": [0] * 4}, [("reference_index", "wrong_length")]),
+    "index missing": (REQUEST | {"references": [REFERENCE] * 2}, [("reference_index", "missing")]),
+    "index missing without responses": (
+        {"references": [REFERENCE] * 2, "responses": []},
+        [("reference_index", "missing")],
+    ),
+    "no reference at all": (REQUEST | {"references": []}, [("reference_index", "missing")]),
+    "config no object": (REQUEST | {"config": ["lcs"]}, [("config", "wrong_type")]),
+    "unknown settings": (
+        REQUEST | {"config": {"ordr": "lcs", "order": "lcs", "Order": "lcs", "port": 1}},
+        [(f"config.{name}", "unknown_setting") for name in ("Order", "ordr", "port")],
+    ),
+    "settings out of range": (
+        REQUEST
+        | {
+            "config": {
+                "order": SECRET,
+                "min_coverage": 1.5,
+                "max_mean_words": 0,
+                "position_decay": -1,
+                "use_order": 1,
+                "advantage_ddof": 2,
+                "max_steps": 0,
+                "max_response_bytes": 1.5,
+                "total": None,
+            }
+        },
+        [
+            ("config.order", "invalid_setting"),
+            ("config.total", "invalid_setting"),
+            ("config.min_coverage", "invalid_setting"),
+            ("config.max_mean_words", "invalid_setting"),
+            ("config.position_decay", "invalid_setting"),
+            ("config.use_order", "invalid_setting"),
+            ("config.advantage_ddof", "invalid_setting"),
+            ("config.max_response_bytes", "invalid_setting"),
+            ("config.max_steps", "invalid_setting"),
+        ],
+    ),
+    "limits that a request may not raise": (
+        REQUEST | {"config": {"max_steps": 1025, "max_response_bytes": 2**62, "order": "any"}},
+        [
+            ("config.order", "invalid_setting"),
+            ("config.max_response_bytes", "over_limit"),
+            ("config.max_steps", "over_limit"),
+        ],
+    ),
+    "include no array": (REQUEST | {"include": "components"}, [("include", "wrong_type")]),
+    "unknown columns": (
+        REQUEST | {"include": ["components", "Advantages", 5, None]},
+        [(f"include[{k}]", "unknown_column") for k in (1, 2, 3)],
+    ),
+    "advantages without a group": (
+        REQUEST | {"references": [REFERENCE] * 3, "include": ["advantages"]},
+        [("include", "no_group")],
+    ),
+    "unknown task": (REQUEST | {"task": "bioprobench.nope"}, [("task", "unknown_task")]),
+    "task no string": (REQUEST | {"task": ["score"]}, [("task", "wrong_type")]),
+    "too many fields": ({f"f{k}": 0 for k in range(300)}, [("body", "too_many")]),
+    "too many settings": (REQUEST | {"config": {f"f{k}": 0 for k in range(300)}}, [("config", "too_many")]),
+    "too many columns": (REQUEST | {"include": ["components"] * 300}, [("include", "too_many")]),
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_content_names_every_place(client, body, expected):
+    reply = client.post("/v1/score", content=json.dumps(body))
+    assert places(problem_of(reply, 422)) == expected
+    assert SECRET not in reply.text
+
+
+def test_places_of_different_kinds_come_together(client):
+    body = {
+        "references": [5, REFERENCE, SECRET],
+        "responses": [PERFECT, 5],
+        "reference_index": [0, 9],
+        "config": {"ordr": 1, "min_coverage": 2},
+        "include": ["component"],
+        "task": SECRET,
+        "more": SECRET,
+    }
+    reply = client.post("/v1/score", json=body)
+    document = problem_of(reply, 422)
+    assert {path for path, _ in places(document)} == {
+        "references[0]",
+        "references[2]",
+        "responses[1]",
+        "reference_index[1]",
+        "config.ordr",
+        "config.min_coverage",
+        "include[0]",
+        "task",
+        "more",
+    }
+    assert document["error_count"] == 9
+    assert SECRET not in reply.text
+
+
+def test_a_hundred_places_are_listed_and_all_are_counted(client):
+    body = {"references": [SECRET] * 250, "responses": [], "reference_index": []}
+    document = problem_of(client.post("/v1/score", json=body), 422)
+    assert document["error_count"] == 250
+    assert places(document) == [(f"references[{k}]", "bad_step_line") for k in range(100)]
+
+
+def test_places_in_a_big_body(client):
+    body = {"references": [REFERENCE, SECRET], "responses": [PERFECT] * 400, "reference_index": [0] * 399 + [2]}
+    expected = [("references[1]", "bad_step_line"), ("reference_index[399]", "index_out_of_range")]
+    assert places(problem_of(client.post("/v1/score", json=body), 422)) == expected
+
+
+def test_a_long_name_is_shown_in_part(client):
+    document = problem_of(client.post("/v1/score", json=REQUEST | {"x" * 100_000: 1}), 422)
+    assert len(document["errors"][0]["path"]) == 128
+
+
+def test_nothing_is_scored_while_one_reference_is_unreadable(client):
+    """Also when no response points at it."""
+    body = {"references": [REFERENCE, SECRET], "responses": [PERFECT], "reference_index": [0]}
+    assert places(problem_of(client.post("/v1/score", json=body), 422)) == [("references[1]", "bad_step_line")]
+
+
+def test_bad_requests_do_not_touch_good_ones_beside_them(client, server):
+    """Good and bad requests in turn on one connection, the bad ones of every kind."""
+    with server.client() as other:
+        for body in (*NOT_JSON.values(), *(json.dumps(body).encode() for body, _ in WRONG.values())):
+            assert 400 <= other.post("/v1/score", content=body).status_code < 500
+            good = other.post("/v1/score", json={"references": [REFERENCE], "responses": [SWAPPED]})
+            assert good.json()["rewards"] == pytest.approx([REWARDS[1]], abs=1e-12)
+
+
+def test_a_query_is_refused_not_ignored(client):
+    assert places(problem_of(client.post("/v1/score?order=lcs", json=REQUEST), 422)) == [("query", "unknown_field")]

@@ -1,0 +1,103 @@
+"""The described models and the fast decoder accept and refuse the same requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from assay import Scorer
+from assay.service.errors import Offence, ScoringError
+from assay.service.http.wire.contract import ScoreRequest
+from assay.service.http.wire.json_codec import Limits, read, unfold
+from assay.service.http.wire.validation import all_offences
+from tests.http.samples import PERFECT, REFERENCE, STEPS
+
+LIMITS = Limits(64 << 20, 65_536, 262_144)
+SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field", "unknown_column", "unknown_task"}
+"""Reasons about a request's shape; the others are about what stands in it, which no schema can say."""
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2**63) | st.floats(-5, 5) | st.just(PERFECT),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["steps", "action", "x"]), inner),
+    max_leaves=5,
+)
+broken_steps = st.builds(
+    lambda name, value: {"steps": [STEPS["steps"][0] | {name: value}]},
+    st.sampled_from(["action", "objects", "parameters", "note"]),
+    junk.filter(lambda value: value != PERFECT),
+)
+broken_reference = junk.filter(lambda value: type(value) is not str)
+lists = {
+    "references": st.lists(st.sampled_from([REFERENCE, STEPS]) | broken_steps | broken_reference, max_size=3),
+    "responses": st.lists(st.just(PERFECT) | st.just("") | junk, max_size=3),
+    "reference_index": st.lists(st.integers(-1, 3) | junk, max_size=3),
+    "include": st.lists(st.sampled_from(["components", "advantages", "reward"]) | junk, max_size=3),
+}
+fields = lists | {
+    "config": st.dictionaries(st.sampled_from(["order", "min_coverage", "nope"]), junk, max_size=2),
+    "task": st.sampled_from(["score", "other"]),
+}
+right = {
+    "references": st.just([REFERENCE]),
+    "responses": st.lists(st.just(PERFECT), max_size=3),
+    "config": st.just({"order": "lcs"}),
+    "include": st.just(["components"]),
+    "task": st.just("score"),
+}
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Any:
+    """Requests that are right but for some fields, which are wrong inside, of another type, missing or unknown."""
+    document = {name: draw(strategy) for name, strategy in right.items() if draw(st.integers(0, 9))}
+    for name in draw(st.lists(st.sampled_from([*fields, "Responses", ""]), max_size=2)):
+        document[name] = draw(fields.get(name, junk) | junk)
+    return orjson.loads(orjson.dumps(document))
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    return Scorer()
+
+
+def refused_by_model(document: Any) -> bool:
+    try:
+        ScoreRequest.model_validate(document)
+    except ValidationError:
+        return True
+    return False
+
+
+@given(document=documents() | junk)
+def test_models_and_decoder_agree(scorer, document):
+    found = all_offences(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
+    if refused_by_model(document):
+        assert found
+    if {offence.reason for offence in found} & SHAPE_REASONS:
+        assert refused_by_model(document)
+
+
+def found_by_decoder(document: Any, scorer: Scorer) -> set[Offence]:
+    """What the fast way stumbles over first."""
+    try:
+        batch = read(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
+        scores = batch.score()
+        if batch.advantages:
+            scores.advantages()
+    except ScoringError as error:
+        return set(error.offences)
+    return set()
+
+
+@given(document=documents() | junk)
+def test_the_survey_finds_something_exactly_where_the_decoder_stops(scorer, document):
+    found = all_offences(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
+    first = found_by_decoder(document, scorer)
+    assert bool(found) == bool(first)
+    assert first <= set(found)
+    assert len({(offence.path, offence.reason) for offence in found}) == len(found)

@@ -1,0 +1,213 @@
+"""The lane of small requests gives what the general path gives, to the last bit, or leaves the request to it."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+import rollouts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import InvalidReference, Scorer, Scores
+from assay.kernels.reading.reference_slots import MOST_KEPT, PLACES
+from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
+from assay.service.http.wire.fast_path import MOST_ROWS, SmallLane
+from assay.service.http.wire.json_codec import Limits
+from tests.cases import answer
+from tests.cases.writing import KEY
+from tests.scoring.agreement import bits
+from tests.strategies import batches, doubtful_references, examples, settings
+
+LIMITS = Limits(max_responses=1000, max_reference_bytes=262_144, max_body_bytes=1 << 26)
+MOST_BYTES = 60_000
+
+
+def general(body: bytes, scorer: Scorer) -> Scores | None:
+    """The general path's scores of a usual request, None for any other."""
+    try:
+        envelope = open_envelope(body, LIMITS.max_responses, LIMITS.max_reference_bytes)
+    except (NotJsonError, TooManyError):
+        return None
+    if not envelope.is_object or envelope.unknown or envelope.faults or envelope.misfits:
+        return None
+    if envelope.references is None or envelope.responses is None or envelope.values.keys() - {"include"}:
+        return None
+    if envelope.values.get("include", ["components"]) != ["components"]:
+        return None
+    rows, expected = envelope.responses.rows, envelope.references.rows
+    if not 1 <= rows <= MOST_ROWS or expected not in (1, rows):
+        return None
+    index = np.arange(rows) if expected == rows else np.zeros(rows, np.int64)
+    try:
+        return scorer.score_columns(envelope.responses, envelope.references, index)
+    except InvalidReference:
+        return None
+
+
+def check(lane: SmallLane, body: bytes, scorer: Scorer) -> bool:
+    """Whether the lane took the request, after holding its outcome against the general path."""
+    expected = general(body, scorer)
+    taken = lane.read(body)
+    assert taken == (expected is not None)
+    if taken:
+        scores = lane.score()
+        assert bits(scores) == bits(expected)
+        assert scores.reference_index.tolist() == expected.reference_index.tolist()
+        assert lane.components == ("include" in orjson.loads(body))
+    return taken
+
+
+@pytest.fixture(scope="module")
+def lane() -> SmallLane:
+    """One lane for all tests of this file: nothing of a request may reach the next."""
+    return SmallLane(Scorer(), MOST_BYTES, LIMITS)
+
+
+def body_of(responses: list[str], references: list[Any], **others: Any) -> bytes:
+    return json.dumps({"responses": responses, "references": references, **others}).encode()
+
+
+def test_rollouts(lane):
+    scorer = Scorer()
+    given_rollouts = list(rollouts.generate(20, 3, seed=6))
+    taken = 0
+    for k in range(0, 60, 3):
+        group = given_rollouts[k : k + 3]
+        responses, references = [r["response"] for r in group], [r["reference"] for r in group]
+        for body in (
+            body_of(responses, references[:1]),
+            body_of(responses, references),
+            body_of(responses[:1], references[:1], include=["components"]),
+        ):
+            taken += check(lane, body, scorer)
+    assert taken == 60
+
+
+def test_what_is_left_to_the_general_path(lane):
+    good = [answer()], [KEY]
+    assert check(lane, body_of(*good), Scorer())
+    unusual = [
+        body_of(*good, reference_index=[0]),
+        body_of(*good, config={}),
+        body_of(*good, task="score"),
+        body_of(*good, other=1),
+        body_of(*good, include=["advantages"]),
+        body_of(*good, include=[]),
+        body_of([], [KEY]),
+        body_of([answer()] * 3, [KEY] * 2),
+        body_of([answer(), None], [KEY]),
+        body_of([answer()], ["prose"]),
+        body_of([answer()] * 2, [KEY, {"steps": []}]),
+        body_of([answer()] * (MOST_ROWS + 1), [KEY]),
+        body_of(*good)[:-1],
+        body_of(*good) + b"x",
+        body_of(*good).replace(b"Add", b"\xff"),
+        b"",
+        b"[]",
+        b"{}",
+        b'{"responses": "x", "references": []}',
+    ]
+    assert not any(check(lane, body, Scorer()) for body in unusual)
+    assert check(lane, body_of([answer()] * MOST_ROWS, [KEY]), Scorer())
+    assert check(lane, b'{"responses": 5, "references": [""], ' + body_of(*good)[1:], Scorer()), "the last name wins"
+
+
+def test_long_references():
+    lane = SmallLane(Scorer(), MOST_BYTES, replace(LIMITS, max_reference_bytes=len(KEY)))
+    assert lane.read(body_of([answer()], [KEY]))
+    assert not lane.read(body_of([answer()], [KEY + " "]))
+    assert not lane.read(body_of([answer()] * 2, [KEY, KEY + " "]))
+
+
+# References that come again
+
+
+def key_of(number: int, steps: int = 1) -> str:
+    return "\n".join(
+        f'Step {k}: {{"action": "add{number}", "objects": ["pbs {k}"], "parameters": ["5 min"]}}'
+        for k in range(1, steps + 1)
+    )
+
+
+def test_references_that_come_again(lane):
+    """Some are kept, some have lost their place; neither shows."""
+    dice = random.Random(7)
+    for _ in range(3 * PLACES):
+        key = key_of(dice.randrange(2 * PLACES), dice.randint(1, 3))
+        assert check(lane, body_of([answer(key), answer()][: dice.randint(1, 2)], [key]), Scorer())
+
+
+@pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MOST_KEPT + 1)])
+def test_places_that_were_lost_to_what_is_no_reference(lane, bad):
+    good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(PLACES)]
+    assert all(check(lane, body, Scorer()) for body in good)
+    for k in range(4 * PLACES):
+        assert not check(lane, body_of([answer()], [bad and bad + " " * k]), Scorer())
+    assert all(check(lane, body, Scorer()) for body in good)
+
+
+def test_references_around_the_length_that_is_kept(lane):
+    for length in (MOST_KEPT - 9, MOST_KEPT - 1, MOST_KEPT, MOST_KEPT + 1):
+        key = KEY.replace("pbs", "pbs " + "x" * (length - len(KEY) - 1))
+        assert len(key) == length
+        for other in (key, key.replace('xx"', 'xy"'), key):
+            assert check(lane, body_of([answer(key)], [other]), Scorer())
+
+
+def test_a_kept_reference_under_another_limit_of_steps(lane):
+    """The lanes of several configurations share what is kept."""
+    key = key_of(1, steps=3)
+    body = body_of([answer(key)], [key])
+    strict = Scorer(max_steps=2)
+    under = lane.under(strict)
+    for _ in range(2):
+        assert check(lane, body, Scorer())
+        assert not check(under, body, strict)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 2)), min_size=2, max_size=12))
+@examples(60)
+def test_any_order_of_references(lane, requests):
+    for number, rows in requests:
+        key = key_of(number) if number < 4 else "prose"
+        assert check(lane, body_of([answer(key_of(0))] * rows, [key]), Scorer()) == (number < 4)
+
+
+@given(batches(), st.booleans())
+@examples(150)
+def test_batches(lane, batch, one_reference):
+    responses, references, index = batch
+    chosen = references[:1] if one_reference else [references[k] for k in index]
+    steps_and_texts = [r if isinstance(r, str) else json.loads(json.dumps(r)) for r in chosen]
+    assert check(lane, body_of(responses, steps_and_texts), Scorer()) == bool(responses)
+
+
+@given(batches(), settings)
+@examples(30)
+def test_settings(batch, overrides):
+    responses, references, _ = batch
+    scorer = Scorer(**overrides)
+    check(SmallLane(scorer, MOST_BYTES, LIMITS), body_of(responses, references[:1]), scorer)
+
+
+@given(st.lists(doubtful_references, min_size=1, max_size=3))
+@examples(60)
+def test_doubtful_references(lane, references):
+    check(lane, body_of([answer(), *references], references[:1]), Scorer())
+    check(lane, body_of(references, references), Scorer())
+
+
+@given(batches(), st.data())
+@examples(100)
+def test_damaged_bodies(lane, batch, data):
+    responses, references, _ = batch
+    body = bytearray(body_of(responses, references))
+    at = data.draw(st.integers(0, len(body)))
+    body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    check(lane, bytes(body), Scorer())

@@ -1,0 +1,143 @@
+"""What a report counts while a file goes by, held against what NumPy says of all of it at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.service.files.rows.rows import Place, Rollout
+from assay.service.report.counts import Distribution, Grid, log_edges
+from assay.service.report.examples import EACH, LONGEST, Examples
+from assay.service.report.groups import Groups, label_of
+from tests.strategies import examples
+
+PIECES = st.lists(st.lists(st.floats(-0.5, 2.0), max_size=30), max_size=6)
+
+
+@given(PIECES)
+@examples(100)
+def test_distribution(pieces):
+    counted = Distribution(np.linspace(0.0, 1.0, 101))
+    for piece in pieces:
+        counted.add(np.array(piece))
+    values = np.array([value for piece in pieces for value in piece])
+    assert counted.number == len(values) == counted.counts.sum()
+    if not len(values):
+        return
+    assert (counted.least, counted.largest) == (values.min(), values.max())
+    assert counted.mean == pytest.approx(values.mean(), abs=1e-12)
+    assert counted.deviation == pytest.approx(values.std(ddof=1) if len(values) > 1 else 0.0, abs=1e-9)
+    assert counted.quantile(0.0) == values.min()
+    assert counted.quantile(1.0) == values.max()
+    inside = np.clip(values, 0.0, 1.0)
+    for share in (0.05, 0.5, 0.95):
+        below, above = np.quantile(inside, share, method="lower"), np.quantile(inside, share, method="higher")
+        assert below - 0.0101 <= min(max(counted.quantile(share), 0.0), 1.0) <= above + 0.0101
+
+
+def test_quantiles_of_few_different_values_are_exact():
+    counted = Distribution(np.linspace(0.0, 1.0, 11))
+    values = np.array([0.0] * 60 + [0.25] * 30 + [1.0] * 10)
+    counted.add(values)
+    for share in (0.0, 0.05, 0.5, 0.599, 0.6, 0.75, 0.8985, 0.95, 1.0):
+        assert counted.quantile(share) == pytest.approx(np.quantile(values, share), abs=1e-12)
+    edges, counts = counted.coarse(5)
+    assert counts.tolist() == [60, 30, 0, 0, 10]
+    assert edges == pytest.approx(np.linspace(0.0, 1.0, 6))
+
+
+@given(st.lists(st.tuples(st.floats(1, 1e5), st.floats(0, 1)), min_size=3, max_size=40))
+@examples(100)
+def test_grid(pairs):
+    counted = Grid(log_edges(1e5), np.linspace(0.0, 1.0, 11))
+    x, y = (np.array(column) for column in zip(*pairs, strict=True))
+    for part in (slice(0, 2), slice(2, None)):
+        counted.add(x[part], y[part])
+    assert counted.counts.sum() == len(x)
+    present = [mean for mean in counted.means if mean is not None]
+    assert min(y) - 1e-9 <= min(present) <= max(present) <= max(y) + 1e-9
+    if counted.correlation is not None and x.std() > 1 and y.std() > 0.01:
+        assert counted.correlation == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-6)
+
+
+def test_grid_without_variation():
+    counted = Grid(np.arange(5.0), np.linspace(0.0, 1.0, 3))
+    assert counted.correlation is None
+    counted.add(np.array([2.0, 2.0]), np.array([0.0, 1.0]))
+    assert counted.correlation is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.1, 0.30000000000000004, 1.0])), max_size=40))
+@examples(100)
+def test_groups(rows):
+    groups = Groups()
+    for k, (group, reward) in enumerate(rows):
+        groups.add({"prompt": group, "x": 1}, Place("line", k + 1), reward)
+    order = list(dict.fromkeys(group for group, _ in rows))
+    assert len(groups) == len(order)
+    for number, group in enumerate(order):
+        rewards = np.array([reward for other, reward in rows if other == group])
+        assert groups.sizes[number] == len(rewards)
+        assert groups.means[number] == pytest.approx(rewards.mean())
+        assert groups.deviations[number] == pytest.approx(rewards.std(ddof=1) if len(rewards) > 1 else 0.0)
+        assert groups.flat[number] == (len(rewards) > 1 and len(set(rewards.tolist())) == 1)
+        (listed,) = groups.listed([number])
+        assert listed.first.number == 1 + [other for other, _ in rows].index(group)
+
+
+def test_equal_prompts_are_one_group_however_they_are_written():
+    groups = Groups()
+    groups.add({"a": 1, "b": 2}, Place("line", 1), 0.5)
+    groups.add({"b": 2, "a": 1}, Place("line", 2), 0.5)
+    groups.add("\ud800", Place("line", 3), 0.5)
+    assert groups.sizes.tolist() == [2, 1]
+
+
+def test_groups_are_bounded():
+    groups = Groups(most=3)
+    for k in range(10):
+        groups.add(f"prompt {k % 5}", Place("line", k), 0.5)
+    assert (len(groups), groups.left_out) == (3, 4)
+    assert groups.sizes.tolist() == [2, 2, 2]
+
+
+def test_labels_are_the_ends_of_prompts():
+    assert label_of("short\n prompt") == "short prompt"
+    label = label_of("system " * 1000 + "the question")
+    assert label.startswith("…")
+    assert label.endswith("the question")
+    assert len(label) < 200
+
+
+def rollout(k: int, response: str = "r") -> Rollout:
+    return Rollout(Place("line", k), b"", response=response, reference="x")
+
+
+def test_examples():
+    kept = Examples()
+    for k in range(1000):
+        kept.add(rollout(k), (k * 7919 % 1000) / 1000, 0)
+        kept.add(rollout(10_000 + k), 0.0, 3)
+    assert [example.reward for example in kept.best()] == [0.999, 0.998, 0.997]
+    assert [example.reward for example in kept.worst()] == [0.0, 0.001, 0.002]
+    ((reason, seen, example),) = kept.by_reason()
+    assert (reason, seen, example.reason) == ("missing_sections", 1000, "missing_sections")
+
+
+def test_of_equal_rewards_the_first_stay():
+    kept = Examples()
+    for k in range(10):
+        kept.add(rollout(k), 0.5, 0)
+    assert [example.place.number for example in kept.best()] == [0, 1, 2]
+    assert kept.worst() == []
+    assert EACH == 3
+
+
+def test_long_examples_are_cut():
+    kept = Examples()
+    kept.add(rollout(1, "x" * (LONGEST + 1)), 0.0, 1)
+    ((_, _, example),) = kept.by_reason()
+    assert not example.whole
+    assert len(example.response) < 10_000

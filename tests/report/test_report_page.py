@@ -1,0 +1,232 @@
+"""`assay score --report`: one file that needs nothing else, and in which no response can put anything but text."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.service.cli.main import main
+from assay.service.report.markup import Markup, element, joined
+from tests.cases import told
+from tests.cases.writing import step
+
+R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("store", "pellet")]
+REFERENCE = {"steps": R}
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&lt;\x1b[2J\u202e</pre></details></style><svg onload=x>"
+ROWS = [
+    {"prompt": "one", "response": told(R), "reference": REFERENCE},
+    {"prompt": "one", "response": told([R[0], R[2], R[1]]), "reference": REFERENCE},
+    {"prompt": f"two {EVIL}", "response": f"no {EVIL}", "reference": REFERENCE},
+    {"prompt": f"two {EVIL}", "response": "no", "reference": REFERENCE},
+    {"prompt": "three", "response": told([step(EVIL, EVIL, EVIL)]), "reference": {"steps": [step("x" + EVIL, EVIL)]}},
+    {"prompt": "three", "response": "x", "reference": "not a reference"},
+]
+ALLOWED = {
+    *("html", "head", "meta", "title", "style", "body", "main", "header", "section", "div", "p", "b", "span", "br"),
+    *("h1", "h2", "h3", "h4", "figure", "figcaption", "table", "thead", "tbody", "tr", "th", "td", "code", "ul", "li"),
+    *("details", "summary", "pre", "svg", "line", "rect", "text", "circle"),
+}
+
+
+class Page(HTMLParser):
+    """A page's tags, attributes and text; tags that are open are closed in order."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text: list[str] = []
+        self.open: list[str] = []
+        self.source = path.read_text(encoding="utf-8")
+        self.feed(self.source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def write(path: Path, rows: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="assay")
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Score rows with a report; gives the page."""
+
+    def page(rows: list[dict], *flags: object) -> Page:
+        source = write(tmp_path / "rows.jsonl", rows)
+        done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", tmp_path / "report.html", *flags)
+        assert done.exit_code in (0, 1), done.output
+        return Page(tmp_path / "report.html")
+
+    return page
+
+
+def test_hostile_texts_stay_texts(page):
+    found = page(ROWS, "--group-field", "prompt")
+    assert found.tags <= ALLOWED
+    assert not {name for name in found.attributes if name.startswith("on")}
+    assert not found.attributes & {"src", "href", "action", "data", "style", "srcset", "formaction"}
+    told_texts = "".join(found.text)
+    assert "<script>alert(1)</script>" in told_texts
+    assert "\x1b" not in found.source
+    assert "\u202e" not in found.source
+
+
+def test_it_needs_nothing_else(page):
+    found = page(ROWS)
+    assert 'content="default-src &#x27;none&#x27;; style-src &#x27;unsafe-inline&#x27;"' in found.source
+    assert "url(" not in found.source
+    assert "@import" not in found.source
+    assert not re.search(r"https?://", found.source.replace(EVIL, ""))
+    assert "prefers-color-scheme: dark" in found.source
+
+
+def test_what_it_says(page):
+    rows = [*ROWS, *({"prompt": "four", "response": told(R[:2]), "reference": REFERENCE} for _ in range(2))]
+    text = " ".join(" ".join(page(rows, "--group-field", "prompt").text).split())
+    for said in (
+        "Rewards of rows.jsonl",
+        "missing_sections",
+        "Rows that could not be scored",
+        "bad_step_line",
+        "Groups without spread: 2",
+        "Best examples",
+        "Worst behind open gates examples",
+        "Swap steps 2 and 3: order 0 → 1",
+        "One example of each reason",
+        "Duplicate steps",
+        "correlation",
+    ):
+        assert said in text
+    assert "rows.jsonl:3" in text
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"response": "x", "reference": "y"}],
+        [{"response": "x", "reference": REFERENCE}],
+        [{"response": told(R), "reference": REFERENCE}],
+        [{"response": told(R), "reference": REFERENCE}] * 5,
+    ],
+    ids=["empty", "only faults", "one closed gate", "one", "all equal"],
+)
+def test_few_rows(page, rows):
+    found = page(rows)
+    assert found.tags <= ALLOWED
+    assert ("Groups without spread: 1" in found.source) == (len(rows) == 5)
+
+
+def test_settings_change_the_scale(page):
+    found = page(ROWS, "--reward-scale", "shift", "--order", "lcs")
+    assert "-1.25" in found.source
+    assert "changed" in found.source
+
+
+def test_rows_are_written_as_without_a_report(tmp_path):
+    source = write(tmp_path / "rows.jsonl", ROWS)
+    for name, flags in (("with", ["--report", tmp_path / "report.html"]), ("without", [])):
+        call("score", source, "-o", tmp_path / name, "--output-format", "jsonl", "--include", "components", *flags)
+    assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
+
+
+def test_the_same_file_gives_the_same_report(page):
+    first, second = (re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "", page(ROWS).source) for _ in range(2))
+    assert first == second
+
+
+def test_a_dump_of_verl(tmp_path):
+    names = {"prompt": "input", "response": "output", "reference": "gts"}
+    rows = [{names[name]: value for name, value in row.items()} | {"score": 0.0, "step": 1} for row in ROWS]
+    source = write(tmp_path / "1.jsonl", rows[:5])
+    report = tmp_path / "report.html"
+    done = call("score", source, "--layout", "verl", "-o", tmp_path / "out.jsonl", "--report", report)
+    assert done.exit_code == 0, done.output
+    assert "3</b><span>prompts" in report.read_text(encoding="utf-8")
+    renamed = write(tmp_path / "2.jsonl", [{**row, "answer": row["output"]} for row in rows[:5]])
+    done = call("score", renamed, "--layout", "verl", "--response-field", "answer", "-o", tmp_path / "out.jsonl")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_columns(tmp_path, form):
+    pytest.importorskip("pyarrow")
+    rows = [row | {"reference": "\n".join(f"Step 1: {json.dumps(one)}" for one in R)} for row in ROWS[:4]]
+    source, columns = write(tmp_path / "rows.jsonl", rows), tmp_path / f"rows.{form}"
+    assert call("score", source, "-o", columns, "-q").exit_code == 0
+    reports = []
+    for given in (source, columns):
+        report = tmp_path / "report.html"
+        assert call("score", given, "-o", tmp_path / "out.jsonl", "-q", "--report", report).exit_code == 0
+        reports.append(Page(report).text)
+    numbers = [[text for text in texts if re.fullmatch(r"[\d.,]+", text)] for texts in reports]
+    assert numbers[0] == numbers[1]
+
+
+def test_a_request(tmp_path):
+    request = {"references": [REFERENCE], "responses": [row["response"] for row in ROWS[:3]]}
+    source, report = tmp_path / "request.json", tmp_path / "report.html"
+    source.write_text(json.dumps(request), encoding="utf-8")
+    done = call("score", source, "-o", tmp_path / "out.json", "--report", report)
+    assert done.exit_code == 0, done.output
+    assert "3</b><span>responses" in report.read_text(encoding="utf-8")
+
+
+def test_where_it_cannot_be_written(tmp_path):
+    source = write(tmp_path / "rows.jsonl", ROWS)
+    for report in (source, "-", tmp_path / "nowhere" / "report.html"):
+        done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", report)
+        assert done.exit_code == 2
+    assert source.read_text(encoding="utf-8").count("\n") == len(ROWS)
+    done = call("score", source, "--report", tmp_path / "r.html", "--task", "bioprobench.ord")
+    assert done.exit_code == 2
+
+
+def test_markup():
+    assert element("p", "<b>", element("b", "&"), class_='a"b') == '<p class="a&quot;b">&lt;b&gt;<b>&amp;</b></p>'
+    assert element("meta", charset="utf-8") == '<meta charset="utf-8">'
+    assert element("line", x1=0, title=None) == '<line x1="0"/>'
+    assert joined(["a\tb\r\nc\x00", Markup("<br>")]) == "a\tb\nc\ufffd<br>"
+
+
+def test_its_quantiles_are_those_of_the_terminal(tmp_path):
+    """Interpolated linearly between two rewards, in both."""
+    responses = [told(list(order)[:length]) for length in (2, 3) for order in permutations(R)]
+    source = write(tmp_path / "rows.jsonl", [{"response": text, "reference": REFERENCE} for text in [*responses, "x"]])
+    done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", tmp_path / "report.html")
+    (line,) = re.findall(r"^reward\n.*\n(.*)$", done.stderr, re.MULTILINE)
+    row = re.search(r"<td>reward</td>(.*?)</tr>", Page(tmp_path / "report.html").source)[1]
+    terminal, shown = (
+        [float(value) for value in line.split()],
+        [float(value) for value in re.findall(r">([^<]+)<", row)],
+    )
+    _count, mean, _deviation, *quantiles = shown
+    assert len(set(terminal)) > 4
+    assert [mean, *quantiles] == pytest.approx(terminal, abs=1e-4)

@@ -1,0 +1,68 @@
+"""Holding scores against the twin's, and against each other bit for bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from assay import Scorer, Scores
+from assay.kernels.score import COMPONENTS
+from tests.reference.scorer import parse_reference, score_one
+
+TOLERANCE = 1e-12
+
+
+def record(scores: Scores, row: int) -> dict[str, Any]:
+    """Everything about one response under the twin's names."""
+    values: dict[str, Any] = {name: float(column[row]) for name, column in scores.components.items()}
+    return values | {"reason": str(scores.reasons[row]), "reward": float(scores.rewards[row])}
+
+
+def differences(got: Mapping[str, Any], expected: Mapping[str, Any], tolerance: float = TOLERANCE) -> dict[str, Any]:
+    """The expected values that are off by more than the tolerance (absolute below 1, relative above)."""
+    return {
+        name: (got[name], value)
+        for name, value in expected.items()
+        if (got[name] != value if isinstance(value, str) else abs(got[name] - value) > tolerance * max(1.0, abs(value)))
+    }
+
+
+def assert_sound(scores: Scores, rows: int) -> None:
+    """What holds for every outcome: shapes, types, finite numbers, and what is 0 behind a closed gate."""
+    assert len(scores) == rows
+    assert tuple(scores.components) == COMPONENTS
+    assert scores.rewards.shape == scores.reason_codes.shape == (rows,)
+    assert (scores.rewards.dtype, scores.reason_codes.dtype) == (np.float64, np.uint8)
+    for column in (scores.rewards, *scores.components.values()):
+        assert column.dtype == np.float64
+        assert np.isfinite(column).all()
+    closed = scores.reason_codes != 0
+    assert np.array_equal(scores.components["consistency"] == 0, closed)
+    for name in COMPONENTS[3:]:
+        assert not scores.components[name][closed].any(), name
+
+
+def assert_agree(
+    responses: Sequence[str],
+    references: Sequence[str | Mapping[str, Any]],
+    reference_index: Sequence[int],
+    settings: Mapping[str, Any],
+) -> Scores:
+    """Score a batch and hold every row against the twin."""
+    scores = Scorer(**settings).score(responses, references, reference_index)
+    assert_sound(scores, len(responses))
+    parsed = [parse_reference(reference, dict(settings)) for reference in references]
+    for row, (response, k) in enumerate(zip(responses, reference_index, strict=True)):
+        expected = score_one(response, parsed[k], dict(settings))
+        assert differences(record(scores, row), expected) == {}, f"response {row}"
+        assert math.isfinite(expected["reward"])
+    return scores
+
+
+def bits(scores: Scores) -> list[bytes]:
+    """Each response's outcome to the last bit."""
+    columns = [scores.rewards, scores.reason_codes, *scores.components.values()]
+    return [b"".join(column[row].tobytes() for column in columns) for row in range(len(scores))]

@@ -1,0 +1,78 @@
+"""A scorer that has been used before its process forks: parent and children score at once, each in its own memory."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.own_process import printed
+
+FORKING = """
+import os, sys
+import rollouts
+from agreement import bits
+from assay import Scorer
+
+threads, many = int(sys.argv[1]), int(sys.argv[2])
+given = list(rollouts.generate(many, 4, seed=11))
+responses = [one["response"] for one in given]
+references = list(dict.fromkeys(one["reference"] for one in given))
+index = [references.index(one["reference"]) for one in given]
+scorer = Scorer(threads=threads)
+
+def wrong(rounds):
+    return sum(bits(scorer.score(responses, references, index)) != expected for _ in range(rounds))
+
+expected = bits(scorer.score(responses, references, index))
+children = []
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 2 if wrong(40) else 0
+        finally:
+            os._exit(code)
+    children.append(child)
+found = wrong(40)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+print(found, codes, wrong(1))
+"""
+
+HELD_LOCKS = """
+import os, signal, threading
+from cases import answer
+from cases.writing import KEY
+from kernels import warmup
+from assay import Scorer, references
+
+def rewards():
+    found = Scorer(threads=2).score([answer()] * 1000, [KEY], [0] * 1000).rewards
+    return set(found.tolist()), any(one.name.startswith("assay-slice") for one in threading.enumerate())
+
+expected = rewards()
+references.CACHE._lock.acquire()  # as another thread may, in the moment of the fork
+warmup._lock.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    code = 1
+    try:
+        code = 0 if rewards() == expected == ({1.0}, True) else 2
+    finally:
+        os._exit(code)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+
+@pytest.mark.parametrize(("threads", "prompts"), [(1, 20), (2, 20), (2, 100)], ids=["1", "2", "2, by shares"])
+def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
+    assert printed(FORKING, threads, prompts) == "0 [0, 0, 0] 0\n"
+
+
+def test_a_child_waits_for_no_thread_of_its_parent(compiled):
+    """Neither for locks, nor for helpers: it has helpers of its own."""
+    assert printed(HELD_LOCKS) == "0\n"

@@ -1,0 +1,60 @@
+"""Memory that cannot be had: the batch fails with MemoryError, and its thread scores the next ones as before."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay.kernels.memory.sparse import SMALL, sparse
+from tests.own_process import printed
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it is Linux that makes pages when they are touched")
+FAILING_ALLOCATIONS = Path(__file__).with_name("failing_allocations.py")
+
+
+@pytest.mark.parametrize(("way", "rows"), [("lists", 3), ("lists", 64), ("json", 64), ("lane", 1)])
+def test_every_allocation_fails_once(compiled, way, rows):
+    assert int(printed(FAILING_ALLOCATIONS, way, rows)) > 20
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+def test_address_space_that_is_refused_is_a_memory_error(monkeypatch):
+    assert not sparse((SMALL,), np.uint8).any()
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    with pytest.raises(MemoryError, match=str(SMALL)):
+        sparse((SMALL,), np.uint8)
+
+
+LONG_TEXTS = """
+import re
+from pathlib import Path
+from cases import answer
+from cases.writing import KEY
+from assay import Scorer
+
+def resident(name):
+    return int(re.search(rf"{name}:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+
+scorer = Scorer(threads=1, max_response_bytes=1 << 23)
+text = answer(KEY, "Step 1: Add the PBS for 5 minutes. " + " ".join(f"{k:x}" for k in range(1_100_000)))
+scorer.score([answer()], [KEY])
+before = resident("VmRSS")
+for _ in range(3):
+    assert scorer.score([text], [KEY]).reasons.tolist() == ["ok"]
+print(resident("VmHWM") - before, resident("VmRSS") - before)
+"""
+
+
+def test_what_a_long_text_took_is_given_back(compiled):
+    """Three responses of 6 MiB."""
+    peak, kept = map(int, printed(LONG_TEXTS).split())
+    assert peak > 60  # MiB: it is a text that takes some
+    assert kept < 30

@@ -1,0 +1,111 @@
+"""Group advantages: (r − mean) / std of the responses of one reference."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import InvalidRequest, Scorer
+from assay.service.scoring.scores import group_advantages
+from tests.cases import told
+from tests.reference.advantages import advantages as twin
+from tests.strategies import examples
+
+STEPS = [{"action": action, "objects": ["pbs"], "parameters": []} for action in ("add", "mix", "spin", "wash")]
+REFERENCES = [{"steps": STEPS}, {"steps": STEPS[::-1]}, {"steps": STEPS[:2]}]
+RESPONSES = [told(STEPS), told(STEPS[:3]), told(STEPS[::-1]), "", told(STEPS[1:]), told(STEPS[:1])]
+
+
+def check(rewards: list[float], groups: list[int], ddof: int) -> list[float]:
+    """The kernel's advantages, after holding them against the twin's."""
+    found = group_advantages(np.array(rewards, float), np.array(groups, np.int64), ddof)
+    assert found.dtype == np.float64
+    assert found.tolist() == pytest.approx(twin(rewards, groups, ddof), rel=1e-9, abs=1e-9)
+    return found.tolist()
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("index", [[0] * 6, [0, 1, 0, 1, 2, 2], [2, 2, 0, 1, 1, 0], [1, 1, 0, 2, 2, 2]])
+def test_of_scores(index, ddof):
+    scores = Scorer(advantage_ddof=ddof, order="lcs").score(RESPONSES, REFERENCES, index)
+    assert len(set(scores.rewards.tolist())) > 2
+    found = scores.advantages()
+    assert found.tolist() == pytest.approx(twin(scores.rewards.tolist(), index, ddof), abs=1e-12)
+    for group in set(index):
+        members = found[np.array(index) == group]
+        assert members.sum() == pytest.approx(0, abs=1e-9)
+        assert (members**2).sum() in (pytest.approx(len(members) - ddof), 0)
+
+
+def test_by_hand():
+    assert check([1.0, 0.0], [0, 0], 1) == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5)])
+    assert check([1.0, 0.0], [5, 5], 0) == pytest.approx([1, -1])
+    assert check([0.0, 1.0, 2.0], [3, 3, 3], 1) == pytest.approx([-1, 0, 1])
+    assert check([0.0, 1.0, 2.0, 9.0], [3, 3, 3, 1], 1) == pytest.approx([-1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("reward", [0.0, 1.0, 0.1, 1 / 3, -1.25, 1e-308, 5e-324, 7.0])
+def test_equal_rewards_and_groups_of_one(reward, ddof):
+    assert check([reward] * 7 + [0.5], [4] * 7 + [2], ddof) == [0.0] * 8
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e-200, 1e-100, 1e-9, 1.0])
+def test_rewards_of_any_size(scale):
+    """Squares of tiny rewards would vanish."""
+    found = check([scale, 3 * scale, 3 * scale, scale], [0, 0, 0, 0], 0)
+    assert found == pytest.approx([-1, 1, 1, -1], rel=1e-3)
+
+
+def test_tiny_rewards_of_a_configuration():
+    scorer = Scorer(max_mean_words=1e-250, length_penalty="relative", use_order=False)
+    scores = scorer.score(RESPONSES, REFERENCES[:1])
+    assert 0 < scores.rewards.max() < 1e-200
+    found = scores.advantages()
+    assert np.isfinite(found).all()
+    assert (found**2).sum() == pytest.approx(len(RESPONSES) - 1)
+
+
+def test_no_group():
+    for rewards, groups in (([1.0], [0]), ([1.0, 0.0, 0.5], [2, 0, 1])):
+        with pytest.raises(InvalidRequest) as caught:
+            group_advantages(np.array(rewards), np.array(groups), 1)
+        assert [(o.path, o.reason) for o in caught.value.offences] == [("include", "no_group")]
+    scores = Scorer().score(RESPONSES[:3], REFERENCES, [0, 1, 2])
+    with pytest.raises(InvalidRequest):
+        scores.advantages()
+    assert scores.rewards.shape == (3,), "the rewards are there all the same"
+    assert group_advantages(np.zeros(0), np.zeros(0, np.int64), 1).shape == (0,)
+
+
+def test_a_group_needs_responses_not_references():
+    """Two references of equal text are two groups; one reference that nobody points at is none."""
+    scores = Scorer().score(RESPONSES[:2], [REFERENCES[0]] * 3, [0, 2])
+    with pytest.raises(InvalidRequest):
+        scores.advantages()
+    assert Scorer().score(RESPONSES[:2], [REFERENCES[0]] * 3, [2, 2]).advantages().any()
+
+
+rewards_and_groups = st.lists(
+    st.tuples(st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(-1.25, 5, width=32)), st.integers(0, 4)),
+    min_size=2,
+    max_size=30,
+)
+
+
+@given(rewards_and_groups, st.sampled_from([0, 1]))
+@examples(200)
+def test_against_twin(pairs, ddof):
+    rewards, groups = [reward for reward, _ in pairs], [group for _, group in pairs]
+    if len(set(groups)) == len(groups):
+        groups[0] = groups[1]
+    found = check(rewards, groups, ddof)
+    assert np.isfinite(found).all()
+    order = np.argsort(groups, kind="stable")
+    assert check([rewards[k] for k in order], [groups[k] for k in order], ddof) == pytest.approx(
+        [found[k] for k in order], abs=1e-9
+    )

@@ -1,0 +1,91 @@
+"""Limits: exactly at each, and one over."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay import InvalidReference, Scorer
+from assay.kernels.compiler.jit import JIT
+from tests.cases import answer
+from tests.cases.writing import KEY, ONE_STEP
+from tests.scoring.agreement import assert_agree
+
+GOOD = {"steps": ONE_STEP}
+MIB = 1 << 20
+
+
+def reason(response: str, **settings) -> str:
+    (found,) = assert_agree([response], [GOOD], [0], settings).reasons
+    return str(found)
+
+
+@pytest.mark.parametrize("text", [answer(), answer(think="µ" * 40), "é" * 7, "x", "\ud800" * 5])
+def test_bytes_of_a_response(text):
+    size = len(text.encode(errors="replace")) + 2 * text.count("\ud800")  # U+FFFD takes three bytes
+    assert reason(text, max_response_bytes=size) != "too_long"
+    if size > 1:
+        assert reason(text, max_response_bytes=size - 1) == "too_long"
+
+
+def test_default_bytes_of_a_response():
+    room = 262_144 - len(answer(think=""))
+    assert reason(answer(think="x" * room)) == "ok"
+    assert reason(answer(think="x" * (room + 1))) == "too_long"
+    assert reason(answer(think="x" * 4 * MIB)) == "too_long"
+    assert reason("x" * MIB) == "too_long"
+
+
+def test_a_higher_limit():
+    long = answer(think="x" * MIB, orc="Step 1: Add the PBS for 5 minutes " + "and so on " * (60_000 if JIT else 600))
+    assert reason(long) == "too_long"
+    assert reason(long, max_response_bytes=2 * MIB) == "ok"
+
+
+def numbered(count: int, line: str) -> str:
+    return "\n".join(line.replace("1", str(i), 1) for i in range(1, count + 1))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 63, 64, 65, 1024])
+def test_steps_of_a_response(limit):
+    orc = "Step 1: add PBS 5 min"
+    for extra, expected in ((0, "ok"), (1, "too_long")):
+        lines = limit + extra
+        assert reason(answer(numbered(lines, KEY), numbered(lines, orc)), max_steps=limit) == expected
+    assert reason(answer(KEY, numbered(limit + 1, "Step 1:")), max_steps=limit) == "too_long"
+    assert reason(answer(KEY, numbered(limit, "Step 1:")), max_steps=limit) in ("step_count", "low_coverage")
+    assert reason(answer("x\n" * (limit + 1)), max_steps=limit) == "too_long"
+    assert reason(answer("x\n\n \r" * limit), max_steps=limit) == "bad_step_line"
+    assert reason(answer(KEY, f"{orc}\n" + "go on\n" * (limit + 1)), max_steps=limit) == "ok"
+
+
+def test_bytes_of_a_reference():
+    room = 262_144 - len(KEY)
+    padded = KEY.replace("pbs", "pbs" + " " * room)
+    assert len(padded) == 262_144
+    assert Scorer().score([answer()], [padded]).rewards.tolist() == [1.0]
+    for one_over in (padded + " ", padded.replace("pbs", "pbs "), padded[:-3] + "µ" + padded[-3:]):
+        assert len(one_over.encode()) > 262_144
+        with pytest.raises(InvalidReference) as caught:
+            Scorer().score([answer()], [KEY, one_over, KEY], [0])
+        assert [(o.path, o.reason) for o in caught.value.offences] == [("references[1]", "too_long")]
+    wide = answer(KEY, think="µ" * 130_000)
+    assert Scorer().score([answer()], [wide]).rewards.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 1024])
+def test_steps_of_a_reference(limit):
+    for form in (
+        lambda count: "\n".join([KEY] * count),
+        lambda count: answer("\n\n".join([KEY] * count), orc=""),
+        lambda count: {"steps": ONE_STEP * count},
+    ):
+        assert Scorer(max_steps=limit).score([answer()], [form(limit)]).reasons.tolist() == ["ok"]
+        with pytest.raises(InvalidReference) as caught:
+            Scorer(max_steps=limit).score([answer()], [form(1), form(limit + 1)], [0])
+        assert [(o.path, o.reason) for o in caught.value.offences] == [("references[1]", "too_long")]
+
+
+def test_a_large_batch_of_nothing():
+    scores = Scorer().score([""] * 65_536, [GOOD])
+    assert set(scores.reasons.tolist()) == {"missing_sections"}
+    assert not scores.rewards.any()

@@ -1,0 +1,213 @@
+"""Settings: their ranges, their digest, and what each of them changes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from assay import InvalidSetting, Scorer, ScoreSettings, ScoringError
+from tests.cases import answer, told
+from tests.cases.writing import ONE_STEP
+from tests.reference.reward import DEFAULTS, largest_score
+from tests.strategies import examples, settings
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER: dict[str, Any] = {
+    "order": "lcs",
+    "semantics": "product",
+    "total": "sum",
+    "content_denominator": "max_len",
+    "length_penalty": "relative",
+    "reward_scale": "raw",
+    "min_coverage": 0.9500000000000001,
+    "max_mean_words": 29.999999999999996,
+    "position_decay": 1.5000000000000002,
+    "use_step_gap": False,
+    "use_length": False,
+    "use_position": False,
+    "use_order": False,
+    "think_prefilled": True,
+    "advantage_ddof": 0,
+    "max_response_bytes": 262145,
+    "max_steps": 1025,
+}
+BAD: dict[str, list[Any]] = {
+    "order": ["STRICT", "", None, 1, ["lcs"]],
+    "semantics": ["order", True],
+    "total": ["mean", 0],
+    "content_denominator": ["matched ", None],
+    "length_penalty": ["none", None],
+    "reward_scale": ["UNIT", 2.5],
+    "min_coverage": [-0.1, 1.0000000000000002, float("nan"), float("inf"), "0.9", None, True],
+    "max_mean_words": [0, 0.0, -1, float("nan"), float("inf"), "30", [30]],
+    "position_decay": [0, -1.5, float("nan"), float("inf"), None],
+    "use_step_gap": [0, 1, "true", None],
+    "use_length": [0, "false"],
+    "use_position": [1.0],
+    "use_order": [None],
+    "think_prefilled": ["yes", 1],
+    "advantage_ddof": [2, -1, "1", None, 0.5],
+    "max_response_bytes": [0, -1, 1.5, "1", None, True],
+    "max_steps": [0, -5, 10.5, None],
+}
+
+
+def test_every_setting_is_tried_here():
+    assert DEFAULTS.keys() == OTHER.keys() == BAD.keys() == ScoreSettings.model_fields.keys()
+    assert ScoreSettings().model_dump() == DEFAULTS
+    assert Scorer().settings == ScoreSettings()
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
+def test_out_of_range(name, value):
+    for attempt in (lambda: Scorer(**{name: value}), lambda: Scorer().with_overrides({name: value})):
+        with pytest.raises(InvalidSetting) as caught:
+            attempt()
+        assert [(o.path, o.reason) for o in caught.value.offences] == [(f"config.{name}", "invalid_setting")]
+        assert isinstance(caught.value, ScoringError)
+
+
+MINUS_ZERO = {
+    "python": lambda: Scorer(min_coverage=-0.0),
+    "overrides": lambda: Scorer().with_overrides({"min_coverage": -0.0}),
+    "no JSON": lambda: Scorer().with_overrides({"min_coverage": np.float64(-0.0)}),
+    "a text": lambda: Scorer(ScoreSettings.model_validate_strings({"min_coverage": "-0.0"})),
+    "a small text": lambda: Scorer(ScoreSettings.model_validate_strings({"min_coverage": "-1e-999"})),
+    "JSON": lambda: Scorer(ScoreSettings.model_validate_json('{"min_coverage": -0.0}')),
+}
+
+
+@pytest.mark.parametrize("made", MINUS_ZERO.values(), ids=MINUS_ZERO)
+def test_minus_zero_is_zero(made):
+    scorer = made()
+    assert scorer.config_id == Scorer(min_coverage=0.0).config_id == scorer.settings.config_id
+    assert str(scorer.settings.model_dump()["min_coverage"]) == "0.0"
+    assert '"min_coverage":0.0' in scorer.settings.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    "name", ["ordering", "Order", "threads", "self", "settings", "a.b", "", "config_id", "model_config"]
+)
+def test_unknown(name):
+    with pytest.raises(InvalidSetting) as caught:
+        Scorer().with_overrides({name: 1})
+    assert [(o.path, o.reason) for o in caught.value.offences] == [(f"config.{name}", "unknown_setting")]
+
+
+def test_every_offender_is_named():
+    overrides = {name: values[0] for name, values in BAD.items()} | {"foo": 1, "bar": None, "order": "lcs"}
+    with pytest.raises(InvalidSetting) as caught:
+        Scorer(**overrides)
+    expected = {f"config.{name}": "invalid_setting" for name in BAD if name != "order"}
+    expected |= {"config.foo": "unknown_setting", "config.bar": "unknown_setting"}
+    assert {o.path: o.reason for o in caught.value.offences} == expected
+    assert len(caught.value.offences) == len(expected)
+
+
+def test_values_at_the_edge():
+    edges = [{"min_coverage": 0}, {"min_coverage": 1}, {"max_mean_words": 5e-324}, {"position_decay": 1e308}]
+    edges += [{"max_steps": 1}, {"max_response_bytes": 1}, {"max_steps": 2**63 - 1}, {"max_response_bytes": 2**62}]
+    for overrides in edges:
+        scores = Scorer(**overrides).score([answer(), ""], [{"steps": ONE_STEP}])
+        assert (scores.rewards >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["max_steps", "max_response_bytes"])
+@pytest.mark.parametrize("value", [2**63, 2**64, 2**70, 10**30])
+def test_limits_beyond_every_machine_word(name, value):
+    """There is no upper bound to these limits; what cannot be counted is never exceeded, or refused by name."""
+    outcome = [f"config.{name}"]
+    try:
+        scorer = Scorer(**{name: value})
+        outcome = scorer.score([answer()], [{"steps": ONE_STEP}]).rewards.tolist()
+    except InvalidSetting as error:
+        named = [o.path for o in error.offences]
+    else:
+        named = [1.0]
+        assert scorer.config_id != Scorer().config_id
+    assert outcome == named
+
+
+def test_config_id_names_the_configuration():
+    default = Scorer().config_id
+    assert default == Scorer(**DEFAULTS).config_id == Scorer(ScoreSettings()).config_id
+    ids = [Scorer(**{name: value}).config_id for name, value in OTHER.items()]
+    assert len({default, *ids}) == len(OTHER) + 1
+    assert Scorer(max_mean_words=30).config_id == Scorer(max_mean_words=30.0).config_id == default
+    assert Scorer(min_coverage=1).config_id == Scorer(min_coverage=1.0).config_id
+    assert Scorer(**dict(reversed(OTHER.items()))).config_id == Scorer(**OTHER).config_id
+    assert Scorer(**OTHER).with_overrides(DEFAULTS).config_id == default
+
+
+def test_config_id_is_the_same_in_every_process():
+    code = "from assay import ScoreSettings; print(ScoreSettings().config_id, ScoreSettings(order='lcs').config_id)"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert found == {f"{Scorer().config_id} {Scorer(order='lcs').config_id}\n"}
+
+
+@given(settings)
+@examples(60)
+def test_digest_and_largest_score(overrides):
+    complete = DEFAULTS | overrides
+    given_settings = Scorer(**overrides).settings
+    assert given_settings.model_dump() == complete
+    assert given_settings.largest_score == largest_score(complete)
+    assert (given_settings.config_id == ScoreSettings().config_id) == (complete == DEFAULTS)
+
+
+def test_overrides_lower_limits_and_never_raise_them():
+    scorer = Scorer(max_steps=10, max_response_bytes=1000, threads=1)
+    assert scorer.with_overrides({"max_steps": 9, "max_response_bytes": 1000}).settings.max_steps == 9
+    for overrides in ({"max_steps": 11}, {"max_steps": 2**70}, {"max_steps": 11, "order": {1, 2}}):
+        with pytest.raises(InvalidSetting) as caught:
+            scorer.with_overrides(overrides)
+        assert ("config.max_steps", "over_limit") in [(one.path, one.reason) for one in caught.value.offences]
+    with pytest.raises(InvalidSetting, match="at most 10"):
+        scorer.with_overrides({"max_steps": 11})
+    assert Scorer(scorer.settings, max_steps=11).settings.max_steps == 11
+
+
+def test_overrides_build_on_the_scorer():
+    scorer = Scorer(order="lcs", reward_scale="raw", threads=1)
+    other = scorer.with_overrides({"reward_scale": "double"})
+    assert (other.settings.order, other.settings.reward_scale, other.threads) == ("lcs", "double", 1)
+    assert scorer.settings.reward_scale == "raw"
+    assert scorer.with_overrides({}) is scorer
+    assert scorer.with_overrides({"reward_scale": "double"}).config_id == other.config_id
+    with pytest.raises(InvalidSetting):
+        scorer.with_overrides({"order": {1, 2}})
+
+
+def test_settings_cannot_be_changed():
+    scorer = Scorer()
+    with pytest.raises(Exception, match="frozen"):
+        scorer.settings.order = "lcs"
+
+
+def test_switches_change_only_scale_content_semantics_and_score():
+    """What was measured is reported whatever is switched off (SCORE.md section 6)."""
+    steps = [{"action": a, "objects": ["pbs"], "parameters": ["5 min"]} for a in ("add", "mix", "spin", "wash")]
+    response, reference = told([steps[1], steps[0], *steps[2:], steps[0]], " so" * 30), {"steps": steps}
+    measured = Scorer(length_penalty="relative").score([response], [reference]).components
+    for name in ("use_step_gap", "use_length", "use_position", "use_order"):
+        got = Scorer(length_penalty="relative", **{name: False}).score([response], [reference]).components
+        changed = {key for key in got if got[key][0] != measured[key][0]}
+        assert changed <= {"scale", "content", "semantics", "score"}
+        assert "score" in changed or name == "use_order", name

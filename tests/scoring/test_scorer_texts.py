@@ -1,0 +1,115 @@
+"""Python strings as they come: lone surrogates, escapes, subclasses, every character in every spelling."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import Scorer
+from assay.kernels.compiler.jit import JIT
+from tests.cases import answer, told
+from tests.cases.writing import KEY, ONE_STEP, ORC
+from tests.scoring.agreement import assert_agree, bits
+from tests.strategies import elements, examples, surrogate_texts
+
+GOOD = {"steps": ONE_STEP}
+LONE = ["\ud800", "\udbff", "\udc00", "\udfff", "\ude00\ud83d", "\ud83d\ud83d\ude00"[:2]]
+
+
+@pytest.mark.parametrize("lone", LONE, ids=ascii)
+def test_lone_surrogates_become_replacement_characters(lone):
+    replaced = "\ufffd" * len(lone)
+    for place in (
+        lambda c: answer(orc=f"{ORC} {c}"),
+        lambda c: answer(key=KEY.replace("pbs", f"pbs{c}"), orc=f"Step 1: add pbs{c} 5 min"),
+        lambda c: answer(think=c),
+        lambda c: c + answer(),
+        lambda c: answer(key=f"{KEY}{c}"),
+        lambda c: c,
+    ):
+        scores = assert_agree([place(lone), place(replaced)], [GOOD], [0, 0], {})
+        assert bits(scores)[0] == bits(scores)[1]
+
+
+@pytest.mark.parametrize("lone", LONE, ids=ascii)
+def test_lone_surrogates_in_references(lone):
+    replaced = "\ufffd" * len(lone)
+    response = answer(key=KEY.replace("pbs", f"pbs {replaced} a"), orc="Step 1: add pbs a 5 min")
+    steps = [ONE_STEP[0] | {"objects": [f"pbs {lone} a"], "action": f"add{lone}", "parameters": ["5 min", lone]}]
+    for reference in ({"steps": steps}, "Step 1: " + json.dumps(steps[0], ensure_ascii=False)):
+        assert_agree([response], [reference], [0], {})
+        assert Scorer().score([response], [reference]).components["content"].tolist() == [1.5]
+
+
+def test_an_escape_of_a_lone_surrogate_is_no_json():
+    """In a text it is not the character but the six letters of its escape that are there."""
+    assert_agree([answer(KEY.replace("pbs", "\\ud800"))], [GOOD], [0], {})
+    assert Scorer().score([answer(KEY.replace("pbs", "\\ud800"))], [GOOD]).reasons.tolist() == ["bad_step_json"]
+
+
+@given(surrogate_texts, surrogate_texts, st.lists(surrogate_texts, max_size=3))
+@examples(100)
+def test_surrogates_anywhere(action, prose, objects):
+    step = {"action": f"add {action}", "objects": objects, "parameters": [prose]}
+    response = answer("Step 1: " + json.dumps(step, ensure_ascii=False).replace("\\u", "u"), f"Step 1: {prose}")
+    assert_agree([response, told([step]), prose], [{"steps": [step]}], [0, 0, 0], {"min_coverage": 0.0})
+
+
+class Text(str):
+    """A subclass, as NumPy's and others' are."""
+
+
+@pytest.mark.parametrize("kind", [Text, np.str_])
+def test_subclasses_of_str(kind):
+    step = {"action": kind("add"), "objects": [kind("pbs")], "parameters": [kind("5 min\ud800")]}
+    scores = Scorer().score([kind(answer()), kind("\ud800")], [{"steps": [step]}, kind(KEY)], [0, 1])
+    assert scores.rewards.tolist() == [1.0, 0.0]
+
+
+def units(code: int) -> str:
+    """JSON escapes of one code point."""
+    encoded = chr(code).encode("utf-16-be")
+    return "".join(f"\\u{int.from_bytes(encoded[k : k + 2], 'big'):04x}" for k in range(0, len(encoded), 2))
+
+
+@pytest.mark.parametrize("plane", [0, 1, 2, 3, 14, 16])
+def test_every_character_raw_and_escaped(plane):
+    """A response that writes it out against a reference that escapes it: the same object, and so full content."""
+    first = plane << 16
+    codes = range(first or 0x20, first + 0x10000, 1 if JIT and plane < 2 else 331)
+    codes = [code for code in codes if not 0xD800 <= code <= 0xDFFF and chr(code) not in '"\\\r\n']
+    line = 'Step 1: {{"action": "add", "objects": ["x{0}y{0}"], "parameters": []}}'
+    responses = [answer(line.format(chr(code)), f"Step 1: add x{chr(code)}y{chr(code)}.") for code in codes]
+    references = [line.format(units(code)) for code in codes]
+    scores = Scorer().score(responses, references)
+    off = [hex(code) for code, score in zip(codes, scores.components["score"], strict=True) if score != 2.5]
+    assert off == []
+
+
+def test_every_white_space():
+    """The mean of words counts pieces as `str.split()` cuts them, at whatever it takes for white space."""
+    codes = [code for code in range(0, 0x11000, 1 if JIT else 97) if not 0xD800 <= code <= 0xDFFF]
+    codes += [code for code in range(0x3001) if chr(code).isspace()]
+    responses = [answer(orc=f"Step 1: a{chr(code)}b {chr(code)}") for code in codes]
+    found = Scorer(min_coverage=0.0).score(responses, [GOOD]).components["mean_words"]
+    expected = [len(f"a{chr(code)}b {chr(code)}".split()) for code in codes]
+    assert [hex(code) for code, a, b in zip(codes, found, expected, strict=True) if a != b] == []
+
+
+@given(st.lists(elements, min_size=1, max_size=4), st.lists(elements, min_size=1, max_size=4))
+@examples(100)
+def test_steps_and_lines_are_the_same_reference(objects, parameters):
+    step = {"action": "add", "objects": objects, "parameters": parameters}
+    response = told([step])
+    forms = [
+        {"steps": [step]},
+        "Step 1: " + json.dumps(step),
+        "step\t07 :" + json.dumps(step, ensure_ascii=False),
+        response,
+    ]
+    scores = assert_agree([response] * 4, forms, [0, 1, 2, 3], {})
+    assert len(set(bits(scores))) == 1

@@ -1,0 +1,244 @@
+"""Batches that are scored share by share: what a share is, and that nothing comes out of it that did not before."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import rollouts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import InvalidReference, InvalidRequest, Scorer
+from assay.kernels.compiler.jit import JIT
+from assay.service.scoring import scorer as scorer_module
+from assay.service.scoring import shares as shares_module
+from assay.service.scoring.references import ReferenceReader
+from assay.service.scoring.shares import FEWEST_REFERENCES, LEAST_ROWS, UNEVEN, shares_of
+from assay.service.scoring.text_columns import passing_column, reference_column, text_column
+from assay.service.scoring.threads import slices_of
+from tests.scoring.agreement import bits
+
+PROMPTS = 90 if JIT else 8
+
+
+@pytest.fixture(autouse=True)
+def small_batches_too(request, monkeypatch) -> None:
+    """As plain Python, kernels are too slow for many references."""
+    if not JIT and "batch" in request.fixturenames:
+        monkeypatch.setattr(shares_module, "FEWEST_REFERENCES", 4)
+        monkeypatch.setattr("assay.service.scoring.scorer.FEWEST_REFERENCES", 4)
+
+
+@pytest.fixture(scope="module")
+def batch() -> dict[str, Any]:
+    return rollouts.as_request(list(rollouts.generate(PROMPTS, 4, seed=21)))
+
+
+def read_first(scorer: Scorer, batch: dict[str, Any]) -> list[bytes]:
+    """The same batch, all of its references read before the first response."""
+    index = np.array(batch["reference_index"], np.int64)
+    parsed = scorer.parse(reference_column(batch["references"]))
+    return bits(scorer.score_parsed(text_column(batch["responses"]), parsed, index))
+
+
+# Slices and shares
+
+
+@given(
+    rows=st.integers(0, 3_000),
+    threads=st.integers(1, 5),
+    most=st.none() | st.integers(1, 700),
+    least=st.integers(1, 100),
+)
+def test_slices_cover_all_rows_once(rows, threads, most, least):
+    slices = slices_of(rows, threads, most, least)
+    edges = [first for first, _ in slices] + [rows]
+    assert slices == list(pairwise(edges)) if rows else slices == []
+    sizes = [last - first for first, last in slices]
+    assert all(size >= 1 for size in sizes)
+    assert sizes == sorted(sizes, reverse=True)
+    assert most is None or all(size <= most for size in sizes)
+
+
+@given(
+    counts=st.lists(st.integers(0, 12), min_size=FEWEST_REFERENCES, max_size=300),
+    threads=st.integers(1, 4),
+)
+def test_shares_hold_every_reference_and_its_responses(counts, threads):
+    index = np.repeat(np.arange(len(counts)), counts)
+    shares = shares_of(index, len(counts), threads)
+    if len(index) < len(counts):
+        assert shares is None
+    if shares is None:
+        return
+    assert [share.first for share in shares] + [len(counts)] == [0, *(share.last for share in shares)]
+    assert [share.first_response for share in shares] + [len(index)] == [0, *(s.last_response for s in shares)]
+    for share in shares:
+        own = index[share.first_response : share.last_response]
+        assert ((share.first <= own) & (own < share.last)).all()
+
+
+def test_equal_groups_are_shared():
+    index = np.repeat(np.arange(1024), 5)
+    shares = shares_of(index, 1024, 2)
+    assert shares is not None
+    assert len(shares) > 8
+    sizes = [share.last_response - share.first_response for share in shares]
+    assert max(sizes) <= 520
+    assert min(sizes) <= LEAST_ROWS
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.zeros(500, np.int64),
+        np.repeat([0, 99], [400, 100]),
+        np.concatenate([np.repeat(np.arange(50), 2), np.full(900, 77)]),
+        np.arange(200)[::-1] // 2,
+        np.tile(np.arange(100), 3),
+        np.arange(FEWEST_REFERENCES - 1),
+        np.zeros(0, np.int64),
+    ],
+    ids=["one reference", "two", "one of many", "backwards", "in turns", "few", "none"],
+)
+def test_what_is_not_shared(index):
+    references = int(max(index, default=0)) + 1
+    assert shares_of(index, max(references, 100 if references > FEWEST_REFERENCES else references), 2) is None
+    assert UNEVEN >= 1
+
+
+# Scores
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_scores_are_the_same_as_with_references_read_first(batch, threads):
+    scorer = Scorer(threads=threads)
+    expected = read_first(scorer, batch)
+    for _ in range(3):
+        assert bits(scorer.score(**batch)) == expected
+    index = np.array(batch["reference_index"], np.int64)
+    columns = text_column(batch["responses"]), reference_column(batch["references"])
+    assert bits(scorer.score_columns(*columns, index)) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_references_without_responses_and_with_many(batch, seed):
+    dice = random.Random(seed)
+    rows = sorted(dice.choices(range(len(batch["responses"])), k=len(batch["responses"])))
+    chosen = {
+        "responses": [batch["responses"][row] for row in rows],
+        "references": batch["references"],
+        "reference_index": [batch["reference_index"][row] for row in rows],
+    }
+    assert bits(Scorer().score(**chosen)) == read_first(Scorer(), chosen)
+
+
+def test_lone_surrogates(batch):
+    responses = list(batch["responses"])
+    responses[5] += " \ud800 tail"
+    replaced = [text.replace("\ud800", "\ufffd") for text in responses]
+    found = bits(Scorer().score(**batch | {"responses": responses}))
+    assert found == read_first(Scorer(), batch | {"responses": replaced})
+
+
+# Errors
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("columns", [False, True])
+def test_bad_references_of_any_share_are_all_named(batch, threads, columns):
+    references = list(batch["references"])
+    bad = {1: "", PROMPTS // 2: "Step 1: nothing", PROMPTS - 1: "x" * 300_000}
+    for row, text in bad.items():
+        references[row] = text
+    scorer = Scorer(threads=threads)
+    given = batch["responses"], references, np.array(batch["reference_index"], np.int64)
+    if columns:
+        given = text_column(given[0]), reference_column(given[1]), given[2]
+    with pytest.raises(InvalidReference) as caught:
+        (scorer.score_columns if columns else scorer.score)(*given)
+    found = [(offence.path, offence.reason) for offence in caught.value.offences]
+    reasons = ["no_steps", "bad_step_line", "too_long"]
+    assert found == [(f"references[{row}]", reason) for row, reason in zip(bad, reasons, strict=True)]
+
+
+def test_what_is_wrong_with_responses_comes_first(batch):
+    references = ["", *batch["references"][1:]]
+    responses = [*batch["responses"][:-1], 5]
+    with pytest.raises(InvalidRequest) as caught:
+        Scorer().score(responses, references, batch["reference_index"])
+    assert [offence.path for offence in caught.value.offences] == [f"responses[{len(responses) - 1}]"]
+    with pytest.raises(InvalidRequest) as caught:
+        Scorer().score(batch["responses"], references, [*batch["reference_index"][:-1], PROMPTS])
+    assert [offence.path for offence in caught.value.offences] == [f"reference_index[{len(responses) - 1}]"]
+
+
+# Memory that is used again
+
+
+@given(texts=st.lists(st.text(max_size=40), max_size=30))
+def test_a_passing_column_is_the_column(texts):
+    expected = text_column(texts)
+    found = passing_column(texts)
+    assert found.data.tobytes() == expected.data.tobytes()
+    assert found.offsets.tolist() == expected.offsets.tolist()
+    assert not found.data.flags.writeable
+
+
+class Lazy(list):
+    """A list that makes its elements anew whenever somebody asks for them."""
+
+    def __iter__(self):
+        return ("".join([text, " "]) for text in super().__iter__())
+
+    def __getitem__(self, at):
+        return Lazy(super().__getitem__(at)) if isinstance(at, slice) else f"{super().__getitem__(at)} "
+
+
+@pytest.mark.parametrize("prompts", [1, PROMPTS])
+def test_a_list_that_makes_its_texts_anew(batch, prompts):
+    """Kernels read strings where they stand, so somebody has to hold them."""
+    rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
+    responses = [batch["responses"][k] for k in rows]
+    references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
+    scorer = Scorer(threads=2)
+    plain = scorer.score([f"{text} " for text in responses], [f"{text} " for text in references], index)
+    assert bits(scorer.score(Lazy(responses), Lazy(references), index)) == bits(plain)
+
+
+@pytest.mark.parametrize("prompts", [1, PROMPTS])
+def test_lists_that_are_emptied_meanwhile(batch, prompts, monkeypatch):
+    rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
+    responses = [batch["responses"][k] for k in rows]
+    references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
+    expected = bits(Scorer().score(responses, references, index))
+    resolve = scorer_module.resolve_reference_index
+
+    def meanwhile(*arguments):
+        responses.clear()
+        references.clear()
+        return resolve(*arguments)
+
+    monkeypatch.setattr(scorer_module, "resolve_reference_index", meanwhile)
+    assert bits(Scorer().score(responses, references, index)) == expected
+
+
+def test_what_was_read_before_leaves_no_trace(batch):
+    """Long references, then short ones, read into the same memory: as if nothing had been there."""
+    scorer = Scorer(threads=1)
+    few = {
+        "responses": batch["responses"][:4],
+        "references": batch["references"][:1],
+        "reference_index": batch["reference_index"][:4],
+    }
+    first = bits(scorer.score(**few))
+    reader = ReferenceReader(PROMPTS, 1024, 1 << 20)
+    room = reader.read(reference_column(batch["references"]), 0)
+    for column in room[1:]:
+        column[: min(len(column), 1 << 14)] = 0x7F
+    assert bits(scorer.score(**few)) == first
+    assert bits(scorer.score(**batch)) == read_first(scorer, batch)
