@@ -11,9 +11,9 @@ from target import Usage
 
 __all__ = ["Row", "latency", "table"]
 
-MOST_CPU = 0.9
+MAX_CPU = 0.9
 """Locust's own threshold: above it, the load generator measures itself."""
-MOST_LATE = 5.0
+MAX_LATE = 5.0
 """Milliseconds that Locust may send late without more ado: the allowance below."""
 RATIO, ALLOWANCE = 5, 5.0
 """Singles beside batches may take RATIO times as long as alone plus ALLOWANCE milliseconds, at p99."""
@@ -57,11 +57,11 @@ class Row(NamedTuple):
         """Why the figures mean nothing, if so."""
         if self.record["cpu_warning"]:
             return "Locust warned that its own CPU usage was too high"
-        if self.record["cpu_share"] > MOST_CPU:
+        if self.record["cpu_share"] > MAX_CPU:
             return f"Locust used {self.record['cpu_share']:.0%} of a core"
         if not self.record["held"]["milliseconds"]:
             return "no request fell into the hold"
-        if self.late > max(MOST_LATE, self.percentile(0.99) / 2):
+        if self.late > max(MAX_LATE, self.percentile(0.99) / 2):
             return f"most of p99 is Locust's own: it sent {self.late:.0f} ms late (p99), the machine was too busy"
         return None
 

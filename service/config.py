@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from .errors import InvalidSetting, Offence
+from .errors import InvalidSetting, Issue
 from .scoring.threads import usable_cores
 from .service_links import HINT, service_links
 from .settings import ScoreSettings, one_zero
@@ -167,19 +167,19 @@ def load(
     """
     environ = os.environ if environ is None else environ
     path = path or environ.get("ASSAY_CONFIG")
-    offences: list[Offence] = []
+    issues: list[Issue] = []
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for given in (*from_file(path, offences), *from_environment(environ, offences), *from_flags(flags or {}, offences)):
+    for given in (*from_file(path, issues), *from_environment(environ, issues), *from_flags(flags or {}, issues)):
         try:
             values[given.name] = parsed(given)
             origins[given.name] = given.origin
         except ValidationError as error:
             message = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"]
-            offences.append(Offence(given.place, "invalid_setting", message))
-    keys = keys_of_file(values, origins, offences)
-    if offences:
-        raise InvalidSetting(offences)
+            issues.append(Issue(given.place, "invalid_setting", message))
+    keys = keys_of_file(values, origins, issues)
+    if issues:
+        raise InvalidSetting(issues)
     if keys:
         values["api_keys"] = (*values.get("api_keys", ()), *keys)
         origins.setdefault("api_keys", origins["api_keys_file"])
@@ -187,25 +187,25 @@ def load(
     return Config(ServerSettings(**server), ScoreSettings(**score), MappingProxyType(origins), len(keys))
 
 
-def from_flags(flags: Mapping[str, Any], offences: list[Offence]) -> Iterator[Given]:
+def from_flags(flags: Mapping[str, Any], issues: list[Issue]) -> Iterator[Given]:
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
         if model_of(name) is None:
-            offences.append(unknown(flag))
+            issues.append(unknown(flag))
         elif value is not None:
             yield Given(name, value, flag, f"flag {flag}", text=False)
 
 
-def from_environment(environ: Mapping[str, str], offences: list[Offence]) -> Iterator[Given]:
+def from_environment(environ: Mapping[str, str], issues: list[Issue]) -> Iterator[Given]:
     links = [name for name in service_links(environ) if not is_foreign(name)]
     if links:
-        offences.append(Offence(", ".join(links), "unknown_setting", HINT))
+        issues.append(Issue(", ".join(links), "unknown_setting", HINT))
     for variable in sorted(environ):
         if not variable.startswith(PREFIX) or is_foreign(variable) or variable in links:
             continue
         name = variable.removeprefix(PREFIX).lower()
         if model_of(name) is None:
-            offences.append(unknown(variable))
+            issues.append(unknown(variable))
         else:
             yield Given(name, environ[variable], variable, f"environment {variable}", text=True)
 
@@ -215,35 +215,35 @@ def is_foreign(variable: str) -> bool:
     return variable in FOREIGN_VARIABLES or variable.startswith(CLIENT_PREFIX)
 
 
-def from_file(path: str | os.PathLike[str] | None, offences: list[Offence]) -> Iterator[Given]:
+def from_file(path: str | os.PathLike[str] | None, issues: list[Issue]) -> Iterator[Given]:
     if not path:
         return
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        offences.append(Offence(str(path), "unreadable_file", error.strerror or type(error).__name__))
+        issues.append(Issue(str(path), "unreadable_file", error.strerror or type(error).__name__))
         return
     except ValueError as error:  # not TOML, or not UTF-8
         where = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "the file is not UTF-8"
-        offences.append(Offence(str(path), "not_toml", where))
+        issues.append(Issue(str(path), "not_toml", where))
         return
     for table, model in zip(("server", "score"), MODELS, strict=True):
-        yield from from_table(path, table, tables.pop(table, {}), model, offences)
-    offences.extend(unknown(f"{path}: {name}", "only the tables [server] and [score] are known") for name in tables)
+        yield from from_table(path, table, tables.pop(table, {}), model, issues)
+    issues.extend(unknown(f"{path}: {name}", "only the tables [server] and [score] are known") for name in tables)
 
 
 def from_table(
-    path: str | os.PathLike[str], table: str, entries: Any, model: type[BaseModel], offences: list[Offence]
+    path: str | os.PathLike[str], table: str, entries: Any, model: type[BaseModel], issues: list[Issue]
 ) -> Iterator[Given]:
     if not isinstance(entries, dict):
-        offences.append(Offence(f"{path}: {table}", "invalid_setting", "this is the name of a table"))
+        issues.append(Issue(f"{path}: {table}", "invalid_setting", "this is the name of a table"))
         return
     for name, value in entries.items():
         place = f"{path}: {table}.{name}"
         if name in model.model_fields:
             yield Given(name, value, place, str(path), text=False)
         else:
-            offences.append(unknown(place))
+            issues.append(unknown(place))
 
 
 def parsed(given: Given) -> Any:
@@ -254,9 +254,7 @@ def parsed(given: Given) -> Any:
     return getattr(validate({given.name: given.value}), given.name)
 
 
-def keys_of_file(
-    values: Mapping[str, Any], origins: Mapping[str, str], offences: list[Offence]
-) -> tuple[SecretStr, ...]:
+def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: list[Issue]) -> tuple[SecretStr, ...]:
     """The keys of `api_keys_file`, none where no file is named."""
     path = values.get("api_keys_file")
     if path is None:
@@ -271,7 +269,7 @@ def keys_of_file(
         detail = "the file is not UTF-8"
     except ValueError as error:
         detail = str(error)
-    offences.append(Offence(f"api_keys_file ({origins['api_keys_file']})", "unreadable_file", detail))
+    issues.append(Issue(f"api_keys_file ({origins['api_keys_file']})", "unreadable_file", detail))
     return ()
 
 
@@ -297,5 +295,5 @@ def at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def unknown(place: str, detail: str = "there is no setting of this name") -> Offence:
-    return Offence(place, "unknown_setting", detail)
+def unknown(place: str, detail: str = "there is no setting of this name") -> Issue:
+    return Issue(place, "unknown_setting", detail)

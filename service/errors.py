@@ -7,7 +7,7 @@
         ├── InvalidRequest      columns that do not fit each other, or that are of the wrong type
         └── NotInstalled        an optional package, weights or a word list that are needed and not here
 
-Each names every offending place in `offences`, and never quotes the offending text.
+Each names every offending place in `issues`, and never quotes the offending text.
 A response that cannot be read is not an error but a result with a reason.
 """
 
@@ -21,6 +21,7 @@ __all__ = [
     "InvalidReference",
     "InvalidRequest",
     "InvalidSetting",
+    "Issue",
     "NotInstalled",
     "Offence",
     "ScoringError",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-class Offence(NamedTuple):
+class Issue(NamedTuple):
     """One offending place: where it is, the machine-readable reason, and a sentence for people."""
 
     path: str
@@ -36,9 +37,13 @@ class Offence(NamedTuple):
     detail: str
 
 
-def row_of(offence: Offence) -> int:
+Offence = Issue
+"""The name of `Issue` before version 0.2; to be removed in 0.3."""
+
+
+def row_of(issue: Issue) -> int:
     """The row that a path like `references[3]` names."""
-    return int(offence.path[offence.path.index("[") + 1 : -1])
+    return int(issue.path[issue.path.index("[") + 1 : -1])
 
 
 class AssayError(Exception):
@@ -46,15 +51,20 @@ class AssayError(Exception):
 
 
 class ScoringError(AssayError, ValueError):
-    """The input as a whole cannot be scored; `offences` names every place that stands in the way."""
+    """The input as a whole cannot be scored; `issues` names every place that stands in the way."""
 
-    def __init__(self, offences: Sequence[Offence]) -> None:
-        self.offences = tuple(offences)
-        super().__init__(self.offences)
+    def __init__(self, issues: Sequence[Issue]) -> None:
+        self.issues = tuple(issues)
+        super().__init__(self.issues)
+
+    @property
+    def offences(self) -> tuple[Issue, ...]:
+        """The name of `issues` before version 0.2; to be removed in 0.3."""
+        return self.issues
 
     def __str__(self) -> str:
-        shown = "; ".join(f"{o.path}: {o.detail} ({o.reason})" for o in self.offences[:10])
-        hidden = len(self.offences) - 10
+        shown = "; ".join(f"{o.path}: {o.detail} ({o.reason})" for o in self.issues[:10])
+        hidden = len(self.issues) - 10
         return f"{shown}; and {hidden} more" if hidden > 0 else shown
 
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from .errors import InvalidSetting, Offence
+from .errors import InvalidSetting, Issue
 
 __all__ = ["RULES_VERSION", "ScoreSettings", "one_zero"]
 
-LONGEST_NAME = 100
+MAX_NAME = 100
 """Characters of an unknown name that an error repeats."""
 
 LIMITS = ("max_response_bytes", "max_steps")
@@ -66,7 +66,7 @@ class ScoreSettings(BaseModel):
         try:
             return cls.model_validate(base | named)
         except ValidationError as error:
-            raise InvalidSetting(setting_offences(error)) from None
+            raise InvalidSetting(setting_issues(error)) from None
 
     def overridden(self, overrides: Mapping[str, Any]) -> ScoreSettings:
         """Apply what a request says to these, the server's own; raises InvalidSetting naming every offender.
@@ -74,14 +74,14 @@ class ScoreSettings(BaseModel):
         A request may lower a limit, never raise it: what one request may cost is for the server to say.
         """
         raised = [
-            Offence(f"config.{name}", "over_limit", f"must be at most {getattr(self, name)}, the server's own limit")
+            Issue(f"config.{name}", "over_limit", f"must be at most {getattr(self, name)}, the server's own limit")
             for name in LIMITS
             if isinstance(overrides.get(name), int) and overrides[name] > getattr(self, name)
         ]
         try:
             settings = self.checked(overrides, self)
         except InvalidSetting as error:
-            raise InvalidSetting([*error.offences, *raised]) from None
+            raise InvalidSetting([*error.issues, *raised]) from None
         if raised:
             raise InvalidSetting(raised)
         return settings
@@ -99,13 +99,13 @@ class ScoreSettings(BaseModel):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def setting_offences(error: ValidationError) -> list[Offence]:
+def setting_issues(error: ValidationError) -> list[Issue]:
     """Translate pydantic's findings; the offending value itself is never quoted."""
-    offences = []
+    issues = []
     for found in error.errors(include_url=False, include_input=False, include_context=False):
-        name = ".".join(str(part) for part in found["loc"])[:LONGEST_NAME]
+        name = ".".join(str(part) for part in found["loc"])[:MAX_NAME]
         if found["type"] == "extra_forbidden":
-            offences.append(Offence(f"config.{name}", "unknown_setting", "there is no setting of this name"))
+            issues.append(Issue(f"config.{name}", "unknown_setting", "there is no setting of this name"))
         else:
-            offences.append(Offence(f"config.{name}", "invalid_setting", found["msg"]))
-    return offences
+            issues.append(Issue(f"config.{name}", "invalid_setting", found["msg"]))
+    return issues

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from .errors import InvalidSetting, Offence, invalid
+from .errors import InvalidSetting, Issue, invalid
 
 __all__ = ["Address", "address_of", "unix_address"]
 
@@ -103,6 +103,6 @@ def authorization_of(parts: SplitResult) -> str | None:
 
 
 def wrong(detail: str) -> InvalidSetting:
-    error = invalid([Offence("base_url", "invalid_setting", detail)])
+    error = invalid([Issue("base_url", "invalid_setting", detail)])
     assert isinstance(error, InvalidSetting)
     return error

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .errors import AssayError, InvalidRequest, Offence, TooLarge, invalid
+from .errors import AssayError, InvalidRequest, Issue, TooLarge, invalid
 from .results import Score, Scores
 
 __all__ = ["PLACE", "Entry", "Settled", "deliver"]
@@ -73,24 +73,24 @@ def deliver(entries: Sequence[Entry]) -> Generator[list[Entry], Scores | AssayEr
 
 def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
     """Fail the entries that the error names, or all where it names something else; returns the others."""
-    named = offences_by_entry(batch, error)
+    named = issues_by_entry(batch, error)
     if not named:
         for entry in batch:
             entry.fail(copy.copy(error))  # one for each: a traceback grows on an exception as it is raised
         return []
-    for k, offences in named.items():
+    for k, issues in named.items():
         record = batch[k].record
-        batch[k].fail(invalid(offences, record=record, status=error.status, request_id=error.request_id))
+        batch[k].fail(invalid(issues, record=record, status=error.status, request_id=error.request_id))
     return [entry for k, entry in enumerate(batch) if k not in named]
 
 
-def offences_by_entry(batch: list[Entry], error: AssayError) -> dict[int, list[Offence]]:
-    """The offences of each entry that is named, as if it had been sent alone; empty if one names no entry."""
-    named: dict[int, list[Offence]] = {}
-    for offence in error.offences if isinstance(error, InvalidRequest) else ():
-        found = PLACE.fullmatch(offence.path)
+def issues_by_entry(batch: list[Entry], error: AssayError) -> dict[int, list[Issue]]:
+    """The issues of each entry that is named, as if it had been sent alone; empty if one names no entry."""
+    named: dict[int, list[Issue]] = {}
+    for issue in error.issues if isinstance(error, InvalidRequest) else ():
+        found = PLACE.fullmatch(issue.path)
         if found is None or int(found[2]) >= len(batch):
             return {}
-        own = offence._replace(path={"references": "reference"}.get(found[1], "response") + found[3])
+        own = issue._replace(path={"references": "reference"}.get(found[1], "response") + found[3])
         named.setdefault(int(found[2]), []).append(own)
     return named

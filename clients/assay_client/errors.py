@@ -26,6 +26,7 @@ __all__ = [
     "InvalidReference",
     "InvalidRequest",
     "InvalidSetting",
+    "Issue",
     "LocalServiceError",
     "Offence",
     "ServiceError",
@@ -35,14 +36,14 @@ __all__ = [
     "invalid",
 ]
 
-MOST_SHOWN = 10
-"""Offences that a message spells out; `offences` has all of them."""
+MAX_SHOWN = 10
+"""Issues that a message spells out; `issues` has all of them."""
 
 
 HINT = "; `assay check` lists every such reference of a data set"
 
 
-class Offence(NamedTuple):
+class Issue(NamedTuple):
     """One offending place: where it is, e.g. `references[3]`, the machine-readable reason, a sentence for people."""
 
     path: str
@@ -53,6 +54,10 @@ class Offence(NamedTuple):
 
     def __str__(self) -> str:
         return f"{'' if self.record is None else f'record {self.record}: '}{self.path}: {self.reason} ({self.detail})"
+
+
+Offence = Issue
+"""The name of `Issue` before version 0.2; to be removed in 0.3."""
 
 
 class AssayError(Exception):
@@ -66,18 +71,23 @@ class AssayError(Exception):
 
 
 class InvalidRequest(AssayError, ValueError):
-    """What was sent cannot be scored. `offences` names the places to mend (the service lists at most 100)."""
+    """What was sent cannot be scored. `issues` names the places to mend (the service lists at most 100)."""
 
     def __init__(
         self,
         message: str,
         *,
-        offences: Sequence[Offence] = (),
+        issues: Sequence[Issue] = (),
         status: int | None = None,
         request_id: str | None = None,
     ) -> None:
         super().__init__(message, status=status, request_id=request_id)
-        self.offences = tuple(offences)
+        self.issues = tuple(issues)
+
+    @property
+    def offences(self) -> tuple[Issue, ...]:
+        """The name of `issues` before version 0.2; to be removed in 0.3."""
+        return self.issues
 
 
 class InvalidReference(InvalidRequest):
@@ -117,23 +127,23 @@ class BadReply(AssayError):
 
 
 def invalid(
-    offences: Sequence[Offence], *, record: object = None, status: int | None = None, request_id: str | None = None
+    issues: Sequence[Issue], *, record: object = None, status: int | None = None, request_id: str | None = None
 ) -> InvalidRequest:
-    """The most particular error for these offences, with all of them in its message as far as they fit.
+    """The most particular error for these issues, with all of them in its message as far as they fit.
 
     `record` is that of all of them.
     """
-    named = [offence if record is None else offence._replace(record=record) for offence in offences]
-    shown = "; ".join(map(str, named[:MOST_SHOWN]))
-    more = f"; and {len(named) - MOST_SHOWN} more" if len(named) > MOST_SHOWN else ""
+    named = [issue if record is None else issue._replace(record=record) for issue in issues]
+    shown = "; ".join(map(str, named[:MAX_SHOWN]))
+    more = f"; and {len(named) - MAX_SHOWN} more" if len(named) > MAX_SHOWN else ""
     kind = kind_of(named)
     hint = HINT if kind is InvalidReference and any(o.reason != "missing_column" for o in named) else ""
-    return kind(f"{shown}{more}{hint}", offences=named, status=status, request_id=request_id)
+    return kind(f"{shown}{more}{hint}", issues=named, status=status, request_id=request_id)
 
 
-def kind_of(offences: Sequence[Offence]) -> type[InvalidRequest]:
-    if all(offence.path.startswith("reference") and "_index" not in offence.path for offence in offences):
+def kind_of(issues: Sequence[Issue]) -> type[InvalidRequest]:
+    if all(issue.path.startswith("reference") and "_index" not in issue.path for issue in issues):
         return InvalidReference
-    if all(offence.path.startswith("config") or offence.reason.endswith("_setting") for offence in offences):
+    if all(issue.path.startswith("config") or issue.reason.endswith("_setting") for issue in issues):
         return InvalidSetting
     return InvalidRequest

@@ -6,16 +6,16 @@ import sys
 from math import isfinite
 from typing import Any, NamedTuple
 
-from .errors import AssayError, BadReply, InvalidRequest, Offence, ServiceError, TooLarge, Unauthorized, invalid
+from .errors import AssayError, BadReply, InvalidRequest, Issue, ServiceError, TooLarge, Unauthorized, invalid
 from .json_text import loads
 from .requests import ScoreRequest
 from .results import COMPONENTS, Scores
 
 __all__ = ["Reply", "error_of", "read_document", "read_scores"]
 
-LARGEST = sys.float_info.max
+MAX_FLOAT = sys.float_info.max
 
-LONGEST_DETAIL = 500
+MAX_DETAIL = 500
 """Characters of a foreign error's sentence that are repeated."""
 
 
@@ -80,7 +80,7 @@ def numbers(document: dict[str, Any], name: str, n: int, reply: Reply) -> list[f
     if set(map(type, values)) <= {float} and all(map(isfinite, values)):
         return values  # nearly always, and columns are long
     for k, value in enumerate(values):
-        if type(value) not in (float, int) or not abs(value) <= LARGEST:
+        if type(value) not in (float, int) or not abs(value) <= MAX_FLOAT:
             raise bad(f"`{name}[{k}]` is not a finite number", reply)
     return [float(value) for value in values]
 
@@ -93,18 +93,18 @@ def bad(what: str, reply: Reply) -> BadReply:
 def error_of(reply: Reply, request: ScoreRequest | None = None) -> AssayError:
     """The error that a reply of another status than 200 stands for, read from its problem document."""
     document = problem_document(reply)
-    offences = offences_of(document)
+    issues = issues_of(document)
     if request is not None:
-        offences = request.in_callers_words(offences)
-    detail = str(document.get("detail") or document.get("title") or foreign_detail(reply))[:LONGEST_DETAIL]
+        issues = request.in_callers_words(issues)
+    detail = str(document.get("detail") or document.get("title") or foreign_detail(reply))[:MAX_DETAIL]
     message = f"HTTP {reply.status}: {detail}"
     where: dict[str, Any] = {"status": reply.status, "request_id": reply.request_id}
     if reply.status in (401, 403):
         return Unauthorized(message, **where)
     if reply.status == 413:
-        return TooLarge(message, offences=offences, **where)
+        return TooLarge(message, issues=issues, **where)
     if 400 <= reply.status < 500:
-        return invalid(offences, **where) if offences else InvalidRequest(message, **where)
+        return invalid(issues, **where) if issues else InvalidRequest(message, **where)
     if reply.status >= 500:
         return ServiceError(message, **where)
     return BadReply(f"HTTP {reply.status} is no reply of an Assay service", **where)
@@ -126,12 +126,12 @@ def problem_document(reply: Reply) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def offences_of(document: dict[str, Any]) -> list[Offence]:
+def issues_of(document: dict[str, Any]) -> list[Issue]:
     listed = document.get("errors")
     if not isinstance(listed, list):
         return []
     return [
-        Offence(str(entry.get("path")), str(entry.get("reason")), str(entry.get("detail")))
+        Issue(str(entry.get("path")), str(entry.get("reason")), str(entry.get("detail")))
         for entry in listed
         if isinstance(entry, dict)
     ]

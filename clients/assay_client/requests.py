@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .errors import Offence, invalid
+from .errors import Issue, invalid
 from .json_text import dumps
 
 __all__ = ["INCLUDES", "ScoreRequest", "assembled", "score_request", "sendable_reference"]
 
 INCLUDES = ("components", "advantages")
-NO_REFERENCE = Offence("reference", "wrong_type", 'a string or {"steps": [...]} is needed')
-NO_RESPONSE = Offence("response", "wrong_type", "a string is needed")
+NO_REFERENCE = Issue("reference", "wrong_type", 'a string or {"steps": [...]} is needed')
+NO_RESPONSE = Issue("response", "wrong_type", "a string is needed")
 REFERENCE_PATH = re.compile(r"references\[([0-9]+)\]")
 ROW_PATH = re.compile(r"(?:references|responses)\[([0-9]+)\]")
 
@@ -31,21 +31,21 @@ class ScoreRequest:
     records: tuple[object, ...] | None = None
     """The caller's names for its responses, where each has a reference of its own."""
 
-    def in_callers_words(self, offences: Sequence[Offence]) -> list[Offence]:
-        """Offences with the numbers of references as the caller counts them, and with its names for the records."""
-        return with_records(self.in_callers_numbers(offences), self.records)
+    def in_callers_words(self, issues: Sequence[Issue]) -> list[Issue]:
+        """Issues with the numbers of references as the caller counts them, and with its names for the records."""
+        return with_records(self.in_callers_numbers(issues), self.records)
 
-    def in_callers_numbers(self, offences: Sequence[Offence]) -> list[Offence]:
+    def in_callers_numbers(self, issues: Sequence[Issue]) -> list[Issue]:
         if self.owners is None:
-            return list(offences)
+            return list(issues)
         renamed = []
-        for offence in offences:
-            found = REFERENCE_PATH.match(offence.path)
+        for issue in issues:
+            found = REFERENCE_PATH.match(issue.path)
             if found is None or int(found[1]) >= len(self.owners):
-                renamed.append(offence)
+                renamed.append(issue)
             else:
-                rest = offence.path[found.end() :]
-                renamed += [offence._replace(path=f"references[{k}]{rest}") for k in self.owners[int(found[1])]]
+                rest = issue.path[found.end() :]
+                renamed += [issue._replace(path=f"references[{k}]{rest}") for k in self.owners[int(found[1])]]
         return renamed
 
 
@@ -64,30 +64,30 @@ def score_request(
     """
     wanted = tuple(include)
     sendable = [reference_content(reference) for reference in checked_sequence(references, "references")]
-    offences = [NO_REFERENCE._replace(path=f"references[{k}]") for k, content in enumerate(sendable) if content is None]
-    offences += [
+    issues = [NO_REFERENCE._replace(path=f"references[{k}]") for k, content in enumerate(sendable) if content is None]
+    issues += [
         NO_RESPONSE._replace(path=f"responses[{k}]")
         for k, response in enumerate(checked_sequence(responses, "responses"))
         if not isinstance(response, str)
     ]
-    offences += [Offence("include", "unknown_column", f"{name!r}") for name in wanted if name not in INCLUDES]
+    issues += [Issue("include", "unknown_column", f"{name!r}") for name in wanted if name not in INCLUDES]
     paired = records is not None and reference_index is None and len(sendable) == len(responses) == len(records)
     names = tuple(records) if paired and records is not None else None
-    if offences:
-        raise invalid(with_records(offences, names))
+    if issues:
+        raise invalid(with_records(issues, names))
     index = None if reference_index is None else [int(k) for k in reference_index]
     contents = [content for content in sendable if content is not None]
     return replace(assembled(responses, contents, index, config, wanted), records=names)
 
 
-def with_records(offences: Sequence[Offence], records: Sequence[object] | None) -> list[Offence]:
-    """Offences with the names of their records, where there are any."""
+def with_records(issues: Sequence[Issue], records: Sequence[object] | None) -> list[Issue]:
+    """Issues with the names of their records, where there are any."""
     if records is None:
-        return list(offences)
-    places = [ROW_PATH.match(offence.path) for offence in offences]
+        return list(issues)
+    places = [ROW_PATH.match(issue.path) for issue in issues]
     return [
-        offence._replace(record=records[int(place[1])]) if place and int(place[1]) < len(records) else offence
-        for offence, place in zip(offences, places, strict=True)
+        issue._replace(record=records[int(place[1])]) if place and int(place[1]) < len(records) else issue
+        for issue, place in zip(issues, places, strict=True)
     ]
 
 
@@ -96,9 +96,9 @@ def sendable_reference(response: Any, reference: Any, record: object) -> str | b
     content = reference_content(reference)
     if content is not None and isinstance(response, str):
         return content
-    offences = [NO_REFERENCE] if content is None else []
-    offences += [] if isinstance(response, str) else [NO_RESPONSE]
-    raise invalid(offences, record=record)
+    issues = [NO_REFERENCE] if content is None else []
+    issues += [] if isinstance(response, str) else [NO_RESPONSE]
+    raise invalid(issues, record=record)
 
 
 def assembled(
@@ -125,7 +125,7 @@ def assembled(
 
 def checked_sequence(given: Any, name: str) -> Sequence[Any]:
     if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__len__"):
-        raise invalid([Offence(name, "wrong_type", "a list is needed")])
+        raise invalid([Issue(name, "wrong_type", "a list is needed")])
     return list(given)
 
 

@@ -24,10 +24,10 @@ from .wire import Fault
 __all__ = ["Conversation", "Endpoints", "Send", "Sleep", "converse", "retry_after"]
 
 RETRIED = frozenset({408, 429, 502, 503, 504})
-MOST_STALE = 3
+MAX_STALE = 3
 """Connections from the pool that may turn out closed before that counts as a failure of the service."""
 
-LONGEST_DETAIL = 200
+MAX_DETAIL = 200
 
 
 class Send(NamedTuple):
@@ -109,7 +109,7 @@ def converse(
         if isinstance(outcome, Reply) and outcome.status not in RETRIED:
             endpoints.works(address)
             return outcome
-        if isinstance(outcome, Fault) and outcome.stale and stale < MOST_STALE:
+        if isinstance(outcome, Fault) and outcome.stale and stale < MAX_STALE:
             stale += 1
             continue
         now = clock()
@@ -124,7 +124,7 @@ def converse(
 def description(outcome: Reply | Fault) -> str:
     if isinstance(outcome, Fault):
         return outcome.what
-    detail = str(problem_document(outcome).get("detail", ""))[:LONGEST_DETAIL]
+    detail = str(problem_document(outcome).get("detail", ""))[:MAX_DETAIL]
     return f"HTTP {outcome.status} {detail}".rstrip()
 
 

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any
 
 from .addresses import Address, address_of
-from .errors import InvalidSetting, Offence, invalid
+from .errors import InvalidSetting, Issue, invalid
 
 __all__ = ["DEFAULT_URL", "VARIABLES", "ClientSettings"]
 
@@ -79,8 +79,8 @@ class ClientSettings:
         Raises InvalidSetting naming every offender.
         """
         environ = os.environ if environ is None else environ
-        offences = [unknown(name) for name in given if name not in NAMES]
-        offences += [unknown(v) for v in environ if v.startswith("ASSAY_CLIENT_") and v not in KNOWN_VARIABLES]
+        issues = [unknown(name) for name in given if name not in NAMES]
+        issues += [unknown(v) for v in environ if v.startswith("ASSAY_CLIENT_") and v not in KNOWN_VARIABLES]
         values = {name: environ[variable] for variable, name in VARIABLES.items() if environ.get(variable)}
         values.update({name: value for name, value in given.items() if value is not None and name in NAMES})
         places = {name: variable for variable, name in VARIABLES.items() if given.get(name) is None}
@@ -90,10 +90,10 @@ class ClientSettings:
             try:
                 read[TARGETS.get(name, name)] = READERS[name](value)
             except (TypeError, ValueError, OverflowError) as error:  # noqa: PERF203
-                detail = error.offences[0].detail if isinstance(error, InvalidSetting) else str(error)
-                offences.append(Offence(places.get(name, name), "invalid_setting", detail))
-        if offences:
-            raise InvalidSetting(invalid(offences).args[0], offences=offences)
+                detail = error.issues[0].detail if isinstance(error, InvalidSetting) else str(error)
+                issues.append(Issue(places.get(name, name), "invalid_setting", detail))
+        if issues:
+            raise InvalidSetting(invalid(issues).args[0], issues=issues)
         return cls(**read)
 
     def merged(self, overrides: Mapping[str, Any] | None) -> str:
@@ -104,7 +104,7 @@ class ClientSettings:
             return canonical({**json.loads(self.config), **overrides})
         except (TypeError, ValueError):
             detail = "an object of numbers, switches and names is needed"
-            raise InvalidSetting(detail, offences=[Offence("config", "invalid_setting", detail)]) from None
+            raise InvalidSetting(detail, issues=[Issue("config", "invalid_setting", detail)]) from None
 
 
 def settle_mode(values: dict[str, Any], given: Mapping[str, Any]) -> None:
@@ -176,8 +176,8 @@ def read_count(given: Any) -> int:
     return int(given)
 
 
-def unknown(name: str) -> Offence:
-    return Offence(name, "unknown_setting", "there is no setting of this name")
+def unknown(name: str) -> Issue:
+    return Issue(name, "unknown_setting", "there is no setting of this name")
 
 
 READERS: dict[str, Any] = {

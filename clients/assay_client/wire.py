@@ -15,10 +15,10 @@ CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 TLS_ALERT = b"\x15\x03"
 
-LONGEST_HEAD = 65_536
+MAX_HEAD = 65_536
 """Bytes of a response's head, and of a line that announces a chunk."""
 
-LONGEST_BODY = 1 << 30
+MAX_BODY = 1 << 30
 """Bytes of a response's body: 65,536 responses with everything included need some 20 MiB."""
 
 
@@ -112,8 +112,8 @@ class ResponseReader:
             raise Fault("the port speaks TLS: https:// is meant, in place of http://")
         end = b"\r\n\r\n" if self._awaited is Awaited.HEAD else b"\r\n"
         at = self._buffer.find(end)
-        if at < 0 or at > LONGEST_HEAD:
-            if len(self._buffer) > LONGEST_HEAD:
+        if at < 0 or at > MAX_HEAD:
+            if len(self._buffer) > MAX_HEAD:
                 raise Fault("a head of endless length came back")
             return False
         line = bytes(self._buffer[:at])
@@ -144,7 +144,7 @@ class ResponseReader:
         return True
 
     def _keep(self, length: int) -> None:
-        if len(self._body) + length > LONGEST_BODY:
+        if len(self._body) + length > MAX_BODY:
             raise Fault("a body of endless length came back")
         self._body += self._buffer[:length]
         del self._buffer[:length]

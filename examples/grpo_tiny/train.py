@@ -25,7 +25,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from assay_client.adapters.for_trl import score_reward
 
-LONGEST = 200
+MAX_LENGTH = 200
 """Tokens of an answer; the right ones have some 150."""
 
 
@@ -70,7 +70,7 @@ def reinforce(
             max_steps=chosen.steps,
             per_device_train_batch_size=chosen.batch,
             num_generations=8,
-            max_completion_length=LONGEST,
+            max_completion_length=MAX_LENGTH,
             temperature=1.0,
             learning_rate=chosen.rate,
             lr_scheduler_type="linear",

@@ -36,7 +36,7 @@ from .aho_corasick import count_occurring
 
 __all__ = ["step_coverage"]
 
-PATIENCE, LONGEST_PATIENCE = 4, 1 << 12
+PATIENCE, MAX_PATIENCE = 4, 1 << 12
 """Comparisons a byte, and in all, that plain search may spend before the automaton takes over."""
 
 STAMP_SHIFT = 32
@@ -164,7 +164,7 @@ def count_inside(space, count, longest, absent):
             budget += ints[LENGTHS, word]
             ints[MISSING, left] = word
             left += 1
-    budget = min(PATIENCE * budget, LONGEST_PATIENCE)
+    budget = min(PATIENCE * budget, MAX_PATIENCE)
     found = 0
     for k in range(left):
         inside, budget = search_prose(space, ints[MISSING, k], count, budget)

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 PLACES = 64
-MOST_KEPT = 8192
+MAX_KEPT = 8192
 """Bytes of the longest reference that is kept."""
 
 FIRST_FREE_ROW = 2 * PLACES
@@ -40,20 +40,20 @@ EMPTY = -1
 class KeptTexts(NamedTuple):
     """What was read into each place."""
 
-    texts: np.ndarray  # uint8 (PLACES, MOST_KEPT + 8)
+    texts: np.ndarray  # uint8 (PLACES, MAX_KEPT + 8)
     lengths: np.ndarray  # int64 (PLACES,), EMPTY where nothing is kept
     limits: np.ndarray  # int64 (PLACES,): the limit of steps that it was read under
 
 
 def kept_texts() -> KeptTexts:
     """Empty places."""
-    texts = np.zeros((PLACES, MOST_KEPT + 8), np.uint8)
+    texts = np.zeros((PLACES, MAX_KEPT + 8), np.uint8)
     return KeptTexts(texts, np.full(PLACES, EMPTY, np.int64), np.zeros(PLACES, np.int64))
 
 
 def room_with_places(most_bytes: int, rows: int) -> References:
     """Room for the kept references, and behind them for `rows` others of `most_bytes` bytes together."""
-    each = MOST_KEPT + 128
+    each = MAX_KEPT + 128
     room = room_for(PLACES * (each + 128) + most_bytes, FIRST_FREE_ROW + rows)
     strides = np.zeros(6, np.int64)
     strides[[STEP_AT, ID_AT, OBJECT_AT]] = each // 8 + 2, 2 * each, each
@@ -65,7 +65,7 @@ def room_with_places(most_bytes: int, rows: int) -> References:
 @inlined
 def place_of(text, start, length, seed):
     """The row where the reference `text[start:start + length]` is kept; FIRST_FREE_ROW where it is too long."""
-    if length == 0 or length > MOST_KEPT:
+    if length == 0 or length > MAX_KEPT:
         return np.int64(FIRST_FREE_ROW)
     head, tail = head_of(text, start, length), tail_of(text, start, length)
     return 2 * (hash_word(text, start, length, head, tail, seed) & (PLACES - 1))

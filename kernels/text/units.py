@@ -40,7 +40,7 @@ UNITS = {canonical: (canonical, *names.split()) for canonical, names in (_OTHER 
 """Canonical unit to all its names."""
 
 SHIFT, SLOTS = np.uint64(55), 1 << 9
-LONGEST = 16
+MAX_LENGTH = 16
 """Bytes that the first and the last eight of a name decide."""
 
 
@@ -77,7 +77,7 @@ LEADS[[name.encode()[0] for names in UNITS.values() for name in names]] = True
 def find_unit(text, start, stop):
     """The slot of the unit whose name is `text[start:stop]`, or -1."""
     length = stop - start
-    if length < 1 or length > LONGEST or not LEADS[text[start]]:
+    if length < 1 or length > MAX_LENGTH or not LEADS[text[start]]:
         return np.int64(-1)
     head = head_of(text, start, length)
     tail = tail_of(text, start, length)

@@ -19,7 +19,7 @@ from .options import SOME_FAILED, Failure, Pairs, json_or_text
 
 __all__ = ["command"]
 
-MOST_LISTED = 100
+MAX_LISTED = 100
 """Broken rows of one reason that are listed on standard error."""
 
 USUAL_GROUPS = ("level", "type")
@@ -95,7 +95,7 @@ def command(
     except DocumentError as error:
         raise Failure(f"{source}: {'' if is_columnar(form) else 'not JSON: '}{error}") from None
     except ScoringError as error:
-        lines = [f"{offence.path}: {offence.detail} ({offence.reason})" for offence in error.offences]
+        lines = [f"{issue.path}: {issue.detail} ({issue.reason})" for issue in error.issues]
         raise Failure("\n       ".join(lines)) from None
     assert isinstance(evaluated, EvaluatedFile)
     _write(evaluated, targets)
@@ -208,11 +208,11 @@ def _tell(evaluated: Any, quiet: bool, with_table: bool) -> None:
     told: Counter[str] = Counter()
     for place, reason, sentence in evaluated.broken():
         told[reason] += 1
-        if told[reason] <= MOST_LISTED:
+        if told[reason] <= MAX_LISTED:
             click.echo(f"{place.within(name)}: {sentence} ({reason})", err=True)
     for reason, count in told.items():
-        if count > MOST_LISTED:
-            click.echo(f"… and {count - MOST_LISTED:,} more: {reason} (--json has all of them)", err=True)
+        if count > MAX_LISTED:
+            click.echo(f"… and {count - MAX_LISTED:,} more: {reason} (--json has all of them)", err=True)
     if quiet:
         return
     for field, source in evaluated.answers.aliases.items():

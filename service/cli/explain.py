@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..errors import ScoringError
-from ..explain.schema import MOST_SUGGESTED, MOST_SUGGESTIONS
+from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
 from ..files.formats import FORMATS, format_of
 from ..files.rows.rows import DocumentError, Fault, Fields
 from ..settings import ScoreSettings
@@ -27,8 +27,8 @@ __all__ = ["command"]
 @click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the ending; - is JSON or JSONL]")
 @click.option(
     "--suggestions",
-    type=click.IntRange(0, MOST_SUGGESTIONS),
-    default=MOST_SUGGESTED,
+    type=click.IntRange(0, MAX_SUGGESTIONS),
+    default=MAX_SUGGESTED,
     show_default=True,
     help="How many changes to suggest.",
 )
@@ -78,7 +78,7 @@ def command(
         scorer = Scorer(settings).with_overrides(config if isinstance(config, dict) else {})
         explanation = explain(scorer, rollout.response, rollout.reference, suggestions)
     except ScoringError as error:
-        faults = [Fault(offence.reason, f"{offence.path}: {offence.detail}") for offence in error.offences]
+        faults = [Fault(issue.reason, f"{issue.path}: {issue.detail}") for issue in error.issues]
         raise _fault(where, faults) from None
     if as_json:
         click.echo(explanation.model_dump_json(indent=2).encode())

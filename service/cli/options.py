@@ -96,8 +96,8 @@ def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
     try:
         return load(flags, None, path)
     except ScoringError as error:
-        for offence in error.offences:
-            click.echo(f"Error: {offence.path}: {offence.detail} ({offence.reason})", err=True)
+        for issue in error.issues:
+            click.echo(f"Error: {issue.path}: {issue.detail} ({issue.reason})", err=True)
         raise click.exceptions.Exit(USAGE) from None
 
 

@@ -112,7 +112,7 @@ def command(
         kind = "" if is_columnar(job.source_format) else "not JSON: "
         raise Failure(f"{job.source_name}: {kind}{error}") from None
     except InvalidRequest as error:
-        raise Failure("; ".join(offence.detail for offence in error.offences)) from None
+        raise Failure("; ".join(issue.detail for issue in error.issues)) from None
     except ScoringError as error:
         raise Failure(str(error)) from None
     except BrokenPipeError:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidRequest, Offence
+from ..errors import InvalidRequest, Issue
 from .registry import task_named
 from .task import Advance, Evaluation, Failure, Task, nothing_to_tell
 
-__all__ = ["Result", "evaluate", "evaluate_checked", "record_offences"]
+__all__ = ["Result", "evaluate", "evaluate_checked", "record_issues"]
 
 UNKNOWN = "unknown"
 """The group of records that lack the field."""
@@ -63,22 +63,22 @@ def evaluate(task: str, records: Sequence[Mapping[str, Any]], **options: Any) ->
     """
     chosen = task_named(task)
     if isinstance(records, (str, bytes)) or not isinstance(records, Sequence):
-        raise InvalidRequest([Offence("records", "wrong_type", "a list of records is needed")])
-    offences: list[Offence] = []
+        raise InvalidRequest([Issue("records", "wrong_type", "a list of records is needed")])
+    issues: list[Issue] = []
     try:
         checked = chosen.checked(options)
     except InvalidRequest as error:
-        offences += error.offences
-    offences += record_offences(chosen, records)
-    if offences:
-        raise InvalidRequest(offences)
+        issues += error.issues
+    issues += record_issues(chosen, records)
+    if issues:
+        raise InvalidRequest(issues)
     return evaluate_checked(chosen, records, checked)
 
 
-def record_offences(task: Task, records: Sequence[Any]) -> list[Offence]:
+def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
     """Everything that keeps records from being the task's, in order."""
     return [
-        Offence(f"records[{row}]{f'.{path}' if path else ''}", reason, detail)
+        Issue(f"records[{row}]{f'.{path}' if path else ''}", reason, detail)
         for row, record in enumerate(records)
         for path, reason, detail in task.misfits(record)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from ..errors import NotInstalled, Offence
+from ..errors import Issue, NotInstalled
 
 __all__ = ["needed"]
 
@@ -20,4 +20,4 @@ def needed(module: str, extra: str, purpose: str, path: str = "task") -> ModuleT
     except ImportError as error:
         missing = (error.name or module).partition(".")[0]
         detail = f"{purpose} needs {missing}, which is not installed: pip install 'assay[{extra}]'"
-        raise NotInstalled([Offence(path, "not_installed", detail)]) from error
+        raise NotInstalled([Issue(path, "not_installed", detail)]) from error

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..errors import InvalidRequest, Offence
+from ..errors import InvalidRequest, Issue
 from .import_optional import needed
 from .optional_dependencies import Needs, missing
 from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
@@ -19,7 +19,7 @@ from .text.text_pairs import (
     ADVANCE_EVERY,
     KEYWORD,
     KEYWORDS_NEED_MODEL,
-    LONGEST,
+    MAX_LENGTH,
     TOO_LONG,
     Pair,
     fill_keywords,
@@ -39,7 +39,7 @@ VANILLA = ("bleu_avg", "rouge_l", "bertscore")
 NO_RESPONSE = "no_response"
 FAILURES = {
     NO_RESPONSE: "The record has no response.",
-    TOO_LONG: f"A text has more than {LONGEST:,} characters.",
+    TOO_LONG: f"A text has more than {MAX_LENGTH:,} characters.",
     KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them.",
 }
 REASONS = {OK: "The response was compared.", TOO_LONG: FAILURES[TOO_LONG]}
@@ -183,8 +183,8 @@ class Lexical(Task):
         if isinstance(value, str):
             value = {"reference": value}
         record, wrong = super().reference(value)
-        if record is not None and len(record["reference"]) > LONGEST:
-            return None, f"it has more than {LONGEST:,} characters"
+        if record is not None and len(record["reference"]) > MAX_LENGTH:
+            return None, f"it has more than {MAX_LENGTH:,} characters"
         return record, wrong
 
 
@@ -195,8 +195,8 @@ def readable(records: Sequence[Mapping[str, Any]], section: str | None) -> tuple
         response, reference = record["response"], record["reference"]
         if response is None:
             failed.append(Failure(row, NO_RESPONSE, of_response=True))
-        elif max(len(response), len(reference)) > LONGEST:
-            failed.append(Failure(row, TOO_LONG, of_response=len(response) > LONGEST))
+        elif max(len(response), len(reference)) > MAX_LENGTH:
+            failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
         else:
             pairs.append(Pair(row, section_of(reference, section), section_of(response, section)))
     return pairs, failed
@@ -273,7 +273,7 @@ def values_of(bertscore: BertScore, pairs: Sequence[Pair]) -> np.ndarray:
     """One finite value for each pair."""
     values = np.asarray(bertscore([pair.generated for pair in pairs], [pair.reference for pair in pairs]), np.float64)
     if values.shape != (len(pairs),) or not np.isfinite(values).all():
-        raise InvalidRequest([Offence("options.bertscore", "bad_values", "must give one finite value for each text")])
+        raise InvalidRequest([Issue("options.bertscore", "bad_values", "must give one finite value for each text")])
     return values
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..errors import NotInstalled, Offence
+from ..errors import Issue, NotInstalled
 from .task import Task
 
 __all__ = ["Needs", "missing"]
@@ -15,7 +15,7 @@ Thing = TypeVar("Thing")
 
 def missing(path: str, detail: str) -> NotInstalled:
     """The error of something that is not here; `detail` says what to install or set."""
-    return NotInstalled([Offence(path, "not_installed", detail)])
+    return NotInstalled([Issue(path, "not_installed", detail)])
 
 
 class Needs:
@@ -46,7 +46,7 @@ class Needs:
                 raise
             self._first = self._first or error
             without = [name for name in metrics if name in self.wanted]
-            self.unavailable |= dict.fromkeys(without, error.offences[0].detail)
+            self.unavailable |= dict.fromkeys(without, error.issues[0].detail)
             return None
 
     def checked(self) -> dict[str, str]:

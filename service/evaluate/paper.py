@@ -13,7 +13,7 @@ from ...kernels.protocol_metrics import MEASURES, measure_protocols
 from ...kernels.reading.references import References
 from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
-from ..errors import Offence, row_of
+from ..errors import Issue, row_of
 from ..scoring.references import read_what_can_be_read
 from ..scoring.scorer import rules_of
 from ..scoring.text_columns import rows_of, shaped_references, text_column
@@ -24,7 +24,7 @@ from ..settings import ScoreSettings
 __all__ = ["Measured", "Pair", "measure"]
 
 NO_LIBRARY = -1
-LONGEST_LIBRARY = 1 << 40
+MAX_LIBRARY = 1 << 40
 """A library has no limit of steps."""
 
 
@@ -94,20 +94,20 @@ def read_references(
 ) -> tuple[References, dict[int, str]]:
     """The references, and the reasons of those that cannot be read by number."""
     column, misshapen = shaped_references(entries)
-    references, offences = read_what_can_be_read(column, settings.max_steps)
-    return references, reasons_of(offences) | reasons_of(misshapen)
+    references, issues = read_what_can_be_read(column, settings.max_steps)
+    return references, reasons_of(issues) | reasons_of(misshapen)
 
 
-def reasons_of(offences: Sequence[Offence]) -> dict[int, str]:
-    return {row_of(offence): offence.reason for offence in offences}
+def reasons_of(issues: Sequence[Issue]) -> dict[int, str]:
+    return {row_of(issue): issue.reason for issue in issues}
 
 
 def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndarray, References]:
     """int64 (n,): for each library its row or NO_LIBRARY, and the distinct ones as references made of their actions."""
     numbers: dict[tuple[str, ...], int] = {}
     rows = [NO_LIBRARY if library is None else numbers.setdefault(library, len(numbers)) for library in libraries]
-    references, offences = read_what_can_be_read(library_column(list(numbers)), LONGEST_LIBRARY, LONGEST_LIBRARY)
-    empty = reasons_of(offences)
+    references, issues = read_what_can_be_read(library_column(list(numbers)), MAX_LIBRARY, MAX_LIBRARY)
+    empty = reasons_of(issues)
     index = [NO_LIBRARY if row in empty else row for row in rows] if empty else rows
     return frozen(np.array(index, np.int64), np.int64), references
 

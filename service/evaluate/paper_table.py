@@ -24,7 +24,7 @@ from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, 
 from .text.embedders import Embedder, chosen_embedder
 from .text.meteor import meteor
 from .text.stems import porter_stemmer
-from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, LONGEST, TOO_LONG, Pair, fill_keywords, fill_rouge
+from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, MAX_LENGTH, TOO_LONG, Pair, fill_keywords, fill_rouge
 from .text.word_tokens import NltkRules
 from .text.wordnet import synonyms_by_wordnet
 from .thoth import sections_in
@@ -182,8 +182,8 @@ def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> 
         reference = orc_of(record)
         if reference is None:
             failed.append(Failure(row, NO_ORC))
-        elif max(len(response), len(reference)) > LONGEST:
-            failed.append(Failure(row, TOO_LONG, of_response=len(response) > LONGEST))
+        elif max(len(response), len(reference)) > MAX_LENGTH:
+            failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
         else:
             found = sections_in(response)
             pairs.append(Pair(row, reference.strip(), found.orc.strip() if found else ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from ..errors import InvalidRequest, Offence
+from ..errors import InvalidRequest, Issue
 from .task import Task
 
 __all__ = ["TASKS", "every_task", "task_named"]
@@ -29,7 +29,7 @@ TASKS = {
 def task_named(name: str) -> Task:
     """The task of this name; raises InvalidRequest where there is none."""
     if name not in TASKS:
-        raise InvalidRequest([Offence("task", "unknown_task", f"must be one of: {', '.join(TASKS)}")])
+        raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(TASKS)}")])
     task = import_module(TASKS[name], __package__).TASK
     assert isinstance(task, Task)
     assert task.name == name

@@ -21,7 +21,7 @@ __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 PIECE_ROWS = 4_096
 """Records between two reports of progress."""
 
-LONGEST_TEXT = 1_000_000
+MAX_TEXT_LENGTH = 1_000_000
 """Characters beyond which profile `thoth`, whose script knows no limit, is not followed: its cost grows with n · m."""
 
 METRICS = (
@@ -164,7 +164,7 @@ def measure_thoth(pairs: Sequence[Pair], options: ScoreOptions) -> Found:
     reasons: dict[int, str] = {}
     for row, pair in enumerate(pairs):
         text = pair.reference
-        if len(pair.response) > LONGEST_TEXT or (isinstance(text, str) and len(text) > LONGEST_TEXT):
+        if len(pair.response) > MAX_TEXT_LENGTH or (isinstance(text, str) and len(text) > MAX_TEXT_LENGTH):
             reasons[row], text = "too_long", ""
         elif not isinstance(text, str):
             misshapen = shaped_references([text])[1]

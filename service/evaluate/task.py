@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..errors import InvalidRequest, Offence
+from ..errors import InvalidRequest, Issue
 
 __all__ = [
     "OK",
@@ -40,7 +40,7 @@ OK = "ok"
 USUAL = "usual"
 """Among the names of `options.metrics`: all that are computed where none is named."""
 
-LONGEST_NAME = 100
+MAX_NAME = 100
 """Characters of an unknown name that an error repeats."""
 
 Advance = Callable[[int], None]
@@ -235,24 +235,24 @@ class Task(ABC):
         try:
             options = self.options.model_validate(dict(given or {}))
         except ValidationError as error:
-            raise InvalidRequest([option_offence(found) for found in findings(error)]) from None
+            raise InvalidRequest([option_issue(found) for found in findings(error)]) from None
         names = {USUAL, *(metric.name for metric in self.metrics)}
         wrong = [k for k, name in enumerate(options.metrics or ()) if name not in names]
         if wrong:
             detail = f"must be one of: {USUAL}, {', '.join(metric.name for metric in self.metrics)}"
-            raise InvalidRequest([Offence(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
+            raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
         return options
 
     def brings(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
         """Whether the records hold what a metric needs that is not computed by default."""
         return False
 
-    def local_offences(self, given: Mapping[str, Any]) -> list[Offence]:
+    def local_issues(self, given: Mapping[str, Any]) -> list[Issue]:
         """Options that a request over HTTP must not set, as `options.NAME`."""
         extras = {name: field.json_schema_extra for name, field in self.options.model_fields.items()}
         detail = "only the command line, Python and the service's own environment may set this"
         return [
-            Offence(f"options.{name}", "local_option", detail)
+            Issue(f"options.{name}", "local_option", detail)
             for name in given
             if isinstance(extra := extras.get(name), dict) and extra.get("local")
         ]
@@ -272,15 +272,15 @@ def path_of(location: Sequence[Any]) -> str:
     """`steps[3].action` of ("steps", 3, "action")."""
     path = ""
     for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{str(part)[:LONGEST_NAME]}"
+        path += f"[{part}]" if isinstance(part, int) else f".{str(part)[:MAX_NAME]}"
     return path.removeprefix(".")
 
 
-def option_offence(found: Mapping[str, Any]) -> Offence:
+def option_issue(found: Mapping[str, Any]) -> Issue:
     path = f"options.{path_of(found['loc'])}"
     if found["type"] == "extra_forbidden":
-        return Offence(path, "unknown_option", "there is no option of this name")
-    return Offence(path, "invalid_option", found["msg"])
+        return Issue(path, "unknown_option", "there is no option of this name")
+    return Issue(path, "invalid_option", found["msg"])
 
 
 def misfits_of(model: type[BaseModel], record: Any) -> list[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Offence, ScoringError
+from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, ScoringError
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer, check_index, resolve_reference_index
 from ..scoring.scores import Scores, group_advantages
@@ -98,7 +98,7 @@ def reward_task(name: str) -> Task:
     """The task of this name; raises InvalidRequest where it gives no rewards."""
     if name in TASKS and name != SCORE and (task := task_named(name)).reward is not None:
         return task
-    raise InvalidRequest([Offence("task", "unknown_task", f"must be one of: {', '.join(reward_names())}")])
+    raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(reward_names())}")])
 
 
 def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -> Any:
@@ -106,23 +106,23 @@ def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -
 
     remote: whether whoever gives them must not make this machine reach out (see `Options`).
     """
-    offences = [
-        Offence(f"config.{name}", "unknown_setting", "there is no setting of this name")
+    issues = [
+        Issue(f"config.{name}", "unknown_setting", "there is no setting of this name")
         for name in given
         if name in EVALUATION_ONLY
     ]
     if remote:
-        offences += [o._replace(path=o.path.replace("options.", "config.", 1)) for o in task.local_offences(given)]
+        issues += [o._replace(path=o.path.replace("options.", "config.", 1)) for o in task.local_issues(given)]
     try:
         options = task.checked({name: value for name, value in given.items() if name not in EVALUATION_ONLY})
     except ScoringError as error:
         reasons = {"unknown_option": "unknown_setting", "invalid_option": "invalid_setting"}
-        offences += [
-            Offence(o.path.replace("options.", "config.", 1), reasons.get(o.reason, o.reason), o.detail)
-            for o in error.offences
+        issues += [
+            Issue(o.path.replace("options.", "config.", 1), reasons.get(o.reason, o.reason), o.detail)
+            for o in error.issues
         ]
-    if offences:
-        raise InvalidSetting(offences)
+    if issues:
+        raise InvalidSetting(issues)
     return options
 
 
@@ -138,18 +138,18 @@ def read_references(
 ) -> list[Mapping[str, Any]]:
     """The fields that each reference gives to a record; raises InvalidReference naming every bad one."""
     found: list[Mapping[str, Any]] = []
-    offences: list[Offence] = []
+    issues: list[Issue] = []
     for k, value in enumerate(references):
         if longer_than(value, max_bytes):
-            offences.append(Offence(f"references[{k}]", TOO_LONG, f"it has more than {max_bytes} bytes"))
+            issues.append(Issue(f"references[{k}]", TOO_LONG, f"it has more than {max_bytes} bytes"))
             continue
         fields, detail = task.reference(value)
         if fields is None:
-            offences.append(Offence(f"references[{k}]", "bad_reference", detail))
+            issues.append(Issue(f"references[{k}]", "bad_reference", detail))
         else:
             found.append(fields)
-    if offences:
-        raise InvalidReference(offences)
+    if issues:
+        raise InvalidReference(issues)
     return found
 
 

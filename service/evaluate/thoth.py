@@ -33,7 +33,7 @@ BETWEEN_WORDS = re.compile(r"[^a-z0-9%µμ\-\._]+")
 POSITION_DECAY = 1.5
 
 KEPT = 1 << 12
-LONGEST_KEPT = 2_000
+MAX_KEPT_LENGTH = 2_000
 """Lines, and characters of a line, of which the steps are kept: answers repeat lines of their references, and each
 other's.
 """
@@ -101,7 +101,7 @@ def read_block(block: str) -> Block:
 
 def key_steps(lines: Sequence[str]) -> list[Step]:
     """The steps among the lines; raises AttributeError or TypeError for values of types that the script fails on."""
-    found = [known_step(line) if len(line) <= LONGEST_KEPT else step_in(line) for line in lines]
+    found = [known_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
     return [step for step in found if step is not None]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...kernels.column import column_of
 from ...kernels.reading.references import References
-from ..scoring.references import MOST
+from ..scoring.references import UNLIMITED
 from ..scoring.scorer import Scorer
 from ..scoring.text_columns import text_column
 from .reading import Line, Prose, Reading
@@ -20,10 +20,10 @@ from .words import canons
 
 __all__ = ["coverages", "marks_of"]
 
-MOST_MARKED_BYTES = 1 << 16
+MAX_MARKED_BYTES = 1 << 16
 """Bytes of prose up to which its words are marked; nobody looks at more of them."""
 
-MOST_COMPARISONS = 1 << 20
+MAX_COMPARISONS = 1 << 20
 """Pairs of a piece of prose and a word of its step up to which a step is marked."""
 
 PIECE = re.compile(r"\S+")
@@ -34,7 +34,7 @@ OUTER = " \t.,;:!?()[]{}<>\"'`*_"
 @cache
 def _measure() -> tuple[Scorer, References]:
     """A scorer whose only gate on coverage is open, and a reference of no matter."""
-    scorer = Scorer(min_coverage=0.0, max_response_bytes=MOST, max_steps=MOST, threads=1)
+    scorer = Scorer(min_coverage=0.0, max_response_bytes=UNLIMITED, max_steps=UNLIMITED, threads=1)
     return scorer, scorer.parse(text_column(['Step 1: {"action": "a", "objects": [], "parameters": []}']))
 
 
@@ -82,7 +82,7 @@ def marks_of(reading: Reading) -> list[list[Mark]]:
     """For each prose step, where the words of its key step are found in its text; nothing for very long texts."""
     texts = [reading.text.part(prose.start, prose.stop) for prose in reading.prose]
     marks: list[list[Mark]] = [[] for _ in texts]
-    if sum(prose.stop - prose.start for prose in reading.prose) > MOST_MARKED_BYTES:
+    if sum(prose.stop - prose.start for prose in reading.prose) > MAX_MARKED_BYTES:
         return marks
     for k, (line, text) in enumerate(zip(reading.lines, texts, strict=False)):
         if line.status == "ok":
@@ -93,7 +93,7 @@ def marks_of(reading: Reading) -> list[list[Mark]]:
 def _marks(line: Line, prose: Prose, text: str) -> list[Mark]:
     words = [word for word in line.words if word in prose.canon]
     pieces = list(PIECE.finditer(text))
-    if len(words) * len(pieces) > MOST_COMPARISONS:
+    if len(words) * len(pieces) > MAX_COMPARISONS:
         return []
     marks = []
     for piece, found in zip(pieces, _words_of_pieces(text, pieces), strict=True):

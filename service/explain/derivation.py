@@ -10,7 +10,7 @@ import numpy as np
 from ...kernels.column import TextColumn, column_of
 from ...kernels.reading.references import References
 from ...kernels.score import reward_of
-from ..errors import AssayError, InvalidReference, InvalidRequest, Offence
+from ..errors import AssayError, InvalidReference, InvalidRequest, Issue
 from ..scoring.references import MAX_REFERENCE_BYTES, parse_references
 from ..scoring.scorer import Scorer, rules_of
 from ..scoring.text_columns import shaped_references, utf8
@@ -19,7 +19,7 @@ from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of
 from .coverage import coverages, marks_of
 from .numbers import plain, signed
-from .reading import MOST_STEPS, Line, Reading, read_reference, read_response
+from .reading import MAX_STEPS, Line, Reading, read_reference, read_response
 from .schema import (
     ComponentValues,
     Coverage,
@@ -34,9 +34,9 @@ from .schema import (
 from .text import Text
 from .verdict import checks_of, failure_of
 
-__all__ = ["MOST_BYTES", "Case", "DerivationError", "case_of", "derive", "smallest_and_largest"]
+__all__ = ["MAX_BYTES", "Case", "DerivationError", "case_of", "derive", "smallest_and_largest"]
 
-MOST_BYTES = 1 << 19
+MAX_BYTES = 1 << 19
 """Longest response that an explanation goes into; what is too long for the reward is not gone into anyway."""
 
 
@@ -73,18 +73,18 @@ class Case(NamedTuple):
 def case_of(
     scorer: Scorer, response: str, reference: str | Mapping[str, Any], most_reference_bytes: int = MAX_REFERENCE_BYTES
 ) -> Case:
-    """Score one response. Raises InvalidReference, its offence at `reference`, and InvalidRequest at `response` for
+    """Score one response. Raises InvalidReference, its issue at `reference`, and InvalidRequest at `response` for
     one that is longer than an explanation may be, though not too long for its reward.
     """
     if not isinstance(response, str):
-        raise InvalidRequest([Offence("response", "wrong_type", "a string is needed")])
+        raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
     expected, misshapen = shaped_references([reference])
     if misshapen:
-        raise InvalidReference([offence._replace(path="reference") for offence in misshapen])
+        raise InvalidReference([issue._replace(path="reference") for issue in misshapen])
     try:
         references = parse_references(expected, scorer.settings.max_steps, most_reference_bytes)
     except InvalidReference as error:
-        raise InvalidReference([offence._replace(path="reference") for offence in error.offences]) from None
+        raise InvalidReference([issue._replace(path="reference") for issue in error.issues]) from None
     content = utf8(response)
     scores = scorer.score_parsed(column_of([content]), references, np.zeros(1, np.int64))
     case = Case(
@@ -106,18 +106,18 @@ def _only(column: TextColumn) -> bytes:
 
 
 def _check_size(case: Case) -> None:
-    offences = []
-    if len(case.expected.content) > MOST_BYTES or case.references.step_counts[0] > MOST_STEPS:
-        offences.append(_too_large("reference"))
-    if MOST_BYTES < len(case.response) <= case.settings.max_response_bytes:
-        offences.append(_too_large("response"))
-    if offences:
-        raise InvalidRequest(offences)
+    issues = []
+    if len(case.expected.content) > MAX_BYTES or case.references.step_counts[0] > MAX_STEPS:
+        issues.append(_too_large("reference"))
+    if MAX_BYTES < len(case.response) <= case.settings.max_response_bytes:
+        issues.append(_too_large("response"))
+    if issues:
+        raise InvalidRequest(issues)
 
 
-def _too_large(path: str) -> Offence:
-    detail = f"an explanation goes up to {MOST_BYTES} bytes and {MOST_STEPS} steps"
-    return Offence(path, "too_long", detail)
+def _too_large(path: str) -> Issue:
+    detail = f"an explanation goes up to {MAX_BYTES} bytes and {MAX_STEPS} steps"
+    return Issue(path, "too_long", detail)
 
 
 def derive(case: Case) -> Explanation:
@@ -172,7 +172,7 @@ def _reading(case: Case) -> Reading:
     """The response's parts; raises InvalidRequest where it has more steps than are looked into."""
     text = Text(case.response)
     reading = read_response(text, case.settings.think_prefilled or case.reason == "think_not_opened")
-    if case.reason != "too_long" and reading.whole == 4 and max(reading.key_lines, reading.prose_steps) > MOST_STEPS:
+    if case.reason != "too_long" and reading.whole == 4 and max(reading.key_lines, reading.prose_steps) > MAX_STEPS:
         raise InvalidRequest([_too_large("response")])  # only where max_steps is set above what is looked into
     return reading
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import Offence
-from ..scoring.references import MAX_REFERENCE_BYTES, reference_offences
+from ..errors import Issue
+from ..scoring.references import MAX_REFERENCE_BYTES, reference_issues
 from ..scoring.scorer import Scorer
 from ..scoring.text_columns import shaped_references
 from .derivation import case_of, derive
 from .edits.suggestions import suggestions_for
-from .schema import MOST_SUGGESTED, Explanation
+from .schema import MAX_SUGGESTED, Explanation
 
 __all__ = ["explain", "reference_faults"]
 
@@ -20,12 +20,12 @@ def explain(
     scorer: Scorer,
     response: str,
     reference: str | Mapping[str, Any],
-    suggestions: int = MOST_SUGGESTED,
+    suggestions: int = MAX_SUGGESTED,
     most_reference_bytes: int = MAX_REFERENCE_BYTES,
 ) -> Explanation:
     """The derivation of the reward of `response` against `reference`, with so many suggestions at most.
 
-    Raises InvalidReference (its offence at `reference`) and InvalidRequest (at `response` or `reference`) for what is
+    Raises InvalidReference (its issue at `reference`) and InvalidRequest (at `response` or `reference`) for what is
     longer than an explanation may be.
     """
     case = case_of(scorer, response, reference, most_reference_bytes)
@@ -34,8 +34,8 @@ def explain(
     return explanation
 
 
-def reference_faults(reference: Any, max_steps: int, most_bytes: int) -> list[Offence]:
+def reference_faults(reference: Any, max_steps: int, most_bytes: int) -> list[Issue]:
     """What is wrong with a reference, at the path `reference`."""
-    column, offences = shaped_references([reference])
-    found = offences or reference_offences(column, max_steps, most_bytes)
-    return [offence._replace(path="reference") for offence in found]
+    column, issues = shaped_references([reference])
+    found = issues or reference_issues(column, max_steps, most_bytes)
+    return [issue._replace(path="reference") for issue in found]

@@ -14,16 +14,16 @@ from ...kernels.reading.text_spans import ABSENT, BODY, LINE_COLUMNS, NUMBER, PI
 from ...kernels.status import OK, REASONS
 from ...kernels.text.lines import NO_STEP
 from ...kernels.text.unicode_tables import tables
-from ..scoring.references import MOST
+from ..scoring.references import UNLIMITED
 from ..scoring.workspaces import borrow_workspace
 from .text import Text
 from .words import canons
 
-__all__ = ["MOST_STEPS", "Element", "Line", "Prose", "Reading", "read_reference", "read_response", "sections_of"]
+__all__ = ["MAX_STEPS", "Element", "Line", "Prose", "Reading", "read_reference", "read_response", "sections_of"]
 
 ALL_SECTIONS = 4
 
-MOST_STEPS = 4096
+MAX_STEPS = 4096
 """Most key lines, or prose steps, that are looked into; of more only the number is told."""
 
 
@@ -92,7 +92,7 @@ class Prose:
 class Reading:
     """What a text holds. `whole` of the four `sections` (begin and end, ABSENT where not found) are there.
 
-    `lines` and `prose` are empty where there are more than MOST_STEPS; their numbers are always told.
+    `lines` and `prose` are empty where there are more than MAX_STEPS; their numbers are always told.
     """
 
     text: Text
@@ -119,8 +119,8 @@ def read_response(text: Text, think_prefilled: bool) -> Reading:
     else:
         orc_stop = sections[2][1]
     steps = sum(row[NUMBER] != NO_STEP for row in orc)
-    lines = _key_lines(text, key) if len(key) <= MOST_STEPS else []
-    prose = _prose(text, orc, orc_stop) if steps <= MOST_STEPS else []
+    lines = _key_lines(text, key) if len(key) <= MAX_STEPS else []
+    prose = _prose(text, orc, orc_stop) if steps <= MAX_STEPS else []
     return Reading(text, whole, sections, len(key), steps, lines, prose)
 
 
@@ -174,7 +174,7 @@ def _statuses(lines: Sequence[bytes]) -> list[str]:
     statuses = np.full(column.rows, OK, np.uint8)
     bad_lines = np.zeros(column.rows, np.int64)
     space = borrow_workspace(int(column.lengths.max(initial=0)))
-    read_references(statuses, bad_lines, reference_room(column), *column, MOST, tables(), space)
+    read_references(statuses, bad_lines, reference_room(column), *column, UNLIMITED, tables(), space)
     return [REASONS[status] for status in statuses.tolist()]
 
 

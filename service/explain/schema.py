@@ -12,11 +12,11 @@ from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 from ..http.wire.contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
 from ..settings import ScoreSettings
 
-__all__ = ["EXAMPLE_EXPLAIN_REQUEST", "MOST_SUGGESTED", "MOST_SUGGESTIONS", "ExplainRequest", "Explanation"]
+__all__ = ["EXAMPLE_EXPLAIN_REQUEST", "MAX_SUGGESTED", "MAX_SUGGESTIONS", "ExplainRequest", "Explanation"]
 
 Span = tuple[int, int]
 
-MOST_SUGGESTIONS, MOST_SUGGESTED = 20, 5
+MAX_SUGGESTIONS, MAX_SUGGESTED = 20, 5
 """How many changes may be suggested, and how many are where nobody says."""
 
 EXAMPLE_EXPLAIN_REQUEST: dict[str, JsonValue] = {
@@ -36,9 +36,9 @@ class ExplainRequest(Contract):
     reference: StrictStr | Steps = Field(description="As in /v1/score.")
     config: dict[str, Any] = Field(default={}, description="Settings that differ from the service's.")
     suggestions: StrictInt = Field(
-        default=MOST_SUGGESTED,
+        default=MAX_SUGGESTED,
         ge=0,
-        le=MOST_SUGGESTIONS,
+        le=MAX_SUGGESTIONS,
         description="How many changes to suggest at most, each really rescored.",
     )
 

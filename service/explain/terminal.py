@@ -17,10 +17,10 @@ __all__ = ["as_text", "printable"]
 BAR = 24
 """Characters of the longest bar of the waterfall."""
 
-MOST_LINES = 60
+MAX_LINES = 60
 """Steps of one kind that are listed; the JSON has all."""
 
-MOST_WORDS = 16
+MAX_WORDS = 16
 
 UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories of what may steer a terminal, or turn the direction of its text."""
@@ -85,19 +85,19 @@ def _steps(explanation: Explanation) -> Iterator[str]:
     counts = "" if explanation.counted else _dim("  (not counted: a gate is closed)")
     yield _head("Steps of the response ─ steps of the reference") + counts
     pairs = {pair.predicted: pair for pair in explanation.pairs}
-    for step in explanation.prediction[:MOST_LINES]:
+    for step in explanation.prediction[:MAX_LINES]:
         if step.step in pairs:
             yield from _pair(pairs[step.step], explanation)
         else:
             yield f"  {step.step:>3} ─ {'·':<3} {_strange(_named(step))}  {_alone(step, explanation)}"
-    rest = len(explanation.prediction) - MOST_LINES
+    rest = len(explanation.prediction) - MAX_LINES
     if rest > 0:
         yield _dim(f"  and {rest:,} more steps")
     alone = [step for step in explanation.reference if step.partner is None]
-    for step in alone[:MOST_LINES]:
+    for step in alone[:MAX_LINES]:
         yield f"    · ─ {step.step:<3} {_bad(_named(step))}  {_dim('without a partner in the response')}"
-    if len(alone) > MOST_LINES:
-        yield _dim(f"  and {len(alone) - MOST_LINES:,} more steps of the reference without a partner")
+    if len(alone) > MAX_LINES:
+        yield _dim(f"  and {len(alone) - MAX_LINES:,} more steps of the reference without a partner")
 
 
 def _named(step: KeyStep) -> str:
@@ -131,7 +131,7 @@ def _words(similarity: Similarity) -> str:
         (_strange, "+", similarity.extra),
     ]
     return "  ".join(
-        colour(few([f"{sign}{printable(word)}" for word in words], MOST_WORDS))
+        colour(few([f"{sign}{printable(word)}" for word in words], MAX_WORDS))
         for colour, sign, words in marked
         if words
     )
@@ -142,14 +142,14 @@ def _prose(explanation: Explanation) -> Iterator[str]:
     if not lacking:
         return
     yield _head("Words that the prose lacks")
-    for step, coverage in lacking[:MOST_LINES]:
+    for step, coverage in lacking[:MAX_LINES]:
         assert coverage is not None
         share = f"{coverage.covered} of {coverage.total}"
         colour = _strange if coverage.enough else _bad
-        words = few([printable(word) for word in coverage.uncovered], MOST_WORDS)
+        words = few([printable(word) for word in coverage.uncovered], MAX_WORDS)
         yield f"  step {step.step:<3} {_dim(f'{share} covered')}  {colour(words)}"
-    if len(lacking) > MOST_LINES:
-        yield _dim(f"  and {len(lacking) - MOST_LINES:,} more steps")
+    if len(lacking) > MAX_LINES:
+        yield _dim(f"  and {len(lacking) - MAX_LINES:,} more steps")
 
 
 def _waterfall(explanation: Explanation) -> Iterator[str]:

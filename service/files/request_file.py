@@ -8,13 +8,13 @@ from typing import Any
 import click
 import orjson
 
-from ..errors import Offence, ScoringError
+from ..errors import Issue, ScoringError
 from ..http.wire import json_codec as codec
 from ..http.wire.envelope import Envelope
 from ..http.wire.problems import Problem
 from ..http.wire.stage_times import StageTimes
 from ..http.wire.task_request import answer_task, asks_for_another_task
-from ..http.wire.validation import all_offences
+from ..http.wire.validation import all_issues
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
@@ -46,7 +46,7 @@ def score_request(job: Job, scorer: Scorer, document: str, watcher: Watcher | No
     try:
         envelope = codec.unfold(document.encode(), LIMITS)
     except Problem as problem:
-        raise DocumentError(problem.offences[0].detail) from None
+        raise DocumentError(problem.issues[0].detail) from None
     include(envelope, {"components": job.components, "advantages": job.advantages})
     if asks_for_another_task(envelope):
         return score_task_request(job, document, envelope)
@@ -60,7 +60,7 @@ def score_request(job: Job, scorer: Scorer, document: str, watcher: Watcher | No
         else:
             write_rows(job, orjson.loads(document), batch, scores)
     except ScoringError as error:
-        write_offences(job, all_offences(envelope, scorer, LIMITS) or error.offences)
+        write_issues(job, all_issues(envelope, scorer, LIMITS) or error.issues)
         return False
     return True
 
@@ -72,7 +72,7 @@ def score_task_request(job: Job, document: str, envelope: Envelope) -> bool:
     try:
         write_document(job.target, answer_task(document.encode(), envelope, LIMITS, StageTimes()))
     except Problem as problem:
-        write_offences(job, problem.offences)
+        write_issues(job, problem.issues)
         return False
     return True
 
@@ -112,13 +112,13 @@ def write_rows(job: Job, request: dict[str, Any], batch: codec.Batch, scores: Sc
         output.write(rows())
 
 
-def write_offences(job: Job, offences: Sequence[Offence]) -> None:
+def write_issues(job: Job, issues: Sequence[Issue]) -> None:
     """Every offending place: a line each on standard error, and all of them in the output, if that is JSON."""
-    for offence in offences:
-        click.echo(f"{job.source_name}: {offence.path}: {offence.detail} ({offence.reason})", err=True)
+    for issue in issues:
+        click.echo(f"{job.source_name}: {issue.path}: {issue.detail} ({issue.reason})", err=True)
     if is_columnar(job.target_format):
         return
-    errors = [offence._asdict() for offence in offences]
+    errors = [issue._asdict() for issue in issues]
     document = orjson.dumps({"errors": errors, "error_count": len(errors)})
     if job.target_format == "json":
         write_document(job.target, document)

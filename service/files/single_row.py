@@ -23,7 +23,7 @@ from .rows.rows import (
 
 __all__ = ["Single", "single_rollout"]
 
-LONGEST_LINE = 64 * 2**20
+MAX_LINE = 64 * 2**20
 EXPLAIN_FIELDS = frozenset({"response", "reference", "config", "suggestions"})
 
 
@@ -47,7 +47,7 @@ def single_rollout(source: str, form: str | None, fields: Fields, number: int | 
         if form == "json":
             return _of_document(stream.read(), fields, number or 0)
         if form is None:
-            first = stream.readline(LONGEST_LINE + 1)
+            first = stream.readline(MAX_LINE + 1)
             if not _is_row(first):
                 return _of_document(first + stream.read(), fields, number or 0)
             return _of_lines(_Rejoined(first, stream), fields, number)
@@ -80,9 +80,9 @@ def _is_request(value: dict[str, Any]) -> bool:
 
 
 def _of_lines(stream: Any, fields: Fields, number: int | None) -> Single:
-    for row in jsonl_rows(stream, LONGEST_LINE):
+    for row in jsonl_rows(stream, MAX_LINE):
         if number is None or row.place.number == number:
-            return _with_own_config(read_rollout(row, fields, LONGEST_LINE))
+            return _with_own_config(read_rollout(row, fields, MAX_LINE))
         if row.place.number > number:
             break
     raise DocumentError("there is no row" if number is None else f"there is no row in line {number}")
@@ -104,7 +104,7 @@ def _of_document(content: bytes, fields: Fields, number: int) -> Single:
     row = next(islice(array_rows(document), number, None), None)
     if row is None:
         raise DocumentError(f"there is no record {number}")
-    rollout = read_rollout(row, fields, LONGEST_LINE)
+    rollout = read_rollout(row, fields, MAX_LINE)
     return Single(rollout, config) if config is not None else _with_own_config(rollout)
 
 

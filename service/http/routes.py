@@ -166,7 +166,7 @@ def add_scoring(app: FastAPI) -> None:
         "summary": "Explain one reward",
         "tags": ["scoring"],
     }
-    intake = Intake(max_bytes=explaining.MOST_BODY_BYTES)
+    intake = Intake(max_bytes=explaining.MAX_BODY_BYTES)
     add(app, "POST", "/v1/explain", explaining.explain, SCORING_KINDS, intake, **description)
 
 

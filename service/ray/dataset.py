@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import InvalidRequest, Offence
+from ..errors import InvalidRequest, Issue
 from ..evaluate.import_optional import needed
 from ..files.columns.batch_scorer import BatchScorer, ScoredBatch
 from ..files.columns.results import result_fields
@@ -91,18 +91,18 @@ class DatasetScorer:
 
     def _check(self, table: Any, added: list[str]) -> None:
         names = table.schema.names
-        offences = [
-            Offence(name, "missing_field", "one column of this name is required")
+        issues = [
+            Issue(name, "missing_field", "one column of this name is required")
             for name in self._names
             if names.count(name) != 1
         ]
-        offences += [
-            Offence(name, "duplicate_field", "the data set has a column of this name already")
+        issues += [
+            Issue(name, "duplicate_field", "the data set has a column of this name already")
             for name in added
             if name in names
         ]
-        if offences:
-            raise InvalidRequest(offences)
+        if issues:
+            raise InvalidRequest(issues)
 
     def _columns(self, scored: ScoredBatch) -> list[Any]:
         """Reward, reason, components as asked for, and error; null where a row has the other."""

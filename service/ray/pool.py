@@ -11,9 +11,9 @@ import numpy as np
 
 from ...kernels.column import TextColumn
 from ...kernels.score import COMPONENTS
-from ..errors import InvalidReference, Offence, row_of
+from ..errors import InvalidReference, Issue, row_of
 from ..evaluate.import_optional import needed
-from ..scoring.references import offences_of_all
+from ..scoring.references import issues_of_all
 from ..scoring.scorer import Scorer, check_index, resolve_reference_index
 from ..scoring.scores import Scores
 from ..scoring.text_columns import checked_texts, shaped_references, text_column
@@ -21,7 +21,7 @@ from ..settings import ScoreSettings
 
 __all__ = ["PoolActor", "ScorerPool", "pieces_of"]
 
-LEAST_ROWS = 64
+MIN_ROWS = 64
 """Fewer responses than this are not worth a message to another actor."""
 
 RETRIES = 3
@@ -49,12 +49,12 @@ class PoolActor:
         return self._scorer.config_id
 
     def score(self, responses: TextColumn, references: TextColumn, index: np.ndarray) -> tuple[Any, ...]:
-        """(offences, rewards, reason codes, measures): offences, by row of `references`, leave the others empty."""
+        """(issues, rewards, reason codes, measures): issues, by row of `references`, leave the others empty."""
         responses, references = TextColumn.of(*responses), TextColumn.of(*references)
         try:
             scores = self._scorer.score_columns(responses, references, index)
         except InvalidReference as error:
-            return error.offences, None, None, None
+            return error.issues, None, None, None
         return (), scores.rewards, scores.reason_codes, scores.measures
 
 
@@ -125,7 +125,7 @@ class ScorerPool:
         column = text_column(checked_texts(responses))
         expected, misshapen = shaped_references(references)
         if misshapen:
-            raise InvalidReference(offences_of_all(expected, misshapen, self.settings.max_steps))
+            raise InvalidReference(issues_of_all(expected, misshapen, self.settings.max_steps))
         index = resolve_reference_index(column.rows, expected.rows, given)
         check_index(index, expected.rows)
         pieces = pieces_of(column, expected.rows, index, len(self._actors))
@@ -137,13 +137,13 @@ class ScorerPool:
         return index, pieces, waiting
 
     def _gathered(self, index: np.ndarray, pieces: list[Piece], _: object, results: list[Any]) -> Scores:
-        offences: dict[int, Offence] = {}
+        issues: dict[int, Issue] = {}
         for piece, (found, *_columns) in zip(pieces, results, strict=True):
-            for offence in found:
-                row = int(piece.rows[row_of(offence)])
-                offences[row] = offence._replace(path=f"references[{row}]")
-        if offences:
-            raise InvalidReference([offences[row] for row in sorted(offences)])
+            for issue in found:
+                row = int(piece.rows[row_of(issue)])
+                issues[row] = issue._replace(path=f"references[{row}]")
+        if issues:
+            raise InvalidReference([issues[row] for row in sorted(issues)])
         rewards, codes = np.empty(len(index)), np.empty(len(index), np.uint8)
         measures = np.empty((len(COMPONENTS), len(index)))
         for piece, (_none, *columns) in zip(pieces, results, strict=True):
@@ -157,7 +157,7 @@ def pieces_of(responses: TextColumn, references: int, index: np.ndarray, most: i
 
     References that no response points at go with the first slice: they must be readable, too.
     """
-    number = max(1, min(most, responses.rows // LEAST_ROWS))
+    number = max(1, min(most, responses.rows // MIN_ROWS))
     ends = np.searchsorted(responses.offsets, np.linspace(0, responses.offsets[-1], number + 1)[1:-1])
     cuts = np.unique([0, *ends.tolist(), responses.rows])
     pieces = []

@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 from ..config import Config, load
-from ..errors import InvalidSetting, Offence, ScoringError
+from ..errors import InvalidSetting, Issue, ScoringError
 from ..evaluate.import_optional import needed
 from ..http.app import Application, create_app
 from ..http.wire.stage_times import StageTimes
@@ -63,7 +63,7 @@ class Replica:
 
         responses: strings. reference_index: integers (n,), as there. config: settings that override the defaults.
         Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`.
-        Raises ValueError whose arguments are a message and, for each offence, its path, reason and detail: an
+        Raises ValueError whose arguments are a message and, for each issue, its path, reason and detail: an
         exception of Assay's own could not be read by a caller who has no Assay.
         """
         service = self.app.state.service
@@ -73,7 +73,7 @@ class Replica:
             scorer = service.scorer.with_overrides(config or {})
             scores = await asyncio.to_thread(scorer.score, responses, references, reference_index)
         except ScoringError as error:
-            raise ValueError(str(error), [offence._asdict() for offence in error.offences]) from None
+            raise ValueError(str(error), [issue._asdict() for issue in error.issues]) from None
         times.score = perf_counter() - began
         service.metrics.scored(scores.rewards, scores.reason_codes, times)
         return columns_of(scorer, scores)
@@ -101,9 +101,9 @@ def application(arguments: Mapping[str, Any]) -> Any:
     Values may be texts, as the command line gives them. Settings that are not given come from `ASSAY_…` variables of
     the process that builds the application. Raises InvalidSetting, and NotInstalled without Ray.
     """
-    without_meaning = [Offence(name, "invalid_setting", "Ray Serve sees to this") for name in OF_THE_LISTENER]
-    if offences := [offence for offence in without_meaning if offence.path in arguments]:
-        raise InvalidSetting(offences)
+    without_meaning = [Issue(name, "invalid_setting", "Ray Serve sees to this") for name in OF_THE_LISTENER]
+    if issues := [issue for issue in without_meaning if issue.path in arguments]:
+        raise InvalidSetting(issues)
     serve = needed("ray.serve", "ray", "the application", "assay.service.ray")
     given = dict(arguments)
     options = {name: int(given.pop(name)) for name in OF_SERVE if name in given}

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...kernels.score import COMPONENTS
 from ...kernels.status import OK, REASONS
-from ..explain.derivation import MOST_BYTES
+from ..explain.derivation import MAX_BYTES
 from ..files.rows.rows import Rollout
 from ..scoring.scores import Scores
 from ..scoring.text_columns import utf8
@@ -65,7 +65,7 @@ class Collection:
             lengths[k] = len(content)
             self.groups.add(rollout.group, rollout.place, reward)
             self.examples.add(rollout, reward, code)
-            if code == OK and len(content) <= MOST_BYTES:
+            if code == OK and len(content) <= MAX_BYTES:
                 parts = parts_of(content, self.settings.think_prefilled)
                 steps[k] = len(parts.bodies)
                 self.signs.add(rollout, parts, reward)

@@ -19,10 +19,10 @@ from .markup import Markup, element, table
 __all__ = ["page"]
 
 BINS = 20
-MOST_GROUPS = 16
+MAX_GROUPS = 16
 """Groups of one field whose distributions are drawn, the largest first."""
 
-MOST_LISTED = 200
+MAX_LISTED = 200
 """Rows that could not be read that are listed."""
 
 
@@ -82,7 +82,7 @@ def group_charts(
     names, index, counts = np.unique(
         np.array(labels, dtype=object).astype(str), return_inverse=True, return_counts=True
     )
-    largest = sorted(np.argsort(-counts, kind="stable")[:MOST_GROUPS].tolist())
+    largest = sorted(np.argsort(-counts, kind="stable")[:MAX_GROUPS].tolist())
     for number in largest:
         values = column[index == number]
         values = values[~np.isnan(values)]
@@ -135,8 +135,8 @@ def unread(evaluated: EvaluatedFile) -> Iterator[Markup]:
     faults = evaluated.answers.faults
     if not faults:
         return
-    rows = [(fault.reason, f"{place.kind} {place.number}", fault.detail) for place, fault in faults[:MOST_LISTED]]
-    more = [element("p", f"and {len(faults) - MOST_LISTED:,} more")] if len(faults) > MOST_LISTED else []
+    rows = [(fault.reason, f"{place.kind} {place.number}", fault.detail) for place, fault in faults[:MAX_LISTED]]
+    more = [element("p", f"and {len(faults) - MAX_LISTED:,} more")] if len(faults) > MAX_LISTED else []
     shown = table(("reason", "place", ""), rows_of(rows), "Rows that are no records")
     text = f"{len(faults):,} rows; they are in none of the numbers above."
     yield section("Rows that are no records", shown, *more, text=text)

@@ -16,7 +16,7 @@ __all__ = ["Example", "Examples"]
 EACH = 3
 """Best and worst ones that are kept."""
 
-LONGEST = 1 << 18
+MAX_LENGTH = 1 << 18
 """Characters up to which a response is kept whole, and explained; of a longer one its beginning is shown."""
 
 BEGINNING = 2_000
@@ -82,6 +82,6 @@ class Examples:
 
 
 def _example(rollout: Rollout, reward: float, reason: str) -> Example:
-    whole = len(rollout.response) <= LONGEST
+    whole = len(rollout.response) <= MAX_LENGTH
     response = rollout.response if whole else rollout.response[:BEGINNING]
     return Example(rollout.place, reward, reason, response, rollout.reference if whole else None, whole)

@@ -13,9 +13,9 @@ from .markup import Markup, element, joined, table
 
 __all__ = ["example"]
 
-MOST_TEXT = 20_000
-MOST_STEPS = 40
-MOST_WORDS = 24
+MAX_TEXT = 20_000
+MAX_STEPS = 40
+MAX_WORDS = 24
 
 
 def example(found: Example, scorer: Scorer, name: str) -> Markup:
@@ -28,7 +28,7 @@ def example(found: Example, scorer: Scorer, name: str) -> Markup:
     try:
         explanation = explain(scorer, found.response, found.reference, suggestions=3)
     except ScoringError as error:  # longer than an explanation may be
-        said = "; ".join(offence.detail for offence in error.offences)
+        said = "; ".join(issue.detail for issue in error.issues)
         return element("details", summary, element("p", said, class_="soft"), _text(found.response))
     parts = [element("p", explanation.headline), *_failure(explanation), *_factors(explanation)]
     parts += [*_pairs(explanation), *_suggestions(explanation)]
@@ -36,9 +36,9 @@ def example(found: Example, scorer: Scorer, name: str) -> Markup:
 
 
 def _text(text: str) -> Markup:
-    rest = len(text) - MOST_TEXT
+    rest = len(text) - MAX_TEXT
     more = element("p", f"and {rest:,} more characters", class_="soft") if rest > 0 else Markup("")
-    return joined([element("pre", text[:MOST_TEXT], tabindex="0"), more])
+    return joined([element("pre", text[:MAX_TEXT], tabindex="0"), more])
 
 
 def _failure(explanation: Explanation) -> list[Markup]:
@@ -69,11 +69,11 @@ def _pairs(explanation: Explanation) -> list[Markup]:
         return []
     pairs = {pair.predicted: pair for pair in explanation.pairs}
     lines = []
-    for step in explanation.prediction[:MOST_STEPS]:
+    for step in explanation.prediction[:MAX_STEPS]:
         pair = pairs.get(step.step)
         lines.append(_paired(step, pair) if pair is not None else _alone(step, f"{step.step} ─ ·"))
     alone = [step for step in explanation.reference if step.partner is None]
-    lines += [_alone(step, f"· ─ {step.step}") for step in alone[:MOST_STEPS]]
+    lines += [_alone(step, f"· ─ {step.step}") for step in alone[:MAX_STEPS]]
     names = ("steps", "action", "Obj", "Par", "m", "value", "objects and parameters: shared −missing +extra")
     rest = len(explanation.prediction) + len(alone) - len(lines)
     more = [element("p", f"and {rest:,} more steps", class_="soft")] if rest > 0 else []
@@ -101,7 +101,7 @@ def _words(similarity: Similarity) -> list[str]:
         ("+", "extra", similarity.extra),
     ):
         if words:
-            listed = few([sign + word for word in words], MOST_WORDS)
+            listed = few([sign + word for word in words], MAX_WORDS)
             parts += [element("span", listed, class_=kind), " "]
     return parts
 

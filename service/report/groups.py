@@ -14,7 +14,7 @@ from ..files.rows.rows import Place, value_key
 
 __all__ = ["Group", "Groups"]
 
-MOST_GROUPS = 100_000
+MAX_GROUPS = 100_000
 """Groups that are told apart; rollouts of more are only counted, so that memory stays bounded."""
 
 SHOWN = 160
@@ -34,7 +34,7 @@ class Group(NamedTuple):
 class Groups:
     """Counts of every group: some hundred bytes each."""
 
-    def __init__(self, most: int = MOST_GROUPS) -> None:
+    def __init__(self, most: int = MAX_GROUPS) -> None:
         self._most = most
         self._numbers: dict[bytes, int] = {}
         self._labels: list[str] = []

@@ -17,15 +17,15 @@ from ..scoring.text_columns import utf8
 
 __all__ = ["SIGNS", "Sign", "Tallies", "Tally", "parts_of"]
 
-MOST_PLACES = 12
-MOST_REFERENCES = 512
+MAX_PLACES = 12
+MAX_REFERENCES = 512
 WORD = re.compile(rb"[^\s.,;:()]+")
 
 FEW_WORDS = 60
 """Words of prose from which on their variety says something."""
 
 LITTLE_VARIETY = 0.3
-MOST_OUTSIDE = 0.25
+MAX_OUTSIDE = 0.25
 FEW_OUTSIDE = 400
 """Bytes outside the four sections that nobody minds."""
 
@@ -73,7 +73,7 @@ def _duplicates(response: Parts, reference: Parts) -> bool:
 def _padded(response: Parts, _reference: Parts) -> bool:
     words = WORD.findall(response.prose.lower())
     monotonous = len(words) >= FEW_WORDS and len(set(words)) < LITTLE_VARIETY * len(words)
-    return monotonous or response.outside > max(FEW_OUTSIDE, MOST_OUTSIDE * response.size)
+    return monotonous or response.outside > max(FEW_OUTSIDE, MAX_OUTSIDE * response.size)
 
 
 def _copied_key(response: Parts, _reference: Parts) -> bool:
@@ -177,7 +177,7 @@ class Tallies:
                 tally = self.by_sign[sign.name]
                 tally.number += 1
                 tally.rewards += reward
-                if len(tally.places) < MOST_PLACES:
+                if len(tally.places) < MAX_PLACES:
                     tally.places.append(rollout.place)
 
     def mean_without(self, name: str) -> float | None:
@@ -193,7 +193,7 @@ class Tallies:
         if found is None:
             found = parts_of(utf8(reference) if isinstance(reference, str) else _as_lines(reference))
             self._references[key] = found
-            if len(self._references) > MOST_REFERENCES:
+            if len(self._references) > MAX_REFERENCES:
                 self._references.popitem(last=False)
         return found
 

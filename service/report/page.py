@@ -25,7 +25,7 @@ from .markup import Markup, element, joined, table
 __all__ = ["page"]
 
 BINS = 40
-MOST_FLAT = 200
+MAX_FLAT = 200
 SUSPICIOUS = 0.02
 """Share of the responses behind open gates from which on a sign is worth a second look, if it pays."""
 
@@ -184,11 +184,11 @@ def _flat(groups: Groups, flat: np.ndarray, name: str) -> Iterator[Markup]:
     numbers = np.flatnonzero(flat)
     if not len(numbers):
         return
-    found = sorted(groups.listed(numbers.tolist()), key=lambda group: -group.size)[:MOST_FLAT]
+    found = sorted(groups.listed(numbers.tolist()), key=lambda group: -group.size)[:MAX_FLAT]
     rows = [[group.first.within(name), f"{group.size:,}", plain(group.reward), group.label] for group in found]
     heads = ("first row", "responses", "reward", "prompt (its end)")
     listed = _table("Groups without spread", heads, rows, wide=1)
-    more = f", the largest {MOST_FLAT:,}" if len(numbers) > MOST_FLAT else ""
+    more = f", the largest {MAX_FLAT:,}" if len(numbers) > MAX_FLAT else ""
     yield element("details", element("summary", f"Groups without spread: {len(numbers):,}{more}"), listed)
 
 

@@ -12,9 +12,9 @@ from threading import Lock
 from ...kernels.column import TextColumn
 from ...kernels.reading.references import References
 
-__all__ = ["MOST_KEY_BYTES", "ReferenceCache"]
+__all__ = ["MAX_KEY_BYTES", "ReferenceCache"]
 
-MOST_KEY_BYTES = 1 << 16
+MAX_KEY_BYTES = 1 << 16
 """Longer columns are read anew each time: making and comparing their keys would cost about as much."""
 
 Key = tuple[int, int, bytes, bytes]
@@ -38,7 +38,7 @@ class ReferenceCache:
 
     def get(self, column: TextColumn, limits: tuple[int, int], read: Callable[[], References]) -> References:
         """What `read` gives for `column` under `limits`, remembered; nothing is remembered of a `read` that raises."""
-        if column.data.shape[0] > MOST_KEY_BYTES:
+        if column.data.shape[0] > MAX_KEY_BYTES:
             return read()
         key = (*limits, column.data.tobytes(), column.offsets.tobytes())
         with self._lock:

@@ -11,7 +11,7 @@ from ...kernels.column import TextColumn
 from ...kernels.reading.references import References, joined, read_references, trimmed
 from ...kernels.status import OK, REASONS
 from ...kernels.text.unicode_tables import tables
-from ..errors import InvalidReference, Offence, row_of
+from ..errors import InvalidReference, Issue, row_of
 from .reference_cache import ReferenceCache
 from .text_columns import rows_of
 from .threads import fill_all, slices_of
@@ -20,10 +20,10 @@ from .workspaces import borrow_room, borrow_workspace
 __all__ = [
     "MAX_REFERENCE_BYTES",
     "ReferenceReader",
-    "offences_of_all",
+    "issues_of_all",
     "parse_references",
     "read_what_can_be_read",
-    "reference_offences",
+    "reference_issues",
 ]
 
 MAX_REFERENCE_BYTES = 262_144
@@ -37,7 +37,7 @@ if hasattr(os, "register_at_fork"):
 PART_ROWS = 256
 """Most references that a thread reads at once."""
 
-MOST = 2**62
+UNLIMITED = 2**62
 """Larger limits are no limits, and this one is still a machine integer."""
 
 _DETAILS = {
@@ -71,28 +71,28 @@ class ReferenceReader:
             part = _without(part, over)
         room = borrow_room(part)
         space = borrow_workspace(int(part.lengths.max(initial=0)))
-        limit = min(self._max_steps, MOST)
+        limit = min(self._max_steps, UNLIMITED)
         read_references(self._statuses[rows], self._bad_lines[rows], room, *part, limit, tables(), space)
         if over.any() or (self._statuses[rows] != OK).any():
             self.failed = True
         return room
 
-    def offences(self) -> list[Offence]:
+    def issues(self) -> list[Issue]:
         """What is wrong with the references that have been read, in order."""
-        offences = []
+        issues = []
         for row in np.flatnonzero((self._statuses != OK) | self._over).tolist():
             if self._over[row]:
                 reason, detail = "too_long", f"it has more than {self._max_bytes} bytes"
             else:
                 reason = REASONS[self._statuses[row]]
                 detail = _DETAILS[reason].format(line=int(self._bad_lines[row]) + 1, max_steps=self._max_steps)
-            offences.append(Offence(f"references[{row}]", reason, detail))
-        return offences
+            issues.append(Issue(f"references[{row}]", reason, detail))
+        return issues
 
     def check(self) -> None:
         """Raise InvalidReference naming every bad one, in order."""
         if self.failed:
-            raise InvalidReference(self.offences())
+            raise InvalidReference(self.issues())
 
 
 def parse_references(
@@ -101,29 +101,29 @@ def parse_references(
     """Read every reference once; raises InvalidReference naming each bad one as `references[k]`, in order."""
 
     def read() -> References:
-        references, offences = read_what_can_be_read(column, max_steps, max_bytes, threads)
-        if offences:
-            raise InvalidReference(offences)
+        references, issues = read_what_can_be_read(column, max_steps, max_bytes, threads)
+        if issues:
+            raise InvalidReference(issues)
         return references
 
     return CACHE.get(column, (max_steps, max_bytes), read)
 
 
-def reference_offences(column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES) -> list[Offence]:
+def reference_issues(column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES) -> list[Issue]:
     """What is wrong with the references of `column`, in order."""
     return read_what_can_be_read(column, max_steps, max_bytes)[1]
 
 
-def offences_of_all(column: TextColumn, misshapen: Sequence[Offence], max_steps: int) -> list[Offence]:
+def issues_of_all(column: TextColumn, misshapen: Sequence[Issue], max_steps: int) -> list[Issue]:
     """References of a wrong shape, whose text in `column` is empty, and unreadable ones: each once, in order."""
-    named = {offence.path for offence in misshapen}
-    found = reference_offences(column, max_steps)
-    return sorted([*misshapen, *(offence for offence in found if offence.path not in named)], key=row_of)
+    named = {issue.path for issue in misshapen}
+    found = reference_issues(column, max_steps)
+    return sorted([*misshapen, *(issue for issue in found if issue.path not in named)], key=row_of)
 
 
 def read_what_can_be_read(
     column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
-) -> tuple[References, list[Offence]]:
+) -> tuple[References, list[Issue]]:
     """All references, those that cannot be read without any step, and what is wrong with those, in order."""
     reader = ReferenceReader(column.rows, max_steps, max_bytes)
     parts = {}
@@ -132,7 +132,7 @@ def read_what_can_be_read(
         parts[first] = trimmed(reader.read(rows_of(column, first, last), first))
 
     fill_all(read_part, slices_of(column.rows, threads, PART_ROWS) or [(0, 0)], threads)
-    return joined([parts[first] for first in sorted(parts)]), reader.offences()
+    return joined([parts[first] for first in sorted(parts)]), reader.issues()
 
 
 def _without(column: TextColumn, dropped: np.ndarray) -> TextColumn:

@@ -16,11 +16,11 @@ from ...kernels.rules import Rules
 from ...kernels.score import COMPONENTS, score_slice
 from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
-from ..errors import InvalidReference, InvalidRequest, Offence
+from ..errors import InvalidReference, InvalidRequest, Issue
 from ..settings import ScoreSettings
-from .references import MAX_REFERENCE_BYTES, MOST, ReferenceReader, offences_of_all, parse_references
+from .references import MAX_REFERENCE_BYTES, UNLIMITED, ReferenceReader, issues_of_all, parse_references
 from .scores import Scores
-from .shares import FEWEST_REFERENCES, Share, shares_of
+from .shares import MIN_REFERENCES, Share, shares_of
 from .text_columns import checked_texts, fresh_column, passing_column, reference_column, rows_of, shaped_references
 from .threads import fill_all, fill_in_slices, usable_cores
 from .workspaces import borrow_workspace_for
@@ -83,7 +83,7 @@ class Scorer:
         expected, misshapen = shaped_references(references) if plain is None else (None, [])
         texts = checked_texts(responses)
         if expected is not None and misshapen:
-            raise InvalidReference(offences_of_all(expected, misshapen, self.settings.max_steps))
+            raise InvalidReference(issues_of_all(expected, misshapen, self.settings.max_steps))
         count = len(plain or ()) if expected is None else expected.rows
         index = resolve_reference_index(len(texts), count, reference_index)
         check_index(index, count)
@@ -191,7 +191,7 @@ def many_strings(references: Any) -> list[str] | None:
     it.
     """
     held = list(references) if isinstance(references, list) else []
-    return held if len(held) >= FEWEST_REFERENCES and set(map(type, held)) == {str} else None
+    return held if len(held) >= MIN_REFERENCES and set(map(type, held)) == {str} else None
 
 
 def seen(references: References) -> References:
@@ -222,8 +222,8 @@ def rules_of(settings: ScoreSettings) -> Rules:
         use_position=settings.use_position,
         use_order=settings.use_order,
         think_prefilled=settings.think_prefilled,
-        max_response_bytes=min(settings.max_response_bytes, MOST),
-        max_steps=min(settings.max_steps, MOST),
+        max_response_bytes=min(settings.max_response_bytes, UNLIMITED),
+        max_steps=min(settings.max_steps, UNLIMITED),
     )
 
 
@@ -233,7 +233,7 @@ def check_index(reference_index: np.ndarray, references: int) -> None:
     if outside.size:
         detail = f"it is not an index of one of the {references} references"
         raise InvalidRequest(
-            [Offence(f"reference_index[{row}]", "index_out_of_range", detail) for row in outside.tolist()]
+            [Issue(f"reference_index[{row}]", "index_out_of_range", detail) for row in outside.tolist()]
         )
 
 
@@ -248,29 +248,29 @@ def resolve_reference_index(responses: int, references: int, given: Sequence[int
         if references == 1:
             return np.zeros(responses, np.int64)
         detail = f"it is needed: there are {responses} responses and {references} references"
-        raise InvalidRequest([Offence("reference_index", "missing", detail)])
+        raise InvalidRequest([Issue("reference_index", "missing", detail)])
     if isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iu":
         index = given.astype(np.int64)
     else:
         index = _integers(given)
     if index.shape[0] != responses:
         detail = f"it has {index.shape[0]} entries for {responses} responses"
-        raise InvalidRequest([Offence("reference_index", "wrong_length", detail)])
+        raise InvalidRequest([Issue("reference_index", "wrong_length", detail)])
     return index
 
 
 def _integers(given: Any) -> np.ndarray:
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        raise InvalidRequest([Offence("reference_index", "wrong_type", "a list of integers is needed")])
+        raise InvalidRequest([Issue("reference_index", "wrong_type", "a list of integers is needed")])
     if set(map(type, given)) == {int}:
         with suppress(OverflowError):
             return np.fromiter(given, np.int64, len(given))
-    offences = [
-        Offence(f"reference_index[{row}]", "wrong_type", "an integer is needed")
+    issues = [
+        Issue(f"reference_index[{row}]", "wrong_type", "an integer is needed")
         for row, entry in enumerate(given)
         if not isinstance(entry, (int, np.integer)) or isinstance(entry, bool)
     ]
-    if offences:
-        raise InvalidRequest(offences)
-    clipped = [entry if -1 <= entry < MOST else -1 for entry in given]
+    if issues:
+        raise InvalidRequest(issues)
+    clipped = [entry if -1 <= entry < UNLIMITED else -1 for entry in given]
     return np.array(clipped, dtype=np.int64)

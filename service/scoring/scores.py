@@ -8,7 +8,7 @@ import numpy as np
 
 from ...kernels.score import COMPONENTS
 from ...kernels.status import REASONS
-from ..errors import InvalidRequest, Offence
+from ..errors import InvalidRequest, Issue
 
 __all__ = ["Scores", "group_advantages"]
 
@@ -74,7 +74,7 @@ def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) ->
     _, groups, sizes = np.unique(group_index, return_inverse=True, return_counts=True)
     if sizes.max() < 2:
         detail = "advantages need a reference with at least two responses"
-        raise InvalidRequest([Offence("include", "no_group", detail)])
+        raise InvalidRequest([Issue("include", "no_group", detail)])
     order = np.argsort(groups, kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     grouped = rewards[order]

@@ -12,15 +12,15 @@ import numpy as np
 
 from .threads import slices_of
 
-__all__ = ["FEWEST_REFERENCES", "LEAST_ROWS", "Share", "shares_of"]
+__all__ = ["MIN_REFERENCES", "MIN_ROWS", "Share", "shares_of"]
 
-FEWEST_REFERENCES = 64
+MIN_REFERENCES = 64
 """With fewer, there is little to gain, and perhaps they are remembered."""
 
-MOST_ROWS = 512
+MAX_ROWS = 512
 """Responses of a share, on average: some two milliseconds of work."""
 
-LEAST_ROWS = 128
+MIN_ROWS = 128
 """Responses of the shortest share: half a millisecond of work. Handing out less costs more than it evens out."""
 
 UNEVEN = 2
@@ -43,12 +43,12 @@ def shares_of(reference_index: np.ndarray, references: int, threads: int) -> lis
     point at a few: then references are better read first.
     """
     rows = reference_index.shape[0]
-    if references < FEWEST_REFERENCES or rows < references or (np.diff(reference_index) < 0).any():
+    if references < MIN_REFERENCES or rows < references or (np.diff(reference_index) < 0).any():
         return None
     each = rows / references
-    cuts = slices_of(references, threads, max(1, round(MOST_ROWS / each)), max(1, round(LEAST_ROWS / each)))
+    cuts = slices_of(references, threads, max(1, round(MAX_ROWS / each)), max(1, round(MIN_ROWS / each)))
     bounds = np.searchsorted(reference_index, [first for first, _ in cuts] + [references]).tolist()
     shares = [Share(*cut, *place) for cut, place in zip(cuts, pairwise(bounds), strict=True)]
-    if any(last - first > UNEVEN * max(LEAST_ROWS, each * (b - a)) for a, b, first, last in shares):
+    if any(last - first > UNEVEN * max(MIN_ROWS, each * (b - a)) for a, b, first, last in shares):
         return None
     return shares

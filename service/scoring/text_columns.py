@@ -12,7 +12,7 @@ import orjson
 
 from ...kernels.column import TextColumn, column_of
 from ...kernels.text.python_strings import ROOM, encode_strings, find_strings
-from ..errors import InvalidReference, InvalidRequest, Offence
+from ..errors import InvalidReference, InvalidRequest, Issue
 from .workspaces import borrow_bytes
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "text_column",
 ]
 
-MOST_BYTES_A_CHARACTER = 4
+MAX_BYTES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _STEP_FIELDS = {"action", "objects", "parameters"}
 
@@ -43,14 +43,14 @@ def checked_texts(texts: Sequence[str], detail: str = "a string is needed") -> l
     every one that is no string, with this `detail`.
     """
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
-        raise InvalidRequest([Offence("responses", "wrong_type", "a list of strings is needed")])
+        raise InvalidRequest([Issue("responses", "wrong_type", "a list of strings is needed")])
     held = list(texts)
     if set(map(type, held)) != {str}:
-        offences = [
-            Offence(f"responses[{k}]", "wrong_type", detail) for k, text in enumerate(held) if not isinstance(text, str)
+        issues = [
+            Issue(f"responses[{k}]", "wrong_type", detail) for k, text in enumerate(held) if not isinstance(text, str)
         ]
-        if offences:
-            raise InvalidRequest(offences)
+        if issues:
+            raise InvalidRequest(issues)
     return held
 
 
@@ -82,7 +82,7 @@ def encoded(texts: list[str], room: Callable[[int], np.ndarray]) -> TextColumn:
     places = np.empty((3, len(texts)), np.int64)
     offsets = np.empty(len(texts) + 1, np.int64)
     characters = int(find_strings(places, np.fromiter(map(id, texts), np.int64, len(texts))))
-    data = room(MOST_BYTES_A_CHARACTER * characters + ROOM)
+    data = room(MAX_BYTES_PER_CHARACTER * characters + ROOM)
     encode_strings(data, offsets, places)
     return TextColumn.of(data[: offsets[-1]], offsets)
 
@@ -92,33 +92,33 @@ def reference_column(references: Sequence[str | Mapping[str, Any]]) -> TextColum
 
     Raises InvalidReference naming every one that is neither text nor steps of the right shape as `references[k]`.
     """
-    column, offences = shaped_references(references)
-    if offences:
-        raise InvalidReference(offences)
+    column, issues = shaped_references(references)
+    if issues:
+        raise InvalidReference(issues)
     return column
 
 
-def shaped_references(references: Sequence[str | Mapping[str, Any]]) -> tuple[TextColumn, list[Offence]]:
+def shaped_references(references: Sequence[str | Mapping[str, Any]]) -> tuple[TextColumn, list[Issue]]:
     """References as texts, and those of a wrong shape, whose text is empty.
 
     Raises InvalidReference where `references` is no list.
     """
     if isinstance(references, (str, bytes)) or not isinstance(references, Sequence):
-        raise InvalidReference([Offence("references", "wrong_type", "a list of references is needed")])
+        raise InvalidReference([Issue("references", "wrong_type", "a list of references is needed")])
     try:
         return column_of([reference.encode() for reference in references]), []  # type: ignore[union-attr]
     except (AttributeError, UnicodeEncodeError):
         pass  # steps among them, or something wrong
     texts: list[bytes] = []
-    offences: list[Offence] = []
+    issues: list[Issue] = []
     for k, reference in enumerate(references):
         problem = None if isinstance(reference, str) else _misfit(reference)
         if problem is not None:
-            offences.append(Offence(f"references[{k}]", *problem))
+            issues.append(Issue(f"references[{k}]", *problem))
             texts.append(b"")
         else:
             texts.append(utf8(reference) if isinstance(reference, str) else _key_lines(reference["steps"]))
-    return column_of(texts), offences
+    return column_of(texts), issues
 
 
 def _misfit(reference: Any) -> tuple[str, str] | None:

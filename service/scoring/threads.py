@@ -14,7 +14,7 @@ from functools import cache
 
 __all__ = ["fill_all", "fill_in_slices", "slices_of", "usable_cores"]
 
-LEAST_ROWS = 64
+MIN_ROWS = 64
 """Rows of the shortest slice: a third of a millisecond's work."""
 
 
@@ -57,7 +57,7 @@ def fill_all(fill: Callable[..., None], slices: Sequence[tuple[int, ...]], threa
         failure = None
 
 
-def slices_of(rows: int, threads: int, most: int | None = None, least: int = LEAST_ROWS) -> list[tuple[int, int]]:
+def slices_of(rows: int, threads: int, most: int | None = None, least: int = MIN_ROWS) -> list[tuple[int, int]]:
     """Few slices that cover `range(rows)`, of which the last are short, so that threads end at about the same time.
 
     Each is half of a thread's share of what is left, from `least` to `most` rows; for one thread, `most`.

@@ -17,9 +17,9 @@ from ...kernels.reading.references import References, room_for
 
 __all__ = ["borrow_bytes", "borrow_room", "borrow_workspace", "borrow_workspace_for"]
 
-MOST_KEPT_BYTES = 1 << 24
+MAX_KEPT_BYTES = 1 << 24
 
-MOST_KEPT_ROOM = 1 << 21
+MAX_KEPT_ROOM = 1 << 21
 """Bytes of references for which a thread keeps the room; it takes some five times as much where they use it."""
 
 MAX_KEPT_TEXT = 1 << 18
@@ -51,7 +51,7 @@ def borrow_workspace_for(texts: TextColumn, most_bytes: int, widest_reference: i
 
 def borrow_bytes(most: int) -> np.ndarray:
     """uint8 (at least `most`,): for text that is read before this thread borrows them again."""
-    if most > MOST_KEPT_BYTES:
+    if most > MAX_KEPT_BYTES:
         return np.empty(most, np.uint8)
     if most > getattr(_local, "bytes_room", -1):
         room = _rounded(most)
@@ -62,7 +62,7 @@ def borrow_bytes(most: int) -> np.ndarray:
 def borrow_room(column: TextColumn) -> References:
     """Columns for the references of `column`, to be read from before this thread borrows them again."""
     most = int(column.offsets[-1] - column.offsets[0])
-    if most > MOST_KEPT_ROOM:
+    if most > MAX_KEPT_ROOM:
         return room_for(most, column.rows)
     room = getattr(_local, "reference_room", (-1, -1))
     if most > room[0] or column.rows > room[1]:

@@ -10,9 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 FRAME = 1000 / 60
-MOST_PICTURE_BYTES = 300_000
+MAX_PICTURE_BYTES = 300_000
 
 
 def axe_finds(playground) -> list[str]:
@@ -56,7 +56,7 @@ def test_the_page_weighs_less_than_200_kb(contexts, server):
     loaded = [reply for reply in replies if "/v1/" not in reply.url]
     assert len(loaded) > 10
     assert all(reply.url.startswith(server.url) for reply in replies)
-    assert sum(len(reply.body()) for reply in loaded) < MOST_BYTES
+    assert sum(len(reply.body()) for reply in loaded) < MAX_BYTES
 
 
 def test_a_reply_is_on_the_page_with_the_next_frame(playground):
@@ -166,4 +166,4 @@ def test_pictures_for_the_documents(open_page, name, scheme, size):
     path = DOCS / f"playground-{name}.png"
     playground.page.evaluate("document.getElementById('connection-text').textContent = 'Ready'")
     playground.page.screenshot(path=path, caret="initial")
-    assert path.stat().st_size < MOST_PICTURE_BYTES
+    assert path.stat().st_size < MAX_PICTURE_BYTES

@@ -67,7 +67,7 @@ def test_check_lists_what_training_would_stumble_over(tmp_path: Path) -> None:
 def test_the_error_of_a_batch_names_the_same_records(call: Callable[[], Any]) -> None:
     with pytest.raises(InvalidReference, match="`assay check` lists every such reference") as caught:
         call()
-    assert {offence.record: offence.reason for offence in caught.value.offences} == BROKEN
+    assert {issue.record: issue.reason for issue in caught.value.issues} == BROKEN
     for name, reason in BROKEN.items():
         assert re.search(rf"record {name}: references\[\d\]: {reason}", str(caught.value))
 

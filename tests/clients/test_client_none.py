@@ -84,7 +84,7 @@ def test_errors_count_the_rows_of_the_batch(function: Function, service: FaultSe
     references = [None, "r", None, "BROKEN", "r"]
     with pytest.raises(InvalidReference, match=r"record e: references\[3\]: bad_step_json") as caught:
         rewards(function, ["x"] * 5, reference=references, id=["a", "c", "d", "e", "f"])
-    assert [offence.path for offence in caught.value.offences] == ["references[3]"]
+    assert [issue.path for issue in caught.value.issues] == ["references[3]"]
     assert caught.value.status == 422
     with pytest.raises(InvalidReference, match=r"references\[1\]: wrong_type"):
         rewards(function, ["x"] * 2, reference=[None, 7])

@@ -189,7 +189,7 @@ if __name__ == "__main__":
         try:
             pool.submit(score, client, 0).result()
         except Exception as error:
-            print(type(error).__name__, error.offences[0].reason)
+            print(type(error).__name__, error.issues[0].reason)
     client.close()
 """
 POOL_TASK = """

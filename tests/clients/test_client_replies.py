@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay_client import BadReply
-from assay_client.wire import LONGEST_HEAD, Fault, ResponseReader
+from assay_client.wire import MAX_HEAD, Fault, ResponseReader
 from tests.clients.fault_server import FaultServer, chunked, document, http, raw
 
 
@@ -137,7 +137,7 @@ def test_a_connection_with_more_on_it_than_the_response_is_not_used_again() -> N
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
-        b"x" * (LONGEST_HEAD + 1),
+        b"x" * (MAX_HEAD + 1),
     ],
 )
 def test_what_is_malformed_is_a_fault(start: bytes) -> None:

@@ -17,8 +17,8 @@ from assay_client import (
     InvalidReference,
     InvalidRequest,
     InvalidSetting,
+    Issue,
     LocalServiceError,
-    Offence,
     ServiceError,
     TooLarge,
     Unauthorized,
@@ -108,7 +108,7 @@ def test_errors_name_every_reference_in_the_callers_numbers(face: Any, server: L
     references = [REFERENCE, "Step 1: nothing", REFERENCE, "", "Step 1: nothing"]
     with pytest.raises(InvalidReference) as caught:
         face(base_url=server.url).score([PERFECT] * 5, references)
-    found = {(offence.path, offence.reason) for offence in caught.value.offences}
+    found = {(issue.path, issue.reason) for issue in caught.value.issues}
     assert found == {
         ("references[1]", "bad_step_line"),
         ("references[4]", "bad_step_line"),
@@ -137,7 +137,7 @@ def test_errors_name_the_record_of_a_single_call(face: Any, server: LiveServer) 
 def test_wrong_types_never_leave(face: Any, faults: Any, responses: Any, references: Any, paths: list[str]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         face(base_url=faults.url).score(responses, references)
-    assert [offence.path for offence in caught.value.offences] == paths
+    assert [issue.path for issue in caught.value.issues] == paths
     assert not faults.requests
 
 
@@ -190,7 +190,7 @@ def test_descriptions_and_readiness(server: LiveServer) -> None:
     "error",
     [
         AssayError("a", status=1, request_id="r"),
-        InvalidReference("a", offences=[Offence("references[0]", "no_steps", "none")], status=422),
+        InvalidReference("a", issues=[Issue("references[0]", "no_steps", "none")], status=422),
         InvalidRequest("a"),
         InvalidSetting("a"),
         TooLarge("a", status=413),

@@ -85,7 +85,7 @@ def test_every_offender_is_named_where_it_stands() -> None:
     environ = {"ASSAY_URL": "nowhere", "ASSAY_CLIENT_TIMEOUT": "soon", "ASSAY_CLIENT_TIMEUOT": "1"}
     with pytest.raises(InvalidSetting) as caught:
         ClientSettings.read(environ, window=-1, max_batch=0.5, config="[]", attempt_timeout=float("nan"), nonsense=1)
-    assert {offence.path for offence in caught.value.offences} == {
+    assert {issue.path for issue in caught.value.issues} == {
         *("ASSAY_URL", "ASSAY_CLIENT_TIMEOUT", "ASSAY_CLIENT_TIMEUOT"),
         *("window", "max_batch", "config", "attempt_timeout", "nonsense"),
     }

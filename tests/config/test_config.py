@@ -22,10 +22,10 @@ def written(tmp_path, text):
     return path
 
 
-def offences(**layers):
+def issues(**layers):
     with pytest.raises(InvalidSetting) as raised:
         load(**{"flags": {}, "environ": {}} | layers)
-    return {(offence.path, offence.reason) for offence in raised.value.offences}
+    return {(issue.path, issue.reason) for issue in raised.value.issues}
 
 
 def test_defaults():
@@ -112,12 +112,12 @@ def test_minus_zero_is_zero_wherever_it_comes_from(tmp_path):
     ],
 )
 def test_wrong_values_are_named_by_their_variable(variable, text):
-    assert offences(environ={variable: text}) == {(variable, "invalid_setting")}
+    assert issues(environ={variable: text}) == {(variable, "invalid_setting")}
 
 
 def test_every_wrong_place_is_named(tmp_path):
     path = written(tmp_path, "port = 1\n[server]\nprot = 1\nport = '80'\n[score]\norder = 'x'\n[other]\nx = 1\n")
-    found = offences(flags={"threads": 0, "nope": 1}, environ={"ASSAY_PROT": "1", "ASSAY_MAX_STEPS": "0"}, path=path)
+    found = issues(flags={"threads": 0, "nope": 1}, environ={"ASSAY_PROT": "1", "ASSAY_MAX_STEPS": "0"}, path=path)
     assert found == {
         (f"{path}: port", "unknown_setting"),
         (f"{path}: other", "unknown_setting"),
@@ -158,7 +158,7 @@ def test_kubernetes_service_links_are_named_together_with_one_hint(services):
     environ = links_of(*services)
     with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
         load({}, {**environ, "ASSAY_ORDR": "lcs", "ASSAY_THREADS": "0", "ASSAY_CLIENT_SERVICE_HOST": "10.0.0.1"})
-    found = {offence.path: offence.detail for offence in raised.value.offences}
+    found = {issue.path: issue.detail for issue in raised.value.issues}
     assert found.keys() == {", ".join(sorted(environ)), "ASSAY_ORDR", "ASSAY_THREADS"}
     assert [path for path, detail in found.items() if "enableServiceLinks" in detail] == [", ".join(sorted(environ))]
 
@@ -167,8 +167,8 @@ def test_one_service_link_beside_a_port_that_was_set():
     """The container's own `env` outweighs what Kubernetes adds."""
     with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
         load({}, links_of("ASSAY") | {"ASSAY_PORT": "8000"})
-    (offence,) = raised.value.offences
-    assert "ASSAY_PORT," not in offence.path
+    (issue,) = raised.value.issues
+    assert "ASSAY_PORT," not in issue.path
     with pytest.raises(InvalidSetting, match="enableServiceLinks"):
         load({}, {"ASSAY_PORT": "tcp://10.0.0.1:8000"})
 
@@ -189,23 +189,23 @@ MEANT_AS_SETTINGS = [
 def test_what_was_meant_as_a_setting_gets_no_such_hint(environ):
     with pytest.raises(InvalidSetting) as raised:
         load({}, environ)
-    assert {offence.path for offence in raised.value.offences} == environ.keys()
+    assert {issue.path for issue in raised.value.issues} == environ.keys()
     assert "Kubernetes" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("text", "reason"), [("[server", "not_toml"), ("[server]\nport = 1\nport = 2", "not_toml")])
 def test_a_file_that_is_no_toml(tmp_path, text, reason):
     path = written(tmp_path, text)
-    assert offences(path=path) == {(str(path), reason)}
+    assert issues(path=path) == {(str(path), reason)}
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    assert offences(path=tmp_path / "none") == {(str(tmp_path / "none"), "unreadable_file")}
-    assert offences(path=tmp_path) == {(str(tmp_path), "unreadable_file")}
+    assert issues(path=tmp_path / "none") == {(str(tmp_path / "none"), "unreadable_file")}
+    assert issues(path=tmp_path) == {(str(tmp_path), "unreadable_file")}
     latin = tmp_path / "latin.toml"
     latin.write_bytes(b"# \xff")
-    assert offences(path=latin) == {(str(latin), "not_toml")}
-    assert offences(path=written(tmp_path, "server = 1")) == {(f"{tmp_path / 'assay.toml'}: server", "invalid_setting")}
+    assert issues(path=latin) == {(str(latin), "not_toml")}
+    assert issues(path=written(tmp_path, "server = 1")) == {(f"{tmp_path / 'assay.toml'}: server", "invalid_setting")}
 
 
 def test_keys_from_environment_and_file_come_together_and_stay_secret(tmp_path):
@@ -222,11 +222,11 @@ def test_keys_from_environment_and_file_come_together_and_stay_secret(tmp_path):
 def test_keys_that_cannot_be_read_stop_the_start(tmp_path):
     """An open door would be the worse answer."""
     place = "api_keys_file (environment ASSAY_API_KEYS_FILE)"
-    assert offences(environ={"ASSAY_API_KEYS_FILE": str(tmp_path / "none")}) == {(place, "unreadable_file")}
+    assert issues(environ={"ASSAY_API_KEYS_FILE": str(tmp_path / "none")}) == {(place, "unreadable_file")}
     keys = tmp_path / "keys"
     for content in (b"two words\n", b"\xff\n", b"# nothing but a comment\n"):
         keys.write_bytes(content)
-        assert offences(environ={"ASSAY_API_KEYS_FILE": str(keys)}) == {(place, "unreadable_file")}
+        assert issues(environ={"ASSAY_API_KEYS_FILE": str(keys)}) == {(place, "unreadable_file")}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
@@ -238,9 +238,9 @@ def test_keys_come_from_a_regular_file(tmp_path, kind):
         os.mkfifo(path)
     with pytest.raises(InvalidSetting) as caught:
         load({}, {"ASSAY_API_KEYS_FILE": str(path)})
-    (offence,) = caught.value.offences
-    assert offence.reason == "unreadable_file"
-    assert offence.detail in ("it is not a regular file", "Is a directory")
+    (issue,) = caught.value.issues
+    assert issue.reason == "unreadable_file"
+    assert issue.detail in ("it is not a regular file", "Is a directory")
 
 
 def test_keys_in_toml(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.bioprobench.answers import first_block, generated_text, last_block, truth_of
-from assay.service.evaluate.bioprobench.literal import DEEPEST, LONGEST, NotLiteral, literal
+from assay.service.evaluate.bioprobench.literal import DEEPEST, MAX_LENGTH, NotLiteral, literal
 from assay.service.evaluate.bioprobench.ord import compared, order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.evaluation import evaluate
@@ -134,9 +134,9 @@ def test_literals_have_limits():
         assert literal("[" * deep + "]" * deep) is not None
     for text in [
         "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1),
-        "[" * LONGEST,
+        "[" * MAX_LENGTH,
         "-" * 1000 + "1",
-        "[0" + " " * LONGEST + "]",
+        "[0" + " " * MAX_LENGTH + "]",
     ]:
         with pytest.raises(NotLiteral):
             literal(text)

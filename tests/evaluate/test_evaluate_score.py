@@ -239,7 +239,7 @@ def test_every_offender_is_named():
         evaluate(
             "score", [{"response": 1}, 5, {"reference": "x"}], profile="both", colour="red", metrics=["x", "step_m"]
         )
-    assert [offence.path for offence in caught.value.offences] == [
+    assert [issue.path for issue in caught.value.issues] == [
         "options.profile",
         "options.colour",
         "records[0].response",

@@ -117,7 +117,7 @@ def test_references_come_in_short_forms(task, reference, response):
 def test_references_that_cannot_be_read_are_errors(task, reference):
     with pytest.raises(InvalidReference) as caught:
         rewards(task, ["x"], [REFERENCES[task], reference], reference_index=[0])
-    assert [offence.path for offence in caught.value.offences] == ["references[1]"]
+    assert [issue.path for issue in caught.value.issues] == ["references[1]"]
 
 
 def test_a_single_step_cannot_be_out_of_order():

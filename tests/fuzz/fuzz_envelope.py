@@ -39,7 +39,7 @@ def check(data: bytes, memory: GuardedMemory) -> None:
         return
     if isinstance(reply, Problem):
         assert reply.status in (400, 413, 422)
-        assert reply.offences
+        assert reply.issues
         return
     found, request = orjson.loads(reply.body), orjson.loads(data)
     scorer = SCORER.with_overrides(request.get("config", {}))

@@ -50,7 +50,7 @@ def compiled_verdict(reference: str, scorer: Scorer) -> str:
     try:
         scorer.score([], [reference], [])
     except InvalidReference as error:
-        return error.offences[0].reason
+        return error.issues[0].reason
     return "ok"
 
 

@@ -16,12 +16,12 @@ from tests.kernels.adversaries import CATALOGUE, REFERENCE, Rollout, key
 from tests.kernels.cost import Load, measure, measure_small, typical
 from tests.strategies import examples
 
-MOST = 12.0
+MAX_RATIO = 12.0
 """Times the cost a byte of typical rollouts."""
 LINEAR = 2.6
 """Times the time for twice the bytes."""
 SIZE = 60_000
-SMALLEST = 20_000
+MIN_BYTES = 20_000
 TRIES = 3
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -39,13 +39,13 @@ def test_catalogue(name, usual):
     for attempt in range(TRIES):
         cost = measure(name, CATALOGUE[name], SIZE, 5 + 4 * attempt, usual)
         found.append(f"{cost.ratio:.1f} x typical, {cost.growth:.2f} x for double")
-        if cost.ratio <= MOST and cost.growth <= LINEAR:
+        if cost.ratio <= MAX_RATIO and cost.growth <= LINEAR:
             return
     pytest.fail("; ".join(found))
 
 
 def test_smallest_responses(usual):
-    assert min(measure_small(5, usual).ratio for _ in range(TRIES)) <= MOST
+    assert min(measure_small(5, usual).ratio for _ in range(TRIES)) <= MAX_RATIO
 
 
 def test_one_large_reference_for_many_small_responses():
@@ -102,11 +102,11 @@ def usual_ns(usual) -> float:
 @examples(150)
 def test_search_for_slow_texts(usual, usual_ns, rollout):
     response, reference = rollout
-    copies = SMALLEST // len(response.encode()) + 1  # a call has its price, whatever it scores
+    copies = MIN_BYTES // len(response.encode()) + 1  # a call has its price, whatever it scores
     load = Load([response] * copies, [reference], [0] * copies, order="lcs")
     load.seconds()
     ratio = min(load.seconds() for _ in range(2)) / load.bytes / usual_ns
     target(ratio)
-    if ratio > MOST:
+    if ratio > MAX_RATIO:
         again = [load.seconds() / load.bytes / (usual.seconds() / usual.bytes) for _ in range(9)]
-        assert min(again) <= MOST, f"{sorted(again)[4]:.1f} x typical"
+        assert min(again) <= MAX_RATIO, f"{sorted(again)[4]:.1f} x typical"

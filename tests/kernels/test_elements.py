@@ -16,7 +16,7 @@ from tests.cases import answer
 from tests.kernels.reading import texts_of
 from tests.strategies import examples, protocols, step_objects
 
-MOST, MOST_BYTES = 1000, 262_144
+MAX_ELEMENTS, MAX_BYTES = 1000, 262_144
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ MOST, MOST_BYTES = 1000, 262_144
     ],
 )
 def test_elements_that_are_no_reference(reference, reason):
-    envelope = open_envelope(f'{{"references": ["a", {reference}, "b"]}}'.encode(), MOST, 400)
+    envelope = open_envelope(f'{{"references": ["a", {reference}, "b"]}}'.encode(), MAX_ELEMENTS, 400)
     assert envelope.faults == {"references": [(1, reason)]}
     assert texts_of(envelope.references)[::2] == [b"a", b"b"]
 
@@ -45,7 +45,7 @@ def test_elements_that_are_no_reference(reference, reason):
 def test_a_thousand_steps():
     """Their numbers have one digit, two, three and four."""
     body = f'{{"references": [{{"steps": [{", ".join(["{}"] * 1001)}]}}]}}'
-    (text,) = texts_of(open_envelope(body.encode(), MOST, MOST_BYTES).references)
+    (text,) = texts_of(open_envelope(body.encode(), MAX_ELEMENTS, MAX_BYTES).references)
     assert text.decode().split() == [part for k in range(1, 1002) for part in ("Step", f"{k}:{{}}")]
 
 
@@ -53,7 +53,7 @@ def outcome(score: Any) -> Any:
     try:
         return score().rewards.tolist()
     except ScoringError as error:
-        return [(offence.path, offence.reason) for offence in error.offences]
+        return [(issue.path, issue.reason) for issue in error.issues]
 
 
 @given(protocols, st.data())
@@ -66,7 +66,7 @@ def test_steps(protocol, data):
     response = "\n".join(f"Step {i}: {step}" for i, step in enumerate(steps, 1))
     responses = json.dumps([response, answer(response, response)])
     body = f'{{"references": [{reference}], "responses": {responses}}}'
-    envelope = open_envelope(body.encode(), MOST, MOST_BYTES)
+    envelope = open_envelope(body.encode(), MAX_ELEMENTS, MAX_BYTES)
     assert envelope.faults == {}
     scorer = Scorer(min_coverage=0.0, order="lcs")
     by_columns = outcome(lambda: scorer.score_columns(envelope.responses, envelope.references, np.zeros(2, np.int64)))

@@ -20,14 +20,14 @@ from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_en
 from tests.kernels.reading import texts_of
 from tests.strategies import examples, json_strings, json_values
 
-MOST, MOST_BYTES = 1000, 262_144
+MAX_ELEMENTS, MAX_BYTES = 1000, 262_144
 NOT_JSON = object()
 
 
 def by_kernel(body: bytes) -> Any:
     """Texts of the rows without fault, faults, and other values, as the kernel reads them."""
     try:
-        envelope = open_envelope(body, MOST, MOST_BYTES)
+        envelope = open_envelope(body, MAX_ELEMENTS, MAX_BYTES)
     except NotJsonError:
         return NOT_JSON
     if not envelope.is_object:
@@ -202,17 +202,17 @@ def test_every_truncation():
 
 
 def test_too_many_elements():
-    body = b'{"references": ["a"], "responses": [' + b",".join([b'""'] * (MOST + 1)) + b"]}"
+    body = b'{"references": ["a"], "responses": [' + b",".join([b'""'] * (MAX_ELEMENTS + 1)) + b"]}"
     with pytest.raises(TooManyError, match="responses"):
-        open_envelope(body, MOST, MOST_BYTES)
-    assert len(texts_of(open_envelope(body, MOST + 1, MOST_BYTES).responses)) == MOST + 1
+        open_envelope(body, MAX_ELEMENTS, MAX_BYTES)
+    assert len(texts_of(open_envelope(body, MAX_ELEMENTS + 1, MAX_BYTES).responses)) == MAX_ELEMENTS + 1
 
 
 def test_short_steps_with_long_numbers_stay_in_their_room():
     """Behind a million steps, `{},` would become more than five times as long: over what the responses are read to."""
     steps = b",".join([b"{}"] * (3_000_000 if JIT else 30))
     body = b'{"responses": ["%b"], "references": [{"steps": [%b]}, "x"]}' % (b"y" * 9_000, steps)
-    envelope = open_envelope(body, MOST, 2**62)
+    envelope = open_envelope(body, MAX_ELEMENTS, 2**62)
     assert texts_of(envelope.responses) == [b"y" * 9_000]
     assert envelope.references.lengths.tolist()[1] == 1
     assert envelope.faults == ({"references": [(0, "too_long")]} if JIT else {})

@@ -79,7 +79,7 @@ class TestPool:
             pool.score(responses, spoilt, index)
         with pytest.raises(InvalidReference) as expected:
             Scorer().score(responses, spoilt, index)
-        assert caught.value.offences == expected.value.offences
+        assert caught.value.issues == expected.value.issues
 
     def test_an_actor_that_is_killed_costs_nothing(self, pool, batch):
         expected = Scorer(order="lcs").score(*batch)

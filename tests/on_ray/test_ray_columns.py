@@ -64,8 +64,8 @@ def test_slices_give_the_rewards_of_the_whole(example_rollouts):
     column, expected = column_of([r.encode() for r in responses]), column_of([r.encode() for r in references])
     for piece in pieces_of(column, len(references), index, 5):
         texts = rows_between(column, piece.first, piece.last)
-        offences, rewards, codes, measures = actor.score(texts, rows_at(expected, piece.rows), piece.places)
-        assert offences == ()
+        issues, rewards, codes, measures = actor.score(texts, rows_at(expected, piece.rows), piece.places)
+        assert issues == ()
         assert rewards.tobytes() == whole.rewards[piece.first : piece.last].tobytes()
         assert codes.tobytes() == whole.reason_codes[piece.first : piece.last].tobytes()
         assert measures.tobytes() == whole.measures[:, piece.first : piece.last].tobytes()
@@ -113,7 +113,7 @@ class TestDatasetScorer:
     def test_columns_that_do_not_fit_are_named(self, columns, path):
         with pytest.raises(InvalidRequest) as caught:
             self.scored(pa.table(columns))
-        assert [offence.path for offence in caught.value.offences] == [path]
+        assert [issue.path for issue in caught.value.issues] == [path]
 
 
 def test_settings_of_a_replica_travel_as_they_are(tmp_path, monkeypatch):
@@ -138,7 +138,7 @@ def test_settings_without_a_meaning_are_refused():
 
     with pytest.raises(InvalidSetting) as caught:
         application({"port": "8000", "order": "lcs", "workers": 2})
-    assert [offence.path for offence in caught.value.offences] == ["port", "workers"]
+    assert [issue.path for issue in caught.value.issues] == ["port", "workers"]
 
 
 @pytest.mark.parametrize("name", ["ScorerPool", "score_dataset", "application"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.service.files.rows.rows import Place, Rollout
 from assay.service.report.counts import Distribution, Grid, log_edges
-from assay.service.report.examples import EACH, LONGEST, Examples
+from assay.service.report.examples import EACH, MAX_LENGTH, Examples
 from assay.service.report.groups import Groups, label_of
 from tests.strategies import examples
 
@@ -137,7 +137,7 @@ def test_of_equal_rewards_the_first_stay():
 
 def test_long_examples_are_cut():
     kept = Examples()
-    kept.add(rollout(1, "x" * (LONGEST + 1)), 0.0, 1)
+    kept.add(rollout(1, "x" * (MAX_LENGTH + 1)), 0.0, 1)
     ((_, _, example),) = kept.by_reason()
     assert not example.whole
     assert len(example.response) < 10_000

@@ -12,7 +12,7 @@ import rollouts
 from assay import InvalidReference, Scorer
 from assay.kernels.column import TextColumn
 from assay.kernels.reading.references import References
-from assay.service.scoring.reference_cache import MOST_KEY_BYTES, ReferenceCache
+from assay.service.scoring.reference_cache import MAX_KEY_BYTES, ReferenceCache
 from assay.service.scoring.references import CACHE
 from assay.service.scoring.text_columns import reference_column
 from tests.cases import answer
@@ -96,7 +96,7 @@ def first_of(entries: list[tuple[TextColumn, References]]) -> tuple:
 
 
 def test_large_columns_are_not_kept():
-    column, references = parsed(KEY.replace("pbs", "pbs" + " " * MOST_KEY_BYTES))
+    column, references = parsed(KEY.replace("pbs", "pbs" + " " * MAX_KEY_BYTES))
     cache = ReferenceCache(1 << 30)
     assert cache.get(column, (1, 1), lambda: references) is references
     assert len(cache) == 0

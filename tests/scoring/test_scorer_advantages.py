@@ -74,7 +74,7 @@ def test_no_group():
     for rewards, groups in (([1.0], [0]), ([1.0, 0.0, 0.5], [2, 0, 1])):
         with pytest.raises(InvalidRequest) as caught:
             group_advantages(np.array(rewards), np.array(groups), 1)
-        assert [(o.path, o.reason) for o in caught.value.offences] == [("include", "no_group")]
+        assert [(o.path, o.reason) for o in caught.value.issues] == [("include", "no_group")]
     scores = Scorer().score(RESPONSES[:3], REFERENCES, [0, 1, 2])
     with pytest.raises(InvalidRequest):
         scores.advantages()

@@ -17,32 +17,32 @@ from tests.cases.writing import KEY, ONE_STEP
 GOOD = {"steps": ONE_STEP}
 
 
-def offences(error: type[ScoringError], *request: Any, **settings: Any) -> list[tuple[str, str]]:
+def issues(error: type[ScoringError], *request: Any, **settings: Any) -> list[tuple[str, str]]:
     """(path, reason) of everything that the error names."""
     with pytest.raises(error) as caught:
         Scorer(**settings).score(*request)
     assert isinstance(caught.value, ValueError)
-    found = caught.value.offences
+    found = caught.value.issues
     assert str(caught.value).count(": ") >= min(10, len(found))
-    assert all(offence.detail and offence.path in str(caught.value) for offence in found[:10])
-    return [(offence.path, offence.reason) for offence in found]
+    assert all(issue.detail and issue.path in str(caught.value) for issue in found[:10])
+    return [(issue.path, issue.reason) for issue in found]
 
 
 def test_every_bad_response_is_named():
     given = ["fine", None, 5, b"bytes", "fine", ["list"], {}]
     named = [(f"responses[{k}]", "wrong_type") for k in (1, 2, 3, 5, 6)]
-    assert offences(InvalidRequest, given, [GOOD]) == named
-    assert offences(InvalidRequest, tuple(given), [GOOD]) == named
+    assert issues(InvalidRequest, given, [GOOD]) == named
+    assert issues(InvalidRequest, tuple(given), [GOOD]) == named
 
 
 @pytest.mark.parametrize("given", ["text", b"text", None, 7, {"a": 1}, iter(["a"])], ids=repr)
 def test_responses_that_are_no_list(given):
-    assert offences(InvalidRequest, given, [GOOD]) == [("responses", "wrong_type")]
+    assert issues(InvalidRequest, given, [GOOD]) == [("responses", "wrong_type")]
 
 
 @pytest.mark.parametrize("given", ["text", b"text", None, 7, GOOD, iter([GOOD])], ids=repr)
 def test_references_that_are_no_list(given):
-    assert offences(InvalidReference, ["x"], given) == [("references", "wrong_type")]
+    assert issues(InvalidReference, ["x"], given) == [("references", "wrong_type")]
 
 
 MISFITS = [
@@ -83,20 +83,20 @@ def test_every_bad_reference_is_named():
     for reference, reason in bad:
         given += [GOOD, reference, KEY]
         named.append((f"references[{len(given) - 2}]", reason))
-    found = offences(InvalidReference, ["x"], given, [0])
+    found = issues(InvalidReference, ["x"], given, [0])
     assert set(found) == set(named)
     assert found == named, "in the request's order"
 
 
 @pytest.mark.parametrize(("reference", "reason"), MISFITS + TEXTS, ids=lambda value: repr(value)[:50])
 def test_bad_reference_alone(reference, reason):
-    assert offences(InvalidReference, ["x"], [reference]) == [("references[0]", reason)]
-    assert offences(InvalidReference, [], [reference]) == [("references[0]", reason)]
+    assert issues(InvalidReference, ["x"], [reference]) == [("references[0]", reason)]
+    assert issues(InvalidReference, [], [reference]) == [("references[0]", reason)]
 
 
 def test_a_bad_reference_that_nobody_points_at():
-    assert offences(InvalidReference, ["x"], [GOOD, "prose"], [0]) == [("references[1]", "bad_step_line")]
-    assert offences(InvalidReference, [], ["prose", GOOD, ""], []) == [
+    assert issues(InvalidReference, ["x"], [GOOD, "prose"], [0]) == [("references[1]", "bad_step_line")]
+    assert issues(InvalidReference, [], ["prose", GOOD, ""], []) == [
         ("references[0]", "bad_step_line"),
         ("references[2]", "no_steps"),
     ]
@@ -107,7 +107,7 @@ def test_no_text_is_quoted():
     bad = [secret, {"steps": [secret]}, {secret: 1}, f"Step 1: {{{secret}}}", f'Step 1: {{"{secret}": 1}}']
     with pytest.raises(InvalidReference) as caught:
         Scorer().score(["x"], bad, [0])
-    assert len(caught.value.offences) == 5
+    assert len(caught.value.issues) == 5
     assert secret not in str(caught.value)
     assert secret not in repr(caught.value)
 
@@ -115,42 +115,42 @@ def test_no_text_is_quoted():
 def test_many_offenders():
     with pytest.raises(InvalidReference) as caught:
         Scorer().score(["x"], ["prose"] * 250, [0])
-    assert len(caught.value.offences) == 250
+    assert len(caught.value.issues) == 250
     assert str(caught.value).endswith("; and 240 more")
 
 
 def test_bad_lines_are_told_by_number():
     with pytest.raises(InvalidReference) as caught:
         Scorer().score(["x"], [f"{KEY}\n\n{KEY}\nStep", f"{KEY}\nStep 2: {{", f"{KEY}\nStep 2: {{,}}"], [0])
-    assert ["line 3" in o.detail or "line 2" in o.detail for o in caught.value.offences] == [True] * 3
+    assert ["line 3" in o.detail or "line 2" in o.detail for o in caught.value.issues] == [True] * 3
 
 
 def test_index_out_of_range():
     index = [0, 2, 1, -1, 2**62, -(2**70), 2**70, 1]
     named = [(f"reference_index[{k}]", "index_out_of_range") for k in (1, 3, 4, 5, 6)]
-    assert offences(InvalidRequest, ["x"] * 8, [GOOD, GOOD], index) == named
+    assert issues(InvalidRequest, ["x"] * 8, [GOOD, GOOD], index) == named
     huge = np.array([0, 2**63, 2**64 - 1], np.uint64)
-    assert offences(InvalidRequest, ["x"] * 3, [GOOD], huge) == [
+    assert issues(InvalidRequest, ["x"] * 3, [GOOD], huge) == [
         ("reference_index[1]", "index_out_of_range"),
         ("reference_index[2]", "index_out_of_range"),
     ]
-    assert offences(InvalidRequest, ["x"], [], [0]) == [("reference_index[0]", "index_out_of_range")]
+    assert issues(InvalidRequest, ["x"], [], [0]) == [("reference_index[0]", "index_out_of_range")]
 
 
 def test_index_of_wrong_type():
     index = [0, 0.0, "0", None, True, np.int8(0), np.float64(0), [0]]
     named = [(f"reference_index[{k}]", "wrong_type") for k in (1, 2, 3, 4, 6, 7)]
-    assert offences(InvalidRequest, ["x"] * 8, [GOOD], index) == named
+    assert issues(InvalidRequest, ["x"] * 8, [GOOD], index) == named
     for whole in ("00", b"00", 0, {0: 0, 1: 0}, np.zeros(2), np.zeros(2, bool), np.zeros((2, 1), int), iter([0, 0])):
-        assert offences(InvalidRequest, ["x"] * 2, [GOOD], whole) == [("reference_index", "wrong_type")]
+        assert issues(InvalidRequest, ["x"] * 2, [GOOD], whole) == [("reference_index", "wrong_type")]
 
 
 def test_lengths_that_do_not_fit():
-    assert offences(InvalidRequest, ["x"] * 3, [GOOD] * 2) == [("reference_index", "missing")]
-    assert offences(InvalidRequest, ["x"] * 3, []) == [("reference_index", "missing")]
-    assert offences(InvalidRequest, [], [GOOD] * 2) == [("reference_index", "missing")]
+    assert issues(InvalidRequest, ["x"] * 3, [GOOD] * 2) == [("reference_index", "missing")]
+    assert issues(InvalidRequest, ["x"] * 3, []) == [("reference_index", "missing")]
+    assert issues(InvalidRequest, [], [GOOD] * 2) == [("reference_index", "missing")]
     for index in ([], [0], [0] * 4, np.zeros(2, np.int64)):
-        assert offences(InvalidRequest, ["x"] * 3, [GOOD], index) == [("reference_index", "wrong_length")]
+        assert issues(InvalidRequest, ["x"] * 3, [GOOD], index) == [("reference_index", "wrong_length")]
 
 
 @pytest.mark.parametrize("kind", [list, tuple, deque, np.array, lambda index: np.array(index, np.uint8), np.int32])

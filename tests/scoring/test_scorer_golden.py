@@ -60,4 +60,4 @@ def test_case(case: Case):
 def test_bad_reference(name, reference, reason):
     with pytest.raises(InvalidReference) as caught:
         Scorer().score(["x"], [reference])
-    assert [(offence.path, offence.reason) for offence in caught.value.offences] == [("references[0]", reason)]
+    assert [(issue.path, issue.reason) for issue in caught.value.issues] == [("references[0]", reason)]

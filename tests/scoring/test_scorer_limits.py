@@ -67,7 +67,7 @@ def test_bytes_of_a_reference():
         assert len(one_over.encode()) > 262_144
         with pytest.raises(InvalidReference) as caught:
             Scorer().score([answer()], [KEY, one_over, KEY], [0])
-        assert [(o.path, o.reason) for o in caught.value.offences] == [("references[1]", "too_long")]
+        assert [(o.path, o.reason) for o in caught.value.issues] == [("references[1]", "too_long")]
     wide = answer(KEY, think="µ" * 130_000)
     assert Scorer().score([answer()], [wide]).rewards.tolist() == [1.0]
 
@@ -82,7 +82,7 @@ def test_steps_of_a_reference(limit):
         assert Scorer(max_steps=limit).score([answer()], [form(limit)]).reasons.tolist() == ["ok"]
         with pytest.raises(InvalidReference) as caught:
             Scorer(max_steps=limit).score([answer()], [form(1), form(limit + 1)], [0])
-        assert [(o.path, o.reason) for o in caught.value.offences] == [("references[1]", "too_long")]
+        assert [(o.path, o.reason) for o in caught.value.issues] == [("references[1]", "too_long")]
 
 
 def test_a_large_batch_of_nothing():

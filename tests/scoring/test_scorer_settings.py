@@ -70,7 +70,7 @@ def test_out_of_range(name, value):
     for attempt in (lambda: Scorer(**{name: value}), lambda: Scorer().with_overrides({name: value})):
         with pytest.raises(InvalidSetting) as caught:
             attempt()
-        assert [(o.path, o.reason) for o in caught.value.offences] == [(f"config.{name}", "invalid_setting")]
+        assert [(o.path, o.reason) for o in caught.value.issues] == [(f"config.{name}", "invalid_setting")]
         assert isinstance(caught.value, ScoringError)
 
 
@@ -98,7 +98,7 @@ def test_minus_zero_is_zero(made):
 def test_unknown(name):
     with pytest.raises(InvalidSetting) as caught:
         Scorer().with_overrides({name: 1})
-    assert [(o.path, o.reason) for o in caught.value.offences] == [(f"config.{name}", "unknown_setting")]
+    assert [(o.path, o.reason) for o in caught.value.issues] == [(f"config.{name}", "unknown_setting")]
 
 
 def test_every_offender_is_named():
@@ -107,8 +107,8 @@ def test_every_offender_is_named():
         Scorer(**overrides)
     expected = {f"config.{name}": "invalid_setting" for name in BAD if name != "order"}
     expected |= {"config.foo": "unknown_setting", "config.bar": "unknown_setting"}
-    assert {o.path: o.reason for o in caught.value.offences} == expected
-    assert len(caught.value.offences) == len(expected)
+    assert {o.path: o.reason for o in caught.value.issues} == expected
+    assert len(caught.value.issues) == len(expected)
 
 
 def test_values_at_the_edge():
@@ -128,7 +128,7 @@ def test_limits_beyond_every_machine_word(name, value):
         scorer = Scorer(**{name: value})
         outcome = scorer.score([answer()], [{"steps": ONE_STEP}]).rewards.tolist()
     except InvalidSetting as error:
-        named = [o.path for o in error.offences]
+        named = [o.path for o in error.issues]
     else:
         named = [1.0]
         assert scorer.config_id != Scorer().config_id
@@ -178,7 +178,7 @@ def test_overrides_lower_limits_and_never_raise_them():
     for overrides in ({"max_steps": 11}, {"max_steps": 2**70}, {"max_steps": 11, "order": {1, 2}}):
         with pytest.raises(InvalidSetting) as caught:
             scorer.with_overrides(overrides)
-        assert ("config.max_steps", "over_limit") in [(one.path, one.reason) for one in caught.value.offences]
+        assert ("config.max_steps", "over_limit") in [(one.path, one.reason) for one in caught.value.issues]
     with pytest.raises(InvalidSetting, match="at most 10"):
         scorer.with_overrides({"max_steps": 11})
     assert Scorer(scorer.settings, max_steps=11).settings.max_steps == 11

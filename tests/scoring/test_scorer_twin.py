@@ -54,7 +54,7 @@ def test_rollouts_under_any_settings(rollout, overrides):
     else:
         with pytest.raises(InvalidReference) as caught:
             Scorer(**overrides).score([response], [reference])
-        assert [offence.reason for offence in caught.value.offences] == [reason]
+        assert [issue.reason for issue in caught.value.issues] == [reason]
 
 
 @given(batches(), settings.filter(lambda overrides: overrides.get("max_steps", 1024) == 1024))
@@ -83,7 +83,7 @@ def test_any_reference(references):
         Scorer().score([], references, [])
         found = []
     except InvalidReference as error:
-        found = [(offence.path, offence.reason) for offence in error.offences]
+        found = [(issue.path, issue.reason) for issue in error.issues]
     assert found == expected
 
 

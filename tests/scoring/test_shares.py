@@ -17,7 +17,7 @@ from assay.kernels.compiler.jit import JIT
 from assay.service.scoring import scorer as scorer_module
 from assay.service.scoring import shares as shares_module
 from assay.service.scoring.references import ReferenceReader
-from assay.service.scoring.shares import FEWEST_REFERENCES, LEAST_ROWS, UNEVEN, shares_of
+from assay.service.scoring.shares import MIN_REFERENCES, MIN_ROWS, UNEVEN, shares_of
 from assay.service.scoring.text_columns import passing_column, reference_column, text_column
 from assay.service.scoring.threads import slices_of
 from tests.scoring.agreement import bits
@@ -29,8 +29,8 @@ PROMPTS = 90 if JIT else 8
 def small_batches_too(request, monkeypatch) -> None:
     """As plain Python, kernels are too slow for many references."""
     if not JIT and "batch" in request.fixturenames:
-        monkeypatch.setattr(shares_module, "FEWEST_REFERENCES", 4)
-        monkeypatch.setattr("assay.service.scoring.scorer.FEWEST_REFERENCES", 4)
+        monkeypatch.setattr(shares_module, "MIN_REFERENCES", 4)
+        monkeypatch.setattr("assay.service.scoring.scorer.MIN_REFERENCES", 4)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_slices_cover_all_rows_once(rows, threads, most, least):
 
 
 @given(
-    counts=st.lists(st.integers(0, 12), min_size=FEWEST_REFERENCES, max_size=300),
+    counts=st.lists(st.integers(0, 12), min_size=MIN_REFERENCES, max_size=300),
     threads=st.integers(1, 4),
 )
 def test_shares_hold_every_reference_and_its_responses(counts, threads):
@@ -89,7 +89,7 @@ def test_equal_groups_are_shared():
     assert len(shares) > 8
     sizes = [share.last_response - share.first_response for share in shares]
     assert max(sizes) <= 520
-    assert min(sizes) <= LEAST_ROWS
+    assert min(sizes) <= MIN_ROWS
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_equal_groups_are_shared():
         np.concatenate([np.repeat(np.arange(50), 2), np.full(900, 77)]),
         np.arange(200)[::-1] // 2,
         np.tile(np.arange(100), 3),
-        np.arange(FEWEST_REFERENCES - 1),
+        np.arange(MIN_REFERENCES - 1),
         np.zeros(0, np.int64),
     ],
     ids=["one reference", "two", "one of many", "backwards", "in turns", "few", "none"],
 )
 def test_what_is_not_shared(index):
     references = int(max(index, default=0)) + 1
-    assert shares_of(index, max(references, 100 if references > FEWEST_REFERENCES else references), 2) is None
+    assert shares_of(index, max(references, 100 if references > MIN_REFERENCES else references), 2) is None
     assert UNEVEN >= 1
 
 
@@ -161,7 +161,7 @@ def test_bad_references_of_any_share_are_all_named(batch, threads, columns):
         given = text_column(given[0]), reference_column(given[1]), given[2]
     with pytest.raises(InvalidReference) as caught:
         (scorer.score_columns if columns else scorer.score)(*given)
-    found = [(offence.path, offence.reason) for offence in caught.value.offences]
+    found = [(issue.path, issue.reason) for issue in caught.value.issues]
     reasons = ["no_steps", "bad_step_line", "too_long"]
     assert found == [(f"references[{row}]", reason) for row, reason in zip(bad, reasons, strict=True)]
 
@@ -171,10 +171,10 @@ def test_what_is_wrong_with_responses_comes_first(batch):
     responses = [*batch["responses"][:-1], 5]
     with pytest.raises(InvalidRequest) as caught:
         Scorer().score(responses, references, batch["reference_index"])
-    assert [offence.path for offence in caught.value.offences] == [f"responses[{len(responses) - 1}]"]
+    assert [issue.path for issue in caught.value.issues] == [f"responses[{len(responses) - 1}]"]
     with pytest.raises(InvalidRequest) as caught:
         Scorer().score(batch["responses"], references, [*batch["reference_index"][:-1], PROMPTS])
-    assert [offence.path for offence in caught.value.offences] == [f"reference_index[{len(responses) - 1}]"]
+    assert [issue.path for issue in caught.value.issues] == [f"reference_index[{len(responses) - 1}]"]
 
 
 # Memory that is used again

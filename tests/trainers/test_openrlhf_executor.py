@@ -17,7 +17,7 @@ from tests.trainers.pairs import EXPECTED, GONE, METRICS, REFERENCE, TEXTS, all_
 ADAPTER = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters" / "for_openrlhf.py"
 PROMPT = "Answer as <think>a</think><key>b</key><orc>c</orc><note>d</note>. Add PBS."
 SAMPLING = SimpleNamespace(max_tokens=512, logprobs=None)
-LONGEST = 2048
+MAX_LENGTH = 2048
 
 
 class Engine:
@@ -35,7 +35,7 @@ def tokenizer() -> Any:
     return new_tokenizer([*TEXTS, REFERENCE, PROMPT])
 
 
-def executed(tokenizer: Any, endpoints: list[str], label: Any, longest: int = LONGEST) -> list[dict[str, Any]]:
+def executed(tokenizer: Any, endpoints: list[str], label: Any, longest: int = MAX_LENGTH) -> list[dict[str, Any]]:
     """What the executor makes of each text, all at once."""
 
     async def run() -> list[dict[str, Any]]:
@@ -58,7 +58,7 @@ def check(outputs: list[dict[str, Any]]) -> None:
             assert torch.tensor([column]).dtype in (torch.float32, torch.int64)  # as the trainer makes of each
 
 
-@pytest.mark.parametrize("longest", [LONGEST, 512 + 10], ids=["whole prompt", "prompt cut on the left"])
+@pytest.mark.parametrize("longest", [MAX_LENGTH, 512 + 10], ids=["whole prompt", "prompt cut on the left"])
 def test_the_address_of_the_service(tokenizer: Any, at: str, longest: int) -> None:
     check(executed(tokenizer, [f"{at}/compat/openrlhf"], REFERENCE, longest))
     check(executed(tokenizer, [f"{at}/compat/openrlhf"] * 3, REFERENCE, longest))

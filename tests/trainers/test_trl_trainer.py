@@ -129,7 +129,7 @@ def test_an_unreadable_reference_ends_training_and_names_its_record(policy: Any,
     rows = [{"prompt": one.prompt, "reference": "Step 1: nothing", "id": one.goal} for one in PROTOCOLS]
     with pytest.raises(InvalidReference, match=r"bad_step_line.*`assay check`") as caught:
         trained(policy, score_reward, tmp_path, rows)
-    assert {offence.record for offence in caught.value.offences} == {one.goal for one in PROTOCOLS}
+    assert {issue.record for issue in caught.value.issues} == {one.goal for one in PROTOCOLS}
 
 
 @pytest.mark.parametrize("function", [score_reward, async_score_reward])

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ..async_client import AsyncClient
 from ..batches import PLACE
 from ..client import Client
-from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Offence, TooLarge, invalid
+from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Issue, TooLarge, invalid
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code
 from ..settings import VARIABLES
@@ -159,7 +159,7 @@ def column_of(columns: Mapping[str, Any], name: str | None = None) -> Any:
         if columns.get(candidate) is not None:
             return columns[candidate]
     detail = f"looked for {', '.join(names)} among {', '.join(sorted(columns)) or 'no columns'}"
-    raise invalid([Offence("reference", "missing_column", f"{detail}; ASSAY_CLIENT_REFERENCE names another")])
+    raise invalid([Issue("reference", "missing_column", f"{detail}; ASSAY_CLIENT_REFERENCE names another")])
 
 
 def none_on_failure(given: bool | None) -> bool:
@@ -168,8 +168,8 @@ def none_on_failure(given: bool | None) -> bool:
         return given
     chosen = os.environ.get("ASSAY_CLIENT_ON_FAILURE", "raise")
     if chosen not in ("raise", "none"):
-        offence = Offence("ASSAY_CLIENT_ON_FAILURE", "invalid_setting", "must be one of: raise, none")
-        raise InvalidSetting(f"{offence.path}: {offence.detail}", offences=[offence])
+        issue = Issue("ASSAY_CLIENT_ON_FAILURE", "invalid_setting", "must be one of: raise, none")
+        raise InvalidSetting(f"{issue.path}: {issue.detail}", issues=[issue])
     return chosen == "none"
 
 
@@ -177,7 +177,7 @@ def pairs_of(responses: Iterable[str], references: Sequence[Any]) -> tuple[list[
     """Both as the client takes them, and as many of one as of the other: a trainer never means one for all."""
     texts, read = list(responses), [reference_of(reference) for reference in references]
     if len(texts) != len(read):
-        raise invalid([Offence("references", "length_mismatch", f"{len(read)} for {len(texts)} responses")])
+        raise invalid([Issue("references", "length_mismatch", f"{len(read)} for {len(texts)} responses")])
     return texts, read
 
 
@@ -196,33 +196,33 @@ def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
     return None
 
 
-def reference_place(offence: Offence) -> tuple[int, str]:
-    """The number of the reference that an offence names, -1 if it names none, and the rest of its path."""
-    found = PLACE.fullmatch(offence.path)
-    return (int(found[2]), found[3]) if found and found[1] == "references" else (-1, offence.path)
+def reference_place(issue: Issue) -> tuple[int, str]:
+    """The number of the reference that an issue names, -1 if it names none, and the rest of its path."""
+    found = PLACE.fullmatch(issue.path)
+    return (int(found[2]), found[3]) if found and found[1] == "references" else (-1, issue.path)
 
 
 def in_rows_of_batch(error: AssayError, rows: Sequence[int]) -> AssayError:
     """The error of a request that held some rows of a batch, with the numbers of rows as the batch has them."""
     if not isinstance(error, InvalidRequest) or isinstance(error, TooLarge):
         return error
-    offences = [in_row_of_batch(offence, rows) for offence in error.offences]
-    if offences == list(error.offences):
+    issues = [in_row_of_batch(issue, rows) for issue in error.issues]
+    if issues == list(error.issues):
         return error
-    return invalid(offences, status=error.status, request_id=error.request_id)
+    return invalid(issues, status=error.status, request_id=error.request_id)
 
 
-def in_row_of_batch(offence: Offence, rows: Sequence[int]) -> Offence:
-    found = PLACE.fullmatch(offence.path)
+def in_row_of_batch(issue: Issue, rows: Sequence[int]) -> Issue:
+    found = PLACE.fullmatch(issue.path)
     if found is None or int(found[2]) >= len(rows):
-        return offence
-    return offence._replace(path=f"{found[1]}[{rows[int(found[2])]}]{found[3]}")
+        return issue
+    return issue._replace(path=f"{found[1]}[{rows[int(found[2])]}]{found[3]}")
 
 
 def required(reference: Any, record: object = None) -> Any:
     """The reference; raises InvalidReference for a missing one."""
     if reference is None:
-        error = invalid([Offence("reference", "wrong_type", "there is none")], record=record)
+        error = invalid([Issue("reference", "wrong_type", "there is none")], record=record)
         assert isinstance(error, InvalidReference)
         raise error
     return reference_of(reference)

@@ -21,7 +21,7 @@ from assay_client.adapters.common import METRICS, metrics_of, pairs_of, required
 
 __all__ = ["reward_func"]
 
-LONGEST_RESPELLED = 1 << 16
+MAX_RESPELLED = 1 << 16
 """Characters of a prompt whose other spelling is looked for."""
 
 
@@ -54,7 +54,7 @@ def response_of(query: str, prompt: str) -> str:
     if query.startswith(prompt):
         return query[len(prompt) :]
     length = overlap_of(prompt, query)
-    if length or len(prompt) > LONGEST_RESPELLED:
+    if length or len(prompt) > MAX_RESPELLED:
         return query[length:]
     begun = query.lstrip("\ufffd")
     length = max(overlap_of(spelling, begun) for spelling in (prompt, unicodedata.normalize("NFC", prompt)))

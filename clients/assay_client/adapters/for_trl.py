@@ -29,7 +29,7 @@ from assay_client.adapters.common import (
     reference_place,
     sync_client,
 )
-from assay_client.errors import AssayError, InvalidReference, LocalServiceError, Offence, Unavailable
+from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable
 from assay_client.results import Scores
 
 __all__ = ["async_score_reward", "score_reward"]
@@ -135,23 +135,23 @@ def scoring(rollouts: Rollouts, tolerant: bool) -> Generator[Rollouts, Scores | 
         if tolerant and isinstance(outcome, Unavailable) and not isinstance(outcome, LocalServiceError):
             log.unanswered(outcome)
             return None
-        unreadable = offences_by_place(outcome, len(rollouts.rows)) if tolerant else {}
+        unreadable = issues_by_place(outcome, len(rollouts.rows)) if tolerant else {}
         if not unreadable:
             raise in_rows_of_batch(outcome, rollouts.rows)
-        for place, offence in unreadable.items():
-            log.unreadable(offence, rollouts.references[place])
+        for place, issue in unreadable.items():
+            log.unreadable(issue, rollouts.references[place])
         rollouts = rollouts.only([k for k in range(len(rollouts.rows)) if k not in unreadable])
     return None
 
 
-def offences_by_place(error: AssayError, n: int) -> dict[int, Offence]:
-    """An offence of each reference that an error is about; empty where it is about anything else too."""
-    named: dict[int, Offence] = {}
-    for offence in error.offences if isinstance(error, InvalidReference) else ():
-        place, rest = reference_place(offence)
+def issues_by_place(error: AssayError, n: int) -> dict[int, Issue]:
+    """An issue of each reference that an error is about; empty where it is about anything else too."""
+    named: dict[int, Issue] = {}
+    for issue in error.issues if isinstance(error, InvalidReference) else ():
+        place, rest = reference_place(issue)
         if not 0 <= place < n:
             return {}
-        named[place] = offence._replace(path=f"reference{rest}")
+        named[place] = issue._replace(path=f"reference{rest}")
     return named
 
 
@@ -172,14 +172,14 @@ class Log:
             logger.warning("Rewards are None until the service answers (ASSAY_CLIENT_ON_FAILURE=none): %s", error)
         self._unanswered = True
 
-    def unreadable(self, offence: Offence, reference: Any) -> None:
+    def unreadable(self, issue: Issue, reference: Any) -> None:
         """Log a record whose reference cannot be read, unless it was logged before."""
-        key = (repr(reference if offence.record is None else offence.record), offence.reason)
+        key = (repr(reference if issue.record is None else issue.record), issue.reason)
         if key in self._unreadable or len(self._unreadable) >= MAX_LOGGED:
             return
         self._unreadable.add(key)
         last = "; further ones are not logged" if len(self._unreadable) == MAX_LOGGED else ""
-        logger.warning("Rewards are None for a reference that cannot be read: %s%s", offence, last)
+        logger.warning("Rewards are None for a reference that cannot be read: %s%s", issue, last)
 
 
 log = Log()

@@ -36,7 +36,7 @@ from assay_client.adapters.common import (
     required,
     sync_client,
 )
-from assay_client.errors import AssayError, InvalidSetting, Offence
+from assay_client.errors import AssayError, InvalidSetting, Issue
 from assay_client.exchange import BaseClient
 from assay_client.results import Score
 
@@ -157,8 +157,8 @@ def default_compute_score() -> Callable[..., Any]:
 
 
 def wrong_data_sources(detail: str) -> InvalidSetting:
-    offence = Offence(DATA_SOURCES, "invalid_setting", detail)
-    return InvalidSetting(f"{DATA_SOURCES}: {detail}", offences=[offence])
+    issue = Issue(DATA_SOURCES, "invalid_setting", detail)
+    return InvalidSetting(f"{DATA_SOURCES}: {detail}", issues=[issue])
 
 
 def config_of(client: BaseClient, kwargs: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -171,11 +171,11 @@ def recipe_config(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Settings that the switches of Thoth's recipe stand for; raises InvalidSetting naming every wrong one."""
     environ = os.environ if environ is None else environ
     given = {variable: environ[variable] for variable in SWITCHES if environ.get(variable)}
-    offences = [
-        Offence(variable, "invalid_setting", f"must be one of: {', '.join(SWITCHES[variable][1])}")
+    issues = [
+        Issue(variable, "invalid_setting", f"must be one of: {', '.join(SWITCHES[variable][1])}")
         for variable, value in given.items()
         if value not in SWITCHES[variable][1]
     ]
-    if offences:
-        raise InvalidSetting("; ".join(f"{o.path} {o.detail}" for o in offences), offences=offences)
+    if issues:
+        raise InvalidSetting("; ".join(f"{o.path} {o.detail}" for o in issues), issues=issues)
     return {SWITCHES[variable][0]: SWITCHES[variable][1][value] for variable, value in given.items()}

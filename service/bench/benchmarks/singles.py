@@ -21,7 +21,7 @@ __all__ = ["BareSingles", "ServiceSingles", "Size"]
 DISTINCT = 512
 """Most rollouts that are sent over and over: enough that nothing is the request before."""
 
-LONGEST = 120.0
+MAX_SECONDS = 120.0
 """Seconds after which a burst fails."""
 
 
@@ -50,7 +50,9 @@ class Singles:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             server = stack.enter_context(self._start())
-            plan = Plan(server.port, server.pid, self._connections, "/v1/score", self._bodies, self._expected, LONGEST)
+            plan = Plan(
+                server.port, server.pid, self._connections, "/v1/score", self._bodies, self._expected, MAX_SECONDS
+            )
             self._bursts = stack.enter_context(Bursts(plan))
             self._stack = stack.pop_all()
         return self

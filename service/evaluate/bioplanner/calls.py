@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 __all__ = [
     "DEEPEST",
-    "LONGEST",
+    "MAX_LENGTH",
     "Call",
     "Unreadable",
     "called",
@@ -27,7 +27,7 @@ __all__ = [
     "walked",
 ]
 
-LONGEST = 262_144
+MAX_LENGTH = 262_144
 """Characters of a text that is parsed."""
 DEEPEST = 50
 """Levels of brackets, so that no text can choose how long Python's parser takes."""
@@ -84,7 +84,7 @@ def stated(code: str) -> dict[str, dict[str, str]]:
 
 def parsed(code: str) -> ast.Module:
     """The syntax tree of a text; raises Unreadable where it has none or is beyond the limits."""
-    if len(code) > LONGEST or depth(code) > DEEPEST:
+    if len(code) > MAX_LENGTH or depth(code) > DEEPEST:
         raise Unreadable("too_large")
     try:
         with _quiet, warnings.catch_warnings():

@@ -21,7 +21,7 @@ from .calls import Found, Unreadable, called, called_names, calls_in, defined, p
 __all__ = ["Reading", "names_called", "read", "read_order"]
 
 UNDEFINED = "undefined_function"
-MOST_FUNCTIONS = 51
+MAX_FUNCTIONS = 51
 """Functions that the script has letters for, one of its 52 being that of undefined ones."""
 
 
@@ -108,7 +108,7 @@ def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | 
     """The functions that may be called; None, with the failure noted, where the script cannot list them."""
     try:
         known = defined(record.get("prediction_functions", ""))
-        if len(known) > MOST_FUNCTIONS:
+        if len(known) > MAX_FUNCTIONS:
             raise Unreadable("too_many_functions")
     except Unreadable as error:
         reading.failure = (error.reason, True)

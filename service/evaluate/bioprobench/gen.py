@@ -16,7 +16,7 @@ from ..text.embedders import Embedder, chosen_embedder, embedded
 from ..text.text_pairs import (
     KEYWORD,
     KEYWORDS_NEED_MODEL,
-    LONGEST,
+    MAX_LENGTH,
     TOO_LONG,
     Pair,
     fill_keywords,
@@ -33,7 +33,7 @@ STEP = ("step_recall", "step_precision")
 
 UNREAD = {
     NOT_TEXT: FAILURES[NOT_TEXT],
-    TOO_LONG: f"A text has more than {LONGEST:,} characters.",
+    TOO_LONG: f"A text has more than {MAX_LENGTH:,} characters.",
     KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them.",
 }
 
@@ -131,8 +131,8 @@ def readable(records: Sequence[Mapping[str, Any]]) -> tuple[list[Pair], list[Fai
         reference = output if isinstance(output, str) else " ".join(output)
         if response is None:
             failed.append(Failure(row, NOT_TEXT, of_response=True))
-        elif max(len(response), len(reference)) > LONGEST:
-            failed.append(Failure(row, TOO_LONG, of_response=len(response) > LONGEST))
+        elif max(len(response), len(reference)) > MAX_LENGTH:
+            failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
         else:
             pairs.append(Pair(row, reference, generated_text(response)))
     return pairs, failed

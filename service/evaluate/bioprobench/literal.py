@@ -12,9 +12,9 @@ import re
 import unicodedata
 from typing import Any, NamedTuple
 
-__all__ = ["DEEPEST", "LONGEST", "NotLiteral", "literal"]
+__all__ = ["DEEPEST", "MAX_LENGTH", "NotLiteral", "literal"]
 
-LONGEST = 65_536
+MAX_LENGTH = 65_536
 """Characters of a text that is read: an index of ten thousand steps takes less."""
 DEEPEST = 64
 """Levels of brackets."""
@@ -71,7 +71,7 @@ class Value(NamedTuple):
 
 def literal(text: str) -> Any:
     """The value of the literal that `text` is; raises NotLiteral."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         raise NotLiteral("too long")
     if PLAIN_LIST.fullmatch(text):
         return [int(number) for number in text[1:-1].split(",")]

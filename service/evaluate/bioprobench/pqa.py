@@ -16,7 +16,7 @@ __all__ = ["TASK", "Answer", "answer_of"]
 
 NUMBER = re.compile(r"\d+")
 FRACTION = re.compile(r"\.\d")
-LONGEST_NUMBER = 4_300
+MAX_NUMBER = 4_300
 """Digits that Python turns into an integer; more are an error there, and so no confidence."""
 
 UNREAD = {
@@ -52,7 +52,7 @@ def answer_of(response: object) -> Answer | str:
         before, _, after = block.rpartition(" ")
         parts = [before, after]
     digits = NUMBER.search(parts[1])
-    if digits is None or len(digits[0]) > LONGEST_NUMBER:
+    if digits is None or len(digits[0]) > MAX_NUMBER:
         return "no_confidence"
     confidence = int(digits[0])
     if confidence > 100:

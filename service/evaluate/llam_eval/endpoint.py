@@ -15,8 +15,8 @@ __all__ = ["Endpoint", "JudgeFault", "Judgement"]
 
 AGAIN = {408, 409, 425, 429, 500, 502, 503, 504}
 """Statuses that may be different the next time."""
-LONGEST_REPLY = 4 << 20
-LONGEST_PAUSE = 30.0
+MAX_REPLY = 4 << 20
+MAX_PAUSE = 30.0
 FIRST_PAUSE = 0.25
 
 
@@ -67,8 +67,8 @@ class Endpoint:
     def _post(self, body: bytes) -> bytes:
         request = urllib.request.Request(self.address, body, self._headers)
         with self._opener.open(request, timeout=self.timeout) as reply:
-            content: bytes = reply.read(LONGEST_REPLY + 1)
-        if len(content) > LONGEST_REPLY:
+            content: bytes = reply.read(MAX_REPLY + 1)
+        if len(content) > MAX_REPLY:
             raise ValueError("a reply beyond all measure")
         return content
 
@@ -89,7 +89,7 @@ def cause_of(error: Exception) -> object:
 def pause_of(headers: Any) -> float | None:
     """Seconds that `Retry-After` asks for, where it gives a number."""
     try:
-        return min(LONGEST_PAUSE, max(0.0, float(headers["Retry-After"])))
+        return min(MAX_PAUSE, max(0.0, float(headers["Retry-After"])))
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ...errors import InvalidRequest, Offence
+from ...errors import InvalidRequest, Issue
 from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, nothing_to_tell
 from .endpoint import Endpoint, JudgeFault, Judgement
 from .prompts import CRITERIA, prompt_of
@@ -29,7 +29,7 @@ FAILURES = {
     NOT_JUDGED: "The record has no samples of a judge, and there is no judge to ask or nothing to ask it about.",
     JUDGE_FAULT: "The judge did not answer, or not with a chat completion.",
 }
-MOST_LOGPROBS = 20
+MAX_LOGPROBS = 20
 
 
 class LlamEvalRecord(Record):
@@ -201,7 +201,7 @@ def answers(
     for first in islice(waiting, 1):
         answer = asked(endpoint, first, options)
         if isinstance(answer, JudgeFault):
-            raise InvalidRequest([Offence("options.base_url", JUDGE_FAULT, f"the judge does not answer: {answer}")])
+            raise InvalidRequest([Issue("options.base_url", JUDGE_FAULT, f"the judge does not answer: {answer}")])
         yield first, answer
     with ThreadPoolExecutor(options.concurrency, thread_name_prefix="assay-judge") as pool:
         running: dict[Future[Judgement | JudgeFault], Question] = {}
@@ -234,7 +234,7 @@ def asked(endpoint: Endpoint, question: Question, options: LlamEvalOptions) -> J
         if options.seed is not None:
             body["seed"] = options.seed + round_
         if by_logprobs:
-            body |= {"logprobs": True, "top_logprobs": MOST_LOGPROBS}
+            body |= {"logprobs": True, "top_logprobs": MAX_LOGPROBS}
         try:
             reply = endpoint.ask(question.prompt, body)
         except JudgeFault as fault:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidRequest, Offence
+from ...errors import InvalidRequest, Issue
 from ..import_optional import needed
 
 __all__ = [
@@ -80,7 +80,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], path: str) -> dict[str, n
 def vectors_of(embedder: Embedder, texts: Sequence[str], path: str) -> np.ndarray:
     vectors = np.asarray(embedder(texts), np.float64)
     if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-        raise InvalidRequest([Offence(path, "bad_embeddings", "must give one finite vector for each text")])
+        raise InvalidRequest([Issue(path, "bad_embeddings", "must give one finite vector for each text")])
     return vectors
 
 
@@ -117,4 +117,4 @@ def cls_model_named(name: str, path: str) -> Embedder:
 
 def no_weights(path: str, error: Exception) -> InvalidRequest:
     detail = f"this model could not be loaded ({type(error).__name__}): give the folder of downloaded weights"
-    return InvalidRequest([Offence(path, "no_weights", detail)])
+    return InvalidRequest([Issue(path, "no_weights", detail)])

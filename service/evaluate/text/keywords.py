@@ -13,9 +13,9 @@ import numpy as np
 from .embedders import Embedder, embedded
 from .stop_words import STOP_WORDS
 
-__all__ = ["MOST", "candidates", "keywords", "overlap"]
+__all__ = ["MAX_KEYWORDS", "candidates", "keywords", "overlap"]
 
-MOST = 64
+MAX_KEYWORDS = 64
 WORD = re.compile(r"\b\w\w+\b")
 EPSILON = 1e-8
 """In the public script's denominator of F1: equal sets have 0.999999995."""
@@ -29,13 +29,13 @@ def candidates(text: str) -> list[str]:
 def keywords(text: str, embedder: Embedder | None, path: str = "options.keyword_embedder") -> set[str] | None:
     """The keywords of a text; None where it has more than 64 candidates and there is no embedder to rank them."""
     words = candidates(text)
-    if len(words) <= MOST:
+    if len(words) <= MAX_KEYWORDS:
         return set(words)
     if embedder is None:
         return None
     vectors = embedded(embedder, [text, *words], path)
     ranks = np.array([vectors[word] for word in words]) @ vectors[text]
-    return {words[place] for place in ranks.argsort()[-MOST:]}
+    return {words[place] for place in ranks.argsort()[-MAX_KEYWORDS:]}
 
 
 def overlap(reference: set[str], generated: set[str]) -> tuple[float, float, float]:

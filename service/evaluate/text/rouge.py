@@ -19,12 +19,12 @@ from .sequences import numbered_columns
 __all__ = ["f_measure", "rouge_l", "rouge_n", "rouge_words"]
 
 WORD = re.compile(r"[a-z0-9]+")
-LONGEST_UNSTEMMED = 3
+MAX_UNSTEMMED = 3
 
 
 def rouge_words(text: str, stem: Callable[[str], str]) -> list[str]:
     """Runs of ASCII letters and digits of the lower-cased text, those of more than three characters as their stems."""
-    return [stem(word) if len(word) > LONGEST_UNSTEMMED else word for word in WORD.findall(text.lower())]
+    return [stem(word) if len(word) > MAX_UNSTEMMED else word for word in WORD.findall(text.lower())]
 
 
 def f_measure(common: int, predicted: int, true: int) -> float:

@@ -10,7 +10,7 @@ from ..import_optional import needed
 __all__ = ["porter_stemmer"]
 
 KEPT = 1 << 16
-LONGEST = 60
+MAX_LENGTH = 60
 """Characters of a word whose stem is kept."""
 
 
@@ -19,4 +19,4 @@ def porter_stemmer() -> Callable[[str], str]:
     """The function of a word to its stem, with NLTK's extensions of the algorithm; raises NotInstalled without NLTK."""
     stem: Callable[[str], str] = needed("nltk.stem.porter", "lexical", "Stemming").PorterStemmer().stem
     kept = lru_cache(KEPT)(stem)
-    return lambda word: kept(word) if len(word) <= LONGEST else stem(word)
+    return lambda word: kept(word) if len(word) <= MAX_LENGTH else stem(word)

@@ -24,7 +24,7 @@ __all__ = [
     "ADVANCE_EVERY",
     "KEYWORD",
     "KEYWORDS_NEED_MODEL",
-    "LONGEST",
+    "MAX_LENGTH",
     "ROUGE",
     "TOO_LONG",
     "Pair",
@@ -33,7 +33,7 @@ __all__ = [
     "fill_rouge",
 ]
 
-LONGEST = 262_144
+MAX_LENGTH = 262_144
 """Characters of a text that is compared."""
 TOO_LONG = "too_long"
 KEYWORDS_NEED_MODEL = "keywords_need_model"

@@ -21,7 +21,7 @@ __all__ = ["NltkRules", "treebank_words", "word_tokenizer"]
 
 NltkRules = Literal["3.9", "3.10"]
 EXTRA = "lexical"
-LONGEST_CONTEXT = 100
+MAX_CONTEXT = 100
 """Characters of a sentence's possible end whose decision is kept."""
 
 SPACES = re.compile(r"\s+")
@@ -137,7 +137,7 @@ def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
         """Keeps its decisions: the same words end sentences again and again."""
 
         def text_contains_sentbreak(self, text: str) -> bool:
-            return bool(kept(text) if len(text) <= LONGEST_CONTEXT else super().text_contains_sentbreak(text))
+            return bool(kept(text) if len(text) <= MAX_CONTEXT else super().text_contains_sentbreak(text))
 
     tokenizer: Any = Splitter(lang_vars=Language())
     tokenizer._params = english_model(punkt)

@@ -16,7 +16,7 @@ from .drafts import draft_of
 
 __all__ = ["mended"]
 
-MOST_ROUNDS = 12
+MAX_ROUNDS = 12
 """Faults that are mended one after another; each tag may be one."""
 
 BAD_LINES = ("bad_step_line", "bad_step_json", "bad_step_schema")
@@ -30,7 +30,7 @@ def mended(response: bytes, reason: str, scorer: Scorer, reason_of: Callable[[by
     """
     texts: list[str] = []
     steps: list[int] = []
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         if reason == "ok":
             return Edit("mend", "; ".join(dict.fromkeys(texts)), sorted(set(steps)), [], response)
         found = _mend(response, reason, scorer)

@@ -17,11 +17,11 @@ from .repairs import mended
 
 __all__ = ["suggestions_for"]
 
-MOST_CANDIDATES = 256
-MOST_CANDIDATE_BYTES = 8 << 20
+MAX_CANDIDATES = 256
+MAX_CANDIDATE_BYTES = 8 << 20
 """Candidates are rescored together: at most so many, and so many bytes of them."""
 
-MOST_SHOWN_BYTES = 64 << 10
+MAX_SHOWN_BYTES = 64 << 10
 """Longest response that a suggestion holds changed."""
 
 SWEEPING = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
@@ -60,7 +60,7 @@ def _candidates(case: Case, explanation: Explanation) -> list[Edit]:
     held = 0
     for edit in edits_of(explanation, reading, read_reference(case.expected)):
         held += len(edit.response)
-        if edits and (len(edits) == MOST_CANDIDATES or held > MOST_CANDIDATE_BYTES):
+        if edits and (len(edits) == MAX_CANDIDATES or held > MAX_CANDIDATE_BYTES):
             break
         edits.append(edit)
     return edits
@@ -84,7 +84,7 @@ def _suggestion(case: Case, edit: Edit, scores: Any, row: int) -> Suggestion:
         for name, before in case.components.items()
         if after[name] != before
     ]
-    short = len(edit.response) <= MOST_SHOWN_BYTES
+    short = len(edit.response) <= MAX_SHOWN_BYTES
     return Suggestion.model_validate(
         {
             "kind": edit.kind,

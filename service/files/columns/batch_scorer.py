@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....kernels.reading.references import References
-from ...errors import InvalidReference, Offence, row_of
+from ...errors import InvalidReference, Issue, row_of
 from ...http.wire.arrow_codec import text_column_of
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
@@ -135,12 +135,12 @@ def _expected(scorer: Scorer, entries: Any) -> Expected:
     """Read every distinct reference; what cannot be read becomes the fault of its entry."""
     texts, misshapen = (entries, []) if _is_column_text(entries.type) else _as_texts(entries.to_pylist())
     faults = _faults(misshapen)
-    bad: Sequence[Offence] = ()
+    bad: Sequence[Issue] = ()
     texts = pc.fill_null(texts, "")
     try:
         references = scorer.parse(text_column_of(texts))
     except InvalidReference as error:
-        bad = error.offences
+        bad = error.issues
     readable = np.ones(len(texts), bool)
     if bad:
         faults = _faults(bad) | faults
@@ -151,11 +151,11 @@ def _expected(scorer: Scorer, entries: Any) -> Expected:
     return Expected(entries, references, np.where(readable, np.cumsum(readable) - 1, -1), faults)
 
 
-def _as_texts(values: list[Any]) -> tuple[Any, list[Offence]]:
+def _as_texts(values: list[Any]) -> tuple[Any, list[Issue]]:
     column, misshapen = shaped_references(values)
     buffers = [pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
     return pa.LargeStringArray.from_buffers(column.rows, *buffers), misshapen
 
 
-def _faults(offences: Sequence[Offence]) -> dict[int, Fault]:
-    return {row_of(offence): Fault(offence.reason, f"reference: {offence.detail}") for offence in offences}
+def _faults(issues: Sequence[Issue]) -> dict[int, Fault]:
+    return {row_of(issue): Fault(issue.reason, f"reference: {issue.detail}") for issue in issues}

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from ....kernels.score import COMPONENTS
-from ...errors import InvalidRequest, Offence
+from ...errors import InvalidRequest, Issue
 from ...scoring.text_columns import shaped_references
 from ..rows.atomic_file import beside
 from ..rows.rows import PIECE_BYTES, Fields
@@ -56,7 +56,7 @@ class RowsAsColumns:
         components = record.pop("components", {}) if self._components else {}
         if self._components and (taken := [name for name in COMPONENTS if name in record]):
             detail = f"rows have fields with the names of components: {', '.join(taken)}"
-            raise InvalidRequest([Offence("include", "name_taken", detail)])
+            raise InvalidRequest([Issue("include", "name_taken", detail)])
         return record | components
 
     def __exit__(

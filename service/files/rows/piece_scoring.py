@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...errors import InvalidReference, Offence
+from ...errors import InvalidReference, Issue
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .rows import Fault, Rollout, value_key
 
-__all__ = ["column_results", "note_offences", "score_rollouts"]
+__all__ = ["column_results", "note_issues", "score_rollouts"]
 
 OFFENDING_REFERENCE = re.compile(r"references\[(\d+)\]")
 
@@ -31,17 +31,17 @@ def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout]) -> Scores:
         try:
             return scorer.score([rollout.response for rollout in readable], references, index)
         except InvalidReference as error:
-            note_offences(error.offences, readable, index)
+            note_issues(error.issues, readable, index)
 
 
-def note_offences(offences: Sequence[Offence], rollouts: Sequence[Rollout], index: Sequence[int]) -> None:
-    """Give every rollout whose reference is named by an offence that offence as its fault."""
+def note_issues(issues: Sequence[Issue], rollouts: Sequence[Rollout], index: Sequence[int]) -> None:
+    """Give every rollout whose reference is named by an issue that issue as its fault."""
     faults: dict[int, Fault] = {}
-    for offence in offences:
-        found = OFFENDING_REFERENCE.match(offence.path)
+    for issue in issues:
+        found = OFFENDING_REFERENCE.match(issue.path)
         if found is None:
-            raise InvalidReference(offences)
-        faults.setdefault(int(found[1]), Fault(offence.reason, f"reference: {offence.detail}"))
+            raise InvalidReference(issues)
+        faults.setdefault(int(found[1]), Fault(issue.reason, f"reference: {issue.detail}"))
     for rollout, number in zip(rollouts, index, strict=True):
         rollout.fault = faults.get(number)
 

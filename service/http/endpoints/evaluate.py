@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from ...errors import InvalidRequest, Offence, ScoringError
-from ...evaluate.evaluation import evaluate_checked, record_offences
+from ...errors import InvalidRequest, Issue, ScoringError
+from ...evaluate.evaluation import evaluate_checked, record_issues
 from ...evaluate.registry import task_named
 from ...evaluate.task import Task
 from ..request.body import decompress
@@ -51,7 +51,7 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
         result = evaluate_checked(task, records, options, lambda _done: deadline.check())
         evaluated = perf_counter()
     except ScoringError as error:
-        raise refusal(error.offences) from None
+        raise refusal(error.issues) from None
     reply = orjson.dumps(result.document(), option=orjson.OPT_SERIALIZE_NUMPY)
     times.decode, times.score, times.encode = decoded - started, evaluated - decoded, perf_counter() - evaluated
     return reply
@@ -61,8 +61,8 @@ def json_document(body: bytes | bytearray) -> Any:
     """The body as a Python value; raises Problem `not-json`, and `too-large` for what would grow out of proportion."""
     containers = body.count(b"[") + body.count(b"{")
     if containers > FEW_CONTAINERS + len(body) // BYTES_A_CONTAINER:
-        offence = Offence("body", "too_many", f"more than an array or object for {BYTES_A_CONTAINER} bytes")
-        raise Problem("too-large", "The body has too many arrays and objects for its length.", [offence])
+        issue = Issue("body", "too_many", f"more than an array or object for {BYTES_A_CONTAINER} bytes")
+        raise Problem("too-large", "The body has too many arrays and objects for its length.", [issue])
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -74,40 +74,40 @@ def json_document(body: bytes | bytearray) -> Any:
 def read(request: Any, limits: Limits) -> tuple[Task, list[dict[str, Any]], Any]:
     """Task, records and checked options of a request; raises InvalidRequest naming every offender, and Problem."""
     if not isinstance(request, dict):
-        raise InvalidRequest([Offence("body", "wrong_type", "must be an object")])
-    offences = [
-        Offence(str(name), "unknown_field", "there is no field of this name") for name in request if name not in FIELDS
+        raise InvalidRequest([Issue("body", "wrong_type", "must be an object")])
+    issues = [
+        Issue(str(name), "unknown_field", "there is no field of this name") for name in request if name not in FIELDS
     ]
     for name, (kind, detail) in FIELDS.items():
         if name in request and not isinstance(request[name], kind):
-            offences.append(Offence(name, "wrong_type", detail))
-    named = {offence.path for offence in offences}
+            issues.append(Issue(name, "wrong_type", detail))
+    named = {issue.path for issue in issues}
     records = request.get("records") if "records" not in named else []
     if records is None:
-        offences.append(Offence("records", "missing_field", "this field is required"))
+        issues.append(Issue("records", "missing_field", "this field is required"))
     elif len(records) > limits.max_responses:
-        offence = Offence("records", "too_many", f"more than {limits.max_responses} elements")
-        raise Problem("too-large", f"A request may have {limits.max_responses} records.", [offence])
+        issue = Issue("records", "too_many", f"more than {limits.max_responses} elements")
+        raise Problem("too-large", f"A request may have {limits.max_responses} records.", [issue])
     task, options = None, None
     if "task" not in named:
         task, options, found = read_options(request.get("task", "score"), request.get("options"), "options" in named)
-        offences += found
+        issues += found
     if task is not None and records:
-        offences += record_offences(task, records)
-    if offences or task is None:
-        raise InvalidRequest(offences)
+        issues += record_issues(task, records)
+    if issues or task is None:
+        raise InvalidRequest(issues)
     return task, records or [], options
 
 
-def read_options(name: str, given: Any, broken: bool) -> tuple[Task | None, Any, list[Offence]]:
+def read_options(name: str, given: Any, broken: bool) -> tuple[Task | None, Any, list[Issue]]:
     """The task, its options, and what is wrong with either."""
     try:
         task = task_named(name)
     except InvalidRequest as error:
-        return None, None, list(error.offences)
+        return None, None, list(error.issues)
     options = {} if broken or given is None else given
-    offences = task.local_offences(options)
+    issues = task.local_issues(options)
     try:
-        return task, task.checked(options), offences
+        return task, task.checked(options), issues
     except InvalidRequest as error:
-        return task, None, offences + list(error.offences)
+        return task, None, issues + list(error.issues)

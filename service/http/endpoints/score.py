@@ -20,7 +20,7 @@ from ..wire.media_types import ARROW
 from ..wire.problems import Problem, refusal
 from ..wire.stage_times import StageTimes
 from ..wire.task_request import answer_body, asks_for_another_task
-from ..wire.validation import all_offences
+from ..wire.validation import all_issues
 
 __all__ = ["Answer", "answer", "score"]
 
@@ -107,4 +107,4 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
 
 def invalid_request(envelope: Envelope, error: ScoringError, scorer: Scorer, limits: Limits) -> Problem:
     """Every offending place, not only those of the fault that was met first."""
-    return refusal(all_offences(envelope, scorer, limits) or list(error.offences))
+    return refusal(all_issues(envelope, scorer, limits) or list(error.issues))

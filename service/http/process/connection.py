@@ -20,14 +20,14 @@ from .connection_limits import Guard, Refused, head_too_large, no_descriptors, n
 
 __all__ = ["GuardedProtocol", "guarded"]
 
-MOST_HEADERS = 128
-MOST_PIPELINED = 32
+MAX_HEADERS = 128
+MAX_PIPELINED = 32
 """Requests that a client may send ahead of their replies; each waits as a whole."""
 
-MOST_CHUNKS = 1 << 16
+MAX_CHUNKS = 1 << 16
 """Chunks of one body: each costs the interpreter a call, whatever its size."""
 
-MOST_JOINED = 1 << 16
+MAX_JOINED = 1 << 16
 """Bytes of a body that is copied behind its head, so that both are written at once."""
 
 EXTRA_BYTES = 1 << 20
@@ -105,12 +105,12 @@ class GuardedProtocol(EndingProtocol):
         self.head_bytes = self.body_bytes = self.quiet_bytes = self.chunks = 0
 
     def on_headers_complete(self) -> None:
-        if self.head_bytes + self.feeding > self.guard.max_head_bytes or len(self.headers) > MOST_HEADERS:
+        if self.head_bytes + self.feeding > self.guard.max_head_bytes or len(self.headers) > MAX_HEADERS:
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-            if size > self.guard.max_head_bytes or len(self.headers) > MOST_HEADERS:
+            if size > self.guard.max_head_bytes or len(self.headers) > MAX_HEADERS:
                 raise head_too_large()
         self.check_host()
-        if len(self.pipeline) >= MOST_PIPELINED:
+        if len(self.pipeline) >= MAX_PIPELINED:
             raise too_many_ahead()
         super().on_headers_complete()
         if not self.parser.should_keep_alive():
@@ -131,8 +131,8 @@ class GuardedProtocol(EndingProtocol):
 
     def on_chunk_header(self) -> None:
         self.chunks += 1
-        if self.chunks > MOST_CHUNKS:
-            raise refused(Problem("too-large", f"A body may come in {MOST_CHUNKS} chunks."))
+        if self.chunks > MAX_CHUNKS:
+            raise refused(Problem("too-large", f"A body may come in {MAX_CHUNKS} chunks."))
 
     def on_body(self, body: bytes) -> None:
         self.quiet_bytes = -self.feeding  # which `measure` takes back
@@ -189,7 +189,7 @@ class GuardedProtocol(EndingProtocol):
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = cycle.chunked_encoding = False
         cycle.keep_alive = cycle.keep_alive and not closing
-        if len(body) > MOST_JOINED:
+        if len(body) > MAX_JOINED:
             transport.writelines((b"".join(lines), body))
         else:
             lines.append(body)

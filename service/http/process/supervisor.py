@@ -27,7 +27,7 @@ from .log_format import start_logging
 from .server import DONE, FAILED, allow_connections, announce, cannot_listen
 from .sockets import address, bind_shared
 from .worker import HELD_BACK, orders
-from .worker_channel import LONGEST_LINE, line
+from .worker_channel import MAX_LINE, line
 
 __all__ = ["CRASH_LOOP", "Supervisor", "supervise"]
 
@@ -37,10 +37,10 @@ CRASH_LOOP = 3
 """Exit code when workers end again and again."""
 
 WINDOW_SECONDS = 60.0
-FEWEST_CRASHES = 5
+MIN_CRASHES = 5
 """Ends within the window that make a crash loop; with many workers, two of each."""
 
-LONGEST_PAUSE = 8.0
+MAX_PAUSE = 8.0
 START_SECONDS = 120.0
 """Silence that a worker is allowed before its first heartbeat: it imports, on a machine that may be busy."""
 
@@ -156,9 +156,9 @@ class Supervisor:
         self.restarts[cause] += 1
         now = time.monotonic()
         self.ends = [moment for moment in self.ends if now - moment < WINDOW_SECONDS] + [now]
-        if len(self.ends) > max(FEWEST_CRASHES, 2 * self.config.server.workers):
+        if len(self.ends) > max(MIN_CRASHES, 2 * self.config.server.workers):
             return None
-        return min(LONGEST_PAUSE, 0.1 * 2.0 ** (len(self.ends) - 1))
+        return min(MAX_PAUSE, 0.1 * 2.0 ** (len(self.ends) - 1))
 
     def give_up(self) -> None:
         """A crash loop: end all, so that whoever runs this sees it."""
@@ -195,7 +195,7 @@ class Supervisor:
 
     async def listen(self, worker: Worker, channel: socket.socket) -> None:
         """Take what the worker says."""
-        reader, worker.writer = await asyncio.open_unix_connection(sock=channel, limit=LONGEST_LINE)
+        reader, worker.writer = await asyncio.open_unix_connection(sock=channel, limit=MAX_LINE)
         try:
             while received := await reader.readline():
                 self.take(worker, orjson.loads(received))

@@ -25,11 +25,11 @@ from ..wire.problems import Problem
 if TYPE_CHECKING:
     from ..state import ServiceState
 
-__all__ = ["LONGEST_LINE", "Member", "line"]
+__all__ = ["MAX_LINE", "Member", "line"]
 
 log = logging.getLogger("assay")
 
-LONGEST_LINE = 16 << 20
+MAX_LINE = 16 << 20
 BEAT_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 
@@ -54,7 +54,7 @@ class Member:
     async def join(self, state: ServiceState, preparing: threading.Thread) -> None:
         """Begin to talk. A `late` member comes back only when it is ready: until then others take the connections."""
         self._state = state
-        reader, self._writer = await asyncio.open_unix_connection(sock=self._channel, limit=LONGEST_LINE)
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._channel, limit=MAX_LINE)
         self._tasks = [asyncio.create_task(self._listen(reader)), asyncio.create_task(self._beat())]
         while self._late and preparing.is_alive() and not state.readiness.draining:
             await asyncio.sleep(0.05)

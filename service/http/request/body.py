@@ -9,7 +9,7 @@ from time import perf_counter
 from types import coroutine
 from typing import Any, TypeVar
 
-from ...errors import Offence
+from ...errors import Issue
 from ..wire.problems import Problem
 from .deadline import Deadline, past
 from .exchange import CONNECTION, ClientGone, Exchange
@@ -28,10 +28,10 @@ SLICE = 1024
 
 UNCOMPRESSED = (b"", b"identity")
 
-MOST_FRAMES = 1024
+MAX_FRAMES = 1024
 """Members of a gzip stream or frames of a zstd stream: each costs a decompressor, and may be a few bytes short."""
 
-LARGEST_WINDOW = 1 << 27
+MAX_WINDOW_BYTES = 1 << 27
 """Bytes that a zstd frame may ask a decompressor to keep; what `zstd -22 --ultra` writes."""
 
 MAX_RATIO = 200
@@ -148,8 +148,8 @@ def check_encoding(encoding: bytes) -> bytes:
         return b"gzip"
     if name == b"zstd" and zstandard is not None:
         return name
-    offence = Offence("Content-Encoding", "unsupported_encoding", f"supported: {', '.join(supported_encodings())}")
-    raise Problem("unsupported-encoding", "The body's Content-Encoding is not supported.", [offence])
+    issue = Issue("Content-Encoding", "unsupported_encoding", f"supported: {', '.join(supported_encodings())}")
+    raise Problem("unsupported-encoding", "The body's Content-Encoding is not supported.", [issue])
 
 
 def supported_encodings() -> list[str]:
@@ -180,8 +180,8 @@ def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes | 
                 piece = stream.unused_data
                 if len(whole) > min(limit, by_ratio):
                     raise too_large(limit) if len(whole) > limit else expands_too_much()
-                if frames > MOST_FRAMES:
-                    raise bad_encoding(f"more than {MOST_FRAMES} frames")
+                if frames > MAX_FRAMES:
+                    raise bad_encoding(f"more than {MAX_FRAMES} frames")
     except damages():
         raise bad_encoding("the compressed stream is damaged") from None
     if not stream.eof:
@@ -192,7 +192,7 @@ def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes | 
 def decompressor_of(encoding: bytes) -> Callable[[], Any]:
     if encoding == b"gzip":
         return lambda: zlib.decompressobj(wbits=31)
-    return zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW).decompressobj
+    return zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj
 
 
 def damages() -> tuple[type[Exception], ...]:
@@ -201,18 +201,18 @@ def damages() -> tuple[type[Exception], ...]:
 
 
 def bad_encoding(detail: str) -> Problem:
-    offence = Offence("body", "bad_encoding", detail)
-    return Problem("bad-encoding", "The body's compression cannot be undone.", [offence])
+    issue = Issue("body", "bad_encoding", detail)
+    return Problem("bad-encoding", "The body's compression cannot be undone.", [issue])
 
 
 def too_large(limit: int) -> Problem:
-    offence = Offence("body", "too_large", f"more than {limit} bytes")
-    return Problem("too-large", f"A body may have {limit} bytes, before and after decompression.", [offence])
+    issue = Issue("body", "too_large", f"more than {limit} bytes")
+    return Problem("too-large", f"A body may have {limit} bytes, before and after decompression.", [issue])
 
 
 def expands_too_much() -> Problem:
-    offence = Offence("body", "too_large", f"more than {MAX_RATIO} times its compressed size")
-    return Problem("too-large", f"A body may expand to {MAX_RATIO} times its compressed size.", [offence])
+    issue = Issue("body", "too_large", f"more than {MAX_RATIO} times its compressed size")
+    return Problem("too-large", f"A body may expand to {MAX_RATIO} times its compressed size.", [issue])
 
 
 def too_slow() -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from time import perf_counter
 
-from ...errors import Offence
+from ...errors import Issue
 from ..wire.problems import Problem
 from .exchange import Exchange
 
@@ -45,8 +45,8 @@ def seconds(given: bytes) -> float:
     except ValueError:
         value = math.nan
     if not (0 < value < math.inf):
-        offence = Offence("X-Request-Timeout", "invalid_header", "a number of seconds above 0")
-        raise Problem("invalid-request", "The header X-Request-Timeout is not a number of seconds.", [offence])
+        issue = Issue("X-Request-Timeout", "invalid_header", "a number of seconds above 0")
+        raise Problem("invalid-request", "The header X-Request-Timeout is not a number of seconds.", [issue])
     return value
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...errors import Offence
+from ...errors import Issue
 from ..wire.media_types import JSON, media_type_of
 from ..wire.problems import Problem
 from .body import check_encoding, decompress, read_body
@@ -40,8 +40,8 @@ def refuse_query(exchange: Exchange, media_type: bytes) -> None:
     """Raise Problem `invalid-request` for a query: JSON requests say everything in their body."""
     query = exchange.scope["query_string"]
     if query and media_type == JSON and query.strip(b"&"):
-        offence = Offence("query", "unknown_field", "settings of a JSON request belong in its body")
-        raise Problem("invalid-request", "JSON requests take no query parameters.", [offence])
+        issue = Issue("query", "unknown_field", "settings of a JSON request belong in its body")
+        raise Problem("invalid-request", "JSON requests take no query parameters.", [issue])
 
 
 @dataclass(frozen=True, slots=True)

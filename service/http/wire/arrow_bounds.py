@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ...errors import Offence
+from ...errors import Issue
 
 __all__ = ["MAX_METADATA", "MAX_SPARE_MESSAGES", "OverLimitError", "check_bounds"]
 
@@ -31,11 +31,11 @@ OLD_COMPRESSION = b"ARROW:experimental_compression"
 
 
 class OverLimitError(ValueError):
-    """The stream is over a limit; `offence` names it."""
+    """The stream is over a limit; `issue` names it."""
 
     def __init__(self, path: str, reason: str, detail: str) -> None:
         super().__init__(detail)
-        self.offence = Offence(path, reason, detail)
+        self.issue = Issue(path, reason, detail)
 
 
 class Table(NamedTuple):

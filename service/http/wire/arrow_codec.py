@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
 from ....kernels.text.utf8_validation import are_texts
-from ...errors import Offence
+from ...errors import Issue
 from ...scoring.scores import Scores
 from ...scoring.text_columns import rows_of
 from .arrow_bounds import OverLimitError, check_bounds
@@ -88,11 +88,9 @@ def unreadable() -> Iterator[None]:
         raise NotArrowError from None
 
 
-def read_stream(
-    body: bytes | bytearray, max_rows: int, max_inflated: int
-) -> tuple[StreamColumns | None, list[Offence]]:
+def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tuple[StreamColumns | None, list[Issue]]:
     """Columns `response` (string, large_string) and `reference` (the same, or a dictionary of either), or every
-    offence.
+    issue.
 
     A stream of one record batch is not copied; its responses, and references that come in a dictionary, are left to be
     proven by who reads them, while they are in the cache. Raises NotArrowError, also where buffers do not hold what the
@@ -101,7 +99,7 @@ def read_stream(
     """
     with unreadable():
         check_bounds(body, max_rows, max_inflated)
-        table, offences = _sound_columns(body)
+        table, issues = _sound_columns(body)
         table = pa.table([_joined(column) for column in table.columns], names=table.column_names)
         _validate(table)
     if table.num_rows > max_rows:
@@ -112,13 +110,13 @@ def read_stream(
             sound[name] = _one_chunk(column)
         except pa.ArrowInvalid:
             detail = "its batches cannot be joined: send large_string, or a dictionary with an index of int32"
-            offences.append(Offence(name, "too_large", detail))
+            issues.append(Issue(name, "too_large", detail))
         else:
-            offences += _nulls(name, sound[name])
-    if offences:
+            issues += _nulls(name, sound[name])
+    if issues:
         with unreadable():
             table.validate(full=True)
-        return None, offences
+        return None, issues
     reference = sound["reference"]
     if not pa.types.is_dictionary(reference.type):
         reference = pc.dictionary_encode(reference)
@@ -157,15 +155,15 @@ def _validate(table: Any) -> None:
             column.validate(full=True)
 
 
-def _sound_columns(body: bytes | bytearray) -> tuple[Any, list[Offence]]:
+def _sound_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
     """A table of the columns that have the right name and type, and what is wrong with the others."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
         schema = reader.schema
-    offences = _misfits(schema)
-    misfits = {offence.path for offence in offences}
+    issues = _misfits(schema)
+    misfits = {issue.path for issue in issues}
     names = [name for name in REQUIRED if name not in misfits]
     if not names:  # to Arrow, no column to read would mean all of them
-        return pa.table({}), offences
+        return pa.table({}), issues
     options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
     source = pa.BufferReader(body)
     with pa.ipc.open_stream(source, options=options) as reader:
@@ -174,38 +172,38 @@ def _sound_columns(body: bytes | bytearray) -> tuple[Any, list[Offence]]:
     if end != len(body):
         raise NotArrowError(f"the stream ends at byte {end}, before the end of the body")
     table.validate()  # buffers are as long as they have to be
-    return table, offences
+    return table, issues
 
 
-def _misfits(schema: pa.Schema) -> list[Offence]:
+def _misfits(schema: pa.Schema) -> list[Issue]:
     """What is wrong with the columns' names and types."""
-    offences = []
+    issues = []
     for name in REQUIRED:
         found = schema.get_all_field_indices(name)
         if len(found) != 1:
-            offences.append(Offence(name, "missing_field", "one column of this name is required"))
+            issues.append(Issue(name, "missing_field", "one column of this name is required"))
             continue
         kind = schema.field(found[0]).type
         if name == "reference" and pa.types.is_dictionary(kind):
             kind = kind.value_type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            offences.append(Offence(name, "wrong_type", "must be a column of strings"))
+            issues.append(Issue(name, "wrong_type", "must be a column of strings"))
     unknown = [name for name in schema.names if name not in REQUIRED]
-    return offences + [Offence(name[:100], "unknown_field", "there is no column of this name") for name in unknown]
+    return issues + [Issue(name[:100], "unknown_field", "there is no column of this name") for name in unknown]
 
 
 def _one_chunk(column: pa.ChunkedArray) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _nulls(name: str, array: Any) -> list[Offence]:
+def _nulls(name: str, array: Any) -> list[Issue]:
     """Every null row, and for a dictionary every row that points at one."""
     if pa.types.is_dictionary(array.type):
         return _nulls(f"{name} (dictionary)", array.dictionary) + _nulls(name, array.indices)
     if not array.null_count:
         return []
     rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
-    return [Offence(f"{name}[{k}]", "wrong_type", "it is null") for k in rows]
+    return [Issue(f"{name}[{k}]", "wrong_type", "it is null") for k in rows]
 
 
 def text_column_of(array: Any) -> TextColumn:

@@ -17,8 +17,8 @@ __all__ = [
     "EvaluateReply",
     "EvaluateRequest",
     "IndexReply",
+    "IssueModel",
     "MetricDescription",
-    "OffenceModel",
     "ProblemDocument",
     "RewardDescription",
     "ScoreReply",
@@ -142,7 +142,7 @@ class ScoreReply(Contract):
     config_id: str = Field(description="Digest of the complete effective configuration and the rules' version.")
 
 
-class OffenceModel(Contract):
+class IssueModel(Contract):
     """One place of the request to mend."""
 
     path: str = Field(examples=["references[3]"])
@@ -158,7 +158,7 @@ class ProblemDocument(Contract):
     status: int = Field(examples=[422])
     detail: str = Field(examples=["1 place of the request is to be mended."])
     instance: str = Field(description="The request's id, as in X-Request-ID.")
-    errors: list[OffenceModel] = Field(description="Every offending place, at most 100.")
+    errors: list[IssueModel] = Field(description="Every offending place, at most 100.")
     error_count: int = Field(description="Number of offending places.")
 
 

@@ -12,10 +12,10 @@ from ....kernels.column import TextColumn, frozen
 from ....kernels.json_text.columns import FIT, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
 from ....kernels.json_text.envelope import COLUMN, FIELDS, NOT_AN_OBJECT, NOT_JSON, TOO_MANY, VALUE, read_envelope
 
-__all__ = ["MOST_UNKNOWN", "Envelope", "NotJsonError", "TooManyError", "open_envelope"]
+__all__ = ["MAX_UNKNOWN", "Envelope", "NotJsonError", "TooManyError", "open_envelope"]
 
-MOST_UNKNOWN = 256
-MOST_VALUE_BYTES = 1 << 20
+MAX_UNKNOWN = 256
+MAX_VALUE_BYTES = 1 << 20
 BYTES_AN_INDEX = 24
 """An index of at most 2^63 with generous white space."""
 
@@ -49,7 +49,7 @@ class Envelope:
     values: dict[str, Any] = field(default_factory=dict)
     """Every other known field that is there, as a Python value."""
     unknown: list[str] = field(default_factory=list)
-    """Names of unknown fields, the first `MOST_UNKNOWN` of them."""
+    """Names of unknown fields, the first `MAX_UNKNOWN` of them."""
 
 
 def open_envelope(body: bytes | bytearray | memoryview, most: int, most_reference_bytes: int) -> Envelope:
@@ -60,7 +60,7 @@ def open_envelope(body: bytes | bytearray | memoryview, most: int, most_referenc
     data = frozen(np.frombuffer(body, np.uint8), np.uint8)
     room = min(most, data.shape[0] // 3 + 1)
     fields = np.empty((len(FIELDS), 3), np.int64)
-    unknown = np.empty((MOST_UNKNOWN + 1, 2), np.int64)
+    unknown = np.empty((MAX_UNKNOWN + 1, 2), np.int64)
     texts = np.empty((2, 5 * data.shape[0] + 64), np.uint8)
     offsets = np.empty((2, room + 1), np.int64)
     faults = np.empty((2, room), np.uint8)
@@ -86,7 +86,7 @@ def open_envelope(body: bytes | bytearray | memoryview, most: int, most_referenc
             envelope.misfits.append(name)
         elif state == VALUE:
             envelope.values[name] = _value(body, name, first, second, most)
-    count = min(int(unknown[0, 0]), MOST_UNKNOWN)
+    count = min(int(unknown[0, 0]), MAX_UNKNOWN)
     names = (orjson.loads(bytes(body[start:stop])) for start, stop in unknown[1 : count + 1].tolist())
     envelope.unknown = list(dict.fromkeys(names))
     return envelope
@@ -94,7 +94,7 @@ def open_envelope(body: bytes | bytearray | memoryview, most: int, most_referenc
 
 def _value(body: bytes | bytearray | memoryview, name: str, start: int, stop: int, most: int) -> Any:
     """The small value `body[start:stop]`; a large one would cost many times its bytes as Python objects."""
-    allowed = max(MOST_VALUE_BYTES, BYTES_AN_INDEX * most) if name == "reference_index" else MOST_VALUE_BYTES
+    allowed = max(MAX_VALUE_BYTES, BYTES_AN_INDEX * most) if name == "reference_index" else MAX_VALUE_BYTES
     if stop - start > allowed:
         raise TooManyError(name)
     try:

@@ -20,7 +20,7 @@ from .json_codec import Limits
 
 __all__ = ["SmallLane"]
 
-MOST_ROWS = 64
+MAX_ROWS = 64
 INCLUDE = FIELDS.index("include")
 
 
@@ -36,7 +36,7 @@ class SmallLane:
         self.components = False
         self.rows = 0
         """Responses of the request that was read."""
-        self._small = small_request(most_bytes, min(MOST_ROWS, limits.max_responses))
+        self._small = small_request(most_bytes, min(MAX_ROWS, limits.max_responses))
         self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
         """The result columns of so many rows: made once, they are always the same memory."""
         self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes

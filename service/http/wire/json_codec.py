@@ -10,11 +10,11 @@ import orjson
 
 from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
-from ...errors import InvalidRequest, Offence
+from ...errors import InvalidRequest, Issue
 from ...evaluate.task_rewards import SCORE, reward_names
 from ...scoring.scorer import Scorer, check_index, resolve_reference_index
 from ...scoring.scores import Scores
-from .envelope import MOST_UNKNOWN, Envelope, NotJsonError, TooManyError, open_envelope
+from .envelope import MAX_UNKNOWN, Envelope, NotJsonError, TooManyError, open_envelope
 from .problems import Problem
 
 __all__ = ["Batch", "Limits", "encode", "read", "unfold"]
@@ -36,10 +36,10 @@ FAULT_DETAILS = {
 FEW = 64
 """Rows up to which lists are encoded faster than arrays are looked into."""
 
-MOST_EXPLAINED = 1 << 20
+MAX_EXPLAINED = 1 << 20
 """Bytes of a body that a second parser is given to say where it is wrong: its objects take many times the text."""
 
-MOST_ENTRIES = 256
+MAX_ENTRIES = 256
 """Entries of `config` and of `include` that are looked at: more cannot all be meant."""
 
 
@@ -82,18 +82,18 @@ def unfold(body: bytes | bytearray, limits: Limits) -> Envelope:
         raise not_json(body) from None
     except TooManyError as error:
         most = limits.max_responses
-        offences = [Offence(str(error), "too_many", f"more than {most} elements, or longer than they can be")]
-        raise Problem("too-large", f"A request may have {most} responses and as many references.", offences) from None
+        issues = [Issue(str(error), "too_many", f"more than {most} elements, or longer than they can be")]
+        raise Problem("too-large", f"A request may have {most} responses and as many references.", issues) from None
 
 
 def not_json(body: bytes | bytearray) -> Problem:
     """Return the problem of a body that is not JSON."""
-    return Problem("not-json", "The body is not JSON in UTF-8.", [Offence("body", "not_json", first_error(body))])
+    return Problem("not-json", "The body is not JSON in UTF-8.", [Issue("body", "not_json", first_error(body))])
 
 
 def first_error(body: bytes | bytearray) -> str:
     """Say where a small body ceases to be JSON: the parser's message is a constant, the position a number."""
-    if len(body) <= MOST_EXPLAINED:
+    if len(body) <= MAX_EXPLAINED:
         try:
             orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -104,11 +104,11 @@ def first_error(body: bytes | bytearray) -> str:
 def read(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
     """Columns of a request.
 
-    Raises ScoringError at the first kind of fault; `survey.all_offences` finds the others.
+    Raises ScoringError at the first kind of fault; `survey.all_issues` finds the others.
     """
-    offences = shape_offences(envelope)
-    if offences or envelope.faults or envelope.responses is None or envelope.references is None:
-        raise InvalidRequest(offences or [found for name in COLUMNS for found in fault_offences(envelope, name)])
+    issues = shape_issues(envelope)
+    if issues or envelope.faults or envelope.responses is None or envelope.references is None:
+        raise InvalidRequest(issues or [found for name in COLUMNS for found in fault_issues(envelope, name)])
     values = envelope.values
     overrides, include = values.get("config"), values.get("include", ())
     if overrides:
@@ -124,63 +124,63 @@ def read(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
     )
 
 
-def shape_offences(envelope: Envelope) -> list[Offence]:
+def shape_issues(envelope: Envelope) -> list[Issue]:
     """What is wrong with the fields themselves; their elements are looked at elsewhere."""
     if not envelope.is_object:
-        return [Offence("body", "wrong_type", "must be an object")]
-    if len(envelope.unknown) == MOST_UNKNOWN:
+        return [Issue("body", "wrong_type", "must be an object")]
+    if len(envelope.unknown) == MAX_UNKNOWN:
         return [too_many_entries("body")]
-    offences = [
-        Offence(name, "missing_field", "this field is required")
+    issues = [
+        Issue(name, "missing_field", "this field is required")
         for name in COLUMNS
         if getattr(envelope, name) is None and name not in envelope.misfits
     ]
-    offences += [Offence(name, "wrong_type", "must be an array") for name in envelope.misfits]
-    offences += [Offence(name, "unknown_field", "there is no field of this name") for name in envelope.unknown]
+    issues += [Issue(name, "wrong_type", "must be an array") for name in envelope.misfits]
+    issues += [Issue(name, "unknown_field", "there is no field of this name") for name in envelope.unknown]
     for name, value in envelope.values.items():
         if type(value) is not VALUES[name]:
-            offences.append(Offence(name, "wrong_type", f"must be {JSON_NAMES[VALUES[name]]}"))
+            issues.append(Issue(name, "wrong_type", f"must be {JSON_NAMES[VALUES[name]]}"))
         elif name == "include":
-            offences += include_offences(value)
+            issues += include_issues(value)
         elif name == "task" and value != SCORE:
-            offences.append(Offence(name, "unknown_task", f"must be one of: {', '.join(reward_names())}"))
-        elif name == "config" and len(value) > MOST_ENTRIES:
-            offences.append(too_many_entries(name))
-    return offences
+            issues.append(Issue(name, "unknown_task", f"must be one of: {', '.join(reward_names())}"))
+        elif name == "config" and len(value) > MAX_ENTRIES:
+            issues.append(too_many_entries(name))
+    return issues
 
 
-def fault_offences(envelope: Envelope, name: str) -> list[Offence]:
+def fault_issues(envelope: Envelope, name: str) -> list[Issue]:
     """The elements of a column that are no text, nor steps."""
     return [
-        Offence(f"{name}[{row}]", reason, FAULT_DETAILS[name, reason]) for row, reason in envelope.faults.get(name, ())
+        Issue(f"{name}[{row}]", reason, FAULT_DETAILS[name, reason]) for row, reason in envelope.faults.get(name, ())
     ]
 
 
-def include_offences(include: list[Any]) -> list[Offence]:
-    if len(include) > MOST_ENTRIES:
+def include_issues(include: list[Any]) -> list[Issue]:
+    if len(include) > MAX_ENTRIES:
         return [too_many_entries("include")]
     detail = f"must be one of: {', '.join(INCLUDES)}"
-    return [Offence(f"include[{k}]", "unknown_column", detail) for k, n in enumerate(include) if n not in INCLUDES]
+    return [Issue(f"include[{k}]", "unknown_column", detail) for k, n in enumerate(include) if n not in INCLUDES]
 
 
 def read_index(given: list[Any] | None, responses: int, references: int) -> np.ndarray:
     """`reference_index` as int64, with its defaults where it is None; raises InvalidRequest."""
     if given is not None:
-        offences = integer_offences(given)
-        if offences:
-            raise InvalidRequest(offences)
+        issues = integer_issues(given)
+        if issues:
+            raise InvalidRequest(issues)
     integers: Any = None if given is None else np.array(given, np.int64)
     index = resolve_reference_index(responses, references, integers)
     check_index(index, references)
     return index
 
 
-def integer_offences(given: list[Any]) -> list[Offence]:
+def integer_issues(given: list[Any]) -> list[Issue]:
     """Elements that are no integers of 64 bits; true and 1.0 are none."""
     if set(map(type, given)) <= {int} and (not given or max(given) < 2**63):
         return []
     detail = "must be an integer of 64 bits"
-    return [Offence(f"reference_index[{k}]", "wrong_type", detail) for k, e in enumerate(given) if not is_index(e)]
+    return [Issue(f"reference_index[{k}]", "wrong_type", detail) for k, e in enumerate(given) if not is_index(e)]
 
 
 def is_index(entry: Any) -> bool:
@@ -188,8 +188,8 @@ def is_index(entry: Any) -> bool:
     return type(entry) is int and entry < 2**63
 
 
-def too_many_entries(name: str) -> Offence:
-    return Offence(name, "too_many", f"more than {MOST_ENTRIES} entries")
+def too_many_entries(name: str) -> Issue:
+    return Issue(name, "too_many", f"more than {MAX_ENTRIES} entries")
 
 
 class Wanted(Protocol):

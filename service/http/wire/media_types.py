@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import Offence
+from ...errors import Issue
 from .problems import Problem
 
 __all__ = ["ARROW", "JSON", "media_type_of"]
@@ -23,6 +23,6 @@ def media_type_of(content_type: bytes, supported: tuple[bytes, ...] = (JSON, ARR
     charsets = {value.strip(b'"') for name, _, value in (p.partition(b"=") for p in parameters) if name == b"charset"}
     if kind not in supported or (kind == JSON and not charsets <= {b"utf-8", b"utf8"}):
         names = ", ".join(name.decode() for name in supported)
-        offence = Offence("Content-Type", "unsupported_media_type", f"supported: {names}")
-        raise Problem("unsupported-media-type", "The body's media type is not supported here.", [offence])
+        issue = Issue("Content-Type", "unsupported_media_type", f"supported: {names}")
+        raise Problem("unsupported-media-type", "The body's media type is not supported here.", [issue])
     return kind

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ...errors import Offence
+from ...errors import Issue
 
-__all__ = ["KINDS", "MOST_ERRORS", "Kind", "Problem", "refusal"]
+__all__ = ["KINDS", "MAX_ERRORS", "Kind", "Problem", "refusal"]
 
-MOST_ERRORS = 100
+MAX_ERRORS = 100
 """Offending places listed in one document; `error_count` has the number of all."""
 
-LONGEST_PATH = 128
+MAX_PATH = 128
 """Characters of a path that are shown: an unknown field's name is the client's, and may be of any length."""
 
 MEDIA_TYPE = b"application/problem+json"
@@ -54,26 +54,26 @@ KINDS = {
 
 
 class Problem(Exception):
-    """An error on its way to the client; `detail` and `offences` never quote the request's text."""
+    """An error on its way to the client; `detail` and `issues` never quote the request's text."""
 
     def __init__(
         self,
         kind: str,
         detail: str,
-        offences: Sequence[Offence] = (),
+        issues: Sequence[Issue] = (),
         headers: Sequence[tuple[bytes, bytes]] = (),
         error_count: int | None = None,
     ) -> None:
         super().__init__(kind)
         self.kind = kind
         self.detail = detail
-        self.offences = offences
+        self.issues = issues
         self.headers = tuple(headers)
-        self.error_count = len(offences) if error_count is None else error_count
+        self.error_count = len(issues) if error_count is None else error_count
 
     def __reduce__(self) -> tuple[type[Problem], tuple[Any, ...]]:
         """Only what a document shows goes from one process to another, however many places there are."""
-        listed = [offence._replace(path=shown(offence.path)) for offence in self.offences[:MOST_ERRORS]]
+        listed = [issue._replace(path=shown(issue.path)) for issue in self.issues[:MAX_ERRORS]]
         return type(self), (self.kind, self.detail, listed, self.headers, self.error_count)
 
     @property
@@ -81,7 +81,7 @@ class Problem(Exception):
         return KINDS[self.kind].status
 
     def document(self, request_id: str) -> bytes:
-        """The document's bytes; `errors` shows the first `MOST_ERRORS` places."""
+        """The document's bytes; `errors` shows the first `MAX_ERRORS` places."""
         return orjson.dumps(
             {
                 "type": f"/docs#problem-{self.kind}",
@@ -90,19 +90,19 @@ class Problem(Exception):
                 "detail": self.detail,
                 "instance": request_id,
                 "errors": [
-                    {"path": shown(offence.path), "reason": offence.reason, "detail": offence.detail}
-                    for offence in self.offences[:MOST_ERRORS]
+                    {"path": shown(issue.path), "reason": issue.reason, "detail": issue.detail}
+                    for issue in self.issues[:MAX_ERRORS]
                 ],
                 "error_count": self.error_count,
             }
         )
 
 
-def refusal(offences: Sequence[Offence]) -> Problem:
+def refusal(issues: Sequence[Issue]) -> Problem:
     """The answer to a request with these offending places."""
-    places = "1 place" if len(offences) == 1 else f"{len(offences)} places"
-    return Problem("invalid-request", f"Nothing was scored: {places} to mend, see `errors`.", offences)
+    places = "1 place" if len(issues) == 1 else f"{len(issues)} places"
+    return Problem("invalid-request", f"Nothing was scored: {places} to mend, see `errors`.", issues)
 
 
 def shown(path: str) -> str:
-    return path if len(path) <= LONGEST_PATH else path[: LONGEST_PATH - 1] + "…"
+    return path if len(path) <= MAX_PATH else path[: MAX_PATH - 1] + "…"

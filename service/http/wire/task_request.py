@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ...errors import InvalidRequest, Offence, ScoringError
+from ...errors import InvalidRequest, Issue, ScoringError
 from ...evaluate.registry import TASKS
 from ...evaluate.task import Advance, Task, nothing_to_tell
 from ...evaluate.task_rewards import (
@@ -24,10 +24,10 @@ from ..endpoints.evaluate import json_document
 from ..request.body import decompress
 from ..request.deadline import Deadline
 from .envelope import Envelope
-from .json_codec import INCLUDES, Limits, fault_offences, read_index, shape_offences, unfold
+from .json_codec import INCLUDES, Limits, fault_issues, read_index, shape_issues, unfold
 from .problems import Problem, refusal
 from .stage_times import StageTimes
-from .validation import attempt, index_offences
+from .validation import attempt, index_issues
 
 __all__ = ["answer_body", "answer_task", "asks_for_another_task"]
 
@@ -74,7 +74,7 @@ def answer_task(
         scored = perf_counter()
         reply = encode(scores, batch)
     except ScoringError as error:
-        raise refusal(error.offences) from None
+        raise refusal(error.issues) from None
     times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
     return reply
 
@@ -83,21 +83,21 @@ def read(document: Any, envelope: Envelope, limits: Limits) -> TaskBatch:
     """The batch of a request; raises InvalidRequest naming every offender."""
     values = envelope.values
     task, found = attempt(reward_task, values["task"])
-    found += [offence for offence in shape_offences(envelope) if offence.path != "task"]
-    broken = {offence.path for offence in found}
+    found += [issue for issue in shape_issues(envelope) if issue.path != "task"]
+    broken = {issue.path for issue in found}
     options, references = None, None
     if task is not None and "config" not in broken:
-        options, offences = attempt(reward_options, task, values.get("config", {}), True)
-        found += offences
+        options, issues = attempt(reward_options, task, values.get("config", {}), True)
+        found += issues
     if task is not None and envelope.references is not None:
-        references, offences = attempt(read_references, task, document["references"], limits.max_reference_bytes)
-        found += offences
-    found += fault_offences(envelope, "responses")
+        references, issues = attempt(read_references, task, document["references"], limits.max_reference_bytes)
+        found += issues
+    found += fault_issues(envelope, "responses")
     if envelope.references is not None and envelope.responses is not None and "reference_index" not in broken:
         sound = {name: value for name, value in values.items() if name not in broken}
-        found += index_offences(envelope.responses.rows, envelope.references.rows, sound, limits)
+        found += index_issues(envelope.responses.rows, envelope.references.rows, sound, limits)
     if found or task is None or references is None or envelope.responses is None:
-        raise InvalidRequest(found or [Offence("task", "unknown_task", "there is no such reward")])
+        raise InvalidRequest(found or [Issue("task", "unknown_task", "there is no such reward")])
     index = read_index(values.get("reference_index"), envelope.responses.rows, len(references))
     if task.compares:
         check_compared(references, index, limits.max_compared_bytes)
@@ -111,8 +111,8 @@ def check_compared(references: list[Any], reference_index: np.ndarray, most: int
     compared = int(lengths[reference_index].sum())
     if compared > most:
         detail = f"the references of all responses have {compared} bytes together, and may have {most} for this task"
-        offence = Offence("reference_index", "too_much_to_compare", detail)
-        raise Problem("too-large", "There are too many responses to references of this length.", [offence])
+        issue = Issue("reference_index", "too_much_to_compare", detail)
+        raise Problem("too-large", "There are too many responses to references of this length.", [issue])
 
 
 def encode(scores: TaskScores, batch: TaskBatch) -> bytes:

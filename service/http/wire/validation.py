@@ -12,52 +12,52 @@ from typing import Any
 import numpy as np
 
 from ....kernels.column import TextColumn
-from ...errors import Offence, ScoringError, row_of
+from ...errors import Issue, ScoringError, row_of
 from ...scoring.references import parse_references
 from ...scoring.scorer import Scorer, check_index, resolve_reference_index
 from ...scoring.scores import group_advantages
 from .envelope import Envelope
-from .json_codec import Limits, fault_offences, integer_offences, is_index, shape_offences
+from .json_codec import Limits, fault_issues, integer_issues, is_index, shape_issues
 
-__all__ = ["all_offences"]
+__all__ = ["all_issues"]
 
 
-def all_offences(envelope: Envelope, scorer: Scorer, limits: Limits) -> list[Offence]:
+def all_issues(envelope: Envelope, scorer: Scorer, limits: Limits) -> list[Issue]:
     """Every offending place, in the order: fields, config, references, responses, index, advantages."""
-    found = shape_offences(envelope)
+    found = shape_issues(envelope)
     if not envelope.is_object:
         return found
-    broken = {offence.path for offence in found}
+    broken = {issue.path for issue in found}
     values = {name: value for name, value in envelope.values.items() if name not in broken}
     if values.get("config"):
-        overridden, offences = attempt(scorer.with_overrides, values["config"])
+        overridden, issues = attempt(scorer.with_overrides, values["config"])
         scorer = overridden or scorer
-        found += offences
-    faults = fault_offences(envelope, "references")
+        found += issues
+    faults = fault_issues(envelope, "references")
     if envelope.references is not None:
-        faults += unreadable(envelope.references, scorer, limits, {offence.path for offence in faults})
+        faults += unreadable(envelope.references, scorer, limits, {issue.path for issue in faults})
     found += sorted(faults, key=row_of)
-    found += fault_offences(envelope, "responses")
+    found += fault_issues(envelope, "responses")
     if envelope.references is not None and envelope.responses is not None and "reference_index" not in broken:
-        found += index_offences(envelope.responses.rows, envelope.references.rows, values, limits)
+        found += index_issues(envelope.responses.rows, envelope.references.rows, values, limits)
     return found
 
 
-def attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Offence]]:
+def attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Issue]]:
     """The function's result, or None with what it found."""
     try:
         return function(*arguments), []
     except ScoringError as error:
-        return None, list(error.offences)
+        return None, list(error.issues)
 
 
-def unreadable(references: TextColumn, scorer: Scorer, limits: Limits, named: set[str]) -> list[Offence]:
+def unreadable(references: TextColumn, scorer: Scorer, limits: Limits, named: set[str]) -> list[Issue]:
     """References that cannot be read, apart from those that are named already."""
-    offences = attempt(parse_references, references, scorer.settings.max_steps, limits.max_reference_bytes)[1]
-    return [offence for offence in offences if offence.path not in named]
+    issues = attempt(parse_references, references, scorer.settings.max_steps, limits.max_reference_bytes)[1]
+    return [issue for issue in issues if issue.path not in named]
 
 
-def index_offences(responses: int, references: int, values: dict[str, Any], limits: Limits) -> list[Offence]:
+def index_issues(responses: int, references: int, values: dict[str, Any], limits: Limits) -> list[Issue]:
     """A length that does not fit, elements that are no index, and advantages without any group."""
     given = values.get("reference_index")
     if given is None:
@@ -65,10 +65,10 @@ def index_offences(responses: int, references: int, values: dict[str, Any], limi
     else:
         index = np.array([entry if is_index(entry) else 0 for entry in given[: limits.max_responses]], np.int64)
         _, found = attempt(resolve_reference_index, responses, references, np.empty(len(given), np.int64))
-        wrong = integer_offences(given[: limits.max_responses])
-        named = {offence.path for offence in wrong}
+        wrong = integer_issues(given[: limits.max_responses])
+        named = {issue.path for issue in wrong}
         outside = attempt(check_index, index, references)[1]
-        found += wrong + [offence for offence in outside if offence.path not in named]
+        found += wrong + [issue for issue in outside if issue.path not in named]
     if not found and len(index) and "advantages" in values.get("include", ()):
         found = attempt(group_advantages, np.zeros(len(index)), index, 0)[1]
     return found

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from assay import InvalidRequest, Scorer
 from assay.service.explain.schema import ExplainRequest, Explanation
-from assay.service.http.endpoints.explain import MOST_BODY_BYTES, read
+from assay.service.http.endpoints.explain import MAX_BODY_BYTES, read
 from assay.service.http.wire.json_codec import Limits
 from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, places, problem_of
@@ -125,7 +125,7 @@ def test_too_much_for_an_explanation(generous):
 def test_what_is_no_request(client):
     problem_of(client.post("/v1/explain", content=b"{"), 400)
     problem_of(client.post("/v1/explain", content=b'{"response": "\\ud83d"}'), 400)
-    problem_of(client.post("/v1/explain", content=b"x" * (MOST_BODY_BYTES + 1)), 413)
+    problem_of(client.post("/v1/explain", content=b"x" * (MAX_BODY_BYTES + 1)), 413)
     problem_of(client.post("/v1/explain", json=REQUEST, headers={"content-encoding": "br"}), 415)
     for kind in ("text/plain", "application/vnd.apache.arrow.stream"):
         reply = client.post("/v1/explain", content=b"x", headers={"content-type": kind})
@@ -173,7 +173,7 @@ def test_the_model_and_the_reader_agree(scorer, one, two, three):
             read(changed, scorer, LIMITS)
             found = set()
         except InvalidRequest as error:
-            found = {offence.reason for offence in error.offences}
+            found = {issue.reason for issue in error.issues}
         try:
             ExplainRequest.model_validate(changed)
             refused = False

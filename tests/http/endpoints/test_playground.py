@@ -16,7 +16,7 @@ from tests.http.live_server import ROOT, launched
 from tests.http.samples import problem_of
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 FILES = sorted(Playground().files)
 
 
@@ -65,7 +65,7 @@ def test_preferences():
 
 def test_the_page_is_under_200_kb_before_compression(client, page):
     sizes = [len(page.content)] + [len(client.get(address).content) for address in FILES]
-    assert sum(sizes) < MOST_BYTES
+    assert sum(sizes) < MAX_BYTES
 
 
 def test_it_holds_every_file(client):

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from assay.service.errors import Offence
+from assay.service.errors import Issue
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
 
@@ -53,7 +53,7 @@ def ask_for_too_much(body: bytes, times: StageTimes) -> bytes:
 
 
 def refuse(body: bytes, places: int, times: StageTimes) -> bytes:
-    raise Problem("invalid-request", "No.", [Offence("x" * 1_000, "wrong_type", "no")] * places, [(b"a", b"b")])
+    raise Problem("invalid-request", "No.", [Issue("x" * 1_000, "wrong_type", "no")] * places, [(b"a", b"b")])
 
 
 def fail(body: bytes, times: StageTimes) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 
 from assay.service.config import ServerSettings
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.work.admission import FIRST_RESERVE, MOST_A_TURN, Admission, Lane, Turns
+from assay.service.http.request.work.admission import FIRST_RESERVE, MAX_PER_TURN, Admission, Lane, Turns
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
 
@@ -195,7 +195,7 @@ def test_a_burst_leaves_the_loop_time_to_look_around():
         while scored[-1] < len(tasks):
             await asyncio.sleep(0)
             scored.append(len(order))
-        assert max(later - earlier for earlier, later in pairwise(scored)) <= 2 * MOST_A_TURN
+        assert max(later - earlier for earlier, later in pairwise(scored)) <= 2 * MAX_PER_TURN
         assert order == list(range(10_000))
         gone = asyncio.create_task(short(0))
         gone.cancel()

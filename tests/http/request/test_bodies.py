@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from assay.service.http.request import body as body_module
-from assay.service.http.request.body import MOST_FRAMES, check_encoding, decompress
+from assay.service.http.request.body import MAX_FRAMES, check_encoding, decompress
 from assay.service.http.wire.problems import Problem
 from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, places, problem_of
@@ -127,7 +127,7 @@ def test_bombs(narrow, compress):
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_floods_of_empty_frames(client, name):
-    flood = ENCODINGS[name](b"") * (MOST_FRAMES + 1)
+    flood = ENCODINGS[name](b"") * (MAX_FRAMES + 1)
     assert places(problem_of(post(client, flood, content_encoding=name), 400)) == [("body", "bad_encoding")]
 
 

@@ -21,7 +21,7 @@ import tests.http.request.process_jobs as jobs
 from assay.service.http.request.exchange import ClientGone
 from assay.service.http.request.work import processes as module
 from assay.service.http.request.work.processes import Processes, memory_of
-from assay.service.http.wire.problems import MOST_ERRORS, Problem
+from assay.service.http.wire.problems import MAX_ERRORS, Problem
 from assay.service.http.wire.stage_times import StageTimes
 from tests.http.live_server import ROOT
 
@@ -154,7 +154,7 @@ def test_too_much_memory_is_too_large(processes, job):
     with pytest.raises(Problem) as raised:
         answered(processes, job)
     assert raised.value.kind == "too-large"
-    assert [(offence.path, offence.reason) for offence in raised.value.offences] == [("body", "too_much_memory")]
+    assert [(issue.path, issue.reason) for issue in raised.value.issues] == [("body", "too_much_memory")]
     assert answered(processes, jobs.upper) == b"BODY"
 
 
@@ -163,7 +163,7 @@ def test_a_longer_body_may_take_more_memory(processes, monkeypatch):
     monkeypatch.setattr(module, "BYTES_A_BODY_BYTE", 1_000_000)
     with pytest.raises(Problem) as raised:
         answered(processes, jobs.hoard, body=b"x" * 300)
-    assert raised.value.offences[0].detail == "it takes more than 286 MiB"
+    assert raised.value.issues[0].detail == "it takes more than 286 MiB"
 
 
 def test_a_process_that_has_grown_is_not_kept(processes, monkeypatch):
@@ -180,7 +180,7 @@ def test_a_problem_travels_with_what_a_document_shows(processes):
         answered(processes, jobs.refuse, 100_000)
     problem = raised.value
     assert (problem.kind, problem.detail, problem.headers) == ("invalid-request", "No.", ((b"a", b"b"),))
-    assert (len(problem.offences), problem.error_count) == (MOST_ERRORS, 100_000)
+    assert (len(problem.issues), problem.error_count) == (MAX_ERRORS, 100_000)
     assert len(problem.document("id")) < 50_000
     assert b'"error_count":100000' in problem.document("id")
 
@@ -216,7 +216,7 @@ def test_a_result_beyond_the_limit(processes):
     assert len(answered(processes, jobs.answer_at_length, 20 << 20)) == 20 << 20
     with pytest.raises(Problem) as raised:
         answered(processes, jobs.answer_at_length, (128 << 20) + 1)
-    assert raised.value.offences[0].reason == "reply_too_large"
+    assert raised.value.issues[0].reason == "reply_too_large"
 
 
 def test_an_error_does_not_keep_the_body(processes):

@@ -9,7 +9,7 @@ import pytest
 
 from assay.kernels.warmup import warmup
 from assay.service.config import Config, ServerSettings
-from assay.service.errors import Offence, ScoringError
+from assay.service.errors import Issue, ScoringError
 from assay.service.http import state
 from assay.service.http.app import create_app
 from assay.service.http.endpoints import score as scoring
@@ -132,18 +132,18 @@ def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
         problem_of(client.post("/v1/score", json=REQUEST | {"include": ["components", "advantages"]}), 500)
 
 
-def test_offences_that_the_survey_does_not_find_are_told_all_the_same(monkeypatch):
+def test_issues_that_the_survey_does_not_find_are_told_all_the_same(monkeypatch):
     app = create_app(Config())
-    offence = Offence("somewhere", "unforeseen", "something")
+    issue = Issue("somewhere", "unforeseen", "something")
 
     def refuse(*_arguments):
-        raise ScoringError([offence])
+        raise ScoringError([issue])
 
     with running(app) as client:
         wait_for(client, "/readyz", 200)
         monkeypatch.setattr(scoring, "read", refuse)
         document = problem_of(client.post("/v1/score", json=REQUEST | {"config": {"order": "lcs"}}), 422)
-    assert document["errors"] == [offence._asdict()]
+    assert document["errors"] == [issue._asdict()]
 
 
 def test_two_applications_share_nothing():

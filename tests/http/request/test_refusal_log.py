@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from assay.service.errors import Offence
+from assay.service.errors import Issue
 from assay.service.http.request.telemetry.refusal_log import LINE_SECONDS, MAX_KINDS, Refusals
 from assay.service.http.wire.problems import KINDS, Problem
 from tests.http.live_server import LiveServer, launched
@@ -195,8 +195,8 @@ def test_memory_is_bounded_whatever_the_kinds():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_problem_is_one_short_line(kind):
-    offences = [Offence(FORGED * 100, "unknown_field", FORGED * 100)] * 100
-    for problem in (Problem(kind, FORGED * 100), Problem(kind, "", offences), Problem(kind, "", offences, (), 10**9)):
+    issues = [Issue(FORGED * 100, "unknown_field", FORGED * 100)] * 100
+    for problem in (Problem(kind, FORGED * 100), Problem(kind, "", issues), Problem(kind, "", issues, (), 10**9)):
         line = Refusals().line("POST", "/v1/score", "x" * 128, problem)
         assert line is not None
         assert re.fullmatch("[ -~]{1,1300}", line.text)
@@ -222,6 +222,6 @@ PATHS = {
 
 @pytest.mark.parametrize(("path", "shown"), PATHS.items(), ids=range(len(PATHS)))
 def test_names_that_may_be_texts_are_not_shown(path, shown):
-    line = Refusals().line("POST", "/v1/score", "a", Problem("invalid-request", "", [Offence(path, "why", "Because.")]))
+    line = Refusals().line("POST", "/v1/score", "a", Problem("invalid-request", "", [Issue(path, "why", "Because.")]))
     assert line is not None
     assert f"request a: {shown}: why (Because.) (" in line.text

@@ -103,7 +103,7 @@ def test_too_many_names_are_refused():
     with pytest.raises(Problem) as raised:
         aggregated([*records, {"one more": 1}])
     assert raised.value.kind == "too-large"
-    assert [offence[:2] for offence in raised.value.offences] == [("verify_responses", "too_many")]
+    assert [issue[:2] for issue in raised.value.issues] == [("verify_responses", "too_many")]
     assert str(MAX_NAMES) in raised.value.detail
 
 

@@ -129,7 +129,7 @@ def outcome(answer: Any, *arguments: Any) -> Any:
     try:
         return answer(*arguments).body
     except Problem as problem:
-        return problem.kind, problem.offences
+        return problem.kind, problem.issues
 
 
 @pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
@@ -162,11 +162,11 @@ def test_both_ways_and_the_model_agree(lane, dialect, model, right, doubtful):
         if isinstance(found, bytes):
             assert is_described(model, document)
         else:
-            kind, offences = found
+            kind, issues = found
             assert kind == "invalid-request"
-            if model is not VerifyRequest and {offence.reason for offence in offences} & SHAPE_REASONS:
+            if model is not VerifyRequest and {issue.reason for issue in issues} & SHAPE_REASONS:
                 assert not is_described(model, document)
-            assert len({(offence.path, offence.reason) for offence in offences}) == len(offences) > 0
+            assert len({(issue.path, issue.reason) for issue in issues}) == len(issues) > 0
 
     check_right()
     check_doubtful()

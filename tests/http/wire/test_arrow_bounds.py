@@ -81,7 +81,7 @@ def test_what_would_inflate_beyond_the_limit_is_refused_before(kind, codec):
     held = pa.total_allocated_bytes()
     with pytest.raises(OverLimitError) as caught:
         read_stream(body, 10, MIB)
-    assert caught.value.offence.path == "body"
+    assert caught.value.issue.path == "body"
     assert pa.total_allocated_bytes() == held
 
 
@@ -134,9 +134,9 @@ def test_more_than_two_gibibytes_of_text_in_several_batches(monkeypatch):
     table = pa.table({"response": pa.chunked_array([column] * 3), "reference": pa.array([REFERENCE] * 3)})
     monkeypatch.setattr("assay.service.http.wire.arrow_codec._sound_columns", lambda body: (table, []))
     monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", lambda table: None)
-    columns, offences = read_stream(stream_of(pa.table(GOOD)), 10, MIB)
+    columns, issues = read_stream(stream_of(pa.table(GOOD)), 10, MIB)
     assert columns is None
-    assert [(offence.path, offence.reason) for offence in offences] == [("response", "too_large")]
+    assert [(issue.path, issue.reason) for issue in issues] == [("response", "too_large")]
 
 
 def test_thousands_of_messages_without_rows(client):
@@ -152,11 +152,11 @@ def test_thousands_of_messages_without_rows(client):
 def test_more_rows_than_a_request_may_have():
     with pytest.raises(OverLimitError) as caught:
         read_stream(stream_of(pa.table(GOOD)), 2, MIB)
-    assert caught.value.offence.path == "response"
+    assert caught.value.issue.path == "response"
     references = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([REFERENCE, "b", "c"]))
     with pytest.raises(OverLimitError) as caught:
         read_stream(stream_of(pa.table({"response": [PERFECT], "reference": references})), 2, MIB)
-    assert caught.value.offence.path == "reference"
+    assert caught.value.issue.path == "reference"
 
 
 def test_metadata_is_limited(client):
@@ -240,8 +240,8 @@ def dictionaries(base: list[str], batches: int, *, growing: bool) -> bytes:
 def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
     """Arrow copies all of it for each delta, and keeps every copy."""
     base = ["x" * 10_000] * 100
-    columns, offences = read_stream(dictionaries(base, 4, growing=True), 1000, 1 << 24)
-    assert not offences
+    columns, issues = read_stream(dictionaries(base, 4, growing=True), 1000, 1 << 24)
+    assert not issues
     assert columns.references.rows == 4
     with pytest.raises(OverLimitError):
         read_stream(dictionaries(base, 40, growing=True), 1000, 1 << 24)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from assay import Scorer
-from assay.service.errors import Offence, ScoringError
+from assay.service.errors import Issue, ScoringError
 from assay.service.http.wire.contract import ScoreRequest
 from assay.service.http.wire.json_codec import Limits, read, unfold
-from assay.service.http.wire.validation import all_offences
+from assay.service.http.wire.validation import all_issues
 from tests.http.samples import PERFECT, REFERENCE, STEPS
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
@@ -75,14 +75,14 @@ def refused_by_model(document: Any) -> bool:
 
 @given(document=documents() | junk)
 def test_models_and_decoder_agree(scorer, document):
-    found = all_offences(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
+    found = all_issues(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
     if refused_by_model(document):
         assert found
-    if {offence.reason for offence in found} & SHAPE_REASONS:
+    if {issue.reason for issue in found} & SHAPE_REASONS:
         assert refused_by_model(document)
 
 
-def found_by_decoder(document: Any, scorer: Scorer) -> set[Offence]:
+def found_by_decoder(document: Any, scorer: Scorer) -> set[Issue]:
     """What the fast way stumbles over first."""
     try:
         batch = read(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
@@ -90,14 +90,14 @@ def found_by_decoder(document: Any, scorer: Scorer) -> set[Offence]:
         if batch.advantages:
             scores.advantages()
     except ScoringError as error:
-        return set(error.offences)
+        return set(error.issues)
     return set()
 
 
 @given(document=documents() | junk)
 def test_the_survey_finds_something_exactly_where_the_decoder_stops(scorer, document):
-    found = all_offences(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
+    found = all_issues(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
     first = found_by_decoder(document, scorer)
     assert bool(found) == bool(first)
     assert first <= set(found)
-    assert len({(offence.path, offence.reason) for offence in found}) == len(found)
+    assert len({(issue.path, issue.reason) for issue in found}) == len(found)

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import InvalidReference, Scorer, Scores
-from assay.kernels.reading.reference_slots import MOST_KEPT, PLACES
+from assay.kernels.reading.reference_slots import MAX_KEPT, PLACES
 from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
-from assay.service.http.wire.fast_path import MOST_ROWS, SmallLane
+from assay.service.http.wire.fast_path import MAX_ROWS, SmallLane
 from assay.service.http.wire.json_codec import Limits
 from tests.cases import answer
 from tests.cases.writing import KEY
@@ -25,7 +25,7 @@ from tests.scoring.agreement import bits
 from tests.strategies import batches, doubtful_references, examples, settings
 
 LIMITS = Limits(max_responses=1000, max_reference_bytes=262_144, max_body_bytes=1 << 26)
-MOST_BYTES = 60_000
+MAX_BYTES = 60_000
 
 
 def general(body: bytes, scorer: Scorer) -> Scores | None:
@@ -41,7 +41,7 @@ def general(body: bytes, scorer: Scorer) -> Scores | None:
     if envelope.values.get("include", ["components"]) != ["components"]:
         return None
     rows, expected = envelope.responses.rows, envelope.references.rows
-    if not 1 <= rows <= MOST_ROWS or expected not in (1, rows):
+    if not 1 <= rows <= MAX_ROWS or expected not in (1, rows):
         return None
     index = np.arange(rows) if expected == rows else np.zeros(rows, np.int64)
     try:
@@ -66,7 +66,7 @@ def check(lane: SmallLane, body: bytes, scorer: Scorer) -> bool:
 @pytest.fixture(scope="module")
 def lane() -> SmallLane:
     """One lane for all tests of this file: nothing of a request may reach the next."""
-    return SmallLane(Scorer(), MOST_BYTES, LIMITS)
+    return SmallLane(Scorer(), MAX_BYTES, LIMITS)
 
 
 def body_of(responses: list[str], references: list[Any], **others: Any) -> bytes:
@@ -104,7 +104,7 @@ def test_what_is_left_to_the_general_path(lane):
         body_of([answer(), None], [KEY]),
         body_of([answer()], ["prose"]),
         body_of([answer()] * 2, [KEY, {"steps": []}]),
-        body_of([answer()] * (MOST_ROWS + 1), [KEY]),
+        body_of([answer()] * (MAX_ROWS + 1), [KEY]),
         body_of(*good)[:-1],
         body_of(*good) + b"x",
         body_of(*good).replace(b"Add", b"\xff"),
@@ -114,12 +114,12 @@ def test_what_is_left_to_the_general_path(lane):
         b'{"responses": "x", "references": []}',
     ]
     assert not any(check(lane, body, Scorer()) for body in unusual)
-    assert check(lane, body_of([answer()] * MOST_ROWS, [KEY]), Scorer())
+    assert check(lane, body_of([answer()] * MAX_ROWS, [KEY]), Scorer())
     assert check(lane, b'{"responses": 5, "references": [""], ' + body_of(*good)[1:], Scorer()), "the last name wins"
 
 
 def test_long_references():
-    lane = SmallLane(Scorer(), MOST_BYTES, replace(LIMITS, max_reference_bytes=len(KEY)))
+    lane = SmallLane(Scorer(), MAX_BYTES, replace(LIMITS, max_reference_bytes=len(KEY)))
     assert lane.read(body_of([answer()], [KEY]))
     assert not lane.read(body_of([answer()], [KEY + " "]))
     assert not lane.read(body_of([answer()] * 2, [KEY, KEY + " "]))
@@ -143,7 +143,7 @@ def test_references_that_come_again(lane):
         assert check(lane, body_of([answer(key), answer()][: dice.randint(1, 2)], [key]), Scorer())
 
 
-@pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MOST_KEPT + 1)])
+@pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MAX_KEPT + 1)])
 def test_places_that_were_lost_to_what_is_no_reference(lane, bad):
     good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(PLACES)]
     assert all(check(lane, body, Scorer()) for body in good)
@@ -153,7 +153,7 @@ def test_places_that_were_lost_to_what_is_no_reference(lane, bad):
 
 
 def test_references_around_the_length_that_is_kept(lane):
-    for length in (MOST_KEPT - 9, MOST_KEPT - 1, MOST_KEPT, MOST_KEPT + 1):
+    for length in (MAX_KEPT - 9, MAX_KEPT - 1, MAX_KEPT, MAX_KEPT + 1):
         key = KEY.replace("pbs", "pbs " + "x" * (length - len(KEY) - 1))
         assert len(key) == length
         for other in (key, key.replace('xx"', 'xy"'), key):
@@ -193,7 +193,7 @@ def test_batches(lane, batch, one_reference):
 def test_settings(batch, overrides):
     responses, references, _ = batch
     scorer = Scorer(**overrides)
-    check(SmallLane(scorer, MOST_BYTES, LIMITS), body_of(responses, references[:1]), scorer)
+    check(SmallLane(scorer, MAX_BYTES, LIMITS), body_of(responses, references[:1]), scorer)
 
 
 @given(st.lists(doubtful_references, min_size=1, max_size=3))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ....errors import Offence
+from ....errors import Issue
 from ...request.body import decompress
 from ...request.deadline import Deadline
 from ...request.exchange import Exchange
@@ -31,10 +31,10 @@ POSITIONS = (TASK, ROLLOUT)
 MASK = "mask_sample"
 """Of a rollout whose reward measures nothing: it counts in the coverage alone."""
 
-MOST_RECORDS = 1 << 20
+MAX_RECORDS = 1 << 20
 """Rollouts of one run."""
 
-MOST_RECORD_BYTES = 1 << 20
+MAX_RECORD_BYTES = 1 << 20
 """Longest record: rewards, numbers and the token usage are all that is read of it."""
 
 MAX_NAMES = 1_024
@@ -58,31 +58,31 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
     """The reply's bytes; raises Problem."""
     started = perf_counter()
     document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
-    spans = document.elements(document.spans[0], FIELD, MOST_RECORDS)
+    spans = document.elements(document.spans[0], FIELD, MAX_RECORDS)
     if spans is None:
-        raise refusal([Offence(FIELD, "wrong_type", "must be an array of replies of /verify")])
-    offences: list[Offence] = []
+        raise refusal([Issue(FIELD, "wrong_type", "must be an array of replies of /verify")])
+    issues: list[Issue] = []
     rollouts, masked = Rollouts(), Masked()
     for k, span in enumerate(spans):
         path = f"{FIELD}[{k}]"
-        record = document.value(span) if span[1] - span[0] <= MOST_RECORD_BYTES else None
+        record = document.value(span) if span[1] - span[0] <= MAX_RECORD_BYTES else None
         if not isinstance(record, dict):
-            offences.append(Offence(path, "wrong_type", f"must be an object of at most {MOST_RECORD_BYTES} bytes"))
+            issues.append(Issue(path, "wrong_type", f"must be an object of at most {MAX_RECORD_BYTES} bytes"))
             continue
-        offences += [
-            Offence(f"{path}.{name}", "wrong_type", "must be an integer")
+        issues += [
+            Issue(f"{path}.{name}", "wrong_type", "must be an integer")
             for name in POSITIONS
             if type(record.get(name, 0)) is not int
         ]
         is_masked = record.pop(MASK, False)
         (masked if is_masked else rollouts).add({TASK: 0, ROLLOUT: 0} | numbers_of(record))
         if len(rollouts.columns) > MAX_NAMES:
-            offence = Offence(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
-            raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [offence])
+            issue = Issue(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
+            raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [issue])
         if k % RECORDS_A_CHECK == 0:
             deadline.check()
-    if offences:
-        raise refusal(offences)
+    if issues:
+        raise refusal(issues)
     decoded = perf_counter()
     reply = b"".join(aggregated(rollouts, masked, deadline.check))
     times.decode, times.score = decoded - started, perf_counter() - decoded

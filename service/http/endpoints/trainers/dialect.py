@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from .....kernels.column import TextColumn
-from ....errors import Offence
+from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.envelope import TooManyError, open_envelope
-from ...wire.json_codec import Limits, fault_offences
+from ...wire.json_codec import Limits, fault_issues
 from ...wire.problems import Problem
 from .json_document import ABSENT, Document, Names
 from .query_settings import RouteOptions
@@ -18,12 +18,12 @@ __all__ = ["Dialect", "Texts", "missing", "native_request", "read_column", "rena
 
 
 class Texts(NamedTuple):
-    """The rollouts of a request as columns; a column is None where it could not be read, which `offences` say."""
+    """The rollouts of a request as columns; a column is None where it could not be read, which `issues` say."""
 
     responses: TextColumn | None
     references: TextColumn | None
-    offences: list[Offence]
-    reference_faults: list[Offence]
+    issues: list[Issue]
+    reference_faults: list[Issue]
     """Those of single references, as `references[k]`."""
 
 
@@ -49,7 +49,7 @@ class Dialect(Protocol):
     def encode(self, scores: Scores, document: Document, options: Any) -> bytes:
         """The reply's bytes; raises ArithmeticError where a number is not finite."""
 
-    def masked(self, faults: Sequence[Offence], document: Document, options: Any) -> bytes | None:
+    def masked(self, faults: Sequence[Issue], document: Document, options: Any) -> bytes | None:
         """The reply that leaves a rollout out of training because of these faults of its reference.
 
         None where the address does not ask for such replies or the trainer knows none: then the faults are an error.
@@ -61,17 +61,17 @@ def native_request(reference: bytes, response: bytes) -> bytes:
     return b'{"references":[%b],"responses":[%b]}' % (reference, response)
 
 
-def missing(document: Document, names: Iterable[str]) -> list[Offence]:
+def missing(document: Document, names: Iterable[str]) -> list[Issue]:
     """The members that have to be there and are not; `names` are the first of the document's."""
     return [
-        Offence(name, "missing_field", "this field is required")
+        Issue(name, "missing_field", "this field is required")
         for name, span in zip(names, document.spans, strict=False)
         if span == ABSENT
     ]
 
 
-def read_column(raw: bytes, native: str, name: str, limits: Limits) -> tuple[TextColumn | None, list[Offence]]:
-    """An array as a column, read as the native field `native` is, with its offences under that field's name.
+def read_column(raw: bytes, native: str, name: str, limits: Limits) -> tuple[TextColumn | None, list[Issue]]:
+    """An array as a column, read as the native field `native` is, with its issues under that field's name.
 
     There is no column of an array that is missing, which is said elsewhere, nor of what is no array.
     """
@@ -81,12 +81,12 @@ def read_column(raw: bytes, native: str, name: str, limits: Limits) -> tuple[Tex
     try:
         envelope = open_envelope(body, limits.max_responses, limits.max_reference_bytes)
     except TooManyError:
-        offence = Offence(name, "too_many", f"more than {limits.max_responses} elements")
-        raise Problem("too-large", f"A request may have {limits.max_responses} rollouts.", [offence]) from None
+        issue = Issue(name, "too_many", f"more than {limits.max_responses} elements")
+        raise Problem("too-large", f"A request may have {limits.max_responses} rollouts.", [issue]) from None
     if native in envelope.misfits:
-        return None, [Offence(native, "wrong_type", "must be an array")]
+        return None, [Issue(native, "wrong_type", "must be an array")]
     column: TextColumn = getattr(envelope, native)
-    return column, fault_offences(envelope, native)
+    return column, fault_issues(envelope, native)
 
 
 def single(reference: bytes, response: bytes, response_name: str, limits: Limits) -> Texts:
@@ -96,9 +96,9 @@ def single(reference: bytes, response: bytes, response_name: str, limits: Limits
     return Texts(responses, references, renamed(misfits, "responses", response_name), faults)
 
 
-def renamed(offences: Iterable[Offence], old: str, new: str) -> list[Offence]:
-    """Offences under a trainer's name: `old[3]` becomes `new[3]` for `new[]`, else just `new`."""
+def renamed(issues: Iterable[Issue], old: str, new: str) -> list[Issue]:
+    """Issues under a trainer's name: `old[3]` becomes `new[3]` for `new[]`, else just `new`."""
     return [
-        offence._replace(path=new.removesuffix("[]") + offence.path.removeprefix(old) if new.endswith("[]") else new)
-        for offence in offences
+        issue._replace(path=new.removesuffix("[]") + issue.path.removeprefix(old) if new.endswith("[]") else new)
+        for issue in issues
     ]

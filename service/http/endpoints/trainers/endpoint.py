@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ....errors import Offence, ScoringError, row_of
+from ....errors import Issue, ScoringError, row_of
 from ....scoring.references import parse_references
 from ....scoring.scorer import Scorer
 from ....scoring.scores import Scores
@@ -89,7 +89,7 @@ class TrainerRoute:
         self, document: Document, chosen: Chosen, limits: Limits, times: StageTimes, started: float
     ) -> Answer:
         texts = self._dialect.texts(document, chosen.options, limits)
-        if texts.offences or texts.reference_faults or texts.references is None or texts.responses is None:
+        if texts.issues or texts.reference_faults or texts.references is None or texts.responses is None:
             return self._without_scores(texts, document, chosen, limits)
         try:
             references = parse_references(
@@ -108,10 +108,10 @@ class TrainerRoute:
         Raises Problem otherwise, naming every offending place of the request, those of its references last.
         """
         reference_path = self._dialect.reference_path(chosen.options)
-        faults = reference_offences(texts, reference_path, chosen.scorer, limits)
-        only_references = faults and not texts.offences
+        faults = reference_issues(texts, reference_path, chosen.scorer, limits)
+        only_references = faults and not texts.issues
         masked = self._dialect.masked(faults, document, chosen.options) if only_references else None
-        problem = refusal(texts.offences + faults)
+        problem = refusal(texts.issues + faults)
         if masked is None:
             raise problem
         return Answer(masked, problem)
@@ -125,10 +125,10 @@ class TrainerRoute:
         return Answer(reply, scores)
 
 
-def reference_offences(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -> list[Offence]:
+def reference_issues(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -> list[Issue]:
     """Every offending place of a request's references, under the trainer's names."""
     found = list(texts.reference_faults)
     if texts.references is not None:
-        found += unreadable(texts.references, scorer, limits, {offence.path for offence in found})
+        found += unreadable(texts.references, scorer, limits, {issue.path for issue in found})
     found.sort(key=row_of)
     return renamed(found, "references", reference_path)

@@ -10,7 +10,7 @@ import orjson
 
 from .....kernels.column import TextColumn, column_of, frozen
 from .....kernels.json_text.spans import NOT_JSON, OTHER_KIND, element_spans, member_spans
-from ....errors import Offence
+from ....errors import Issue
 from ...wire.json_codec import not_json
 from ...wire.problems import Problem, refusal
 
@@ -21,7 +21,7 @@ Span = tuple[int, int]
 
 ABSENT: Span = (0, 0)
 
-MOST_ELEMENTS = 65_536
+MAX_ELEMENTS = 65_536
 """Elements that are looked at one by one, of all arrays of a document together, unless more are asked for: each costs
 a call of a kernel."""
 
@@ -74,7 +74,7 @@ class Document:
         self._elements = 0
         found = self._members((0, len(body)), names)
         if found is None:
-            raise refusal([Offence("body", "wrong_type", "must be an object")])
+            raise refusal([Issue("body", "wrong_type", "must be an object")])
         self.spans: Sequence[Span] = found
         """Of the values of `names`, `ABSENT` where there is none."""
 
@@ -89,7 +89,7 @@ class Document:
             raise not_json(self.body)
         return None if outcome == OTHER_KIND else [(start, stop) for start, stop in spans.tolist()]
 
-    def elements(self, span: Span, path: str, most: int = MOST_ELEMENTS) -> Sequence[Span] | None:
+    def elements(self, span: Span, path: str, most: int = MAX_ELEMENTS) -> Sequence[Span] | None:
         """Where the elements of the array at `span` stand; None where it is no array.
 
         Raises Problem `too-large` once the arrays that were asked for have more than `most` elements together.
@@ -102,8 +102,8 @@ class Document:
             return None
         self._elements += count
         if self._elements > most:
-            offence = Offence(path, "too_many", f"more than {most} elements, with those of the arrays before it")
-            raise Problem("too-large", f"The arrays of a request may have {most} elements here.", [offence])
+            issue = Issue(path, "too_many", f"more than {most} elements, with those of the arrays before it")
+            raise Problem("too-large", f"The arrays of a request may have {most} elements here.", [issue])
         if count > len(spans):
             spans = np.empty((count, 2), np.int64)
             element_spans(spans, self._data, *span, self._scratch)

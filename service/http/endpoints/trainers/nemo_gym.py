@@ -8,7 +8,7 @@ from typing import Literal
 import orjson
 from pydantic import Field
 
-from ....errors import Offence
+from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
 from .dialect import Texts, missing, native_request, single
@@ -50,21 +50,21 @@ class NemoGym:
 
     def native(self, document: Document, options: NemoGymOptions) -> bytes | None:
         reference = reference_span(document, options)
-        text, offences = output_text(Built, document.value(document.spans[RESPONSE]))
-        if offences or reference == ABSENT or not document.is_object(document.spans[PARAMETERS]):
+        text, issues = output_text(Built, document.value(document.spans[RESPONSE]))
+        if issues or reference == ABSENT or not document.is_object(document.spans[PARAMETERS]):
             return None
         return native_request(document.raw(reference), orjson.dumps(text))
 
     def texts(self, document: Document, options: NemoGymOptions, limits: Limits) -> Texts:
-        offences = missing(document, FIELDS)
+        issues = missing(document, FIELDS)
         if document.spans[PARAMETERS] != ABSENT and not document.is_object(document.spans[PARAMETERS]):
-            offences.append(Offence(FIELDS[PARAMETERS], "wrong_type", "must be an object"))
+            issues.append(Issue(FIELDS[PARAMETERS], "wrong_type", "must be an object"))
         text = ""
         if document.spans[RESPONSE] != ABSENT:
             text, found = output_text(document, document.spans[RESPONSE])
-            offences += found
+            issues += found
         reference = reference_span(document, options)
-        read = single(document.raw(reference), orjson.dumps(text), "response", limits)._replace(offences=offences)
+        read = single(document.raw(reference), orjson.dumps(text), "response", limits)._replace(issues=issues)
         return read._replace(reference_faults=[MISSING]) if reference == ABSENT else read
 
     def reference_path(self, options: NemoGymOptions) -> str:
@@ -73,7 +73,7 @@ class NemoGym:
     def encode(self, scores: Scores, document: Document, options: NemoGymOptions) -> bytes:
         return echoed(document, reply_of_one(scores))
 
-    def masked(self, faults: Sequence[Offence], document: Document, options: NemoGymOptions) -> bytes | None:
+    def masked(self, faults: Sequence[Issue], document: Document, options: NemoGymOptions) -> bytes | None:
         if options.on_bad_reference == "error":
             return None
         reason = "; ".join(f"{fault.path}: {fault.detail} ({fault.reason})" for fault in faults)
@@ -84,7 +84,7 @@ class NemoGym:
         return echoed(document, orjson.dumps({**numbers, **mask, "instance_config": {"mask_sample": True}}))
 
 
-MISSING = Offence("references[0]", "missing_field", "the row's reference; `reference_field` names another field")
+MISSING = Issue("references[0]", "missing_field", "the row's reference; `reference_field` names another field")
 
 
 def echoed(document: Document, members: bytes) -> bytes:

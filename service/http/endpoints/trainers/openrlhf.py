@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from ....errors import Offence
+from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
 from .dialect import Texts, missing, native_request, read_column, renamed
@@ -43,22 +43,22 @@ class OpenRlhf:
         return native_request(labels[1:-1], orjson.dumps(response_behind(listed[0], query[0])))
 
     def texts(self, document: Document, options: RouteOptions, limits: Limits) -> Texts:
-        offences = missing(document, FIELDS)
+        issues = missing(document, FIELDS)
         queries, misfits = read_column(document.raw(document.spans[QUERY]), "responses", "query", limits)
-        offences += renamed(misfits, "responses", "query[]")
+        issues += renamed(misfits, "responses", "query[]")
         prompts, misfits = read_column(document.raw(document.spans[PROMPTS]), "responses", "prompts", limits)
-        offences += renamed(misfits, "responses", "prompts[]")
+        issues += renamed(misfits, "responses", "prompts[]")
         labels, faults = read_column(document.raw(document.spans[LABELS]), "references", "labels", limits)
         if labels is None:
-            offences += renamed(faults, "references", "labels[]")
+            issues += renamed(faults, "references", "labels[]")
             faults = []
         for name, column in (("prompts", prompts), ("labels", labels)):
             if queries is not None and column is not None and column.rows != queries.rows:
                 detail = f"it has {column.rows} entries for {queries.rows} queries"
-                offences.append(Offence(name, "wrong_length", detail))
-        if offences or queries is None or prompts is None:
-            return Texts(None, labels, offences, faults)
-        return Texts(responses_behind(prompts, queries), labels, offences, faults)
+                issues.append(Issue(name, "wrong_length", detail))
+        if issues or queries is None or prompts is None:
+            return Texts(None, labels, issues, faults)
+        return Texts(responses_behind(prompts, queries), labels, issues, faults)
 
     def reference_path(self, options: RouteOptions) -> str:
         return "labels[]"
@@ -67,5 +67,5 @@ class OpenRlhf:
         rewards = finite_json(scores.rewards.tolist())
         return b'{"rewards":%b,"scores":%b,"extra_logs":%b}' % (rewards, rewards, columns_of_numbers(scores))
 
-    def masked(self, faults: Sequence[Offence], document: Document, options: RouteOptions) -> bytes | None:
+    def masked(self, faults: Sequence[Issue], document: Document, options: RouteOptions) -> bytes | None:
         return None

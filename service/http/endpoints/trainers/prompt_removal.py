@@ -22,7 +22,7 @@ ANCHOR = 64
 
 REPLACEMENT = "\ufffd"
 
-LONGEST_RESPELLED = 1 << 16
+MAX_RESPELLED = 1 << 16
 """Bytes of a prompt whose other spelling is looked for."""
 
 LONG_RUN = re.compile("[^\x00-\x7f]{256}")
@@ -59,7 +59,7 @@ def overlap_lengths(prompts: TextColumn, queries: TextColumn) -> np.ndarray:
     shorter = np.minimum(prompts.lengths, queries.lengths)
     overlaps(lengths, np.empty(int(shorter.max(initial=0)) + 1, np.int32), *prompts, *queries)
     for row in np.flatnonzero((lengths == 0) & (shorter > 0)).tolist():
-        if prompts.lengths[row] <= LONGEST_RESPELLED:
+        if prompts.lengths[row] <= MAX_RESPELLED:
             lengths[row] = respelled_overlap(text_at(prompts, row), text_at(queries, row))
     return lengths
 

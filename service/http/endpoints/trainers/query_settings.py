@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ....errors import InvalidSetting, Offence
+from ....errors import InvalidSetting, Issue
 from ....scoring.scorer import Scorer
-from ....settings import ScoreSettings, setting_offences
+from ....settings import ScoreSettings, setting_issues
 from ...wire.fast_path import SmallLane
 from ...wire.problems import refusal
 from .json_document import Names
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "RouteOptions", "UrlSettings", "query_parameters"]
 
-MOST_REMEMBERED = 64
+MAX_REMEMBERED = 64
 """Addresses of one route that are remembered; a trainer has one, or a few."""
 
-LONGEST_REMEMBERED = 2048
+MAX_REMEMBERED_BYTES = 2048
 """Bytes of such an address's query."""
 
 
@@ -62,30 +62,30 @@ class UrlSettings:
         chosen = self._remembered.get(query)
         if chosen is None:
             chosen = self._read(query, service)
-            if len(query) <= LONGEST_REMEMBERED:
+            if len(query) <= MAX_REMEMBERED_BYTES:
                 self._remembered[query] = chosen
-                if len(self._remembered) > MOST_REMEMBERED:
+                if len(self._remembered) > MAX_REMEMBERED:
                     self._remembered.popitem(last=False)
         return chosen
 
     def _read(self, query: bytes, service: ServiceState) -> Chosen:
-        given, offences = pairs_of(query)
+        given, issues = pairs_of(query)
         own = {name: value for name, value in given.items() if name in self._options.model_fields}
         settings = {name: value for name, value in given.items() if name not in own}
         options, found = read_strings(self._options, own)
-        offences += found
+        issues += found
         overrides, found = read_strings(ScoreSettings, settings)
-        offences += found
-        if offences:
-            raise refusal(offences)
+        issues += found
+        if issues:
+            raise refusal(issues)
         try:
             scorer = service.scorer.with_overrides({name: getattr(overrides, name) for name in settings})
         except InvalidSetting as error:
-            raise refusal(in_query(error.offences)) from None
+            raise refusal(in_query(error.issues)) from None
         return Chosen(scorer, service.small.under(scorer), options, self._names(options))
 
 
-def pairs_of(query: bytes) -> tuple[dict[str, str], list[Offence]]:
+def pairs_of(query: bytes) -> tuple[dict[str, str], list[Issue]]:
     """The query's names and values, and what is wrong with it as a whole.
 
     Empty parts between `&`, and at the ends, are ignored.
@@ -94,22 +94,22 @@ def pairs_of(query: bytes) -> tuple[dict[str, str], list[Offence]]:
     try:
         pairs = parse_qsl(query.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")
     except ValueError:
-        return {}, [Offence("query", "wrong_type", "must be name=value pairs in UTF-8")]
+        return {}, [Issue("query", "wrong_type", "must be name=value pairs in UTF-8")]
     repeated = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-    return dict(pairs), [Offence(f"query.{name}", "repeated_setting", "given more than once") for name in repeated]
+    return dict(pairs), [Issue(f"query.{name}", "repeated_setting", "given more than once") for name in repeated]
 
 
-def read_strings(model: type[BaseModel], given: dict[str, str]) -> tuple[Any, list[Offence]]:
+def read_strings(model: type[BaseModel], given: dict[str, str]) -> tuple[Any, list[Issue]]:
     """The values in their own types, and every offending name."""
     try:
         return model.model_validate_strings(given), []
     except ValidationError as error:
-        return None, in_query(setting_offences(error))
+        return None, in_query(setting_issues(error))
 
 
-def in_query(offences: Iterable[Offence]) -> list[Offence]:
-    """Offences of settings at the place where an address has them."""
-    return [offence._replace(path=offence.path.replace("config.", "query.", 1)) for offence in offences]
+def in_query(issues: Iterable[Issue]) -> list[Issue]:
+    """Issues of settings at the place where an address has them."""
+    return [issue._replace(path=issue.path.replace("config.", "query.", 1)) for issue in issues]
 
 
 def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ....errors import Offence
+from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
 from .dialect import Texts, missing, native_request, single
@@ -44,7 +44,7 @@ class Slime:
     def texts(self, document: Document, options: SlimeOptions, limits: Limits) -> Texts:
         label, response = document.raw(document.spans[LABEL]), document.raw(document.spans[RESPONSE])
         texts = single(label, response, "response", limits)
-        return texts._replace(offences=missing(document, FIELDS) + texts.offences)
+        return texts._replace(issues=missing(document, FIELDS) + texts.issues)
 
     def reference_path(self, options: SlimeOptions) -> str:
         return "label"
@@ -52,5 +52,5 @@ class Slime:
     def encode(self, scores: Scores, document: Document, options: SlimeOptions) -> bytes:
         return finite_json(float(scores.rewards[0])) if options.format == "float" else reply_of_one(scores)
 
-    def masked(self, faults: Sequence[Offence], document: Document, options: SlimeOptions) -> bytes | None:
+    def masked(self, faults: Sequence[Issue], document: Document, options: SlimeOptions) -> bytes | None:
         return None

@@ -30,7 +30,7 @@ REWARDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5,
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 """The media type of Prometheus' text format."""
 
-MOST_WAITING = 1024
+MAX_WAITING = 1024
 
 REJECTIONS = (
     "unauthorized",
@@ -75,7 +75,7 @@ class Histogram:
         if waiting is None:
             waiting = self._waiting[labels] = []
         waiting.append(value)
-        if len(waiting) == MOST_WAITING:
+        if len(waiting) == MAX_WAITING:
             self._count(labels)
 
     def observe_column(self, values: np.ndarray, *labels: str) -> None:
@@ -171,7 +171,7 @@ class Metrics:
         if len(rewards) == 1:
             single = times.decode, times.score, times.encode, times.queue, rewards.item(), reason_codes.item()
             self._singles.append(single)
-            if len(self._singles) == MOST_WAITING:
+            if len(self._singles) == MAX_WAITING:
                 self._count_singles()
             return
         for stage in STAGES:

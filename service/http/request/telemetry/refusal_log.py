@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, NamedTuple
 
-from ....errors import Offence
+from ....errors import Issue
 from ...wire.problems import Problem
 from ..exchange import Exchange
 
@@ -84,7 +84,7 @@ class Refusals:
         `masked` says that the request was answered all the same, without a reward.
         """
         done = "masked" if masked else "refused"
-        kind = (f"{done} {route}", problem.kind, problem.offences[0].reason if problem.offences else "")
+        kind = (f"{done} {route}", problem.kind, problem.issues[0].reason if problem.issues else "")
         now = self._clock()
         last = self._last.get(kind)
         if last is None and len(self._last) >= MAX_KINDS:
@@ -98,7 +98,7 @@ class Refusals:
         more = f"; {suppressed} more like it since the last such line" if suppressed else ""
         status = "" if masked else f"{problem.status} "
         head = f"{method} {route} {done}: {status}{problem.kind}, request {request_id}"
-        return Line(f"{head}: {offence_of(problem)}{more} (at most one such line in {LINE_SECONDS:.0f} s)", suppressed)
+        return Line(f"{head}: {issue_of(problem)}{more} (at most one such line in {LINE_SECONDS:.0f} s)", suppressed)
 
 
 def named(exchange: Exchange) -> dict[str, Any]:
@@ -109,18 +109,18 @@ def named(exchange: Exchange) -> dict[str, Any]:
     return found
 
 
-def offence_of(problem: Problem) -> str:
+def issue_of(problem: Problem) -> str:
     """What a problem is about: its first offending places, or its own sentence where it has none."""
-    if not problem.offences:
+    if not problem.issues:
         return printable(problem.detail)
-    places = "; ".join(place_of(offence) for offence in problem.offences[:MAX_PLACES])
-    hidden = problem.error_count - min(len(problem.offences), MAX_PLACES)
+    places = "; ".join(place_of(issue) for issue in problem.issues[:MAX_PLACES])
+    hidden = problem.error_count - min(len(problem.issues), MAX_PLACES)
     return f"{places}; and {hidden} more" if hidden > 0 else places
 
 
-def place_of(offence: Offence) -> str:
-    path = plain_path(offence.path)
-    return f"{path}: {offence.reason}" + ("" if offence.reason in QUOTING else f" ({printable(offence.detail)})")
+def place_of(issue: Issue) -> str:
+    path = plain_path(issue.path)
+    return f"{path}: {issue.reason}" + ("" if issue.reason in QUOTING else f" ({printable(issue.detail)})")
 
 
 def plain_path(path: str) -> str:

@@ -93,6 +93,6 @@ def otlp_tracing() -> Tracing:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     named = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "assay"}
-    provider = TracerProvider(resource=Resource.create(named | {"assay.service.version": VERSION}))
+    provider = TracerProvider(resource=Resource.create(named | {"service.version": VERSION}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Tracing(provider)

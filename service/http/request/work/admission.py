@@ -29,10 +29,10 @@ __all__ = ["Admission", "Lane", "Permit", "Turns"]
 FIRST_RESERVE = 1 << 20
 """Bytes that a body of unknown length reserves when it is no longer short; beyond them it is charged as it comes."""
 
-MOST_A_TURN = 64
+MAX_PER_TURN = 64
 """Short requests that are scored in one turn of the event loop: some milliseconds, until it looks around again."""
 
-LONGEST_RETRY = 30
+MAX_RETRY_SECONDS = 30
 """Most seconds that `Retry-After` asks for."""
 
 
@@ -174,7 +174,7 @@ class Lane:
     def over_capacity(self) -> Problem:
         """The refusal; `Retry-After` is about when the line will have been served."""
         seconds = self._held * (1 + self.queued / self.most)
-        retry_after = b"%d" % min(LONGEST_RETRY, max(1, math.ceil(seconds)))
+        retry_after = b"%d" % min(MAX_RETRY_SECONDS, max(1, math.ceil(seconds)))
         detail = "The bytes in work and in the queue are at their limit."
         return Problem("over-capacity", detail, headers=[(b"retry-after", retry_after)])
 
@@ -191,7 +191,7 @@ class Turns:
 
     def take(self) -> bool:
         """Whether there is room in this turn."""
-        if self._taken >= MOST_A_TURN or self._waiting:
+        if self._taken >= MAX_PER_TURN or self._waiting:
             return False
         if not self._taken:
             asyncio.get_running_loop().call_soon(self._next)
@@ -210,7 +210,7 @@ class Turns:
 
     def _next(self) -> None:
         self._taken = 0
-        while self._waiting and self._taken < MOST_A_TURN:
+        while self._waiting and self._taken < MAX_PER_TURN:
             place = self._waiting.popleft()
             if not place.done():
                 place.set_result(None)

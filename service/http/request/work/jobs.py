@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ....errors import Offence
+from ....errors import Issue
 from ...wire.problems import Problem
 from ...wire.stage_times import StageTimes
 from ..telemetry.tracebacks import stack_of
@@ -94,5 +94,5 @@ def taken(lent: BinaryIO) -> bytes:
 
 
 def too_long() -> Problem:
-    offence = Offence("body", "reply_too_large", f"the reply to it has more than {MAX_RESULT_BYTES} bytes")
-    return Problem("too-large", f"A reply may have {MAX_RESULT_BYTES} bytes here.", [offence])
+    issue = Issue("body", "reply_too_large", f"the reply to it has more than {MAX_RESULT_BYTES} bytes")
+    return Problem("too-large", f"A reply may have {MAX_RESULT_BYTES} bytes here.", [issue])

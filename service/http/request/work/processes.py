@@ -22,7 +22,7 @@ from typing import BinaryIO, NamedTuple
 
 from pebble import ProcessExpired, ProcessPool
 
-from ....errors import Offence
+from ....errors import Issue
 from ...wire.problems import Problem
 from ..deadline import Deadline, past
 from ..exchange import ClientGone, Exchange
@@ -226,5 +226,5 @@ def fault_of(died: BaseException, most_bytes: int) -> Exception:
 
 
 def outgrown(most_bytes: int) -> Problem:
-    offence = Offence("body", "too_much_memory", f"it takes more than {most_bytes >> 20} MiB")
-    return Problem("too-large", "The request takes more memory than one of its length may.", [offence])
+    issue = Issue("body", "too_much_memory", f"it takes more than {most_bytes >> 20} MiB")
+    return Problem("too-large", "The request takes more memory than one of its length may.", [issue])
