@@ -30,7 +30,8 @@ def test_every_dependency_has_a_lower_bound() -> None:
 def test_the_image_gets_what_the_wheel_is_made_of() -> None:
     copied = set(re.findall(r"[\w./]+", " ".join(re.findall(r"^COPY (?!--from)(.*)$", dockerfile(), re.MULTILINE))))
     let_through = set(re.findall(r"^!(\S+?)/?$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE))
-    assert let_through == {"pyproject.toml", "README.md", "LICENSE", "deploy/constraints.txt", "kernels", "service"}
+    packages = {"__init__.py", "kernels", "service"}
+    assert let_through == {"pyproject.toml", "README.md", "LICENSE", "deploy/constraints.txt", *packages}
     assert let_through <= copied
 
 

@@ -19,7 +19,7 @@ from assay import Scorer
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "kernels", "service")
+SOURCES = ("__init__.py", "pyproject.toml", "README.md", "LICENSE", "kernels", "service")
 MINUTES = 60.0
 
 
