@@ -15,7 +15,7 @@ from tests.browser.playground import number
 
 @pytest.fixture
 def group(playground):
-    playground.see("A group")
+    playground.see("Compare a group")
     return playground
 
 
@@ -44,11 +44,11 @@ def test_editing_a_rollout_changes_its_row_and_all_advantages(group):
 
 def test_rollouts_come_and_go(group):
     count = len(group.table())
-    group.page.get_by_role("button", name="Add an empty one").click()
+    group.page.get_by_role("button", name="Add an empty rollout").click()
     expect(group.page.get_by_label(f"Rollout {count + 1}", exact=True)).to_be_focused()
     group.settled()
     assert len(group.table()) == count + 1
-    group.page.get_by_role("button", name="Add the response").click()
+    group.page.get_by_role("button", name="Add current response").click()
     group.settled()
     rows = group.table()
     assert rows[-1][3] == "ok"

@@ -31,7 +31,7 @@ def test_axe_finds_nothing(open_page, scheme, complaints):
         playground.example(title)
         assert axe_finds(playground) == [], title
     playground.page.locator("#access > summary").click()
-    playground.see("A group")
+    playground.see("Compare a group")
     playground.page.locator("#rollouts summary").first.click()
     playground.page.locator("summary", has_text="Paste many at once").click()
     playground.text_to_copy("JSON reply")
@@ -86,7 +86,7 @@ def test_a_reply_is_on_the_page_with_the_next_frame(playground):
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1024])
-@pytest.mark.parametrize("view", ["One response", "A group"])
+@pytest.mark.parametrize("view", ["One response", "Compare a group"])
 def test_nothing_sticks_out_of_a_small_screen(open_page, width, view):
     playground = open_page(viewport={"width": width, "height": 800})
     playground.see(view)
@@ -111,7 +111,7 @@ def test_the_keyboard_reaches_everything_in_its_order(playground):
         playground.page.keyboard.press("Tab")
         order.append(playground.page.evaluate(focused))
     assert order[:7] == ["skip", "view", "link", "theme", "example", "response", "reference"]
-    assert order[7:9] == ["Settings", "Key\nnone"] or order[7].startswith("Settings")
+    assert order[7:9] == ["Settings", "API key\nnone"] or order[7].startswith("Settings")
     playground.skip.focus()
     expect(playground.skip).to_be_in_viewport()
     playground.page.keyboard.press("Enter")
@@ -120,7 +120,7 @@ def test_the_keyboard_reaches_everything_in_its_order(playground):
     playground.page.keyboard.press("ArrowRight")
     playground.settled()
     expect(playground.result_group).to_be_visible()
-    expect(playground.page.get_by_label("A group", exact=True)).to_be_focused()
+    expect(playground.page.get_by_label("Compare a group", exact=True)).to_be_focused()
 
 
 def test_screen_readers_hear_the_outcome(playground):
@@ -145,12 +145,12 @@ def test_colours_can_be_chosen(open_page):
     playground = open_page(color_scheme="light")
     paper = "getComputedStyle(document.documentElement).backgroundColor"
     light = playground.page.evaluate(paper)
-    button = playground.page.get_by_role("button", name="Colours")
+    button = playground.page.get_by_role("button", name="Theme")
     button.click()
     assert playground.page.evaluate(paper) == light
     button.click()
     assert playground.page.evaluate(paper) != light
-    expect(button).to_have_text("Dark")
+    expect(button).to_have_text("Theme: dark")
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_reference_may_be_steps(playground):
 
 def test_a_failure_says_where_and_shows_it(playground):
     playground.example("Broken JSON in a step")
-    expect(playground.page.locator(".gate.closed")).to_contain_text("Format gate")
+    expect(playground.page.locator(".gate.failed")).to_contain_text("Format gate")
     playground.page.get_by_role("button", name="Show it in the text").click()
     selected = playground.response.evaluate("field => field.value.slice(field.selectionStart, field.selectionEnd)")
     assert '"350 μl"' in selected
@@ -136,7 +136,7 @@ def test_a_failure_says_where_and_shows_it(playground):
 
 def test_uncovered_words_are_marked(playground):
     playground.example("The prose forgets a word")
-    expect(playground.page.locator(".gate.closed")).to_contain_text("Consistency gate")
+    expect(playground.page.locator(".gate.failed")).to_contain_text("Consistency gate")
     assert playground.page.locator(".pairs .chip.uncovered").all_inner_texts() == ["12000", "xg"]
     expect(playground.page.locator(".cover.bad")).to_have_count(1)
 

@@ -132,7 +132,7 @@ def test_a_reply_for_the_view_that_was_left_is_dropped(playground):
         if held:
             break
         playground.page.wait_for_timeout(20)
-    playground.see("A group")
+    playground.see("Compare a group")
     with playground.page.expect_response("**/v1/explain"):
         held[0].continue_()
     playground.page.wait_for_timeout(200)
@@ -188,7 +188,7 @@ def test_a_server_that_goes_away_and_comes_back(open_page, complaints):
         server.wait_until_ready()
         playground.settled()
         expect(playground.banner).to_be_hidden()
-        expect(playground.note).to_contain_text("answers again")
+        expect(playground.note).to_contain_text("available again")
         assert playground.reward.inner_text() != reward
 
 
@@ -227,7 +227,7 @@ def guarded():
 def test_a_key_is_asked_for_and_kept_nowhere(open_page, guarded, complaints):
     complaints.allow("status of 401")
     playground = open_page(guarded.url, settled=False)
-    expect(playground.banner).to_contain_text("wants a key")
+    expect(playground.banner).to_contain_text("requires a key")
     field = playground.page.get_by_label("Bearer key")
     expect(field).to_be_focused()
     expect(playground.stale).to_contain_text("no result yet")

@@ -1,6 +1,6 @@
-/** Elements, made from their parts. Text only ever goes in as text nodes: nothing here can become markup. */
+/** Helpers that create elements. Text is inserted as text nodes only, never as markup. */
 
-/** One element; `attributes` with the value null or false are left out, functions become listeners. */
+/** Creates an element; `attributes` with the value null or false are omitted, functions become listeners. */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -12,19 +12,19 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** The element of the page with this id. */
+/** Returns the element with this id. */
 export const byId = (id) => document.getElementById(id);
 
-/** Words for screen readers alone. */
+/** Returns text for screen readers only. */
 export const unseen = (text) => make("span", { class: "unseen" }, text);
 
-/** Sets a custom property of the style: widths and places of bars. */
+/** Sets custom CSS properties: widths and positions of bars. */
 export function place(element, properties) {
   for (const [name, value] of Object.entries(properties)) element.style.setProperty(`--${name}`, String(value));
   return element;
 }
 
-/** A number as people read it: at most `digits` decimals, a real minus sign, no trailing zeros. */
+/** Formats a number: at most `digits` decimals, a real minus sign, no trailing zeros. */
 export function figure(value, digits = 4) {
   const text = value
     .toFixed(digits)
@@ -33,11 +33,11 @@ export function figure(value, digits = 4) {
   return (text === "-0" ? "0" : text).replace("-", "−");
 }
 
-/** A number with its sign. */
+/** Formats a number with its sign. */
 export const signed = (value, digits = 4) =>
   figure(value, digits) === "0" ? "±0" : (value > 0 ? "+" : "") + figure(value, digits);
 
-/** Bytes of the text in UTF-8, counted without a copy of it. */
+/** Counts the UTF-8 bytes of a text without copying it. */
 export function byteLength(text) {
   let bytes = text.length;
   for (let index = 0; index < text.length; index += 1) {
@@ -47,14 +47,14 @@ export function byteLength(text) {
   return bytes;
 }
 
-/** Bytes as people say them. */
+/** Formats a size in bytes, KiB or MiB. */
 export function size(bytes) {
   if (bytes < 1024) return `${bytes} bytes`;
   return bytes < 1 << 20 ? `${figure(bytes / 1024, 1)} KiB` : `${figure(bytes / (1 << 20), 1)} MiB`;
 }
 
-/** A reason as a coloured label. */
+/** Returns a colored label for a reason. */
 export const badge = (reason) => make("span", { class: `reason ${reason === "ok" ? "good" : "bad"}` }, words(reason));
 
-/** A name of the service as words: `low_coverage` is "low coverage". */
+/** Returns an identifier as words: `low_coverage` is "low coverage". */
 export const words = (name) => name.replaceAll("_", " ");

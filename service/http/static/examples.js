@@ -1,4 +1,4 @@
-/** Answers to try, each made from a sound one by a single fault that answers of models really have. */
+/** Example answers, each made from a valid one by a single fault that is typical of models. */
 
 const MINIPREP = `Step 1: {"action": "resuspend", "objects": ["cell pellet"], "parameters": ["250 μl", "resuspension buffer"]}
 Step 2: {"action": "add", "objects": ["lysis buffer"], "parameters": ["250 μl"]}
@@ -32,7 +32,7 @@ const stepLine = ([action, objects, parameters], index) => {
   return `Step ${index + 1}: {"action": "${action}", "objects": ${list(objects)}, "parameters": ${list(parameters)}}`;
 };
 
-/** A whole answer from its steps and their prose. */
+/** Returns a complete answer with these steps and their prose. */
 function answer(key = KEY, prose = PROSE, thinking = THINKING, note = NOTE) {
   const lines = [
     "<think>",
@@ -85,7 +85,7 @@ const STAINED = answer(
   "Wear a face shield at the transilluminator.",
 );
 
-/** Each with its title, the reason that the service gives for it, and both texts. */
+/** Each has a title, the reason that the service returns for it, and both texts. */
 export const EXAMPLES = [
   { title: "A good answer", reason: "ok", response: answer(), reference: MINIPREP },
   {
@@ -127,12 +127,12 @@ export const EXAMPLES = [
     reference: MINIPREP,
   },
   {
-    title: "<think> stands in the prompt",
+    title: "<think> is in the prompt",
     reason: "think_not_opened",
     response: answer().slice("<think>\n".length),
     reference: MINIPREP,
   },
 ];
 
-/** Which of the examples make up the group that the page begins with. */
+/** The examples of the initial group. */
 export const GROUP = [0, 1, 2, 3, 5, 8].map((index) => EXAMPLES[index].response);

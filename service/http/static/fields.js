@@ -1,12 +1,12 @@
-/** Fields for texts that may be pasted: they refuse what would freeze the page, and say so. */
+/** Text fields that reject pasted texts so large that they would freeze the page. */
 
 import { byteLength, size } from "./dom.js";
 
-/** Bytes of UTF-8 in one field. The service may take more; a page that marks every word should not. */
+/** Maximum size of a field in UTF-8 bytes. The service may accept more; a page that marks every word should not. */
 export const MOST = 512 << 10;
 
 export class TextField {
-  /** `changed()` hears of every edit; `fault` is the element for complaints, `meter` that for the size. */
+  /** `changed()` is called on every edit; `fault` is the element for errors, `meter` that for the size. */
   constructor(control, { fault, meter, changed }) {
     Object.assign(this, { control, fault, meter, changed, own: "", service: "" });
     control.addEventListener("paste", (event) => this.arriving(event, event.clipboardData));
@@ -15,7 +15,7 @@ export class TextField {
     this.measure();
   }
 
-  /** Looks at what is about to come in: once a browser has laid it out it is too late. */
+  /** Checks a text before the browser lays it out. */
   arriving(event, transfer) {
     const text = transfer?.getData("text/plain") ?? "";
     const bytes = text.length > MOST ? text.length : byteLength(text);
@@ -23,13 +23,13 @@ export class TextField {
     if (bytes + this.bytes - selected <= MOST) return;
     event.preventDefault();
     const amount = `${text.length > MOST ? "more than " : ""}${size(bytes)}`;
-    this.own = `Nothing was pasted: that text has ${amount}, and a field of this page holds ${size(MOST)}.`;
+    this.own = `Nothing was pasted: the text has ${amount}, the limit is ${size(MOST)}.`;
     this.tell();
   }
 
   edited() {
     this.measure();
-    const fault = `This text has ${size(this.bytes)}, and a field of this page holds ${size(MOST)}: it is not sent.`;
+    const fault = `The text has ${size(this.bytes)}, the limit is ${size(MOST)}: it is not sent.`;
     this.own = this.fits ? "" : fault;
     this.tell();
     this.changed();
@@ -44,7 +44,7 @@ export class TextField {
     return this.bytes <= MOST;
   }
 
-  /** The text, with U+FFFD for every lone half of a character: JSON in UTF-8 cannot carry those. */
+  /** The text, with U+FFFD for every lone surrogate: JSON in UTF-8 cannot hold those. */
   get text() {
     return this.control.value.toWellFormed();
   }
@@ -56,7 +56,7 @@ export class TextField {
     this.blame("");
   }
 
-  /** What the service finds wrong with the text, or nothing. */
+  /** Shows an error from the service, or none. */
   blame(complaint) {
     this.service = complaint;
     this.tell();

@@ -6,7 +6,7 @@ import { Reproduce, curl } from "./reproduce.js";
 const SHOWN = ["coverage", "scale", "order", "content"];
 
 export class Group {
-  /** Fills `box`; `explain(index)` opens one rollout by itself, `copied(outcome)` hears how copying went. */
+  /** Fills `box`; `explain(index)` opens one rollout, `copied(outcome)` is called after copying. */
   constructor(box, { explain, copied }) {
     this.explain = explain;
     this.summary = make("div", { class: "card summary" });
@@ -80,7 +80,7 @@ export class Group {
     });
   }
 
-  /** What stands here where there is nothing to compare. */
+  /** Shows a message instead of results. */
   empty(message) {
     this.body.replaceChildren();
     this.summary.replaceChildren(make("p", {}, message));
@@ -104,7 +104,7 @@ function summary(rewards, compared) {
 }
 
 function verdict(compared, flat) {
-  if (!compared) return "A group of one has nothing to be compared with: its advantage is 0.";
-  if (flat) return "All rewards are equal: every advantage is 0, and this group gives no gradient.";
+  if (!compared) return "The advantage in a group of one is 0.";
+  if (flat) return "All rewards are equal: every advantage is 0, so the group gives no gradient.";
   return "Advantages are (reward − mean) / std within the group.";
 }

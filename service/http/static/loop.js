@@ -1,18 +1,17 @@
-/** Keeps an answer up to date with an input that changes all the time. */
+/** Keeps an answer up to date with a changing input. */
 
 const PAUSE = 120;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 5000;
 
 /**
- * After a short pause in typing, asks for what the input then is. One request is under way at a time; an answer to an
- * input that has changed meanwhile is dropped, and the newest input asked for. Failures that pass are tried again, at
- * growing distances.
+ * Sends the input after a short pause in typing. At most one request is in flight; an answer to an outdated input is
+ * dropped, and the newest input is sent. Temporary failures are retried with exponential backoff.
  */
 export class Loop {
   /**
-   * `read()` gives the input, or null where there is nothing to ask; `ask(input)` promises the answer;
-   * `show(answer, input)` and `fail(error)` take the outcome; `busy(flag)` hears when a request begins and ends.
+   * `read()` returns the input, or null if there is nothing to send; `ask(input)` returns a promise of the answer;
+   * `show(answer, input)` and `fail(error)` receive the outcome; `busy(flag)` is called when a request begins and ends.
    */
   constructor({ read, ask, show, fail, busy = () => {} }) {
     Object.assign(this, { read, ask, show, fail, busy });
@@ -23,13 +22,13 @@ export class Loop {
     this.timer = 0;
   }
 
-  /** The input has changed. */
+  /** Called when the input has changed. */
   touch(pause = PAUSE) {
     this.version += 1;
     this.after(pause);
   }
 
-  /** Nobody looks any more: what is under way is dropped. */
+  /** Drops pending work when the view is hidden. */
   rest() {
     this.version += 1;
     this.failures = 0;
@@ -37,7 +36,7 @@ export class Loop {
     clearTimeout(this.timer);
   }
 
-  /** Try at once what failed a moment ago. */
+  /** Retries a failed request immediately. */
   hurry() {
     if (this.failures) this.after(0);
   }
@@ -48,7 +47,7 @@ export class Loop {
   }
 
   async run() {
-    this.due = this.flying; // while a request is under way: go on with the newest input once it is back
+    this.due = this.flying; // a request is in flight: continue with the newest input afterwards
     const input = this.flying ? null : this.read();
     if (input === null) return;
     const asked = this.version;

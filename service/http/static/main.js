@@ -1,4 +1,4 @@
-/** The playground: what is typed on the left is asked of the service, and its answer shown on the right. */
+/** The playground: sends the input on the left to the service and shows its answer on the right. */
 
 import { badge, byId, figure, make, words } from "./dom.js";
 import { EXAMPLES, GROUP } from "./examples.js";
@@ -45,7 +45,7 @@ const loops = {
   }),
 };
 
-/** A loop that asks `path`; the marks let a test measure how long a reply takes to be on the page. */
+/** Returns a loop that calls `path`; the marks let a test measure how long it takes to show a reply. */
 function loopOf(path, read, show) {
   return new Loop({
     read,
@@ -82,7 +82,7 @@ function groupRequest() {
   return { references: [referenceOf(reference.text)], responses, config, include };
 }
 
-/** Nothing is asked: what is on the page is no longer what stands in the fields. */
+/** Sends nothing: the result on the page does not belong to the current input. */
 function held() {
   status.outdated();
   return null;
@@ -94,26 +94,26 @@ function typed() {
   changed();
 }
 
-/** Anything has changed: asks again after a pause, or at once where the pause is 0. */
+/** Called on any change: sends the input after `pause` milliseconds. */
 function changed(pause) {
   status.waiting();
   byId("settings-count").textContent = settings?.count ? `${settings.count} changed` : "";
   loops[view].touch(pause);
 }
 
-/** What the service refused goes to the fields that it names; what is left, and silence, go to the banner. */
+/** Shows errors at the fields that they name, and all others in the banner. */
 function fail(error) {
   const errors = error.problem?.errors ?? [];
   const left = blame(errors);
   if (error.status === 401) {
     byId("access").open = true;
-    byId("access-state").textContent = service.key ? "not accepted" : "needed";
+    byId("access-state").textContent = service.key ? "not accepted" : "required";
     if (document.activeElement === document.body) byId("key").focus();
   }
   status.failed(error, left);
 }
 
-/** Puts complaints beside their fields and gives back those that have none. */
+/** Shows errors at their fields and returns those without a field. */
 function blame(errors) {
   const ours = { response, reference, "references[0]": reference };
   const left = [];
@@ -132,7 +132,7 @@ function blame(errors) {
   return left;
 }
 
-/** Selects a place of the response, so that it is seen and can be typed over. */
+/** Selects a part of the response and scrolls to it. */
 function show({ utf16: [first, behind] }) {
   const { control } = response;
   control.focus();
@@ -142,7 +142,7 @@ function show({ utf16: [first, behind] }) {
   control.scrollIntoView({ block: "nearest" });
 }
 
-/** Puts a suggestion into the fields; one step back is kept. */
+/** Applies a suggestion; it can be undone once. */
 function take({ response: text, config, text: said }) {
   const before = { response: response.text, config: settings.overrides };
   typed();
@@ -201,7 +201,7 @@ function restore(state) {
   setView(state.view);
 }
 
-/** The settings come from the service: until they are there, nothing is asked. */
+/** Loads the settings from the service; nothing is sent before that. */
 const start = new Loop({
   read: () => ({}),
   ask: async () => [await service.call("v1/config"), await service.call("./").catch(() => null)],
@@ -209,7 +209,7 @@ const start = new Loop({
     settings = new Settings(byId("settings-box"), body.schema, body.config, () => changed());
     settings.set({ ...settings.defaults, ...pending });
     byId("about").textContent =
-      `Assay ${body.version}, rules ${body.rules_version}. Text stays between this page and its service.`;
+      `Assay ${body.version}, rules ${body.rules_version}. Texts are sent to this service only.`;
     const links = Object.entries(index?.body.links ?? {}).filter(([name]) =>
       ["docs", "openapi", "metrics"].includes(name),
     );
@@ -256,7 +256,7 @@ function wire() {
   byId("access-form").addEventListener("submit", (event) => event.preventDefault());
   byId("key").addEventListener("input", (event) => {
     service.key = event.target.value.trim();
-    byId("access-state").textContent = service.key ? "given" : "none";
+    byId("access-state").textContent = service.key ? "set" : "none";
     (settings ? loops[view] : start).touch();
   });
   byId("link").addEventListener("click", async () => status.note(await permalink.copy()));
@@ -281,7 +281,7 @@ function wire() {
 }
 
 function more(text) {
-  if (!rollouts.add(text, true)) status.note("The page compares no more rollouts than these.");
+  if (!rollouts.add(text, true)) status.note("This is the maximum number of rollouts.");
   rollouts.fields.at(-1).control.focus();
   changed(0);
 }

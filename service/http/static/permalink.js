@@ -1,4 +1,4 @@
-/** What is on the page as the fragment of its address: JSON, deflated, in the letters of base64url. Never a key. */
+/** Stores the page in the fragment of its URL: JSON, deflated, as base64url. Never a key. */
 
 import { copy } from "./reproduce.js";
 
@@ -7,14 +7,14 @@ const LONGEST = 32_768;
 const MOST_BYTES = 4 << 20;
 const PAUSE = 400;
 
-/** The address of the page as it is now; `state()` gives what belongs into it. */
+/** The URL of the current page; `state()` returns what to store in it. */
 export class Permalink {
   constructor(state) {
     this.state = state;
     this.timer = 0;
   }
 
-  /** Keeps the browser's address up to date, so that it can be copied, kept and reloaded. */
+  /** Keeps the browser's URL up to date, so that it can be copied, bookmarked and reloaded. */
   keep() {
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
@@ -23,16 +23,16 @@ export class Permalink {
     }, PAUSE);
   }
 
-  /** Puts the address on the clipboard, and says how that went. */
+  /** Copies the URL to the clipboard; returns a message. */
   async copy() {
     const fragment = await fragmentOf(this.state());
     if (!fragment) return "These texts are too long for a link.";
     const done = await copy(new URL(fragment, location.href).href);
-    return done ? "Link copied." : "The browser does not allow copying: take the address above.";
+    return done ? "Link copied." : "The browser does not allow copying: copy the URL from the address bar.";
   }
 }
 
-/** The fragment of a state, or "" where it would be too long for an address. */
+/** Returns the fragment of a state, or "" if it would be too long for a URL. */
 export async function fragmentOf(state) {
   const packed = await passed(new TextEncoder().encode(JSON.stringify(state)), new CompressionStream("deflate-raw"));
   if (packed.length * 4 > LONGEST * 3) return "";
@@ -41,7 +41,7 @@ export async function fragmentOf(state) {
   return MARK + btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** The state that a fragment holds; null where it holds none. */
+/** Returns the state in a fragment, or null. */
 export async function stateOf(fragment) {
   if (!fragment.startsWith(MARK) || fragment.length > 2 * LONGEST) return null;
   try {
@@ -54,7 +54,7 @@ export async function stateOf(fragment) {
   }
 }
 
-/** A link may come from anywhere: only the shape that we write ourselves is taken. */
+/** Links may come from anywhere: checks that the state has the expected shape. */
 function sound(state) {
   const text = (value) => typeof value === "string";
   return (
@@ -70,7 +70,7 @@ function sound(state) {
   );
 }
 
-/** All that comes out of a stream for these bytes; a few letters can unpack to very many, so there is an end to it. */
+/** Passes bytes through a stream; the output is limited, because a short link can decompress to a very large text. */
 async function passed(bytes, stream) {
   const reader = new Blob([bytes]).stream().pipeThrough(stream).getReader();
   const chunks = [];

@@ -1,10 +1,10 @@
-/** The calls that give what the page shows, and the reply as it came. */
+/** Shell commands that reproduce the result, and the raw reply. */
 
 import { make } from "./dom.js";
 
 const MOST_SHOWN = 100_000;
 
-/** The call as a shell command. The body goes in through a quoted here-document, where nothing needs an escape. */
+/** Returns the call as a shell command. The body is a quoted here-document, which needs no escapes. */
 export function curl(path, request, withKey) {
   const address = new URL(path, document.baseURI).href;
   const key = withKey ? ' \\\n  -H "Authorization: Bearer $ASSAY_API_KEY"' : "";
@@ -12,13 +12,13 @@ export function curl(path, request, withKey) {
   return `curl -sS '${address}' -H 'Content-Type: application/json'${key} --data-binary @- <<'JSON'\n${body}\nJSON`;
 }
 
-/** A box that shows one of several texts, made when it is looked at. */
+/** A box that shows one of several texts, computed when the box is opened. */
 export class Reproduce {
-  /** `texts()` gives the texts by their titles; `copied(outcome)` hears how copying went. */
+  /** `copied(outcome)` is called after copying. */
   constructor(name, copied) {
     this.texts = {};
     this.shown = make("pre", { tabindex: 0, role: "region", "aria-label": "Text to copy" });
-    this.choice = make("fieldset", { class: "choice small" }, make("legend", { class: "unseen" }, "What to show"));
+    this.choice = make("fieldset", { class: "choice small" }, make("legend", { class: "unseen" }, "Text to show"));
     this.choice.addEventListener("change", () => this.refresh());
     const button = make("button", { type: "button", click: () => copy(this.chosen).then(copied) }, "Copy");
     this.name = name;
@@ -31,7 +31,7 @@ export class Reproduce {
     );
   }
 
-  /** Texts by their titles, each a function. */
+  /** Sets the texts by title, each a function. */
   set(texts) {
     const titles = Object.keys(texts);
     if (titles.join() !== Object.keys(this.texts).join()) {
@@ -59,17 +59,17 @@ export class Reproduce {
     const text = this.chosen;
     const rest = text.length - MOST_SHOWN;
     this.shown.textContent =
-      rest > 0 ? `${text.slice(0, MOST_SHOWN)}\n… ${rest} more characters: Copy takes them all.` : text;
+      rest > 0 ? `${text.slice(0, MOST_SHOWN)}\n… ${rest} more characters, which Copy includes.` : text;
   }
 }
 
-/** Puts a text on the clipboard; false where the browser does not let us. */
+/** Copies a text to the clipboard; returns false if the browser does not allow it. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copyBySelection(text); // pages that came over plain HTTP have no clipboard of their own
+    return copyBySelection(text); // pages loaded over plain HTTP have no clipboard API
   }
 }
 

@@ -1,4 +1,4 @@
-/** The result of one response: everything that an explanation holds, from the reward down to the single word. */
+/** The result of one response: the whole explanation, from the reward to single words. */
 
 import { make } from "./dom.js";
 import { Reproduce, curl } from "./reproduce.js";
@@ -15,7 +15,7 @@ const LEGEND = [
 ];
 
 export class Result {
-  /** Fills `box`; `show(place)`, `take(suggestion)` and `copied(outcome)` are what its buttons do. */
+  /** Fills `box`; its buttons call `show(place)`, `take(suggestion)` and `copied(outcome)`. */
   constructor(box, { show, take, copied }) {
     Object.assign(this, { show, take, reward: null });
     const list = (kind) => make("ol", { class: kind });
@@ -31,12 +31,12 @@ export class Result {
     this.notCounted = make(
       "p",
       { class: "hint", hidden: true },
-      "Behind a closed gate these pairs do not count; they show what the steps that can be read would give.",
+      "The response fails a gate, so these pairs do not count; they are computed from the steps that can be read.",
     );
     this.reproduce = new Reproduce("one-text", copied);
     this.change = card("What would change it most", this.undo, this.suggestions);
     this.fall = card(
-      "What each factor takes away",
+      "What each factor costs",
       this.factors,
       make("details", { class: "inner" }, make("summary", {}, "The arithmetic"), this.equations),
     );

@@ -1,4 +1,4 @@
-/** The responses of a group as fields: add, take away, paste many at once. */
+/** The responses of a group as fields: add, remove, paste many at once. */
 
 import { badge, figure, make } from "./dom.js";
 import { TextField } from "./fields.js";
@@ -6,7 +6,7 @@ import { TextField } from "./fields.js";
 const MOST = 64;
 
 export class Rollouts {
-  /** Fills the list `box`; `changed()` hears of every edit. */
+  /** Fills the list `box`; `changed()` is called on every edit. */
   constructor(box, changed) {
     Object.assign(this, { box, changed, fields: [] });
   }
@@ -25,7 +25,7 @@ export class Rollouts {
     texts.slice(0, MOST).forEach((text) => this.add(text));
   }
 
-  /** One more rollout; false where there are as many as the page holds. */
+  /** Adds a rollout; returns false if the page already has the maximum number. */
   add(text, open = false) {
     if (this.fields.length >= MOST) return false;
     const control = make("textarea", { rows: 10, spellcheck: "false", autocomplete: "off", autocapitalize: "off" });
@@ -55,7 +55,7 @@ export class Rollouts {
     this.changed();
   }
 
-  /** Shows beside each label what its rollout got. */
+  /** Shows the reward of each rollout next to its label. */
   annotate(rewards, reasons) {
     this.fields.forEach(({ outcome }, index) =>
       outcome.replaceChildren(figure(rewards[index]), " ", badge(reasons[index])),
@@ -74,17 +74,17 @@ export class Rollouts {
   }
 }
 
-/** The responses in a JSON array of texts or of objects, or in JSON lines; raises an Error that says what is wrong. */
+/** Returns the responses in a JSON array of texts or objects, or in JSON lines; throws an Error with the reason. */
 export function imported(text) {
   const trimmed = text.trim();
   const entries = trimmed.startsWith("[")
     ? json(trimmed, "The text")
     : trimmed.split("\n").map((line, index) => json(line, `Line ${index + 1}`));
-  if (!entries.length) throw new Error("There is no response in it.");
-  if (entries.length > MOST) throw new Error(`These are ${entries.length} responses; the page compares up to ${MOST}.`);
+  if (!entries.length) throw new Error("There are no responses.");
+  if (entries.length > MOST) throw new Error(`There are ${entries.length} responses; the maximum is ${MOST}.`);
   return entries.map((entry, index) => {
     const response = typeof entry === "string" ? entry : entry?.response;
-    if (typeof response !== "string") throw new Error(`Entry ${index + 1} is no text and has no text named response.`);
+    if (typeof response !== "string") throw new Error(`Entry ${index + 1} is neither a text nor has a text "response".`);
     return response;
   });
 }

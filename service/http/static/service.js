@@ -1,6 +1,6 @@
-/** Calls to the service: its answers, its problem documents, and whether it answers at all. */
+/** Calls to the service: replies, problem documents, and connection failures. */
 
-/** The service refused: a problem document (RFC 9457). */
+/** The service refused the request: a problem document (RFC 9457). */
 export class Refused extends Error {
   constructor(status, problem, retryAfter) {
     super(problem.detail || problem.title || `status ${status}`);
@@ -9,13 +9,13 @@ export class Refused extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Whether the same request may well succeed a little later. */
+  /** Whether the same request may succeed later. */
   get passing() {
     return [429, 502, 503, 504].includes(this.status);
   }
 }
 
-/** Nobody answered. */
+/** There was no reply. */
 export class Unreachable extends Error {
   passing = true;
 }
@@ -25,10 +25,10 @@ const PATIENCE = 40_000;
 export class Service {
   constructor() {
     this.key = "";
-    this.credentials = "omit"; // so that the browser does not ask for a key itself where Assay wants one
+    this.credentials = "omit"; // so that the browser does not prompt for a key if Assay requires one
   }
 
-  /** The reply to a request as { body, text, milliseconds }; raises Refused or Unreachable. */
+  /** Returns the reply to a request as { body, text, milliseconds }; throws Refused or Unreachable. */
   async call(path, request) {
     const headers = { Accept: "application/json" };
     if (request) headers["Content-Type"] = "application/json";
@@ -52,7 +52,7 @@ export class Service {
     }
     const body = parsed(text);
     if (body === undefined && this.credentials === "omit" && reply.status !== 200) {
-      this.credentials = "same-origin"; // something before Assay wants to know who asks: show it its cookie
+      this.credentials = "same-origin"; // a proxy in front of Assay requires authentication: send its cookie
       return this.call(path, request);
     }
     if (!reply.ok || body === undefined) {
@@ -70,7 +70,7 @@ function parsed(text) {
   }
 }
 
-/** A reference as the service takes it: steps where the text is an object with steps. */
+/** Returns a reference as the service expects it: steps if the text is a JSON object with steps. */
 export function referenceOf(text) {
   if (!text.trimStart().startsWith("{")) return text;
   try {

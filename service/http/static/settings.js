@@ -1,9 +1,9 @@
-/** The settings of the reward as a form, made from their JSON schema. */
+/** The reward settings as a form, built from their JSON schema. */
 
 import { make } from "./dom.js";
 
 export class Settings {
-  /** Fills `box`; `defaults` are the service's own values, and `changed()` hears of every edit. */
+  /** Fills `box`; `defaults` are the service's values, and `changed()` is called on every edit. */
   constructor(box, schema, defaults, changed) {
     this.defaults = defaults;
     this.changed = changed;
@@ -31,7 +31,7 @@ export class Settings {
     return row;
   }
 
-  /** The value of one control; undefined where it holds none. */
+  /** Returns the value of a control; undefined if it has none. */
   value(name) {
     const { control, kind } = this.rows.get(name);
     if (kind === "boolean") return control.checked;
@@ -39,7 +39,7 @@ export class Settings {
     return control.value === "" || !Number.isFinite(control.valueAsNumber) ? undefined : control.valueAsNumber;
   }
 
-  /** What differs from the service's own configuration; null where a control holds no value. */
+  /** The differences from the service's configuration; null if a control has no value. */
   get overrides() {
     const found = {};
     for (const name of this.rows.keys()) {
@@ -50,12 +50,12 @@ export class Settings {
     return found;
   }
 
-  /** Number of controls that are not at their default. */
+  /** The number of controls that differ from their default. */
   get count() {
     return [...this.rows.keys()].filter((name) => this.value(name) !== this.defaults[name]).length;
   }
 
-  /** Takes over a configuration; what it does not name goes to its default. */
+  /** Sets a configuration; missing settings get their default. */
   set(config) {
     for (const [name, row] of this.rows) {
       write(row, typeof config[name] === typeof this.defaults[name] ? config[name] : this.defaults[name]);
@@ -63,7 +63,7 @@ export class Settings {
     }
   }
 
-  /** Every value, also those at their default. */
+  /** All values, including defaults. */
   get effective() {
     return { ...this.defaults, ...this.overrides };
   }
@@ -72,15 +72,15 @@ export class Settings {
     const { box } = this.rows.get(name);
     const value = this.value(name);
     box.classList.toggle("changed", value !== this.defaults[name]);
-    this.blame(name, value === undefined ? "A number is needed here." : "");
+    this.blame(name, value === undefined ? "Enter a number." : "");
   }
 
-  /** Takes away every complaint. */
+  /** Removes all errors. */
   unblame() {
     for (const name of this.rows.keys()) if (this.value(name) !== undefined) this.blame(name, "");
   }
 
-  /** Puts a complaint beside a control, or takes it away. */
+  /** Shows an error at a control, or removes it. */
   blame(name, complaint) {
     const { control, fault } = this.rows.get(name) ?? {};
     if (!control) return false;

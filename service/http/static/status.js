@@ -1,4 +1,4 @@
-/** How things stand between the page and its service, for eyes and for screen readers. */
+/** The status of the connection and the result, for the page and for screen readers. */
 
 import { byId, figure, make } from "./dom.js";
 
@@ -7,11 +7,11 @@ const NOTE_FOR = 3000;
 const SLOW = 300;
 
 const SENTENCES = {
-  401: "This service wants a key: give it under “Key”.",
-  413: "That is more than the service takes in one request.",
-  429: "The service has more to do than it can; trying again.",
-  503: "The service is not ready yet; trying again.",
-  504: "The service took too long; trying again.",
+  401: "This service requires a key: enter it under “API key”.",
+  413: "The request is larger than the service accepts.",
+  429: "The service is overloaded; retrying.",
+  503: "The service is not ready yet; retrying.",
+  504: "The service took too long; retrying.",
 };
 
 export class Status {
@@ -23,18 +23,18 @@ export class Status {
     this.seen = new Set();
   }
 
-  /** Sets the light and the words beside it. */
+  /** Sets the indicator and its text. */
   light(state, text) {
     byId("connection").dataset.state = state;
     if (byId("connection-text").textContent !== text) byId("connection-text").textContent = text;
   }
 
-  /** The fields have changed, an answer is on its way. */
+  /** The input has changed, and an answer is pending. */
   waiting() {
     this.current("soon");
   }
 
-  /** What is shown belongs to an older input, and nothing is on its way. */
+  /** The result belongs to an older input, and no answer is pending. */
   outdated() {
     this.current("no");
   }
@@ -44,7 +44,8 @@ export class Status {
     dataset.current = state;
     if (state === "yes") dataset.shown = "yes";
     byId("stale").hidden = state !== "no";
-    byId("stale").textContent = dataset.shown ? "What follows belongs to an earlier input." : "There is no result yet.";
+    const fix = document.querySelector(".inputs [aria-invalid=true]") ? " Fix the input to update it." : "";
+    byId("stale").textContent = dataset.shown ? `Showing the last valid result.${fix}` : "There is no result yet.";
   }
 
   busy(flag) {
@@ -52,22 +53,22 @@ export class Status {
     if (flag && !this.trouble) this.slow = setTimeout(() => this.light("busy", "Scoring …"), SLOW);
   }
 
-  /** A good answer is on the page. */
+  /** The page shows a valid answer. */
   fresh(milliseconds) {
-    if (this.trouble) this.note("The service answers again.");
+    if (this.trouble) this.note("The service is available again.");
     this.trouble = false;
     this.banner("");
     this.current("yes");
     this.light("ready", `${figure(milliseconds, milliseconds < 10 ? 1 : 0)} ms`);
   }
 
-  /** The gist of the result, for where the result itself is out of sight. */
+  /** A summary of the result, shown while the result is out of view. */
   glance(...parts) {
     byId("glance").replaceChildren(...parts, make("span", { class: "hint" }, "See why"));
     byId("glance").hidden = this.seen.size > 0;
   }
 
-  /** Shows the gist while none of these elements is to be seen. */
+  /** Shows the summary while none of these elements is visible. */
   follow(elements) {
     const observer = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) this.seen[isIntersecting ? "add" : "delete"](target);
@@ -76,13 +77,13 @@ export class Status {
     elements.forEach((element) => observer.observe(element));
   }
 
-  /** The service refused or is silent; `left` are complaints that belong to no field. */
+  /** The service refused the request or did not reply; `left` are errors without a field. */
   failed(error, left) {
     this.outdated();
     if (error.status === undefined) {
       this.trouble = true;
       this.light("away", "No answer");
-      this.banner("The service does not answer. Below is its last answer; trying again until it is back.");
+      this.banner("The service does not answer. Showing its last answer; retrying.");
     } else {
       this.trouble = error.passing;
       this.light(error.passing ? "away" : "refused", error.passing ? "Not ready" : "Refused");
@@ -90,7 +91,7 @@ export class Status {
       this.banner([known, ...left].filter(Boolean).join(" "));
     }
     const marked = document.querySelectorAll(".inputs [aria-invalid=true]").length;
-    if (marked) this.say("The input has a fault: no reward.");
+    if (marked) this.say("The input has an error: no reward.");
   }
 
   banner(text) {
@@ -99,7 +100,7 @@ export class Status {
     banner.hidden = !text;
   }
 
-  /** Said by screen readers once typing has come to rest. */
+  /** Announces a text to screen readers after a pause in typing. */
   say(text) {
     clearTimeout(this.spoken);
     this.spoken = setTimeout(() => {
@@ -107,7 +108,7 @@ export class Status {
     }, SPOKEN_AFTER);
   }
 
-  /** A short note for everybody, gone after a moment. */
+  /** Shows a short note for a moment. */
   note(text) {
     clearTimeout(this.gone);
     byId("note").textContent = text;

@@ -1,10 +1,10 @@
-/** Predicted steps beside the reference's: who is paired with whom, and which words they share. */
+/** Predicted steps next to the reference's: how they are matched, and which words they share. */
 
 import { figure, make, unseen } from "./dom.js";
 
 const AT_FIRST = 60;
 
-/** Rows from top to bottom, as [predicted, reference, pair]: anchors never cross, so both sides keep their order. */
+/** Returns the rows as [predicted, reference, pair]: anchors never cross, so both sides keep their order. */
 export function aligned({ prediction, reference, pairs }) {
   const rows = [];
   let i = 0;
@@ -21,7 +21,7 @@ export function aligned({ prediction, reference, pairs }) {
   return rows;
 }
 
-/** The list of rows; long answers show their first rows, and the others when asked for. */
+/** Returns the list of rows; for long answers the first ones, and a button that shows the rest. */
 export function steps(explanation, limit = AT_FIRST) {
   const rows = aligned(explanation);
   const list = make("ol", { class: "pairs" });
@@ -52,7 +52,7 @@ function rowOf([predicted, expected, pair], explanation) {
   );
 }
 
-/** What stands between two paired steps: the value of the pair and what it is made of. */
+/** Returns what is shown between two matched steps: the value of the pair and its parts. */
 function joint(pair) {
   if (!pair) return make("div", { class: "joint" });
   const { objects, parameters, position, value, parameters_counted: counted } = pair;
@@ -79,7 +79,7 @@ function stepCard(step, side, pair, odd, lost, prose) {
     make("span", { class: "side" }, `${side} ${step.step}`),
     make("strong", {}, step.action?.text ?? "not a step"),
     lost && make("span", { class: "tag" }, "out of order"),
-    !pair && step.action && make("span", { class: "tag" }, "no partner"),
+    !pair && step.action && make("span", { class: "tag" }, "unmatched"),
   );
   const body = step.action
     ? [
@@ -90,11 +90,11 @@ function stepCard(step, side, pair, odd, lost, prose) {
   return make("div", { class: "step" }, head, ...body, ...coverage(step), ...proseOf(prose, step));
 }
 
-/** Objects or parameters as chips; their canonical words are marked as shared or not. */
+/** Returns objects or parameters as chips, with shared words marked. */
 function phrases(title, given, similarity, odd) {
   if (!given.length) return [];
   const chips = given.map(({ text, words }) => {
-    if (!words.length) return make("li", { class: "chip dropped" }, text || "(empty)", unseen(" (has no word)"));
+    if (!words.length) return make("li", { class: "chip dropped" }, text || "(empty)", unseen(" (no words)"));
     if (similarity?.compared === "objects") return whole(words, similarity, odd);
     return make("li", { class: "chip" }, ...words.flatMap((word) => [mark(word, similarity, odd), " "]));
   });
@@ -122,7 +122,7 @@ function coverage({ coverage: found }) {
   return [all, make("p", { class: "of" }, "Not in the prose"), make("ul", { class: "chips" }, ...lacking)];
 }
 
-/** The prose of a step, with the stretches marked in which its words were found. */
+/** Returns the prose of a step, with the words of the step marked. */
 function proseOf(prose, step) {
   if (!prose) return [];
   const text = make("p", { class: "prose" });

@@ -1,10 +1,10 @@
-/** What would change the reward most: each was made and scored by the service, and can be taken over. */
+/** The edits that would gain the most: each was made and scored by the service, and can be applied. */
 
 import { figure, make, signed } from "./dom.js";
 
-/** Rows of suggestions; `take(suggestion)` puts one into the input. */
+/** Returns rows of suggestions; `take(suggestion)` applies one to the input. */
 export function suggestions(found, take) {
-  if (!found.length) return [make("li", { class: "hint" }, "No single change that was tried would raise it.")];
+  if (!found.length) return [make("li", { class: "hint" }, "None of the tested edits raises the reward.")];
   return found.map((suggestion) => {
     const { text, gain, reward, response, config } = suggestion;
     const usable = response !== null || Object.keys(config).length > 0;

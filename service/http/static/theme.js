@@ -1,12 +1,12 @@
-/** Light, dark, or as the system has it; for this page only, nothing is kept. */
+/** Light, dark, or the system's theme; for this page only, not stored. */
 
 const THEMES = [
-  ["", "Auto", "Colours: as the system"],
-  ["light", "Light", "Colours: light"],
-  ["dark", "Dark", "Colours: dark"],
+  ["", "Theme: auto", "Theme: auto, follows the system"],
+  ["light", "Theme: light", "Theme: light"],
+  ["dark", "Theme: dark", "Theme: dark"],
 ];
 
-/** Lets the button go round the three. */
+/** Makes the button cycle through the themes. */
 export function addTheme(button) {
   let chosen = 0;
   button.addEventListener("click", () => {

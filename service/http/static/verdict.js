@@ -1,18 +1,18 @@
-/** The reward, large, and the gates before it. */
+/** The reward and the gates. */
 
 import { badge, figure, make, place, signed, unseen, words } from "./dom.js";
 
 const GATES = { format: "Format gate", consistency: "Consistency gate" };
-const STATES = { true: ["passed", "✓"], false: ["failed", "✗"], null: ["not made", "·"] };
+const STATES = { true: ["passed", "✓"], false: ["failed", "✗"], null: ["not checked", "·"] };
 
-/** The card with the reward; `before` is the reward shown so far, to say which way it went. */
+/** Returns the card with the reward; `before` is the previous reward, to show the change. */
 export function verdict(explanation, before) {
   const {
     reward,
     score,
     reason,
     headline,
-    failure: closed,
+    failure: failed,
     smallest_reward: least,
     largest_reward: most,
   } = explanation;
@@ -36,24 +36,24 @@ export function verdict(explanation, before) {
       "div",
       { class: "said" },
       make("p", { id: "reason" }, badge(reason)),
-      !closed && make("p", { class: "headline" }, withoutReward(headline)), // which says the same of a closed gate
+      !failed && make("p", { class: "headline" }, withoutReward(headline)), // a failure is shown separately
       place(make("div", { class: "gauge", "aria-hidden": "true" }, make("span")), { share }),
       make(
         "p",
         { class: "hint" },
-        `SCORE ${figure(score)} of at most ${figure(explanation.largest_score)}; rewards go from ${figure(least)} to ${figure(most)}.`,
+        `SCORE ${figure(score)} of at most ${figure(explanation.largest_score)}; rewards range from ${figure(least)} to ${figure(most)}.`,
       ),
     ),
   ];
 }
 
-/** The reward stands beside the sentence already. */
+/** Removes the reward, which is shown next to the sentence. */
 function withoutReward(sentence) {
   const rest = sentence.replace(/^Reward [^:]*: /, "");
   return rest.charAt(0).toUpperCase() + rest.slice(1);
 }
 
-/** What closes a gate, where it stands, and what would mend it. `show(place)` selects a place in the response. */
+/** Returns why a gate fails, where, and how to fix it. `show(place)` selects a part of the response. */
 export function failure(found, show) {
   if (!found) return [];
   const where = [
@@ -78,13 +78,12 @@ export function failure(found, show) {
   ];
 }
 
-/** Both gates with the checks that they are made of. */
+/** Returns both gates with their checks. */
 export function gates(checks) {
   return Object.entries(GATES).map(([gate, title]) => {
     const own = checks.filter((check) => check.gate === gate);
-    const open = own.every((check) => check.passed);
-    const known = own.some((check) => check.passed !== null);
-    const state = open ? "open" : known && own.some((check) => check.passed === false) ? "closed" : "not reached";
+    const passed = own.every((check) => check.passed);
+    const state = passed ? "passed" : own.some((check) => check.passed === false) ? "failed" : "not reached";
     return make(
       "div",
       { class: `gate ${state.replace(" ", "-")}` },

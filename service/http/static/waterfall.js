@@ -1,10 +1,10 @@
-/** From the largest SCORE down to this one: what each factor takes away, and the arithmetic in full. */
+/** From the maximum SCORE down to this one: what each factor costs, and the arithmetic. */
 
 import { figure, make, place, signed } from "./dom.js";
 
 const WHOLE = ["best", "score"];
 
-/** A table whose bars hang between the score before and the score behind each factor. */
+/** Returns a table whose bars span the score before and after each factor. */
 export function waterfall(factors, largest) {
   const rows = factors.map((factor, index) => row(factor, index ? factors[index - 1].score : 0, largest));
   const head = ["Factor", "Change", "SCORE"].map((title) => make("th", { scope: "col" }, title));
@@ -13,7 +13,7 @@ export function waterfall(factors, largest) {
     make(
       "table",
       { class: "waterfall" },
-      make("caption", { class: "unseen" }, "From the largest SCORE to this one"),
+      make("caption", { class: "unseen" }, "From the maximum SCORE to this one"),
       make("thead", {}, make("tr", {}, ...head)),
       make("tbody", {}, ...rows),
     ),
@@ -40,7 +40,7 @@ function row({ name, label, change, score, detail }, before, largest) {
   );
 }
 
-/** Every line of the arithmetic. */
+/** Returns the lines of the arithmetic. */
 export function equations(lines) {
   return lines.map(({ text }) => make("li", {}, make("code", {}, text)));
 }
