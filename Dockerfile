@@ -1,10 +1,10 @@
 # The service in a container: docker build -t assay . && docker run --rm -p 8000:8000 assay
-# With a read-only root it wants a small writable /tmp: docker run --read-only --tmpfs /tmp …
+# With a read-only root it needs a small writable /tmp: docker run --read-only --tmpfs /tmp …
 
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
-# Optional parts of the service: Arrow streams and zstd bodies. None: --build-arg EXTRAS=
+# Optional features: Arrow streams and zstd bodies. To omit them: --build-arg EXTRAS=
 ARG EXTRAS=arrow,zstd
 WORKDIR /src
 COPY __init__.py pyproject.toml README.md LICENSE deploy/constraints.txt ./
@@ -19,8 +19,8 @@ LABEL org.opencontainers.image.title="Assay" \
       org.opencontainers.image.description="Exact SCORE rewards for laboratory protocols over HTTP" \
       org.opencontainers.image.licenses="Apache-2.0"
 
-# The kernels are compiled here, for any machine of this level and not for the one that builds the image. An empty
-# list of features belongs to it: without it Numba adds those of the building machine. For arm64: generic.
+# The kernels are compiled here for any machine of this level, not only for the building machine. The list of features
+# must be empty: otherwise Numba adds those of the building machine. For arm64: generic.
 ARG CPU=x86-64-v3
 ENV NUMBA_CPU_NAME=${CPU} \
     NUMBA_CPU_FEATURES="" \

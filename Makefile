@@ -1,5 +1,5 @@
 # make help lists the targets. Everything is installed into .venv; nothing else on the machine is changed, except that
-# test-browser, for root and where there is no Chromium, installs Debian's.
+# test-browser, run as root without a Chromium, installs Debian's.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -21,34 +21,34 @@ serve: $(VENV)/.installed ## Run the service on http://127.0.0.1:8000 until Ctrl
 test: $(VENV)/.installed-dev ## Run the whole suite
 	$(RUN) -m pytest
 
-test-lowest: $(VENV)-lowest/.installed ## Run the tests of the service with the lowest versions that pyproject.toml allows
+test-lowest: $(VENV)-lowest/.installed ## Run the service's tests with the lowest versions that pyproject.toml allows
 	$(VENV)-lowest/bin/python -m pytest -m 'not slow' tests/packaging tests/http tests/scoring/test_scorer_golden.py \
 		tests/files/test_columns.py tests/cli/test_cli_commands.py
 
-word-lists: $(VENV)/.installed-dev ## Download NLTK's sentences and WordNet, without which tests of BLEU and METEOR are skipped
+word-lists: $(VENV)/.installed-dev ## Download NLTK's punkt_tab and WordNet, without which tests of BLEU and METEOR are skipped
 	$(RUN) -m nltk.downloader -d $(VENV)/nltk_data punkt_tab wordnet
 
-test-browser: $(VENV)/.installed-browser ## Try the playground in a real browser, and take the pictures of it in docs/
+test-browser: $(VENV)/.installed-browser ## Test the playground in a real browser, and take its pictures in docs/
 	@$(RUN) tests/browser/run.py
 
-test-ray: $(VENV)-ray/.installed ## Run the tests that need Ray, in an environment of their own
+test-ray: $(VENV)-ray/.installed ## Run the tests that need Ray, in a separate environment
 	$(VENV)-ray/bin/python -m pytest tests/on_ray
 
-test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' own code against a real service, in an environment of their own
+test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' own code against a real service, in a separate environment
 	ASSAY_COMMAND=$(abspath $(VENV))/bin/assay $(VENV)-trainers/bin/python -P -m pytest -c tests/trainers/pytest.ini tests/trainers
 
-faults: $(VENV)/.installed-faults ## Overload, kill, stop, drain and abuse real processes, and soak one for some minutes
+faults: $(VENV)/.installed-faults ## Overload, kill, stop, drain and abuse real processes, and soak-test one for some minutes
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
 
-nightly: $(VENV)/.installed-dev ## Hold the compiled code against plain Python on thirty times as many examples
+nightly: $(VENV)/.installed-dev ## Compare the compiled code with plain Python on thirty times as many examples
 	$(RUN) -m pytest --hypothesis-profile=nightly tests/kernels tests/scoring
 
-fuzz: $(VENV)/.installed-dev ## Let a fuzzer look for ten minutes for what breaks any format of a request (installs atheris)
+fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (installs atheris)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@set -e; targets=$$(ls tests/fuzz/fuzz_*.py); for target in $$targets; do \
 		echo $$target; $(RUN) $$target -max_total_time=$$(($(or $(SECONDS),600) / $$(echo $$targets | wc -w))); done
 
-coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and measure what they cover
+coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and measure their coverage
 	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest tests/kernels tests/scoring
 	$(RUN) -m coverage report --show-missing --skip-covered
 
@@ -57,16 +57,16 @@ lint: $(VENV)/.installed-dev ## Check style and types
 	$(RUN) -m ruff format --check .
 	MYPYPATH=$(VENV)/types $(RUN) -m mypy
 
-audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Look for known vulnerabilities of what is installed (asks a registry)
+audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Check installed packages for known vulnerabilities (asks a registry)
 	@$(VENV)-audit/bin/python deploy/audit.py $(VENV)/lib/python*/site-packages $(VENV)-audit/bin/pip-audit
 
-bench: $(VENV)/.installed ## Measure throughput beside its floor and a plain-Python scorer
+bench: $(VENV)/.installed ## Measure throughput, compared with its floor and a plain-Python scorer
 	@$(VENV)/bin/assay bench
 
-load: $(VENV)/.installed-dev ## Put load on a service of its own, check every answer, write a report
+load: $(VENV)/.installed-dev ## Load-test a separate service, check every answer, write a report
 	@$(RUN) loadtests/run.py
 
-constraints: $(VENV)/.installed-dev ## Pin the newest versions for the image, in deploy/constraints.txt
+constraints: $(VENV)/.installed-dev ## Pin the newest versions for the image in deploy/constraints.txt
 	@$(RUN) -m uv pip compile --quiet --upgrade --python-version 3.11 --python-platform linux --no-header --no-annotate \
 		--no-emit-index-url $(foreach extra,arrow lexical otel zstd,--extra $(extra)) -o deploy/constraints.txt pyproject.toml
 
@@ -79,7 +79,7 @@ wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
 clean: ## Remove the environment and everything built
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-ray $(VENV)-audit $(VENV)-trainers build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* htmlcov
 
-# The stamps are newer than pyproject.toml as long as what it asks for is installed.
+# A stamp is newer than pyproject.toml if its requirements are installed.
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Assay needs Python 3.11 or later; name one: make $(or $(MAKECMDGOALS),demo) PYTHON=python3.12"; exit 1; }
@@ -89,13 +89,13 @@ $(VENV)/.installed: pyproject.toml
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@echo "Adding what the tests need …"
+	@echo "Installing test dependencies …"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@mkdir -p $(VENV)/types && ln -sfn $(CURDIR) $(VENV)/types/assay  # for mypy: the package `assay` is this folder
 	@touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-dev
-	@echo "Adding what drives a browser …"
+	@echo "Installing browser automation …"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,browser]'
 	@touch $@
 
@@ -105,7 +105,7 @@ $(VENV)-lowest/.installed: $(VENV)/.installed-dev
 	@$(RUN) -m uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
 	@touch $@
 
-# Ray is large, and with it in the environment of the suite the suite would start clusters.
+# Ray is large, and the suite would start clusters if it were in the suite's environment.
 $(VENV)-ray/.installed: pyproject.toml
 	@$(PYTHON) -m venv $(VENV)-ray
 	@$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]' httpx hypothesis psutil pytest
@@ -116,8 +116,8 @@ $(VENV)-audit/.installed:
 	@$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.7'
 	@touch $@
 
-# Trainers ask for GPUs and for each other's other versions: they come without their dependencies, of which their reward
-# paths need few. Nothing of the service is installed here: one of TRL's optional packages is called kernels, as ours is.
+# Trainers require GPUs and conflicting versions: they are installed without their dependencies, of which their reward
+# code needs few. The service is not installed here.
 $(VENV)-trainers/.installed: tests/trainers/requirements.txt tests/trainers/trainers.txt
 	@echo "Setting up $(VENV)-trainers, which takes 3 GB …"
 	@$(PYTHON) -m venv $(VENV)-trainers

@@ -1,11 +1,11 @@
-"""Known vulnerabilities of everything that is installed, by pip-audit; silence is never taken for an all-clear.
+"""Known vulnerabilities of all installed packages, by pip-audit; a missing answer is never reported as safe.
 
     make audit
     python deploy/audit.py SITE_PACKAGES [pip-audit]
 
-pip-audit asks a registry for its advisories, and where that has none to give, it lists every package as not audited
-and still exits with 0. Exit codes here: 0 every package was audited and none is known to be vulnerable; 1 some are;
-3 none is known, but some could not be audited.
+pip-audit asks a registry for its advisories; if that provides none, it lists every package as not audited and still
+exits with 0. Exit codes here: 0 every package was audited and none is known to be vulnerable; 1 some are; 3 none is
+known, but some could not be audited.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ OWN = "assay"
 
 
 def findings(report: dict[str, Any]) -> tuple[list[str], list[str], int]:
-    """(a line for each vulnerability, the packages that were not audited, how many were) of pip-audit's JSON."""
+    """Return a line for each vulnerability, the packages not audited, and the number audited, from pip-audit's JSON."""
     others = [entry for entry in report["dependencies"] if entry["name"] != OWN]
     skipped = sorted(entry["name"] for entry in others if "skip_reason" in entry)
     known = [
         f"{entry['name']} {entry['version']}: {found['id']}"
-        + (f", mended in {', '.join(found['fix_versions'])}" if found["fix_versions"] else "")
+        + (f", fixed in {', '.join(found['fix_versions'])}" if found["fix_versions"] else "")
         for entry in others
         for found in entry.get("vulns", ())
     ]
@@ -36,13 +36,13 @@ def findings(report: dict[str, Any]) -> tuple[list[str], list[str], int]:
 
 
 def verdict(known: Sequence[str], skipped: Sequence[str], audited: int) -> tuple[int, str]:
-    """(exit code, what to print)."""
+    """Return the exit code and the text to print."""
     lines = [*known, f"{audited} packages audited, {len(known)} known vulnerabilities."]
     if skipped and audited:
         lines.append(f"Not audited, because the registry does not know them: {', '.join(skipped)}.")
     elif skipped:
         lines.append(
-            "NOTHING WAS AUDITED: no advisories can be reached from here. This says nothing about the packages."
+            "NOTHING WAS AUDITED: no advisories can be reached. The packages may be vulnerable."
         )
     return VULNERABLE if known else UNKNOWN if skipped or not audited else CLEAR, "\n".join(lines)
 
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         report = json.loads(done.stdout)
     except ValueError:
-        print(done.stderr.strip() or "pip-audit said nothing", file=sys.stderr)
-        print("NOTHING WAS AUDITED: pip-audit did not come to an end.", file=sys.stderr)
+        print(done.stderr.strip() or "pip-audit wrote nothing", file=sys.stderr)
+        print("NOTHING WAS AUDITED: pip-audit did not finish.", file=sys.stderr)
         return UNKNOWN
     code, text = verdict(*findings(report))
     print(text, file=sys.stderr if code else sys.stdout)

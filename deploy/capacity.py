@@ -1,11 +1,11 @@
-"""How long requests wait for a replica: a simulation of three ways in which trainers call, for 1 to 64 replicas.
+"""How long requests wait for a replica: a simulation of three calling patterns of trainers, for 1 to 64 replicas.
 
     python deploy/capacity.py                                  # the table of docs/operations.md
     python deploy/capacity.py --trainers 8 --single-rate 5000  # your own numbers; assay bench measures the rates
 
-A replica is a queue, first come, first served; a request goes to one of them by lot, as connections do in Kubernetes,
-or with `--dispatch shared` to the first that is free, which no balancer does better. Service times are exponential:
-rollouts differ, and this is worse than they do. Seeded, so that the same arguments give the same table.
+A replica is a first-in first-out queue; a request goes to a random replica, as connections do in Kubernetes, or with
+`--dispatch shared` to the first free one, as with a perfect balancer. Service times are exponential, which varies more
+than rollouts do. Seeded, so that the same arguments give the same table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEED = 20_260_101
 
 
 class Pattern(NamedTuple):
-    """Requests in the order of their arrival: when each comes, and the seconds that a replica takes for it."""
+    """Requests in order of arrival: arrival and service times, in seconds."""
 
     name: str
     arrivals: np.ndarray
@@ -32,7 +32,7 @@ class Pattern(NamedTuple):
 
 
 def patterns(given: argparse.Namespace, random: np.random.RandomState) -> list[Pattern]:
-    """The three ways: single samples while they are generated, all singles at once, and one batch from each trainer."""
+    """Return three patterns: single samples as they are generated, all at once, and one batch from each trainer."""
     singles = given.trainers * given.rollouts
     last = int(singles * given.tail)
     spread = random.random_sample(singles - last) * given.window
@@ -53,7 +53,7 @@ def exponential(random: np.random.RandomState, mean: float, count: int) -> np.nd
 
 
 def waits_by_lot(pattern: Pattern, replicas: int, random: np.random.RandomState) -> np.ndarray:
-    """Seconds that each request waits where it is sent to a replica by lot, whoever is free."""
+    """Return the seconds that each request waits if it is sent to a random replica."""
     chosen = random.randint(replicas, size=len(pattern.arrivals))
     waits = np.empty(len(pattern.arrivals))
     for replica in range(replicas):
@@ -64,13 +64,13 @@ def waits_by_lot(pattern: Pattern, replicas: int, random: np.random.RandomState)
 
 
 def waits_of_one(arrivals: np.ndarray, services: np.ndarray) -> np.ndarray:
-    """Waits in one queue: who comes begins when he comes, or when the one before him ends (Lindley)."""
+    """Return the waits in one queue: a request starts on arrival or when the previous one ends (Lindley)."""
     worked = np.concatenate([[0.0], np.cumsum(services)[:-1]])
     return np.maximum.accumulate(arrivals - worked) + worked - arrivals
 
 
 def waits_shared(pattern: Pattern, replicas: int, _random: object = None) -> np.ndarray:
-    """Seconds that each request waits where all replicas serve one queue."""
+    """Return the seconds that each request waits if all replicas serve one queue."""
     free = [0.0] * replicas
     waits = np.empty(len(pattern.arrivals))
     for k, (arrival, service) in enumerate(zip(pattern.arrivals.tolist(), pattern.services.tolist(), strict=True)):
@@ -84,24 +84,24 @@ DISPATCH = {"lot": waits_by_lot, "shared": waits_shared}
 
 
 class Outcome(NamedTuple):
-    """Of one pattern with a number of replicas: waits and the last reply, in seconds."""
+    """Waits and the last reply for one pattern and number of replicas, in seconds."""
 
     median: float
     p99: float
     longest: float
     last: float
-    """From the last arrival to the last reply: how long a training step stands still."""
+    """From the last arrival to the last reply: how long a training step is idle."""
 
 
 def simulated(pattern: Pattern, replicas: int, dispatch: str = "lot") -> Outcome:
-    """Waits of one pattern; the same for the same arguments."""
+    """Return the waits of one pattern; the same for the same arguments."""
     waits = DISPATCH[dispatch](pattern, replicas, np.random.RandomState(SEED + replicas))
     last = float(np.max(pattern.arrivals + waits + pattern.services) - pattern.arrivals[-1])
     return Outcome(*np.percentile(waits, [50, 99]).tolist(), float(waits.max()), last)
 
 
 def shown(seconds: float) -> str:
-    """Two significant digits, in a unit that people read."""
+    """Format a time with two significant digits in a suitable unit."""
     if seconds < 0.0005:
         return "0"
     return (
@@ -110,7 +110,7 @@ def shown(seconds: float) -> str:
 
 
 def table(given: argparse.Namespace) -> str:
-    """One line for each number of replicas, in Markdown: median, p99 and longest wait, and the last reply."""
+    """Return a Markdown table, one line per number of replicas: median, p99 and longest wait, and the last reply."""
     ways = patterns(given, np.random.RandomState(SEED))
     lines = ["| replicas | " + " | ".join(way.name for way in ways) + " |", "|---" * (1 + len(ways)) + "|"]
     for replicas in given.replicas:
@@ -124,19 +124,19 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The arguments of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--trainers", type=int, default=64, help="training jobs or nodes that call (%(default)s)")
-    add("--rollouts", type=int, default=5120, help="of each in a step (%(default)s)")
-    add("--window", type=float, default=135.0, help="seconds in which a step generates (%(default)s)")
-    add("--tail", type=float, default=0.2, help="share of the rollouts that end together at last (%(default)s)")
-    add("--tail-seconds", type=float, default=2.0, help="in so many seconds (%(default)s)")
-    add("--burst-seconds", type=float, default=0.5, help="in which everything comes that comes at once (%(default)s)")
-    add("--single-rate", type=float, default=7_000, help="single requests a second and replica (%(default)s)")
-    add("--batch-rate", type=float, default=60_000, help="responses in batches a second and replica (%(default)s)")
+    add("--trainers", type=int, default=64, help="number of training jobs or nodes (%(default)s)")
+    add("--rollouts", type=int, default=5120, help="rollouts of each per step (%(default)s)")
+    add("--window", type=float, default=135.0, help="seconds that a step generates (%(default)s)")
+    add("--tail", type=float, default=0.2, help="share of the rollouts that end in the tail (%(default)s)")
+    add("--tail-seconds", type=float, default=2.0, help="length of the tail in seconds (%(default)s)")
+    add("--burst-seconds", type=float, default=0.5, help="length of a burst in seconds (%(default)s)")
+    add("--single-rate", type=float, default=7_000, help="single requests per second and replica (%(default)s)")
+    add("--batch-rate", type=float, default=60_000, help="batched responses per second and replica (%(default)s)")
     add("--replicas", type=numbers, default=REPLICAS, metavar="N,N,…", help="numbers of replicas to compare")
-    add("--dispatch", choices=sorted(DISPATCH), default="lot", help="how requests find a replica (%(default)s)")
+    add("--dispatch", choices=sorted(DISPATCH), default="lot", help="how requests are assigned to replicas (%(default)s)")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""The Grafana dashboard: what to draw from which metrics. `derive.py` writes it to grafana/assay.json."""
+"""The Grafana dashboard. `derive.py` writes it to grafana/assay.json."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def legend() -> dict[str, Any]:
 
 
 def figure(title: str, description: str, expression: str, unit: str, steps: Sequence[tuple[float | None, str]]) -> Any:
-    """One number, coloured by `steps`: from which value on which colour."""
+    """Return a panel with one number, colored by the thresholds `steps`."""
     thresholds = {"mode": "absolute", "steps": [{"value": value, "color": color} for value, color in steps]}
     options = {
         "colorMode": "value",
@@ -101,12 +101,12 @@ def heatmap(title: str, description: str, metric: str, unit: str, *matchers: str
 OVERVIEW = [
     figure(
         "Ready replicas",
-        "Replicas that are ready and stay: neither starting nor draining.",
+        "Replicas that are ready, neither starting nor draining.",
         f"sum({gauge('assay_ready')} * (1 - {gauge('assay_draining')}))",
         "short",
         [(None, "red"), (1, "green")],
     ),
-    figure("Responses", "Scored responses a second.", total("assay_responses_total"), "ops", [(None, "blue")]),
+    figure("Responses", "Scored responses per second.", total("assay_responses_total"), "ops", [(None, "blue")]),
     figure(
         "Passing the gates",
         "Share of responses with the reason ok.",
@@ -114,17 +114,17 @@ OVERVIEW = [
         "percentunit",
         [(None, "red"), (0.01, "orange"), (0.1, "green")],
     ),
-    figure("Mean reward", "As sent, on the scale that was asked for.", mean("assay_reward"), "short", [(None, "blue")]),
+    figure("Mean reward", "As returned, on the requested scale.", mean("assay_reward"), "short", [(None, "blue")]),
     figure(
         "p99 of scoring",
-        "From a request's head to its reply; batches and singles together.",
+        "From a request's head to its reply, for batches and single requests.",
         quantile(0.99, "assay_request_duration_seconds", 'route="/v1/score"'),
         "s",
         [(None, "green"), (2.5, "orange"), (10, "red")],
     ),
     figure(
         "Refused",
-        "Share of requests that were turned away for want of capacity or of time.",
+        "Share of requests refused for lack of capacity or by the deadline.",
         total("assay_rejections_total", 'reason=~"over_capacity|deadline"')
         + " / "
         + total("assay_request_duration_seconds_count", PROBES),
@@ -136,17 +136,17 @@ OVERVIEW = [
 TRAFFIC = [
     lines(
         "Responses by replica",
-        "A replica far from the others: clients hold their connections, or one address has most of them.",
+        "If a replica differs from the others, clients hold their connections, or one address has most of them.",
         [(total("assay_responses_total", by="instance"), "{{instance}}")],
         "ops",
     ),
     lines(
         "Requests by route and code",
-        "Probes and metrics left out.",
+        "Without probes and metrics.",
         [(total("assay_request_duration_seconds_count", PROBES, by="route, code"), "{{route}} {{code}}")],
         "reqps",
     ),
-    heatmap("Batch sizes", "Responses in a request.", "assay_batch_responses", "short"),
+    heatmap("Batch sizes", "Responses per request.", "assay_batch_responses", "short"),
 ]
 
 LATENCY = [
@@ -159,20 +159,20 @@ LATENCY = [
         ],
         "s",
     ),
-    heatmap("Request duration", "All routes but probes.", "assay_request_duration_seconds", "s", PROBES),
+    heatmap("Request duration", "All routes except probes.", "assay_request_duration_seconds", "s", PROBES),
     stacked(
         "Where the time goes",
-        "Mean of each stage; queue is waiting for a thread.",
+        "Mean time of each stage; queue is the wait for a thread.",
         [(mean("assay_stage_duration_seconds", by="stage"), "{{stage}}")],
         "s",
     ),
 ]
 
 REWARDS = [
-    heatmap("Reward distribution", "How many responses got which reward.", "assay_reward", "short"),
+    heatmap("Reward distribution", "Number of responses by reward.", "assay_reward", "short"),
     lines(
         "Mean reward and share that passes",
-        "Both flat at 0: the gates are closed, and the reasons say why.",
+        "If both are 0, all responses fail a gate; see the reasons.",
         [
             (mean("assay_reward"), "mean reward"),
             (total("assay_responses_total", 'reason="ok"') + " / " + total("assay_responses_total"), "share of ok"),
@@ -190,7 +190,7 @@ REWARDS = [
 CAPACITY = [
     lines(
         "Bytes in work",
-        "Bodies that are read or scored, replies that are not read yet, by replica, and how many there may be.",
+        "Requests being read or scored, unread replies, and their limit, by replica.",
         [
             (gauge("assay_work_bytes"), "{{instance}}"),
             (gauge("assay_unread_reply_bytes"), "{{instance}} unread replies"),
@@ -200,27 +200,27 @@ CAPACITY = [
     ),
     lines(
         "Bytes queued",
-        "Bodies that wait with their clients, by replica, and how many may.",
+        "Bodies of queued requests, not yet read, and their limit, by replica.",
         [(gauge("assay_queued_bytes"), "{{instance}}"), (f"max({gauge('assay_queued_bytes_limit')})", "limit of each")],
         "bytes",
     ),
     lines(
         "Waiting, by quantile",
-        "Of the requests that had to wait for room.",
+        "Of the requests that had to wait for admission.",
         [(quantile(share, "assay_queue_wait_seconds"), name) for share, name in ((0.5, "p50"), (0.99, "p99"))],
         "s",
     ),
     lines(
-        "Requests that wait",
-        "For room, and batches that are scored or wait for a thread; by replica.",
+        "Waiting requests",
+        "Waiting for admission, and batches that are scored or wait for a thread; by replica.",
         [
-            (gauge("assay_queued_requests"), "{{instance}} for room"),
-            (gauge("assay_batches_unfinished"), "{{instance}} with a thread"),
+            (gauge("assay_queued_requests"), "{{instance}} admission"),
+            (gauge("assay_batches_unfinished"), "{{instance}} batches"),
         ],
     ),
     lines(
         "Waiting for a thread, by quantile",
-        "Of batches that were admitted.",
+        "Of admitted batches.",
         [
             (quantile(share, "assay_stage_duration_seconds", 'stage="queue"'), name)
             for share, name in ((0.5, "p50"), (0.99, "p99"))
@@ -229,7 +229,7 @@ CAPACITY = [
     ),
     lines(
         "Rejections and losses",
-        "Requests that were turned away, by the reason, and clients that left.",
+        "Refused requests by reason, and clients that disconnected.",
         [
             (total("assay_rejections_total", by="reason"), "{{reason}}"),
             (total("assay_client_disconnects_total"), "client gone"),
@@ -257,7 +257,7 @@ PROCESS = [
     ),
     lines(
         "Replicas by version and configuration",
-        "Two lines for longer than a rollout: rewards depend on who answers.",
+        "If there are two lines for longer than a rollout, rewards depend on the replica.",
         [
             (
                 f"count by (version, config_id, rules_version) ({gauge('assay_build_info')})",
@@ -267,11 +267,11 @@ PROCESS = [
     ),
     lines(
         "Worker processes",
-        "Of replicas with more than one: how many there should be, how many are ready, and how many were replaced.",
+        "Of replicas with several: configured, ready and restarted worker processes.",
         [
-            (gauge("assay_workers"), "{{instance}} wanted"),
+            (gauge("assay_workers"), "{{instance}} configured"),
             (gauge("assay_workers_ready"), "{{instance}} ready"),
-            (total("assay_worker_restarts_total", by="cause") + " * 60", "replaced a minute: {{cause}}"),
+            (total("assay_worker_restarts_total", by="cause") + " * 60", "restarted per minute: {{cause}}"),
         ],
     ),
     lines(
@@ -289,11 +289,11 @@ ROWS = (
     ("Capacity", 8, CAPACITY),
     ("Processes", 7, PROCESS),
 )
-"""Title, height of a panel, and the panels, at most six beside each other."""
+"""Title, height of a panel, and the panels, at most six side by side."""
 
 
 def dashboard() -> dict[str, Any]:
-    """The whole dashboard as Grafana's JSON model."""
+    """Return the dashboard as Grafana's JSON model."""
     return {
         "uid": "assay",
         "title": "Assay",
@@ -331,7 +331,7 @@ def variable(name: str, label: str, query: str) -> dict[str, Any]:
 
 
 def placed() -> list[dict[str, Any]]:
-    """All panels with their numbers and places: rows from top to bottom, panels side by side."""
+    """Return all panels with their ids and positions: rows from top to bottom, panels side by side."""
     found: list[dict[str, Any]] = []
     top = 0
     for title, height, panels in ROWS:

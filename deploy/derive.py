@@ -1,7 +1,7 @@
-"""Write what is derived from other files: the dashboard's JSON, and the alerts as the Prometheus operator takes them.
+"""Write derived files: the dashboard's JSON, and the alerts in the format of the Prometheus operator.
 
 python deploy/derive.py            # write both
-python deploy/derive.py --check    # only say whether they are up to date (exit code 1: they are not)
+python deploy/derive.py --check    # only check whether they are up to date (exit code 1 if not)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ spec:
 
 
 def derived() -> dict[Path, str]:
-    """Every derived file with its text."""
+    """Return every derived file with its text."""
     alerts = (HERE / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
     groups = alerts[alerts.index("groups:") :]
     return {

@@ -2,13 +2,13 @@
 # Build the image without Docker, and start it as its user on a read-only root. For root on Linux, with buildah.
 #   deploy/image.sh                       on the Dockerfile's own base
 #   deploy/image.sh IMAGE                 on another
-#   deploy/image.sh FOLDER                on a root file system with Python, such as debootstrap makes
-#   BUILT=NAME deploy/image.sh            only start what was built before
+#   deploy/image.sh FOLDER                on a root file system with Python, e.g. from debootstrap
+#   BUILT=NAME deploy/image.sh            only start an existing image
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=${STORAGE_DRIVER:-vfs}
 PORT=${PORT:-18431}
-MOST_CPU_SECONDS=30 # far less than compiling takes: the image brings its kernels
+MAX_CPU_SECONDS=30 # far less than compiling takes: the image contains its kernels
 
 build() {
     local base=${1:-}
@@ -23,7 +23,7 @@ build() {
     buildah bud ${base:+--build-arg "BASE=$base"} --tag localhost/assay .
 }
 
-# Inside a mount namespace of its own, so that nothing stays mounted.
+# Run in a separate mount namespace, so that nothing stays mounted.
 start() {
     local root=$1 user=$2 pid status
     shift 2
@@ -41,7 +41,7 @@ start() {
     done
     check "$root" "$user" "$pid" && status=0 || status=1
     kill -TERM "$pid"
-    wait "$pid" || { echo "it ended with $?" && status=1; }
+    wait "$pid" || { echo "it exited with $?" && status=1; }
     return "$status"
 }
 
@@ -49,11 +49,11 @@ check() {
     local root=$1 user=$2 pid=$3 cpu
     read -r -a fields < "/proc/$pid/stat"
     cpu=$(( (fields[13] + fields[14]) / $(getconf CLK_TCK) ))
-    echo "ready after $cpu s of processor time, as user $(stat --format %u "/proc/$pid")"
-    [ "$cpu" -le "$MOST_CPU_SECONDS" ] || { echo "it has compiled its kernels again"; return 1; }
-    [ "$(stat --format %u:%g "/proc/$pid")" = "$user" ] || { echo "it runs as somebody else"; return 1; }
+    echo "ready after $cpu s of CPU time, as user $(stat --format %u "/proc/$pid")"
+    [ "$cpu" -le "$MAX_CPU_SECONDS" ] || { echo "it compiled its kernels again"; return 1; }
+    [ "$(stat --format %u:%g "/proc/$pid")" = "$user" ] || { echo "it runs as another user"; return 1; }
     if chroot --userspec="$user" "$root" /usr/bin/touch /var/cache/assay/x 2> /dev/null; then
-        echo "the root can be written"
+        echo "the root is writable"
         return 1
     fi
     curl --silent --fail --noproxy '*' "http://127.0.0.1:$PORT/v1/score" -H 'Content-Type: application/json' \
@@ -73,4 +73,4 @@ root=$(buildah mount "$container")
 mapfile -t environment < <(buildah inspect --format '{{range .OCIv1.Config.Env}}{{println .}}{{end}}' "$container" | grep .)
 user=$(buildah inspect --format '{{.OCIv1.Config.User}}' "$container")
 unshare --mount bash deploy/image.sh --start "$root" "$user" "${environment[@]}"
-echo "the image builds, starts and ends as it should"
+echo "the image builds, starts and stops correctly"

@@ -1,8 +1,8 @@
-"""Memory of a replica for each byte in work: batches from many clients at once, under several budgets. Linux only.
+"""Memory of a replica per byte in work: batches from many clients at once, with several budgets. Linux only.
 
     python deploy/memory.py
 
-Starts services of its own on loopback ports. Every reply is checked to be 200.
+Starts separate services on loopback ports. Checks that every reply is 200.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ MIB = 2**20
 
 
 def memory(pid: int, entry: str) -> int:
-    """Bytes: VmRSS is resident now, VmHWM the most that ever was."""
+    """Return VmRSS (resident size) or VmHWM (its peak) in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(entry + ":"))
 
 
 def measured(body: bytes, budget: int) -> tuple[int, int, int]:
-    """Resident bytes before, at most, and after CLIENTS have sent the body BATCHES times each."""
+    """Return resident bytes before, at the peak, and after CLIENTS have each sent the body BATCHES times."""
     with ServerProcess([*SERVE, "--max-work-bytes", str(budget)], "/readyz") as server:
         before = memory(server.pid, "VmRSS")
         with ThreadPoolExecutor(CLIENTS) as clients:
@@ -51,7 +51,7 @@ def measured(body: bytes, budget: int) -> tuple[int, int, int]:
 
 
 def send(port: int, body: bytes) -> int:
-    """How many of BATCHES requests were answered 200."""
+    """Send BATCHES requests; return how many got 200."""
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
     answered = 0
     for _ in range(BATCHES):
@@ -66,7 +66,7 @@ def send(port: int, body: bytes) -> int:
 def main(budgets: Sequence[int] = (16, 32, 64, 128)) -> None:
     body = orjson.dumps(as_request(generate(1024, 5, 0)))
     print(f"{CLIENTS} clients, batches of 5,120 responses, {len(body) / MIB:.1f} MiB each\n")
-    print("| max_work_bytes | before | at most | after | for each byte in work |")
+    print("| max_work_bytes | before | maximum | after | per byte in work |")
     print("|---|---|---|---|---|")
     for budget in budgets:
         before, most, after = measured(body, budget * MIB)

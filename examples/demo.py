@@ -1,7 +1,7 @@
 """Start the service, score the bundled rollouts over HTTP, show the rewards as a table (`make demo`).
 
 On a terminal the service stays up until Ctrl-C; otherwise it is stopped at the end.
-Needs nothing but the standard library and an environment with Assay in it.
+Needs only the standard library and an environment with Assay.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ROLLOUTS = Path(__file__).with_name("rollouts.jsonl")
 START = "from assay.service.cli.main import main; main()"
 READY_WITHIN = 300.0
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Calls that no proxy of the environment sees."""
+"""Opens URLs without the proxies of the environment."""
 COLUMNS = ("format", "consistency", "coverage", "scale", "order", "content", "anchors", "score")
 
 
 def free_port(wanted: int) -> int:
-    """The wanted port of the loopback interface, or any other if something listens there."""
+    """Return the wanted port of the loopback interface, or any free one if it is in use."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -42,7 +42,7 @@ def free_port(wanted: int) -> int:
 
 
 def wait_until_ready(base: str, server: subprocess.Popen[bytes]) -> float:
-    """Seconds until /readyz answered 200."""
+    """Wait until /readyz returns 200; return the seconds that it took."""
     started = time.monotonic()
     while time.monotonic() - started < READY_WITHIN:
         if server.poll() is not None:
@@ -56,7 +56,7 @@ def wait_until_ready(base: str, server: subprocess.Popen[bytes]) -> float:
 
 
 def score(base: str, rollouts: list[dict[str, str]]) -> dict[str, Any]:
-    """The reply of POST /v1/score."""
+    """Return the reply of POST /v1/score."""
     request = {**as_request(rollouts), "include": ["components", "advantages"]}
     call = urllib.request.Request(
         f"{base}/v1/score", json.dumps(request).encode(), {"Content-Type": "application/json"}
@@ -69,7 +69,7 @@ def score(base: str, rollouts: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def table(rollouts: list[dict[str, str]], reply: dict[str, Any]) -> str:
-    """One line a response."""
+    """Return a table with one line per response."""
     heads = ["rollout", "reward", "advantage", *COLUMNS, "reason"]
     rows = [
         [
@@ -96,8 +96,8 @@ def show(base: str, rollouts: list[dict[str, str]]) -> None:
 
 
 def stay(base: str, server: subprocess.Popen[bytes]) -> None:
-    """Keep the service until Ctrl-C."""
-    print(f"\nThe service is running at {base} ({base}/docs describes it). Press Ctrl-C to stop it.", flush=True)
+    """Keep the service running until Ctrl-C."""
+    print(f"\nThe service is running at {base} (documentation: {base}/docs). Press Ctrl-C to stop it.", flush=True)
     try:
         server.wait()
     except KeyboardInterrupt:
@@ -106,8 +106,8 @@ def stay(base: str, server: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--port", type=int, default=8000, help="another one is taken if it is in use")
-    parser.add_argument("--stop", action="store_true", help="stop at the end, also on a terminal")
+    parser.add_argument("--port", type=int, default=8000, help="port to use; if it is in use, another one")
+    parser.add_argument("--stop", action="store_true", help="stop at the end, even on a terminal")
     chosen = parser.parse_args()
     rollouts = [json.loads(line) for line in ROLLOUTS.read_text(encoding="utf-8").splitlines()]
     port = free_port(chosen.port)
@@ -121,7 +121,7 @@ def main() -> None:
         if sys.stdin.isatty() and sys.stdout.isatty() and not chosen.stop:
             stay(base, server)
         else:
-            print("The service is stopped now; `make serve` starts it to stay.")
+            print("The service is stopped; run it with `make serve`.")
     finally:
         server.terminate()
         server.wait()

@@ -2,8 +2,8 @@
 
     python examples/rollouts.py --prompts 4 --samples 5 --seed 0 -o examples/rollouts.jsonl
 
-One JSON object a line: id, prompt, reference, response. The laboratory vocabulary is in vocabulary.json beside
-this file and makes no scientific sense. The same arguments give the same bytes under every Python and platform.
+One JSON object per line: id, prompt, reference, response. The laboratory vocabulary is in vocabulary.json and makes no
+scientific sense. The same arguments give the same bytes with every Python version and platform.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VOCABULARY = json.loads((Path(__file__).parent / "vocabulary.json").read_text(en
 
 
 class Dice:
-    """Choices made from random() alone, the one method whose sequence no Python version may change."""
+    """Choices made with random() only, the one method whose sequence no Python version may change."""
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed).random
@@ -89,7 +89,7 @@ def prompt_for(goal: str, steps: list[Step]) -> str:
     )
 
 
-# What a policy gets wrong in the protocol: the gates stay open, the reward falls
+# Mistakes in the protocol: the response passes the gates, the reward is lower
 
 
 def swap_steps(dice: Dice, steps: list[Step]) -> list[Step]:
@@ -169,7 +169,7 @@ def written(answer: Draft) -> str:
     return f"<think>\n{think}\n</think>\n\n<key>\n{key}\n</key>\n\n<orc>\n{orc}\n</orc>\n\n<note>\n{note}\n</note>"
 
 
-# What closes a gate, named after the reason it leads to. Each edits the draft's lines or the text
+# Faults that fail a gate, named after their reason. Each edits the draft's lines or the text
 
 
 def edit_one(dice: Dice, lines: list[str], edits: list[Callable[[str], str]]) -> None:
@@ -178,7 +178,7 @@ def edit_one(dice: Dice, lines: list[str], edits: list[Callable[[str], str]]) ->
 
 
 def too_long(dice: Dice, answer: Draft) -> None:
-    """The loop that sampling falls into: the same words until the budget is spent."""
+    """Repeat the same words until the token budget is spent, as sampling may."""
     last = len(answer.orc)
     answer.orc.extend(f"Step {i}: Rinse." for i in range(last + 1, last + 1025 + dice.below(80)))
 
@@ -257,7 +257,7 @@ IN_LINES |= {key_numbering: 4, orc_numbering: 4, no_steps: 2, too_long: 1}
 
 
 def dressed(dice: Dice, text: str) -> str:
-    """Harmless habits: tags in capitals, carriage returns, `step 01`, talk before and tokens after the answer."""
+    """Add harmless variations: capital tags, carriage returns, `step 01`, text before and tokens after the answer."""
     if dice.chance(0.04):
         for tag in ("think", "key", "orc", "note"):
             text = text.replace(f"<{tag}>", f"<{tag.upper()}>").replace(f"</{tag}>", f"</{tag.upper()}>")
@@ -285,13 +285,13 @@ def new_response(dice: Dice, goal: str, protocol: list[Step]) -> str:
     return dressed(dice, written(answer))
 
 
-# The public face
+# Public functions
 
 
 def generate(prompts: int, samples: int, seed: int = 0) -> Iterator[dict[str, str]]:
-    """Yield `prompts` groups of `samples` rollouts: id, prompt, reference and response, about 2 KB a response.
+    """Yield `prompts` groups of `samples` rollouts: id, prompt, reference and response, about 2 KB per response.
 
-    A group depends on the seed and its own number only. References are readable: whole answers, some key lines alone.
+    A group depends only on the seed and its number. References are valid: complete answers, some only key lines.
     """
     for p in range(prompts):
         dice = Dice(f"{seed}/{p}")
@@ -305,7 +305,7 @@ def generate(prompts: int, samples: int, seed: int = 0) -> Iterator[dict[str, st
 
 
 def as_request(rollouts: Iterable[dict[str, str]]) -> dict[str, Any]:
-    """The body of /v1/score for these rollouts, each different reference once."""
+    """Return the body of /v1/score for these rollouts, each distinct reference once."""
     place: dict[str, int] = {}
     responses, index = [], []
     for rollout in rollouts:
@@ -317,9 +317,9 @@ def as_request(rollouts: Iterable[dict[str, str]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write seeded rollouts as JSON lines.")
     parser.add_argument("--prompts", type=int, default=4)
-    parser.add_argument("--samples", type=int, default=5, help="responses for each prompt")
+    parser.add_argument("--samples", type=int, default=5, help="responses per prompt")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("-o", "--output", type=Path, help="standard output if left out")
+    parser.add_argument("-o", "--output", type=Path, help="output file (default: standard output)")
     chosen = parser.parse_args()
     lines = (json.dumps(r, ensure_ascii=False) for r in generate(chosen.prompts, chosen.samples, chosen.seed))
     text = "".join(line + "\n" for line in lines).encode()

@@ -11,13 +11,13 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 __all__ = ["new_model", "new_tokenizer"]
 
 PIECE = Regex(r" ?\w+| ?[^\w\s]+(?: [^\w\s]+)*|\s")
-"""A word, a run of punctuation, or white space; each text is cut into these without a rest."""
+"""A word, a run of punctuation, or white space; every text splits into these completely."""
 
 SPECIAL = ["<pad>", "<eos>", "<unk>"]
 
 
 def new_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """A token for every different piece of the texts; decoding gives the very text back."""
+    """Return a tokenizer with a token for every distinct piece of the texts; decoding restores the text."""
     cut = pre_tokenizers.Split(PIECE, behavior="isolated")
     pieces = sorted({piece for text in texts for piece, _ in cut.pre_tokenize_str(text)})
     tokenizer = Tokenizer(models.WordLevel({piece: k for k, piece in enumerate(SPECIAL + pieces)}, unk_token="<unk>"))
@@ -29,7 +29,7 @@ def new_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
-    """About 0.7 million parameters."""
+    """Return a model with about 0.2 million parameters."""
     torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),

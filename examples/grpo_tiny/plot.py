@@ -24,7 +24,7 @@ def read_run(path: Path) -> list[dict[str, float]]:
 
 
 def tenths(run: list[dict[str, float]], name: str) -> tuple[float, float]:
-    """Means over the first and the last tenth of the steps."""
+    """Return the means over the first and the last tenth of the steps."""
     n = max(1, len(run) // 10)
     return mean(entry[name] for entry in run[:n]), mean(entry[name] for entry in run[-n:])
 
@@ -34,7 +34,7 @@ def smoothed(values: list[float], width: int = 5) -> list[float]:
 
 
 def table(runs: dict[str, list[dict[str, float]]]) -> str:
-    """One line a run: what was reached, and how much of it a step's mean wavers by itself."""
+    """Return a table with one line per run: the rise, also relative to the variation of a step's mean."""
     heads = ("run", "steps", "reward, first tenth", "last tenth", "rise", "in standard errors")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, run in runs.items():
@@ -67,7 +67,7 @@ def draw(runs: dict[str, list[dict[str, float]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Plot reward and components over the steps of GRPO.")
-    parser.add_argument("runs", nargs="+", type=Path, help="what train.py has written")
+    parser.add_argument("runs", nargs="+", type=Path, help="files written by train.py")
     parser.add_argument("-o", "--output", type=Path, default=Path("rewards.png"))
     chosen = parser.parse_args()
     runs = {path.stem: read_run(path) for path in chosen.runs}

@@ -1,7 +1,7 @@
 """Short protocols to learn, and the answers of a policy that knows them but is careless.
 
-The vocabulary is that of ../vocabulary.json; it makes no scientific sense. The same seed gives the same text
-everywhere.
+The vocabulary is that of ../vocabulary.json; it makes no scientific sense. The same seed gives the same text on every
+machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AMOUNTS = [Parameter(text, text) for text in ("5 ml", "20 min", "4 °C", "300 x 
 
 
 class Protocol(NamedTuple):
-    """What a prompt asks for, and the steps of the right answer."""
+    """The goal of a prompt, and the steps of the right answer."""
 
     goal: str
     steps: list[Step]
@@ -37,7 +37,7 @@ def new_step(dice: Dice) -> Step:
 
 
 def new_protocols(seed: int) -> list[Protocol]:
-    """One protocol of three or four steps for each goal of the vocabulary."""
+    """Return a protocol of three or four steps for each goal of the vocabulary."""
     dice = Dice(f"protocols/{seed}")
     return [Protocol(goal, [new_step(dice) for _ in range(3 + dice.below(2))]) for goal in VOCABULARY["goals"]]
 
@@ -48,7 +48,7 @@ def prose(number: int, step: Step) -> str:
 
 
 def written(steps: list[Step], said: list[Step]) -> str:
-    """A Sketch-and-Fill answer: the steps of its key, and those of its prose."""
+    """Return a Sketch-and-Fill answer with these key steps and prose steps."""
     key = "\n".join(key_line(number, step) for number, step in enumerate(steps, 1))
     orc = "\n".join(prose(number, step) for number, step in enumerate(said, 1))
     think = f"It takes {len(steps)} steps."
@@ -56,7 +56,7 @@ def written(steps: list[Step], said: list[Step]) -> str:
 
 
 def right_answer(protocol: Protocol) -> str:
-    """The answer that gets the whole reward."""
+    """Return the answer that gets the full reward."""
     return written(protocol.steps, protocol.steps)
 
 
@@ -100,11 +100,11 @@ MISTAKES: list[Mistake] = [
     other_amount,
     other_action,
 ]
-"""Mistakes in the protocol, which cost part of the reward; in the prose alone, `other_…` close the second gate."""
+"""Mistakes in the protocol cost part of the reward; only in the prose, `other_…` fail the consistency gate."""
 
 
 def careless_answer(dice: Dice, protocol: Protocol) -> str:
-    """An answer with up to three mistakes, some of them in its prose alone."""
+    """Return an answer with up to three mistakes, some of them only in its prose."""
     steps = list(protocol.steps)
     for _ in range(dice.below(4)):
         dice.pick(MISTAKES)(dice, steps)

@@ -1,11 +1,11 @@
-"""A learning run from nothing in minutes: a small random model, first supervised, then GRPO on rewards of the service.
+"""A learning run from scratch in minutes: a small random model, first supervised, then GRPO on the service's rewards.
 
     assay serve &
     python train.py --seed 0 -o run-0.jsonl
 
-Supervised training shows the model careless answers, so that it can write Sketch-and-Fill text but is often wrong.
-From then on only the reward tells it which of its answers are right. Rewards come from the service that ASSAY_URL names
-(http://127.0.0.1:8000 if unset; `local` starts one), through assay_client's reward function for TRL.
+Supervised training uses careless answers, so that the model writes Sketch-and-Fill text that is often wrong. After that
+it learns only from the reward. Rewards come from the service at ASSAY_URL (http://127.0.0.1:8000 if unset; `local`
+starts one), through assay_client's reward function for TRL.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trl import GRPOConfig, GRPOTrainer
 from assay_client.adapters.for_trl import score_reward
 
 MAX_LENGTH = 200
-"""Tokens of an answer; the right ones have some 150."""
+"""Maximum number of tokens of an answer; the right ones have about 150."""
 
 
 def supervise(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, protocols: list[Protocol], steps: int, seed: int
 ) -> float:
-    """Teach the model to answer as the careless policy does; returns the last loss."""
+    """Train the model to answer as the careless policy does; return the last loss."""
     dice = Dice(f"supervised/{seed}")
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=steps, pct_start=0.1)
@@ -42,7 +42,7 @@ def supervise(
         texts = [one.prompt + careless_answer(dice, one) + tokenizer.eos_token for one in shown]
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         labels = batch.input_ids.masked_fill(batch.attention_mask == 0, -100)
-        for row, one in zip(labels, shown, strict=True):  # only the answer is to be learned
+        for row, one in zip(labels, shown, strict=True):  # the loss covers only the answer
             start = int((row == -100).sum())
             row[start : start + len(tokenizer(one.prompt).input_ids)] = -100
         loss = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, labels=labels).loss
@@ -60,7 +60,7 @@ def reinforce(
     protocols: list[Protocol],
     chosen: argparse.Namespace,
 ) -> list[dict[str, Any]]:
-    """GRPO with nothing but the reward; returns what the trainer logged, one line a step."""
+    """Run GRPO on the reward; return what the trainer logged, one entry per step."""
     rows = [{"prompt": one.prompt, "reference": right_answer(one), "id": one.goal} for one in protocols]
     with TemporaryDirectory() as folder:
         config = GRPOConfig(
@@ -75,7 +75,7 @@ def reinforce(
             learning_rate=chosen.rate,
             lr_scheduler_type="linear",
             optim="sgd",
-            max_grad_norm=0.05,  # what is usual here: one step that is far larger can end all learning
+            max_grad_norm=0.05,  # about the usual norm here: a single much larger step can end all learning
             logging_steps=1,
             save_strategy="no",
             report_to="none",
@@ -97,10 +97,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--supervised-steps", type=int, default=500)
     parser.add_argument("--steps", type=int, default=60, help="GRPO steps")
-    parser.add_argument("--batch", type=int, default=64, help="answers a step, eight to a prompt")
+    parser.add_argument("--batch", type=int, default=64, help="answers per step, eight per prompt")
     parser.add_argument("--rate", type=float, default=1.5, help="learning rate of GRPO")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("-o", "--output", type=Path, default=Path("run.jsonl"), help="what every step logged")
+    parser.add_argument("-o", "--output", type=Path, default=Path("run.jsonl"), help="file for the logs of every step")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     protocols = new_protocols(chosen.seed)
