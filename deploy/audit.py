@@ -41,9 +41,7 @@ def verdict(known: Sequence[str], skipped: Sequence[str], audited: int) -> tuple
     if skipped and audited:
         lines.append(f"Not audited, because the registry does not know them: {', '.join(skipped)}.")
     elif skipped:
-        lines.append(
-            "NOTHING WAS AUDITED: no advisories can be reached. The packages may be vulnerable."
-        )
+        lines.append("NOTHING WAS AUDITED: no advisories can be reached. The packages may be vulnerable.")
     return VULNERABLE if known else UNKNOWN if skipped or not audited else CLEAR, "\n".join(lines)
 
 

@@ -136,7 +136,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--single-rate", type=float, default=7_000, help="single requests per second and replica (%(default)s)")
     add("--batch-rate", type=float, default=60_000, help="batched responses per second and replica (%(default)s)")
     add("--replicas", type=numbers, default=REPLICAS, metavar="N,N,…", help="numbers of replicas to compare")
-    add("--dispatch", choices=sorted(DISPATCH), default="lot", help="how requests are assigned to replicas (%(default)s)")
+    add("--dispatch", choices=sorted(DISPATCH), default="lot", help="how requests are assigned (%(default)s)")
     return parser.parse_args(arguments)
 
 

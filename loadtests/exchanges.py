@@ -1,6 +1,6 @@
-"""Requests with the answers that they must get, in a file that Locust's processes read.
+"""Requests with their expected answers, in a file that Locust's processes read.
 
-The file is a sequence of one line of JSON, which ends with the body's length, and the bytes of that body.
+The file is a sequence of a JSON line, which holds the length of the body, and the bytes of that body.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ __all__ = ["Exchange", "Fault", "RequestFailed", "WrongAnswer", "read_exchanges"
 
 JSON = {"Content-Type": "application/json"}
 UNANSWERED = frozenset({0, 429, 503, 504})
-"""Statuses that say nothing about the request: no reply at all, over capacity, not ready, past the deadline."""
+"""Statuses that do not depend on the request: no reply, over capacity, not ready, past the deadline."""
 
 
 class Fault(Exception):
-    """What is wrong with a reply; the text never quotes a body."""
+    """An error in a reply; the text never quotes a body."""
 
 
 class RequestFailed(Fault):
-    """There is no answer: no connection, a refusal for want of capacity, an internal error."""
+    """There is no answer: no connection, a refusal for lack of capacity, an internal error."""
 
 
 class WrongAnswer(Fault):
-    """There is an answer, and it is not the known one."""
+    """The answer is not the expected one."""
 
 
 class Exchange(NamedTuple):
-    """One request and its known answer.
+    """One request and its expected answer.
 
-    `answer` is the whole document for status 200; for an error {"type": …} and, where the contract fixes them,
+    `answer` is the complete document for status 200; for an error {"type": …} and, where the contract fixes them,
     {"places": [[path, reason], …]}, sorted.
     """
 
@@ -47,7 +47,7 @@ class Exchange(NamedTuple):
     headers: dict[str, str] = JSON
 
     def fault(self, status: int, content: bytes | None) -> Fault | None:
-        """What is wrong with this reply; None if nothing is."""
+        """Return the error in this reply, or None."""
         if status != self.status:
             kind = RequestFailed if status in UNANSWERED or status >= 500 else WrongAnswer
             return kind(f"status {status}, not {self.status}")
@@ -60,13 +60,13 @@ class Exchange(NamedTuple):
 
 
 def problem_as_known(document: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    """A problem document reduced to what `answer` says of it."""
+    """Reduce a problem document to the fields of `answer`."""
     places = sorted([error["path"], error["reason"]] for error in document.get("errors", ()))
     return {name: value for name, value in (document | {"places": places}).items() if name in answer}
 
 
 def first_difference(known: dict[str, Any], given: dict[str, Any]) -> str:
-    """Where two documents, which are not equal, differ first."""
+    """Describe the first difference between two documents, which are not equal."""
     if known.keys() != given.keys():
         return f"the fields are {', '.join(given)}, not {', '.join(known)}"
     name = next(name for name in known if known[name] != given[name])
@@ -82,7 +82,7 @@ def first_difference(known: dict[str, Any], given: dict[str, Any]) -> str:
 
 
 def write_exchanges(path: Path, exchanges: Iterable[Exchange]) -> Path:
-    """Write them to `path`, which is returned."""
+    """Write exchanges to `path` and return it."""
     with path.open("wb") as file:
         for exchange in exchanges:
             head = exchange._asdict() | {"body": len(exchange.body)}
@@ -91,7 +91,7 @@ def write_exchanges(path: Path, exchanges: Iterable[Exchange]) -> Path:
 
 
 def read_exchanges(path: Path) -> Iterator[Exchange]:
-    """Read what `write_exchanges` wrote."""
+    """Read the exchanges that `write_exchanges` wrote."""
     with path.open("rb") as file:
         while line := file.readline():
             head = orjson.loads(line)

@@ -1,4 +1,4 @@
-"""Inside a Locust process: what is to be sent, and a record of what came of it.
+"""Inside a Locust process: the requests to send, and a record of the outcomes.
 
 Locust's own statistics round response times to two digits and mix the ramp with the hold; the record does neither.
 """
@@ -24,13 +24,13 @@ from locust.exception import StopUser
 __all__ = ["Ledger", "refuse_other_hosts"]
 
 runners.CPU_MONITOR_INTERVAL = 2.0
-"""Locust looks at its own CPU usage every 10 s, and its first look sees nothing: a run of 15 s would go unwatched."""
+"""Locust checks its CPU usage every 10 s, and the first check has no result: too rarely for a run of 15 s."""
 
 FAULTS_SHOWN = 5
 
 
 class Ledger:
-    """The exchanges of one run, handed out in turn, and what came of each.
+    """The exchanges of one run, handed out in turn, and their outcomes.
 
     A request belongs to the hold when it was due after the ramp and before the end.
     """
@@ -59,11 +59,11 @@ class Ledger:
 
     @property
     def spent(self) -> bool:
-        """Whether as many requests have been sent as the run may send."""
+        """True when the run has sent its maximum number of requests."""
         return self._left <= 0
 
     def take(self, most: int = 1) -> list[Exchange]:
-        """The next exchanges, at most `most`; raises StopUser when all are spent."""
+        """Return the next exchanges, at most `most`; raise StopUser if none are left."""
         number = min(most, self._left)
         if number <= 0:
             raise StopUser
@@ -72,13 +72,13 @@ class Ledger:
         return [next(self._exchanges) for _ in range(number)]
 
     def new_id(self) -> str:
-        """A request id that no other request of this run has."""
+        """Return a request id that is unique in this run."""
         return f"load-{next(self._ids)}"
 
     def note(
         self, name: str, response_time: float, start_time: float, exception: Exception | None, context: Any, **_: Any
     ) -> None:
-        """Listens to Locust's `request` event: milliseconds, and seconds since 1970."""
+        """Record Locust's `request` event: milliseconds, and seconds since 1970."""
         self._rows.append((start_time, response_time, context.get("late", 0.0), context["responses"]))
         if exception is not None:
             self._wrong += isinstance(exception, WrongAnswer)
@@ -114,7 +114,7 @@ class Ledger:
 
 
 def refuse_other_hosts(url: str | None) -> None:
-    """Raises SystemExit unless `url` names a loopback address; a name might lead anywhere."""
+    """Raise SystemExit unless `url` has a loopback address; a host name might resolve to anything."""
     host = urlsplit(url or "").hostname or ""
     try:
         safe = ipaddress.ip_address(host).is_loopback
@@ -127,12 +127,12 @@ def refuse_other_hosts(url: str | None) -> None:
 @events.init_command_line_parser.add_listener
 def add_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("Assay")
-    group.add_argument("--exchanges", required=True, help="file of requests with their known answers")
-    group.add_argument("--record", required=True, help="file to write what came of them to")
-    group.add_argument("--ramp", type=float, default=2, help="seconds until every user is there")
-    group.add_argument("--hold", type=float, default=10, help="seconds with every user")
-    group.add_argument("--most", type=int, default=20_000, help="requests to send at most")
-    group.add_argument("--rate", type=float, default=100, help="requests a second, where the scenario has a rate")
+    group.add_argument("--exchanges", required=True, help="file of requests with their expected answers")
+    group.add_argument("--record", required=True, help="file for the outcomes")
+    group.add_argument("--ramp", type=float, default=2, help="seconds until all users have started")
+    group.add_argument("--hold", type=float, default=10, help="seconds with all users")
+    group.add_argument("--most", type=int, default=20_000, help="maximum number of requests")
+    group.add_argument("--rate", type=float, default=100, help="requests per second, if the scenario has a rate")
 
 
 @events.init.add_listener

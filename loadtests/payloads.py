@@ -1,6 +1,6 @@
-"""What the scenarios send: rollouts of the examples' generator, with answers computed in this process beforehand.
+"""Requests of the scenarios: rollouts of the examples' generator, with answers computed in advance.
 
-A GRPO step is `prompts` groups of `samples` responses; the batch is one such step.
+A GRPO step consists of `prompts` groups of `samples` responses; the batch is one such step.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ class Payloads:
         self._rollouts = list(generate(prompts, samples, seed))
 
     def batch(self) -> Iterator[Exchange]:
-        """The whole step in one request, with the advantages that a trainer wants of it."""
+        """Yield the whole step as one request, with advantages."""
         yield self._exchange("batch", as_request(self._rollouts) | {"include": ["advantages"]})
 
     def pieces(self) -> Iterator[Exchange]:
-        """The step in 20 requests of the same size; groups may be cut, so without advantages."""
+        """Yield the step as 20 requests of the same size; groups may be split, so without advantages."""
         size = -(-len(self._rollouts) // PIECES)
         for first in range(0, len(self._rollouts), size):
             yield self._exchange("piece", as_request(self._rollouts[first : first + size]))
 
     def singles(self) -> Iterator[Exchange]:
-        """One response and its reference a request, every character beyond ASCII escaped, as trainers send it."""
+        """Yield one response and its reference per request, with non-ASCII characters escaped, as trainers do."""
         for rollout in self._rollouts[:SINGLES]:
             yield self._exchange("single", as_request([rollout]), escaped=True)
 
     def mixed(self) -> Iterator[Exchange]:
-        """Good requests, unreadable responses and requests that must be refused, in turn."""
+        """Yield valid requests, malformed responses and requests that must be refused, in turn."""
         unusual = self._unusual()
         refused = list(refusals())
         for k, good in enumerate(self._groups()):
@@ -59,13 +59,13 @@ class Payloads:
             yield refused[k % len(refused)]
 
     def _groups(self) -> Iterator[Exchange]:
-        """Groups with every column included; a third of the generator's responses has a fault."""
+        """Yield groups with every column included; a third of the generator's responses has a fault."""
         for first in range(0, min(len(self._rollouts), 60 * GROUP), GROUP):
             request = as_request(self._rollouts[first : first + GROUP])
             yield self._exchange("group", request | {"include": ["components"]})
 
     def _unusual(self) -> list[Exchange]:
-        """Requests that are right, though nobody means to send them."""
+        """Return valid but unusual requests."""
         some = self._rollouts[:ZIPPED]
         hostile = {"references": [some[0]["reference"]], "responses": hostile_responses(some[0]["response"])}
         columns = {"include": ["advantages", "components"]}
@@ -84,7 +84,7 @@ class Payloads:
         return Exchange(name, sent, self._answer(request), len(request["responses"]), headers=headers)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The document that the service owes for this request."""
+        """Return the expected reply to this request."""
         scorer = self._scorer.with_overrides(request.get("config", {}))
         scores = scorer.score(request["responses"], request["references"], request.get("reference_index"))
         answer = {"rewards": scores.rewards.tolist(), "reasons": scores.reasons.tolist(), "config_id": scorer.config_id}
@@ -97,7 +97,7 @@ class Payloads:
 
 
 def hostile_responses(response: str) -> list[str]:
-    """What a policy never means to write, between two responses that must not notice."""
+    """Return adversarial responses between two normal ones that must not be affected."""
     key = response.find("{")
     return [
         response,

@@ -1,4 +1,4 @@
-"""The shape of every run: users come one after the other, then all of them stay."""
+"""The shape of every run: users start one after the other, then all of them stay."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["RampAndHold"]
 
 
 class RampAndHold(LoadTestShape):
-    """`--users` users, there after `--ramp` seconds, for `--hold` seconds or until every request has been sent."""
+    """Start `--users` users in `--ramp` seconds; keep them for `--hold` seconds or until all requests are sent."""
 
     use_common_options = True
 
     def tick(self) -> tuple[int, float] | None:
-        """Users that are wanted now, and how many of them may come a second; None ends the run."""
+        """Return the current number of users and how many may start per second; None ends the run."""
         ledger = self.runner.environment.ledger
         elapsed = self.get_run_time()
         if elapsed >= ledger.ramp + ledger.hold or ledger.spent:

@@ -1,6 +1,6 @@
-"""Requests that must be refused, each with the error that the contract gives it.
+"""Requests that must be refused, each with its expected error.
 
-Nothing of it may become a reward, and nothing of it may disturb the requests beside it.
+None of them may yield a reward or affect concurrent requests.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def refused(
 
 
 def refusals() -> Iterator[Exchange]:
-    """One request for each kind of refusal that a client can cause."""
+    """Yield one request for each kind of refusal that a client can cause."""
     for name, body in NOT_JSON.items():
         yield refused(name, 400, "not-json", body, [["body", "not_json"]])
     for name, (request, places) in WRONG.items():

@@ -1,4 +1,4 @@
-"""The table: one line for each load, from what Locust recorded and what the service used meanwhile."""
+"""The table: one line for each load, from Locust's record and the service's resource usage."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Row", "latency", "table"]
 MAX_CPU = 0.9
 """Locust's own threshold: above it, the load generator measures itself."""
 MAX_LATE = 5.0
-"""Milliseconds that Locust may send late without more ado: the allowance below."""
+"""Milliseconds that Locust may send late: the allowance below."""
 RATIO, ALLOWANCE = 5, 5.0
-"""Singles beside batches may take RATIO times as long as alone plus ALLOWANCE milliseconds, at p99."""
+"""Single requests during batches may take RATIO times as long as alone plus ALLOWANCE milliseconds, at p99."""
 
 HEADS = (
     "load",
@@ -35,7 +35,7 @@ HEADS = (
 
 
 class Row(NamedTuple):
-    """One load. `cpu_seconds` and `responses_meanwhile` are those of all loads that ran at that time."""
+    """One load. `cpu_seconds` and `responses_meanwhile` are totals of all concurrent loads."""
 
     load: Load
     record: dict[str, Any]
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
     @property
     def failed(self) -> int:
-        """Requests without an answer, those included of which nothing was heard again."""
+        """The number of requests without an answer, including those without any outcome."""
         return self.record["failed"] + self.record["sent"] - self.record["answered"]
 
     @property
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
     @property
     def invalid(self) -> str | None:
-        """Why the figures mean nothing, if so."""
+        """The reason why the figures are invalid, or None."""
         if self.record["cpu_warning"]:
             return "Locust warned that its own CPU usage was too high"
         if self.record["cpu_share"] > MAX_CPU:
@@ -67,11 +67,11 @@ class Row(NamedTuple):
 
     @property
     def late(self) -> float:
-        """Milliseconds from the moment a request was due until Locust sent it, at p99; 0 where none was due."""
+        """Milliseconds from when a request was due until Locust sent it, at p99; 0 if none was due."""
         return percentile(self.record["held"]["late_milliseconds"], 0.99)
 
     def percentile(self, share: float) -> float:
-        """Milliseconds, over the requests of the hold."""
+        """Return the percentile of the response times in the hold, in milliseconds."""
         return percentile(self.record["held"]["milliseconds"], share)
 
     def cells(self) -> list[str]:
@@ -92,12 +92,12 @@ class Row(NamedTuple):
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of all values do not exceed; NaN of none."""
+    """Return the smallest value that at least `share` of all values do not exceed; NaN if there are none."""
     return sorted(values)[max(0, ceil(share * len(values)) - 1)] if values else float("nan")
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows in Markdown, then every fault and every reason not to believe a row."""
+    """Return the rows in Markdown, then all faults and the reasons for invalid rows."""
     lines = [HEADS, ["---", *["---:"] * (len(HEADS) - 1)], *(row.cells() for row in rows)]
     text = ["| " + " | ".join(cells) + " |" for cells in lines]
     for row in rows:
@@ -110,7 +110,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def latency(rows: Sequence[Row]) -> str:
-    """How much longer singles wait while batches are scored; empty if that was not measured."""
+    """Describe how much longer single requests wait during batches; empty if that was not measured."""
     named = {row.load.name: row for row in rows}
     if not {"steady-alone", "steady-beside", "batches-beside"} <= named.keys():
         return ""
@@ -118,17 +118,17 @@ def latency(rows: Sequence[Row]) -> str:
     before, after = alone.percentile(0.99), beside.percentile(0.99)
     most = RATIO * before + ALLOWANCE
     lines = [
-        f"Singles at {alone.load.rate:g} a second, p99 from the moment each was due: {before:.1f} ms alone, "
-        f"{after:.1f} ms beside batches; ratio {after / before:.2f}.",
+        f"Single requests at {alone.load.rate:g} per second, p99 from when each was due: {before:.1f} ms alone, "
+        f"{after:.1f} ms during batches; ratio {after / before:.2f}.",
         f"Allowed: {RATIO} × {before:.1f} + {ALLOWANCE:g} = {most:.1f} ms: {'met' if after <= most else 'NOT met'}.",
         f"Part of that: Locust sent {alone.late:.1f} ms and {beside.late:.1f} ms late (p99).",
     ]
     if not covers(batches, beside):
-        lines.append("INVALID: batches did not run during the whole hold of the singles.")
+        lines.append("INVALID: batches did not run during the whole hold of the single requests.")
     return "\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def covers(batches: Row, beside: Row) -> bool:
-    """Whether batches were under way from the beginning of the singles' hold to its end."""
+    """Return whether batches ran during the whole hold of the single requests."""
     held = beside.record["held"]
     return batches.record["first"] <= held["began"] and held["began"] + held["seconds"] <= batches.record["last"]

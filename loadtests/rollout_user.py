@@ -1,4 +1,4 @@
-"""Who sends: a Locust user that knows what it must be answered."""
+"""A Locust user that knows the expected answers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["RolloutUser"]
 
 
 class RolloutUser(FastHttpUser):
-    """Sends exchanges of the run's ledger and checks every reply: status, rewards, reasons, order, and whose it is.
+    """Sends exchanges of the run's ledger and checks every reply: status, rewards, reasons, order, request id.
 
-    Requests have greenlets of their own: Locust ends a user that waits for its next turn by an exception, which may
-    arrive when that turn has just begun.
+    Each request has a separate greenlet: Locust ends a waiting user with an exception, which may arrive when its next
+    turn has just begun.
     """
 
     abstract = True
@@ -40,7 +40,7 @@ class RolloutUser(FastHttpUser):
         joinall([self.begin(exchange) for exchange in self.ledger.take(most)])
 
     def begin(self, exchange: Exchange, due: float | None = None) -> Greenlet:
-        """Send a request and do not wait; with `due` (seconds since 1970) its response time runs from there."""
+        """Send a request without waiting; its response time starts at `due` (seconds since 1970), if given."""
         return self._under_way.spawn(self._exchange, exchange, due)
 
     def _exchange(self, exchange: Exchange, due: float | None) -> None:
@@ -72,7 +72,7 @@ def fault_of(reply: FastResponse, exchange: Exchange, identity: str) -> Fault | 
 
 
 def count_from(due: float, request: dict[str, Any]) -> None:
-    """Let the response time of Locust's `request` event include the time by which the request was sent late."""
+    """Add the time by which a request was sent late to the response time of Locust's `request` event."""
     late = 1000 * max(0.0, request["start_time"] - due)
     request["context"]["late"] = late
     request["response_time"] += late

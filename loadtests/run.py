@@ -1,9 +1,9 @@
-"""Start the service, put every load on it that there is, check every answer, and write a report (`make load`).
+"""Start the service, run all loads on it, check every answer, and write a report (`make load`).
 
     python loadtests/run.py --seconds 10 --output out/load
 
-Exit code: 0 all well; 1 an answer was wrong, or a request failed; 3 answers are right, but a run is invalid because
-Locust itself was short of CPU.
+Exit codes: 0 success; 1 an answer was wrong, or a request failed; 3 answers are right, but a run is invalid because
+Locust lacked CPU time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# The checkout's generator, and its own packages, installed or not.
+# The checkout's generator and packages, installed or not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCENARIOS = ("batches", "pieces", "singles", "singles_reconnecting", "mixed", "steady")
 WRONG, INVALID = 1, 3
 HEAD_START = 3.0
-"""Seconds by which batches begin before the singles beside them are started, and end after them."""
+"""Seconds by which batches start before the concurrent single requests, and end after them."""
 
 
 def main() -> int:
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def planned(chosen: argparse.Namespace, payloads: Payloads, scratch: Path) -> list[list[Load]]:
-    """The loads in their order; those in one list run side by side."""
+    """Return the loads in order; those in one list run concurrently."""
     written = {
         name: write_exchanges(scratch / name, getattr(payloads, name)())
         for name in ("batch", "pieces", "singles", "mixed")
@@ -85,7 +85,7 @@ def planned(chosen: argparse.Namespace, payloads: Payloads, scratch: Path) -> li
 
 
 def put_on(target: Target, loads: Sequence[Load], folder: Path) -> list[Row]:
-    """Run these loads side by side, each later one started a little after the one before; one row each."""
+    """Run these loads concurrently, with staggered starts; return one row each."""
     print(f"Running {' beside '.join(load.name for load in reversed(loads))} …", flush=True)
     target.forget_peak()
     before = target.usage()
@@ -103,20 +103,20 @@ def put_on(target: Target, loads: Sequence[Load], folder: Path) -> list[Row]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10, help="time that each load is held (10)")
-    parser.add_argument("--ramp", type=float, default=2, help="time before that in which its users come (2)")
-    parser.add_argument("--requests", type=int, default=20_000, help="requests of each load at most (20,000)")
-    parser.add_argument("--users", type=int, default=64, help="connections of the streams (64)")
-    parser.add_argument("--pace", type=float, default=400, help="requests/s of the streams; 0: all they can (400)")
+    parser.add_argument("--seconds", type=float, default=10, help="seconds that each load is held (10)")
+    parser.add_argument("--ramp", type=float, default=2, help="seconds before that in which its users start (2)")
+    parser.add_argument("--requests", type=int, default=20_000, help="maximum number of requests per load (20,000)")
+    parser.add_argument("--users", type=int, default=64, help="number of connections of the streams (64)")
+    parser.add_argument("--pace", type=float, default=400, help="requests/s of the streams; 0: unlimited (400)")
     parser.add_argument("--rate", type=float, default=100, help="requests/s of the steady arrivals (100)")
-    parser.add_argument("--prompts", type=int, default=1024, help="groups of a GRPO step (1,024)")
-    parser.add_argument("--samples", type=int, default=5, help="responses of a group (5)")
+    parser.add_argument("--prompts", type=int, default=1024, help="groups per GRPO step (1,024)")
+    parser.add_argument("--samples", type=int, default=5, help="responses per group (5)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", action="append", choices=SCENARIOS, help="this scenario; may be repeated")
+    parser.add_argument("--only", action="append", choices=SCENARIOS, help="run only this scenario; may be repeated")
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "load", help="folder of the report (out/load)")
     chosen = parser.parse_args()
     if min(chosen.seconds, chosen.requests, chosen.users, chosen.rate, chosen.prompts, chosen.samples) <= 0:
-        parser.error("times and numbers are above zero")
+        parser.error("times and numbers must be positive")
     if importlib.util.find_spec("locust") is None:
         parser.error("Locust is not installed: pip install 'assay[load]'")
     chosen.output = chosen.output.resolve()

@@ -1,4 +1,4 @@
-"""One headless run of Locust in a process of its own, and the record that it leaves."""
+"""One headless run of Locust in a separate process, and its record."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Load", "Swarm"]
 
 HERE = Path(__file__).parent
 REPLY_WITHIN = 60
-"""Seconds that requests under way may take at the end of a run."""
+"""Seconds that requests in flight may take at the end of a run."""
 START_WITHIN = 60
 
 
 class Load(NamedTuple):
-    """What one run puts on the service: rate is requests a second, 0 as many as possible; times in seconds."""
+    """The load of one run: rate in requests per second, 0 for unlimited; times in seconds."""
 
     name: str
     scenario: str
@@ -32,7 +32,7 @@ class Load(NamedTuple):
 
 
 class Swarm:
-    """A running Locust. Its CSV and HTML, its log and its record go to `folder`, named after the load."""
+    """A running Locust. It writes CSV, HTML, log and record to `folder`, named after the load."""
 
     def __init__(self, load: Load, address: str, folder: Path) -> None:
         self.load = load
@@ -43,7 +43,7 @@ class Swarm:
         with self._log.open("wb") as sink:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "locust", *flags(load, address, prefix, self._record)],
-                cwd=folder,  # where no locust.conf lies
+                cwd=folder,  # has no locust.conf
                 env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
@@ -58,13 +58,13 @@ class Swarm:
         self._process.wait()
 
     def record(self) -> dict[str, Any]:
-        """Wait for the end; raises SystemExit if Locust did not do its work."""
+        """Wait for the end and return the record; raise SystemExit if Locust failed."""
         allowed = START_WITHIN + self.load.ramp + self.load.hold + REPLY_WITHIN
         try:
             code = self._process.wait(allowed)
         except subprocess.TimeoutExpired:
             raise SystemExit(f"{self.load.name}: Locust did not end within {allowed:.0f} s; see {self._log}") from None
-        if code not in (0, 1) or not self._record.exists():  # 1: there were failures, which the record has
+        if code not in (0, 1) or not self._record.exists():  # 1: there were failures, which are in the record
             raise SystemExit(f"{self.load.name}: Locust ended with exit code {code}; see {self._log}")
         return orjson.loads(self._record.read_bytes())
 
@@ -88,7 +88,7 @@ def flags(load: Load, address: str, prefix: Path, record: Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """This process's, without anything that would configure Locust, and with the helpers of the scenarios."""
+    """Return the environment without Locust's variables, with the scenarios' helpers on PYTHONPATH."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LOCUST_")}
     places = [str(HERE), *filter(None, [clean.get("PYTHONPATH")])]
     return clean | {"PYTHONPATH": os.pathsep.join(places)}

@@ -1,4 +1,4 @@
-"""The service under load: a process of its own on a free loopback port, and what it costs."""
+"""The service under load: a separate process on a free loopback port, and its resource usage."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Target", "Usage"]
 
 SERVE = ["-c", "from assay.service.cli.main import main; main()", "serve", "--host", "127.0.0.1", "--port", "0"]
 READY_WITHIN = 600.0
-"""Seconds; enough for a machine that has no kernel in its cache yet."""
+"""Seconds; enough for a machine without cached kernels."""
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Calls that no proxy of the environment sees."""
+"""Opens URLs without the proxies of the environment."""
 
 
 class Usage(NamedTuple):
-    """CPU seconds since the process began, and its resident size now and at most, in bytes."""
+    """CPU seconds since the process started, and its resident size and peak, in bytes."""
 
     cpu_seconds: float
     resident: int
@@ -31,7 +31,7 @@ class Usage(NamedTuple):
 
 
 class Target:
-    """`assay serve` with default settings, whatever the environment says; `log` gets what it writes."""
+    """`assay serve` with default settings, whatever the environment; its output goes to `log`."""
 
     def __init__(self, root: Path, log: Path) -> None:
         self._root = root
@@ -59,12 +59,12 @@ class Target:
         return self._process.poll() is None
 
     def forget_peak(self) -> None:
-        """Let the peak of the resident size begin anew, where the system can do that."""
+        """Reset the peak of the resident size, if the system supports it."""
         with suppress(OSError):
             self._proc("clear_refs").write_text("5")
 
     def usage(self) -> Usage | None:
-        """What the process has used; None where there is no /proc, or the process has ended."""
+        """Return the usage of the process; None without /proc, or if the process has ended."""
         try:
             # The second field, the command's name, may hold spaces and brackets.
             fields = self._proc("stat").read_text().rpartition(")")[2].split()
@@ -83,7 +83,7 @@ class Target:
             found = re.search(r"serving url=(http://127\.0\.0\.1:\d+)", self._log.read_text(encoding="utf-8"))
             if found:
                 return found[1]
-        raise SystemExit(f"the service has not said where it listens; see {self._log}")
+        raise SystemExit(f"the service did not log its address; see {self._log}")
 
     def _wait_until_ready(self) -> None:
         for _ in self._patiently():
@@ -102,6 +102,6 @@ class Target:
 
 
 def kilobytes(status: str, name: str) -> int:
-    """One line of /proc/PID/status."""
+    """Return a size from /proc/PID/status, in kB."""
     found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
     return int(found[1]) if found else 0

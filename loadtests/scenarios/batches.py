@@ -1,4 +1,4 @@
-"""A GRPO trainer that sends each step in one request, the next as soon as it has its rewards."""
+"""A GRPO trainer that sends each step in one request, and the next when it has the rewards."""
 
 from __future__ import annotations
 

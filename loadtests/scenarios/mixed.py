@@ -1,4 +1,4 @@
-"""Good groups, unreadable responses and requests that must be refused, side by side: none may disturb another."""
+"""Valid groups, malformed responses and requests that must be refused, concurrently: none may affect another."""
 
 from __future__ import annotations
 

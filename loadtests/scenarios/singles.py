@@ -1,4 +1,4 @@
-"""Rollouts that are sent as they finish, one response a request, on connections that stay open."""
+"""Rollouts sent as they finish, one response per request, on persistent connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts that are sent as they finish, each on a TCP connection of its own, as some trainers do."""
+"""Rollouts sent as they finish, each on a new TCP connection, as some trainers do."""
 
 from __future__ import annotations
 

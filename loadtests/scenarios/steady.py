@@ -1,7 +1,7 @@
-"""Singles at a steady rate, whatever becomes of those before them: what one response waits for (an open loop).
+"""Single requests at a constant rate, whatever the earlier replies (an open loop).
 
-A response time runs from the moment at which the request was due. A closed loop would send nothing while the service
-stalls, and so count one slow request where a hundred would have waited (coordinated omission).
+Response times are measured from when the request was due. A closed loop would send nothing while the service stalls,
+and so count one slow request while a hundred would have waited (coordinated omission).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Arrivals", "RampAndHold"]
 
 
 class Arrivals(RolloutUser):
-    """One source of `--rate` requests a second, on as many open connections as there are requests under way."""
+    """A source of `--rate` requests per second, with one connection per request in flight."""
 
     concurrency = 1_000
 
@@ -24,7 +24,7 @@ class Arrivals(RolloutUser):
         self.due = time.time()
 
     def wait_time(self) -> float:
-        """Seconds until the next request is due; none if that has passed."""
+        """Return the seconds until the next request is due; 0 if that has passed."""
         return max(0.0, self.due - time.time())
 
     @task

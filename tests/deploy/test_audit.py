@@ -24,10 +24,10 @@ def test_a_clean_report_is_an_all_clear():
     assert judged(GOOD, OWN) == (0, "1 packages audited, 0 known vulnerabilities.")
 
 
-def test_vulnerabilities_are_named_with_what_mends_them():
+def test_vulnerabilities_are_named_with_their_fix():
     code, text = judged(GOOD, BAD, SKIPPED)
     assert code == 1
-    assert "left 1.0: PYSEC-1, mended in 1.1" in text
+    assert "left 1.0: PYSEC-1, fixed in 1.1" in text
     assert "Not audited, because the registry does not know them: right." in text
 
 
