@@ -52,8 +52,9 @@ coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and m
 	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest tests/kernels tests/scoring
 	$(RUN) -m coverage report --show-missing --skip-covered
 
-lint: $(VENV)/.installed-dev ## Check style and types
+lint: $(VENV)/.installed-dev ## Check style, spelling and types
 	$(RUN) -m ruff check .
+	$(RUN) -m codespell_lib
 	$(RUN) -m ruff format --check .
 	MYPYPATH=$(VENV)/types $(RUN) -m mypy
 
