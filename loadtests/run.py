@@ -86,7 +86,7 @@ def planned(chosen: argparse.Namespace, payloads: Payloads, scratch: Path) -> li
 
 def put_on(target: Target, loads: Sequence[Load], folder: Path) -> list[Row]:
     """Run these loads concurrently, with staggered starts; return one row each."""
-    print(f"Running {' beside '.join(load.name for load in reversed(loads))} …", flush=True)
+    print(f"Running {' and '.join(load.name for load in reversed(loads))} …", flush=True)
     target.forget_peak()
     before = target.usage()
     with ExitStack() as stack:

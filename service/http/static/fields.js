@@ -3,7 +3,7 @@
 import { byteLength, size } from "./dom.js";
 
 /** Maximum size of a field in UTF-8 bytes. The service may accept more; a page that marks every word should not. */
-export const MOST = 512 << 10;
+export const MAX_BYTES = 512 << 10;
 
 export class TextField {
   /** `changed()` is called on every edit; `fault` is the element for errors, `meter` that for the size. */
@@ -18,18 +18,18 @@ export class TextField {
   /** Checks a text before the browser lays it out. */
   arriving(event, transfer) {
     const text = transfer?.getData("text/plain") ?? "";
-    const bytes = text.length > MOST ? text.length : byteLength(text);
+    const bytes = text.length > MAX_BYTES ? text.length : byteLength(text);
     const selected = byteLength(this.control.value.slice(this.control.selectionStart, this.control.selectionEnd));
-    if (bytes + this.bytes - selected <= MOST) return;
+    if (bytes + this.bytes - selected <= MAX_BYTES) return;
     event.preventDefault();
-    const amount = `${text.length > MOST ? "more than " : ""}${size(bytes)}`;
-    this.own = `Nothing was pasted: the text has ${amount}, the limit is ${size(MOST)}.`;
+    const amount = `${text.length > MAX_BYTES ? "more than " : ""}${size(bytes)}`;
+    this.own = `Nothing was pasted: the text has ${amount}, the limit is ${size(MAX_BYTES)}.`;
     this.tell();
   }
 
   edited() {
     this.measure();
-    const fault = `The text has ${size(this.bytes)}, the limit is ${size(MOST)}: it is not sent.`;
+    const fault = `The text has ${size(this.bytes)}, the limit is ${size(MAX_BYTES)}: it is not sent.`;
     this.own = this.fits ? "" : fault;
     this.tell();
     this.changed();
@@ -41,7 +41,7 @@ export class TextField {
   }
 
   get fits() {
-    return this.bytes <= MOST;
+    return this.bytes <= MAX_BYTES;
   }
 
   /** The text, with U+FFFD for every lone surrogate: JSON in UTF-8 cannot hold those. */

@@ -2,7 +2,7 @@
 
 const PAUSE = 120;
 const FIRST_WAIT = 500;
-const LONGEST_WAIT = 5000;
+const MAX_WAIT = 5000;
 
 /**
  * Sends the input after a short pause in typing. At most one request is in flight; an answer to an outdated input is
@@ -69,9 +69,9 @@ export class Loop {
   }
 
   again(error) {
-    const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this.failures);
+    const wait = Math.min(MAX_WAIT, FIRST_WAIT * 2 ** this.failures);
     this.failures += 1;
-    this.after(Math.max(wait, Math.min(LONGEST_WAIT, 1000 * (error.retryAfter ?? 0))));
+    this.after(Math.max(wait, Math.min(MAX_WAIT, 1000 * (error.retryAfter ?? 0))));
     this.fail(error);
   }
 }

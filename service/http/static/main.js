@@ -133,10 +133,10 @@ function blame(errors) {
 }
 
 /** Selects a part of the response and scrolls to it. */
-function show({ utf16: [first, behind] }) {
+function show({ utf16: [first, after] }) {
   const { control } = response;
   control.focus();
-  control.setSelectionRange(first, behind);
+  control.setSelectionRange(first, after);
   const lines = control.value.slice(0, first).split("\n").length - 1;
   control.scrollTop = Math.max(0, (lines - 3) * parseFloat(getComputedStyle(control).lineHeight));
   control.scrollIntoView({ block: "nearest" });

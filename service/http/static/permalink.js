@@ -3,8 +3,8 @@
 import { copy } from "./reproduce.js";
 
 const MARK = "#a=";
-const LONGEST = 32_768;
-const MOST_BYTES = 4 << 20;
+const MAX_LENGTH = 32_768;
+const MAX_BYTES = 4 << 20;
 const PAUSE = 400;
 
 /** The URL of the current page; `state()` returns what to store in it. */
@@ -35,7 +35,7 @@ export class Permalink {
 /** Returns the fragment of a state, or "" if it would be too long for a URL. */
 export async function fragmentOf(state) {
   const packed = await passed(new TextEncoder().encode(JSON.stringify(state)), new CompressionStream("deflate-raw"));
-  if (packed.length * 4 > LONGEST * 3) return "";
+  if (packed.length * 4 > MAX_LENGTH * 3) return "";
   let letters = "";
   for (const byte of packed) letters += String.fromCharCode(byte);
   return MARK + btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
@@ -43,7 +43,7 @@ export async function fragmentOf(state) {
 
 /** Returns the state in a fragment, or null. */
 export async function stateOf(fragment) {
-  if (!fragment.startsWith(MARK) || fragment.length > 2 * LONGEST) return null;
+  if (!fragment.startsWith(MARK) || fragment.length > 2 * MAX_LENGTH) return null;
   try {
     const letters = atob(fragment.slice(MARK.length).replaceAll("-", "+").replaceAll("_", "/"));
     const packed = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
@@ -78,7 +78,7 @@ async function passed(bytes, stream) {
   for (let next = await reader.read(); !next.done; next = await reader.read()) {
     chunks.push(next.value);
     length += next.value.length;
-    if (length > MOST_BYTES) throw new RangeError("too long");
+    if (length > MAX_BYTES) throw new RangeError("too long");
   }
   const whole = new Uint8Array(length);
   let end = 0;

@@ -2,7 +2,7 @@
 
 import { make } from "./dom.js";
 
-const MOST_SHOWN = 100_000;
+const MAX_SHOWN = 100_000;
 
 /** Returns the call as a shell command. The body is a quoted here-document, which needs no escapes. */
 export function curl(path, request, withKey) {
@@ -57,9 +57,9 @@ export class Reproduce {
   refresh() {
     if (!this.box.open) return;
     const text = this.chosen;
-    const rest = text.length - MOST_SHOWN;
+    const rest = text.length - MAX_SHOWN;
     this.shown.textContent =
-      rest > 0 ? `${text.slice(0, MOST_SHOWN)}\n… ${rest} more characters, which Copy includes.` : text;
+      rest > 0 ? `${text.slice(0, MAX_SHOWN)}\n… ${rest} more characters, which Copy includes.` : text;
   }
 }
 

@@ -3,7 +3,7 @@
 import { badge, figure, make } from "./dom.js";
 import { TextField } from "./fields.js";
 
-const MOST = 64;
+const MAX_ROLLOUTS = 64;
 
 export class Rollouts {
   /** Fills the list `box`; `changed()` is called on every edit. */
@@ -22,12 +22,12 @@ export class Rollouts {
   set(texts) {
     this.fields = [];
     this.box.replaceChildren();
-    texts.slice(0, MOST).forEach((text) => this.add(text));
+    texts.slice(0, MAX_ROLLOUTS).forEach((text) => this.add(text));
   }
 
   /** Adds a rollout; returns false if the page already has the maximum number. */
   add(text, open = false) {
-    if (this.fields.length >= MOST) return false;
+    if (this.fields.length >= MAX_ROLLOUTS) return false;
     const control = make("textarea", { rows: 10, spellcheck: "false", autocomplete: "off", autocapitalize: "off" });
     const fault = make("p", { class: "fault", role: "alert", hidden: true });
     const title = make("span", {});
@@ -81,7 +81,7 @@ export function imported(text) {
     ? json(trimmed, "The text")
     : trimmed.split("\n").map((line, index) => json(line, `Line ${index + 1}`));
   if (!entries.length) throw new Error("There are no responses.");
-  if (entries.length > MOST) throw new Error(`There are ${entries.length} responses; the maximum is ${MOST}.`);
+  if (entries.length > MAX_ROLLOUTS) throw new Error(`There are ${entries.length} responses; the maximum is ${MAX_ROLLOUTS}.`);
   return entries.map((entry, index) => {
     const response = typeof entry === "string" ? entry : entry?.response;
     if (typeof response !== "string") throw new Error(`Entry ${index + 1} is neither a text nor has a text "response".`);

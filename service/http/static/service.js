@@ -20,7 +20,7 @@ export class Unreachable extends Error {
   passing = true;
 }
 
-const PATIENCE = 40_000;
+const TIMEOUT = 40_000;
 
 export class Service {
   constructor() {
@@ -39,7 +39,7 @@ export class Service {
       body: request && JSON.stringify(request),
       credentials: this.credentials,
       cache: "no-store",
-      signal: AbortSignal.timeout(PATIENCE),
+      signal: AbortSignal.timeout(TIMEOUT),
     };
     const started = performance.now();
     let reply;

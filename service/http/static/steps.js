@@ -128,11 +128,11 @@ function proseOf(prose, step) {
   const text = make("p", { class: "prose" });
   let end = 0;
   for (const {
-    utf16: [first, behind],
+    utf16: [first, after],
   } of step.action ? prose.marks : []) {
     if (first < end) continue;
-    text.append(prose.text.slice(end, first), make("mark", {}, prose.text.slice(first, behind)));
-    end = behind;
+    text.append(prose.text.slice(end, first), make("mark", {}, prose.text.slice(first, after)));
+    end = after;
   }
   text.append(prose.text.slice(end));
   return [text];
