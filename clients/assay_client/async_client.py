@@ -7,16 +7,16 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .async_transport import AsyncTransport
 from .batches import Entry, deliver
+from .coalescing import AsyncGatherer
 from .errors import AssayError, Unavailable
 from .exchange import GRACE, BaseClient, Outgoing
-from .gatherers import AsyncGatherer
 from .replies import Reply, read_document, read_scores
 from .requests import assembled, score_request, sendable_reference
 from .results import Score, Scores
 from .retries import Send, Sleep, converse
-from .wire import Fault
+from .transport.asynchronous import AsyncTransport
+from .transport.http11 import Fault
 
 __all__ = ["AsyncClient"]
 

@@ -9,15 +9,15 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from .batches import Entry, deliver
+from .coalescing import SyncGatherer
 from .errors import AssayError, Unavailable
 from .exchange import GRACE, BaseClient, Outgoing
-from .gatherers import SyncGatherer
 from .replies import Reply, read_document, read_scores
 from .requests import assembled, score_request, sendable_reference
 from .results import Score, Scores
 from .retries import Send, Sleep, converse
-from .sync_transport import SyncTransport
-from .wire import Fault
+from .transport.http11 import Fault
+from .transport.sync import SyncTransport
 
 __all__ = ["Client"]
 

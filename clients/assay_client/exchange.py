@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from .addresses import Address
 from .errors import InvalidRequest
 from .local import LocalService, shared_local_service
 from .replies import Reply, error_of
 from .retries import Endpoints
 from .settings import NAMES, ClientSettings
-from .wire import Fault, request_head
+from .transport.addresses import Address
+from .transport.http11 import Fault, request_head
 
 __all__ = ["BaseClient", "Outgoing"]
 

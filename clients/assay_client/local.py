@@ -5,7 +5,7 @@ when its last holder is gone, however it went, so nothing is left running after 
 
 - `start`: held, for a moment, by the process that looks whether the service runs and starts it if not;
 - `lease`: held in common by every process that uses the service;
-- `keeper`: held by the keeper (keeper.py), the process that runs the service for as long as there is a lease.
+- `keeper`: held by the keeper (local_daemon.py), the process that runs the service for as long as there is a lease.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .addresses import Address, unix_address
 from .errors import LocalServiceError, Unavailable
 from .settings import ClientSettings
-from .sync_transport import SyncTransport
-from .wire import Fault, request_head
+from .transport.addresses import Address, unix_address
+from .transport.http11 import Fault, request_head
+from .transport.sync import SyncTransport
 
 try:
     import fcntl
@@ -101,7 +101,7 @@ class LocalService:
         try:
             wait_for_lock(held, fcntl.LOCK_EX, end)  # others may just be asking whether there is a keeper
             orders = {"command": self._command, "folder": str(self._folder), "linger": self._linger}
-            keeper = Path(__file__).with_name("keeper.py")
+            keeper = Path(__file__).with_name("local_daemon.py")
             with (self._folder / "log").open("wb") as log:
                 process = subprocess.run(
                     [sys.executable, "-I", "-S", str(keeper), json.dumps(orders)],

@@ -15,11 +15,11 @@ from collections.abc import Callable, Generator, Sequence
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from .addresses import Address
 from .errors import Unavailable
 from .replies import Reply, problem_document
 from .settings import ClientSettings
-from .wire import Fault
+from .transport.addresses import Address
+from .transport.http11 import Fault
 
 __all__ = ["Conversation", "Endpoints", "Send", "Sleep", "converse", "retry_after"]
 

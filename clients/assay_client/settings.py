@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any
 
-from .addresses import Address, address_of
 from .errors import InvalidSetting, Issue, invalid
+from .transport.addresses import Address, address_of
 
 __all__ = ["DEFAULT_URL", "VARIABLES", "ClientSettings"]
 

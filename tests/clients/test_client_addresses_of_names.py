@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Unavailable, connecting
-from assay_client.connecting import STAGGER, connected_socket, connected_socket_async, interleaved
+from assay_client import AsyncClient, Unavailable
+from assay_client.transport import connecting
+from assay_client.transport.connecting import STAGGER, connected_socket, connected_socket_async, interleaved
 from tests.clients.fault_server import FaultServer
 
 NAME = "service.test"

@@ -46,9 +46,9 @@ def test_nothing_but_the_standard_library_is_needed(path: Path) -> None:
     assert roots <= sys.stdlib_module_names | OPTIONAL | {"assay_client"}
 
 
-def test_the_keeper_stands_alone() -> None:
+def test_the_local_daemon_runs_alone() -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import runpy; runpy.run_path({str(PACKAGE / 'keeper.py')!r})"],
+        [sys.executable, "-I", "-S", "-c", f"import runpy; runpy.run_path({str(PACKAGE / 'local_daemon.py')!r})"],
         check=True,
         capture_output=True,
     )
@@ -57,7 +57,7 @@ def test_the_keeper_stands_alone() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_public_names_are_sorted_and_there(path: Path) -> None:
-    if path.name == "keeper.py":
+    if path.name == "local_daemon.py":
         return
     module = importlib.import_module(name_of(path))
     public = list(getattr(module, "__all__", []))

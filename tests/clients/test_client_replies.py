@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay_client import BadReply
-from assay_client.wire import MAX_HEAD, Fault, ResponseReader
+from assay_client.transport.http11 import MAX_HEAD, Fault, ResponseReader
 from tests.clients.fault_server import FaultServer, chunked, document, http, raw
 
 

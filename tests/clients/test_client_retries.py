@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable
-from assay_client.addresses import address_of
 from assay_client.replies import Reply
 from assay_client.retries import Endpoints, Send, Sleep, converse, retry_after
 from assay_client.settings import ClientSettings
-from assay_client.wire import Fault
+from assay_client.transport.addresses import address_of
+from assay_client.transport.http11 import Fault
 from tests.clients.fault_server import FaultServer, Request, answer, close, http, late, raw, reset, status, truncated
 
 QUICK = {"backoff": 0.01, "max_backoff": 0.05, "timeout": 20}

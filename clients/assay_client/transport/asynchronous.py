@@ -14,11 +14,11 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import TypeVar
 
+from ..replies import Reply
 from .addresses import Address
 from .connecting import connected_socket_async
-from .replies import Reply
+from .http11 import Fault, ResponseReader
 from .sockets import RECEIVED, IdleConnections, connection_fault, tls_context
-from .wire import Fault, ResponseReader
 
 __all__ = ["AsyncTransport"]
 

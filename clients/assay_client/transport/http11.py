@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 
+from ..replies import Reply
 from .addresses import Address
-from .replies import Reply
 
 __all__ = ["Fault", "ResponseReader", "request_head"]
 

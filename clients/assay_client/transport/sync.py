@@ -6,11 +6,11 @@ import socket
 import threading
 from time import monotonic
 
+from ..replies import Reply
 from .addresses import Address
 from .connecting import connected_socket
-from .replies import Reply
+from .http11 import Fault, ResponseReader
 from .sockets import RECEIVED, IdleConnections, connection_fault, tls_context
-from .wire import Fault, ResponseReader
 
 __all__ = ["SyncTransport"]
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from .errors import InvalidSetting, Issue, invalid
+from ..errors import InvalidSetting, Issue, invalid
 
 __all__ = ["Address", "address_of", "unix_address"]
 

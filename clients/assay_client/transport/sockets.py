@@ -12,14 +12,14 @@ from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from .addresses import Address
-from .wire import Fault
+from .http11 import Fault
 
-__all__ = ["MAX_IDLE", "RECEIVED", "IdleConnections", "connection_fault", "is_quiet", "tls_context"]
+__all__ = ["RECEIVED", "IdleConnections", "connection_fault", "is_quiet", "tls_context"]
 
-MAX_IDLE = 30.0
+MAX_IDLE_SECONDS = 30.0
 """Seconds after which an idle connection is no longer used: well before the service closes it (75 s)."""
 
-MAX_IDLE = 64
+MAX_IDLE_CONNECTIONS = 64
 """Idle connections kept for one service."""
 
 NOT_TLS = {
@@ -54,7 +54,7 @@ class IdleConnections(Generic[C]):
         kept = self._idle.get(address, [])
         while kept:
             since, connection = kept.pop()
-            if monotonic() - since < MAX_IDLE and is_quiet(connection.sock):
+            if monotonic() - since < MAX_IDLE_SECONDS and is_quiet(connection.sock):
                 return connection
             connection.close()
         return None
@@ -63,7 +63,7 @@ class IdleConnections(Generic[C]):
         """Keep a connection on which nothing is under way."""
         kept = self._idle.setdefault(address, [])
         kept.append((monotonic(), connection))
-        if len(kept) > MAX_IDLE:
+        if len(kept) > MAX_IDLE_CONNECTIONS:
             kept.pop(0)[1].close()
 
     def drop(self, address: Address) -> None:
