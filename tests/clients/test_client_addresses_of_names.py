@@ -16,7 +16,12 @@ import pytest
 
 from assay_client import AsyncClient, Unavailable
 from assay_client.transport import connecting
-from assay_client.transport.connecting import STAGGER, connected_socket, connected_socket_async, interleaved
+from assay_client.transport.connecting import (
+    ATTEMPT_DELAY,
+    connected_socket,
+    connected_socket_async,
+    interleave_families,
+)
 from tests.clients.fault_server import FaultServer
 
 NAME = "service.test"
@@ -78,7 +83,7 @@ def test_an_address_that_swallows_packets_costs_a_moment(
     client = face(base_url=f"http://{NAME}:8000", timeout=3 * CONNECT_TIMEOUT, connect_timeout=CONNECT_TIMEOUT)
     started = time.monotonic()
     assert client.score(["abc"], ["r"]).rewards == [0.003]
-    assert 2 * STAGGER <= time.monotonic() - started < CONNECT_TIMEOUT / 2
+    assert 2 * ATTEMPT_DELAY <= time.monotonic() - started < CONNECT_TIMEOUT / 2
     assert len(faults.requests) == 1
 
 
@@ -88,7 +93,7 @@ def test_an_address_that_refuses_costs_nothing(
     names[NAME] = [refusing] * 20 + [where_of(faults)]
     started = time.monotonic()
     assert face(base_url=f"http://{NAME}", timeout=20).score(["abc"], ["r"]).rewards == [0.003]
-    assert time.monotonic() - started < 20 * STAGGER
+    assert time.monotonic() - started < 20 * ATTEMPT_DELAY
 
 
 def test_names_without_any_address_that_answers(
@@ -117,7 +122,7 @@ def test_a_call_that_is_cancelled_leaves_no_socket(
     names: Resolver, silent: tuple[str, int], faults: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At whatever step of the loop: also when one address has answered, and while the others are let go."""
-    monkeypatch.setattr(connecting, "STAGGER", 0.0)
+    monkeypatch.setattr(connecting, "ATTEMPT_DELAY", 0.0)
     names[NAME] = [silent, where_of(faults), where_of(faults)]
     opened: list[socket.socket] = []
 
@@ -196,5 +201,5 @@ def test_families_take_turns() -> None:
         return (family, socket.SOCK_STREAM, 6, "", (str(number), 80))
 
     six, four = socket.AF_INET6, socket.AF_INET
-    found = interleaved([entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)])
-    assert [target.where[0] for target in found] == ["1", "4", "2", "3"]
+    found = interleave_families([entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)])
+    assert [target.sockaddr[0] for target in found] == ["1", "4", "2", "3"]

@@ -165,15 +165,15 @@ def test_closing_lets_it_go_and_using_the_client_again_starts_it(home: Path, set
     assert until(lambda: not runs(services(home)[1]))
 
 
-@pytest.mark.parametrize("victim", ["service", "keeper"])
+@pytest.mark.parametrize("victim", ["service", "daemon"])
 def test_it_is_there_again_after_a_kill(
     home: Path, settings: dict[str, Any], victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(**settings) as client:
         assert client.score(["xx"], ["r"]).rewards == [0.002]
         (service,) = services(home)
-        keeper = int(Path(f"/proc/{service}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill({"service": service, "keeper": keeper}[victim], signal.SIGKILL)
+        daemon = int(Path(f"/proc/{service}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill({"service": service, "daemon": daemon}[victim], signal.SIGKILL)
         assert until(lambda: not runs(service))
         for k in range(1, 20):
             assert client.score(["x" * k], ["r"]).rewards == [k / 1000]
@@ -213,7 +213,7 @@ def test_without_a_command_it_says_what_to_do(settings: dict[str, Any], monkeypa
 def test_the_folder_is_this_users_alone(home: Path, settings: dict[str, Any]) -> None:
     (home / "run").mkdir(mode=0o777)
     (home / "run").chmod(0o777)
-    with pytest.raises(LocalServiceError, match="not for this user alone"):
+    with pytest.raises(LocalServiceError, match="others can access it"):
         Client(**settings).score(["xx"], ["r"])
     (home / "run").rmdir()
     with Client(**settings) as client:

@@ -12,7 +12,7 @@ import pytest
 
 from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable
 from assay_client.replies import Reply
-from assay_client.retries import Endpoints, Send, Sleep, converse, retry_after
+from assay_client.retries import Endpoints, Send, Sleep, retry_after, retry_steps
 from assay_client.settings import ClientSettings
 from assay_client.transport.addresses import address_of
 from assay_client.transport.http11 import Fault
@@ -193,7 +193,7 @@ def drive(outcomes: list[Any], **settings: Any) -> tuple[list[Any], list[tuple[f
 
     address = address_of("http://a")
     own = ClientSettings(addresses=(address,), **settings)
-    steps = converse(Endpoints([address]), own, own.timeout, lambda: moment, uniform)
+    steps = retry_steps(Endpoints([address]), own, own.timeout, lambda: moment, uniform)
     seen: list[Any] = []
     outcome = None
     while True:
@@ -234,5 +234,5 @@ def test_stale_connections_cost_no_pause_but_not_for_ever() -> None:
 def test_services_begin_at_different_places() -> None:
     addresses = [address_of(f"http://host{k}") for k in range(8)]
     random.seed(5)
-    first = {Endpoints(addresses).in_turn(0)[0] for _ in range(64)}
+    first = {Endpoints(addresses).in_order(0)[0] for _ in range(64)}
     assert len(first) > 4

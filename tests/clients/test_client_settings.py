@@ -161,7 +161,7 @@ def test_the_address_of_a_route_is_not_the_base() -> None:
         with pytest.raises(InvalidSetting) as caught:
             ClientSettings.read({"ASSAY_URL": f"http://any:secret@host:8000/proxy{path}"})
         assert "ASSAY_URL" in str(caught.value)
-        assert "the base http://host:8000/proxy is needed" in str(caught.value)
+        assert "use the base URL http://host:8000/proxy" in str(caught.value)
         assert "secret" not in str(caught.value)
     for url in ("http://host/v1", "http://host/docs/assay", "http://host/my-v1/scores", "http://host/compat"):
         assert str(address_of(url)) == url

@@ -86,7 +86,7 @@ class ClosingServer(FaultServer):
 def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
     """The service itself answers in plain HTTP; others just close."""
     client = face(base_url=server.url.replace("http:", "https:"), timeout=0.5)
-    with pytest.raises(Unavailable, match=r"does not speak TLS: http:// is meant"):
+    with pytest.raises(Unavailable, match=r"does not speak TLS: use http:// instead"):
         client.score(["x"], ["r"])
     with ClosingServer() as closing:
         client = face(base_url=closing.url.replace("http:", "https:"), timeout=0.5)
@@ -106,5 +106,5 @@ def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
 def test_http_to_a_port_with_tls(face: Any, faults: FaultServer, reply: bytes, error: type[Exception]) -> None:
     """As servers answer that tell; OpenSSL's own just closes."""
     faults.otherwise = raw(reply)
-    with pytest.raises(error, match=r"the port speaks TLS: https:// is meant"):
+    with pytest.raises(error, match=r"the port speaks TLS: use https:// instead"):
         face(base_url=faults.url, timeout=0.5).score(["x"], ["r"])

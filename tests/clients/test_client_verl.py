@@ -19,7 +19,7 @@ import pytest
 from assay_client import InvalidRequest, InvalidSetting
 from assay_client.adapters import for_verl, for_verl_sync
 from assay_client.adapters.common import METRICS
-from assay_client.verl_components import SETTLED, finished_steps
+from assay_client.verl_components import SETTLE_SECONDS, finished_steps
 from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
 from tests.clients.fault_server import FaultServer
 from tests.http.samples import REFERENCE, SWAPPED, SWAPPED_REWARD
@@ -131,5 +131,5 @@ def test_components_per_step_while_verl_runs(tmp_path: Path) -> None:
     for step in (1, 2):
         path = tmp_path / f"{step}.jsonl"
         path.write_text("{}\n", encoding="utf-8")
-        os.utime(path, (path.stat().st_mtime - SETTLED,) * 2)
+        os.utime(path, (path.stat().st_mtime - SETTLE_SECONDS,) * 2)
         assert next(steps) == path

@@ -121,10 +121,10 @@ def test_options_that_verls_function_takes(verl: Any, monkeypatch: pytest.Monkey
 def test_a_data_source_that_nobody_scores(way: Way, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_URL", faults.url)
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe,toth")
-    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: 'thoth' is not among them, and verl has no"):
+    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: 'thoth' is not in the list, and verl has no"):
         way()
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", " , ")
-    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: names separated by commas"):
+    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: must be names separated by commas"):
         way()
 
 
