@@ -38,7 +38,7 @@ REASONS = (
     "step_count",
     "low_coverage",
 )
-"""Reasons by their code: 0 is `ok`, the others tell why a response could not be scored."""
+"""Reasons by their code: 0 is `ok`, the others say why a response could not be scored."""
 
 
 class Score(NamedTuple):

@@ -135,7 +135,7 @@ class ClientSettings:
             return canonical_json({**json.loads(self.config), **overrides})
         except (TypeError, ValueError):
             detail = "must be an object of numbers, booleans and strings"
-            raise InvalidSetting(detail, issues=[Issue("config", "invalid_setting", detail)]) from None
+            raise InvalidSetting(f"config: {detail}", issues=[Issue("config", "invalid_setting", detail)]) from None
 
 
 def resolve_mode(values: dict[str, Any], given: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Names with several addresses, of which some swallow packets, refuse, or cannot be reached at all."""
+"""Host names with several addresses, some of which drop packets, refuse, or cannot be reached."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.clients.fault_server import FaultServer
 
 NAME = "service.test"
 CONNECT_TIMEOUT = 8.0
-"""What one address that swallows packets would cost if it were waited for."""
+"""Seconds that an address that drops packets would cost if the client waited for it."""
 
 Resolver = dict[str, list[tuple[str, int]]]
 
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Resolver:
-    """Addresses by name, as a resolver would give them."""
+    """Return the addresses by host name that a patched resolver gives."""
     known: Resolver = {}
     asked = socket.getaddrinfo
 
@@ -48,7 +48,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Resolver:
 
 @pytest.fixture
 def silent() -> Iterator[tuple[str, int]]:
-    """An address that swallows packets: a listener whose queue is full and from which nobody takes."""
+    """Yield an address that drops packets: a listener with a full queue that accepts no connection."""
     with contextlib.ExitStack() as opened:
         listener = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         where = listener.getsockname()
@@ -61,7 +61,7 @@ def silent() -> Iterator[tuple[str, int]]:
             if not poll.poll(200):
                 break
         else:
-            pytest.skip("the queue of a listener has no end here")
+            pytest.skip("the queue of a listener is unlimited here")
         yield where
 
 
@@ -76,7 +76,7 @@ def where_of(server: FaultServer) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_an_address_that_swallows_packets_costs_a_moment(
+def test_an_address_that_drops_packets_costs_only_the_delay(
     face: Any, names: Resolver, silent: tuple[str, int], faults: FaultServer
 ) -> None:
     names[NAME] = [silent, silent, where_of(faults)]
@@ -96,9 +96,7 @@ def test_an_address_that_refuses_costs_nothing(
     assert time.monotonic() - started < 20 * ATTEMPT_DELAY
 
 
-def test_names_without_any_address_that_answers(
-    face: Any, names: Resolver, silent: tuple[str, int], refusing: tuple[str, int]
-) -> None:
+def test_no_address_answers(face: Any, names: Resolver, silent: tuple[str, int], refusing: tuple[str, int]) -> None:
     names[NAME] = [silent, refusing]
     with pytest.raises(Unavailable, match="no connection in time"):
         face(base_url=f"http://{NAME}", timeout=1, connect_timeout=0.5).score(["abc"], ["r"])
@@ -121,7 +119,7 @@ def test_the_first_to_answer_is_used_and_the_others_are_closed(
 def test_a_call_that_is_cancelled_leaves_no_socket(
     names: Resolver, silent: tuple[str, int], faults: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At whatever step of the loop: also when one address has answered, and while the others are let go."""
+    """Cancel at each step of the loop, also after one address has answered and while the others are closed."""
     monkeypatch.setattr(connecting, "ATTEMPT_DELAY", 0.0)
     names[NAME] = [silent, where_of(faults), where_of(faults)]
     opened: list[socket.socket] = []
@@ -129,7 +127,7 @@ def test_a_call_that_is_cancelled_leaves_no_socket(
     class Remembered(socket.socket):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            if threading.current_thread() is threading.main_thread():  # not those that the server accepts
+            if threading.current_thread() is threading.main_thread():  # not sockets accepted by the server
                 opened.append(self)
 
     monkeypatch.setattr(socket, "socket", Remembered)
@@ -157,10 +155,9 @@ def test_a_call_that_is_cancelled_leaves_no_socket(
     assert all(sock.fileno() == -1 for sock in opened)
 
 
-def test_looking_up_a_name_counts_to_the_time(
+def test_name_resolution_counts_towards_the_timeout(
     names: Resolver, silent: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a resolver takes is not there for the connection."""
     asked, clock, late = socket.getaddrinfo, time.monotonic, [0.0]
     names[NAME] = [silent]
 
@@ -176,12 +173,12 @@ def test_looking_up_a_name_counts_to_the_time(
     assert clock() - started < CONNECT_TIMEOUT / 2
 
 
-def test_looking_up_a_name_does_not_hold_up_the_loop(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resolver answers only once the loop has gone on meanwhile."""
-    asked, gone_on = socket.getaddrinfo, threading.Event()
+def test_name_resolution_does_not_block_the_loop(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver answers only once the loop has continued."""
+    asked, continued = socket.getaddrinfo, threading.Event()
 
     def getaddrinfo(*arguments: Any, **options: Any) -> Any:
-        assert gone_on.wait(20)
+        assert continued.wait(20)
         return asked(*arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
@@ -190,13 +187,13 @@ def test_looking_up_a_name_does_not_hold_up_the_loop(faults: FaultServer, monkey
         client = AsyncClient(base_url=faults.url.replace("127.0.0.1", "localhost"), timeout=30, connect_timeout=30)
         call = asyncio.ensure_future(client.score(["abc"], ["r"]))
         await asyncio.sleep(0)
-        gone_on.set()
+        continued.set()
         return (await call).rewards
 
     assert asyncio.run(run()) == [0.003]
 
 
-def test_families_take_turns() -> None:
+def test_address_families_alternate() -> None:
     def entry(family: int, number: int) -> Any:
         return (family, socket.SOCK_STREAM, 6, "", (str(number), 80))
 

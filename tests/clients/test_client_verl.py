@@ -1,4 +1,4 @@
-"""The adapter for verl, as old and new versions call it, and the components of every training step."""
+"""The adapter for verl, as called by old and new versions, and components per training step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLIENTS = Path(__file__).resolve().parents[2] / "clients"
 
 @pytest.mark.usefixtures("at")
 def test_verl_reward_loop() -> None:
-    """As the reward loop calls it: by keyword, through a partial, one task a sample."""
+    """Call it as the reward loop does: by keyword, through a partial, one task per sample."""
     assert inspect.iscoroutinefunction(for_verl.compute_score)
     call = partial(for_verl.compute_score, reward_router_address=None)
 
