@@ -28,10 +28,10 @@ FIELD_ERRORS = {
     "int_type": ("wrong_type", "must be an integer"),
     "list_type": ("wrong_type", "must be an array"),
     "string_type": ("wrong_type", "must be a string"),
-    "greater_than_equal": ("out_of_range", "{}"),
-    "less_than_equal": ("out_of_range", "{}"),
+    "greater_than_equal": ("out_of_range", "must be at least {ge}"),
+    "less_than_equal": ("out_of_range", "must be at most {le}"),
 }
-"""Reason and detail by pydantic's type of an error; `{}` is its own message."""
+"""Reason and detail by pydantic's type of an error."""
 
 
 def all_issues(envelope: Envelope, scorer: Scorer, limits: Limits) -> list[Issue]:
@@ -73,13 +73,12 @@ def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
     try:
         model.model_validate(document)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        issues = []
-        for one in found:
-            if len(one["loc"]) == 1:
-                reason, detail = FIELD_ERRORS.get(one["type"], ("wrong_type", "{}"))
-                issues.append(Issue(str(one["loc"][0]), reason, detail.format(one["msg"])))
-        return issues
+        return [
+            Issue(str(found["loc"][0]), reason, detail.format(**found.get("ctx", {})))
+            for found in error.errors(include_url=False, include_input=False)
+            if len(found["loc"]) == 1
+            for reason, detail in [FIELD_ERRORS[found["type"]]]
+        ]
     return []
 
 

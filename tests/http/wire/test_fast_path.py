@@ -165,7 +165,7 @@ def test_a_kept_reference_under_another_limit_of_steps(lane):
     key = key_of(1, steps=3)
     body = body_of([answer(key)], [key])
     strict = Scorer(max_steps=2)
-    under = lane.under(strict)
+    under = lane.with_config(strict)
     for _ in range(2):
         assert check(lane, body, Scorer())
         assert not check(under, body, strict)
