@@ -14,9 +14,15 @@ from .reading.references import ID_AT, OBJECT_AT, STEP_AT
 from .reading.sections import FOUND, NOT_OPENED, find_sections
 from .similarity.align import UNMATCHED, align
 from .similarity.lcs import lcs_length
-from .similarity.semantics import adopt, match_strings, object_similarity, parameter_similarity, position_factor
+from .similarity.semantics import (
+    match_strings,
+    object_similarity,
+    parameter_similarity,
+    position_factor,
+    renumber_with_reference,
+)
 from .status import KEY_NUMBERING, MISSING_SECTIONS, OK, THINK_NOT_OPENED, TOO_LONG
-from .text.interning import clear
+from .text.interning import reset
 from .text.lines import has_more_lines
 
 __all__ = ["MEASURES", "measure_protocols"]
@@ -45,7 +51,7 @@ NO_LIBRARY = -1
 
 
 @helper
-def read_steps(space, tables, text, start, stop, rules):
+def read_steps(workspace, tables, text, start, stop, rules):
     """Read the key steps of the response `text[start:stop]` into the workspace: (status, number of steps).
 
     There are no steps where the status is not OK.
@@ -58,21 +64,21 @@ def read_steps(space, tables, text, start, stop, rules):
         return (THINK_NOT_OPENED if found == NOT_OPENED else MISSING_SECTIONS), none
     if has_more_lines(text, key_start, key_stop, rules.max_steps):
         return TOO_LONG, none
-    clear(space)
-    status, steps, _ = read_key_steps(space, tables, text, key_start, key_stop)
+    reset(workspace)
+    status, steps, _ = read_key_steps(workspace, tables, text, key_start, key_stop)
     if status == KEY_NUMBERING:
         status = OK
     return status, (steps if status == OK else none)
 
 
 @helper
-def mark_library(space, libraries, row, n):
+def mark_library(workspace, libraries, row, n):
     """Write to PARTNERS, for each of the n steps in the workspace, 1 where its action is one of library `row`, else 0.
 
     Only before the steps' strings are numbered as a reference's. Returns how many are not.
     """
-    ints = space.ints
-    own = match_strings(space, libraries, row)
+    ints = workspace.ints
+    library_strings = match_strings(workspace, libraries, row)
     for i in range(n):
         string = ints[MAPPED, ints[ACTION, i]]
         ints[PARTNERS, i] = string
@@ -82,7 +88,7 @@ def mark_library(space, libraries, row, n):
     outside = 0
     for i in range(n):
         string = ints[PARTNERS, i]
-        ints[PARTNERS, i] = 1 if string < own and ints[FIRST, string] == 1 else 0
+        ints[PARTNERS, i] = 1 if string < library_strings and ints[FIRST, string] == 1 else 0
         outside += 1 - ints[PARTNERS, i]
     return outside
 
@@ -149,7 +155,7 @@ def measure_protocols(
     libraries,
     rules,
     tables,
-    space,
+    workspace,
 ):
     """Measure the responses [first, last) of a batch of n; other rows of the outputs are left alone.
 
@@ -159,22 +165,22 @@ def measure_protocols(
     −1 means that there is none (then its counts are 0). space: a workspace large enough for the longest response
     within the limit and the widest of references and libraries.
     """
-    ints = space.ints
+    ints = workspace.ints
     for row in range(first, last):
         for measure in range(measures.shape[0]):
             measures[measure, row] = 0.0
-        status, n = read_steps(space, tables, data, offsets[row], offsets[row + 1], rules)
+        status, n = read_steps(workspace, tables, data, offsets[row], offsets[row + 1], rules)
         statuses[row] = status
         if status != OK:
             continue
         measures[STEPS, row] = n
         library = library_index[row]
         if library != NO_LIBRARY:
-            measures[OUTSIDE, row] = mark_library(space, libraries, library, n)
+            measures[OUTSIDE, row] = mark_library(workspace, libraries, library, n)
         reference = reference_index[row]
         first_step = references.ranges[reference, STEP_AT]
         m = references.ranges[reference + 1, STEP_AT] - first_step
-        symbols = adopt(space, references, reference, n)
+        symbols = renumber_with_reference(workspace, references, reference, n)
         predicted = ints[ACTION, :n]
         expected = references.steps[ACTION, first_step : first_step + m]
         if library != NO_LIBRARY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .compiler.jit import helper, hot_kernel
 from .reading.references import STEP_AT
-from .reading.response import opens_format_gate, read_response
+from .reading.response import passes_format_gate, read_response
 from .rules import DOUBLE, SHIFT, UNIT
 from .similarity.scale import length_penalty, step_gap
 from .similarity.semantics import measure_semantics
@@ -59,7 +59,7 @@ def combine(measures, row, rules):
 
 @hot_kernel
 def score_slice(
-    rewards, reasons, components, first, last, data, offsets, reference_index, references, rules, tables, space
+    rewards, reasons, components, first, last, data, offsets, reference_index, references, rules, tables, workspace
 ):
     """Score the responses [first, last) of a batch of n; other rows of the outputs are left alone.
 
@@ -71,14 +71,14 @@ def score_slice(
     for row in range(first, last):
         for component in range(components.shape[0]):
             components[component, row] = 0.0
-        status, n, mean_words, coverage = read_response(space, tables, data, offsets[row], offsets[row + 1], rules)
+        status, n, mean_words, coverage = read_response(workspace, tables, data, offsets[row], offsets[row + 1], rules)
         reasons[row] = status
-        components[FORMAT, row] = 1.0 if opens_format_gate(status) else 0.0
+        components[FORMAT, row] = 1.0 if passes_format_gate(status) else 0.0
         components[COVERAGE, row] = coverage
         if status == OK:
             reference = reference_index[row]
             m = references.ranges[reference + 1, STEP_AT] - references.ranges[reference, STEP_AT]
-            order, content, anchors = measure_semantics(space, references, reference, n, rules)
+            order, content, anchors = measure_semantics(workspace, references, reference, n, rules)
             components[CONSISTENCY, row] = 1.0
             components[STEP_GAP, row] = step_gap(n, m)
             components[MEAN_WORDS, row] = mean_words

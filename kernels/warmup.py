@@ -11,14 +11,14 @@ import numpy as np
 
 from .column import TextColumn, column_of
 from .compiler.jit import CACHE, JIT
-from .compiler.unchecked_indexing import plain_indices
-from .fast_path import read_small, score_small, small_request
+from .compiler.unchecked_indexing import unchecked_indexing
+from .fast_path import new_request, read_request, score_request
 from .json_text.envelope import read_envelope
 from .json_text.spans import element_spans, member_spans
-from .memory.workspace import workspace
+from .memory.workspace import allocate_workspace
 from .protocol_metrics import MEASURES, measure_protocols
-from .reading.references import read_references, reference_room, trimmed
-from .reading.text_spans import LINE_COLUMNS, find_places
+from .reading.references import allocate_for, read_references, trim
+from .reading.text_spans import LINE_COLUMNS, find_text_spans
 from .rules import Rules
 from .score import COMPONENTS, score_slice
 from .similarity.align import anchors
@@ -30,7 +30,7 @@ from .similarity.subsequence import subsequences
 from .text.canonical_texts import canonical_texts
 from .text.python_strings import encode_strings, find_strings
 from .text.unicode_tables import tables
-from .text.utf8_validation import are_texts
+from .text.utf8_validation import is_valid_column
 
 __all__ = ["WarmupReport", "compiled_signatures", "warmup"]
 
@@ -57,11 +57,11 @@ PAPER_RULES = Rules(
 
 KERNELS = (
     anchors,
-    are_texts,
+    is_valid_column,
     canonical_texts,
     element_spans,
     encode_strings,
-    find_places,
+    find_text_spans,
     find_strings,
     ious,
     lcs_lengths,
@@ -71,9 +71,9 @@ KERNELS = (
     overlaps,
     read_envelope,
     read_references,
-    read_small,
+    read_request,
     score_slice,
-    score_small,
+    score_request,
     subsequences,
 )
 """Every function that Python may call."""
@@ -93,10 +93,10 @@ class WarmupReport(NamedTuple):
 def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     """Every kernel with arguments of the only types it is compiled for."""
     column: TextColumn = column_of([b""])
-    room = reference_room(column)
-    parsed = trimmed(room)
-    space = workspace(0)
-    small = small_request(64, 1)
+    room = allocate_for(column)
+    parsed = trim(room)
+    workspace = allocate_workspace(0)
+    small = new_request(64, 1)
     ints, index = np.zeros(1, np.int64), np.zeros(1, np.int64)
     index.setflags(write=False)
     codes = np.zeros(1, np.uint8)
@@ -105,10 +105,10 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     constant = tables()
     spans = np.zeros((1, 2), np.int64)
     return [
-        (read_references, (codes, ints, room, *column, 0, constant, space)),
+        (read_references, (codes, ints, room, *column, 0, constant, workspace)),
         (
             score_slice,
-            (floats, codes, components, 0, 0, *column, index, parsed, PAPER_RULES, constant, space),
+            (floats, codes, components, 0, 0, *column, index, parsed, PAPER_RULES, constant, workspace),
         ),
         (
             measure_protocols,
@@ -124,7 +124,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
                 parsed,
                 PAPER_RULES,
                 constant,
-                space,
+                workspace,
             ),
         ),
         (
@@ -143,14 +143,17 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
         (element_spans, (spans, column.data, 0, 0, codes)),
         (overlaps, (ints, np.zeros(1, np.int32), *column, *column)),
-        (are_texts, tuple(column)),
+        (is_valid_column, tuple(column)),
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),
-        (canonical_texts, (codes, ints, *column, constant, space)),
-        (read_small, (small, column.data, 0, 0, constant)),
-        (score_small, (small, 0, PAPER_RULES, constant)),
+        (canonical_texts, (codes, ints, *column, constant, workspace)),
+        (read_request, (small, column.data, 0, 0, constant)),
+        (score_request, (small, 0, PAPER_RULES, constant)),
         (lcs_lengths, (ints, index, index, index, index, 1)),
-        (find_places, (np.zeros((4, 2), np.int64), np.zeros((1, LINE_COLUMNS), np.int64), ints, column.data, False)),
+        (
+            find_text_spans,
+            (np.zeros((4, 2), np.int64), np.zeros((1, LINE_COLUMNS), np.int64), ints, column.data, False),
+        ),
         (levenshtein_distances, (ints, index, index, index, index, 1)),
         (subsequences, (ints, index, index, index, index)),
         (anchors, (ints, ints, index, index, index, index, 1)),
@@ -167,7 +170,7 @@ def warmup() -> WarmupReport:
         if _report is None:
             started = time.perf_counter()
             entries = _entries()
-            with plain_indices():
+            with unchecked_indexing():
                 for function, arguments in entries if JIT else ():
                     function.compile(tuple(numba.typeof(argument) for argument in arguments))
                     function.disable_compile()

@@ -18,7 +18,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["cache_folder", "kernels_digest", "objection"]
+__all__ = ["cache_folder", "distrust_reason", "kernels_digest"]
 
 log = logging.getLogger("assay")
 
@@ -51,7 +51,7 @@ def cache_folder(cpu: str) -> Path | None:
         folder = root / name
         try:
             _make_private(folder)
-            reason = objection(root.stat()) or objection(folder.lstat())
+            reason = distrust_reason(root.stat()) or distrust_reason(folder.lstat())
         except OSError as error:
             log.warning("the kernels are not kept in %s: %s", folder, error.strerror)
             continue
@@ -63,7 +63,7 @@ def cache_folder(cpu: str) -> Path | None:
     return None
 
 
-def objection(found: os.stat_result) -> str | None:
+def distrust_reason(found: os.stat_result) -> str | None:
     """Why what this describes is not to be trusted, None if only this user and root can have written to it."""
     if not hasattr(os, "getuid"):
         return None

@@ -13,11 +13,11 @@ import llvmlite.binding
 import numba
 
 from .cache import cache_folder
-from .machine_code import CodeFolder, keep_code
+from .machine_code import CodeFolder, cache_in_folder
 
-__all__ = ["CACHE", "JIT", "allocating", "entry", "helper", "holding_kernel", "hot_kernel", "inlined", "kernel"]
+__all__ = ["CACHE", "JIT", "allocating", "entry", "gil_kernel", "helper", "hot_kernel", "inlined", "kernel"]
 
-PARTS = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+HELPER_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of functions that only compiled ones call: no machine code is made of them alone."""
 
 JIT = not numba.config.DISABLE_JIT
@@ -45,7 +45,7 @@ def helper(function: Callable[..., Any]) -> Any:
 
     Counting is atomic and happens wherever an array is taken out of a tuple: with it, scoring took ten times as long.
     """
-    return numba.njit(_nrt=False, **PARTS)(function)
+    return numba.njit(_nrt=False, **HELPER_OPTIONS)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -53,12 +53,12 @@ def inlined(function: Callable[..., Any]) -> Any:
 
     An array is seven machine words or more, a workspace nineteen.
     """
-    return numba.njit(_nrt=False, forceinline=True, **PARTS)(function)
+    return numba.njit(_nrt=False, forceinline=True, **HELPER_OPTIONS)(function)
 
 
 def allocating(function: Callable[..., Any]) -> Any:
     """Compile `function` as a helper that may allocate: for rare paths, and kernels that stand alone."""
-    return numba.njit(_nrt=True, **PARTS)(function)
+    return numba.njit(_nrt=True, **HELPER_OPTIONS)(function)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -79,7 +79,7 @@ def hot_kernel(function: Callable[..., Any]) -> Any:
     return _entry(function, counts=False)
 
 
-def holding_kernel(function: Callable[..., Any]) -> Any:
+def gil_kernel(function: Callable[..., Any]) -> Any:
     """A kernel under the rules of `helper` that holds the interpreter, because it looks at Python's objects."""
     return _entry(function, counts=False, nogil=False)
 
@@ -87,5 +87,5 @@ def holding_kernel(function: Callable[..., Any]) -> Any:
 def _entry(function: Callable[..., Any], counts: bool, nogil: bool = True) -> Any:
     dispatcher = numba.njit(nogil=nogil, error_model="numpy", _nrt=counts)(function)
     if _code is not None:
-        keep_code(dispatcher, _code)
+        cache_in_folder(dispatcher, _code)
     return dispatcher

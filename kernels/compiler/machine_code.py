@@ -19,9 +19,9 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from .cache import objection
+from .cache import distrust_reason
 
-__all__ = ["CodeFolder", "keep_code"]
+__all__ = ["CodeFolder", "cache_in_folder"]
 
 log = logging.getLogger("assay")
 
@@ -41,7 +41,7 @@ class CodeFolder:
         path = self._path / name
         try:
             with path.open("rb") as stream:
-                reason = objection(os.fstat(stream.fileno()))
+                reason = distrust_reason(os.fstat(stream.fileno()))
                 content = b"" if reason is not None else stream.read()
         except FileNotFoundError:
             return None
@@ -100,6 +100,6 @@ class KernelCache(NullCache):
             self._folder.write(*self._entry(sig, data.codegen), dumps(data._reduce()))
 
 
-def keep_code(dispatcher: Any, folder: CodeFolder) -> None:
+def cache_in_folder(dispatcher: Any, folder: CodeFolder) -> None:
     """Have the dispatcher look into the folder before it compiles, and keep there what it has compiled."""
     dispatcher._cache = KernelCache(dispatcher.py_func, folder)

@@ -16,7 +16,7 @@ from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np import arrayobj
 
-__all__ = ["EMITTER", "plain_indices"]
+__all__ = ["EMITTER", "unchecked_indexing"]
 
 EMITTER = "fix_integer_index"
 """The function of `numba.np.arrayobj` that makes an index of the one that a program gives. A Numba without it compiles
@@ -24,20 +24,20 @@ kernels that are right, and slower.
 """
 
 
-def as_it_is(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> Any:
+def unchecked_index(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> Any:
     """The index as a machine word."""
     return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
 
 
 @contextmanager
-def plain_indices() -> Iterator[None]:
+def unchecked_indexing() -> Iterator[None]:
     """What is compiled within does not know negative indices."""
     with global_compiler_lock:
         before = getattr(arrayobj, EMITTER, None)
         if before is None:
             yield
             return
-        setattr(arrayobj, EMITTER, as_it_is)
+        setattr(arrayobj, EMITTER, unchecked_index)
         try:
             yield
         finally:

@@ -27,13 +27,13 @@ ONE = np.uint64(1)
 
 if JIT:
 
-    def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any) -> Any:
         data = context.make_array(array_type)(context, builder, array).data
-        return builder.bitcast(builder.gep(data, [at]), ir.IntType(64).as_pointer())
+        return builder.bitcast(builder.gep(data, [pos]), ir.IntType(64).as_pointer())
 
     @intrinsic
-    def load8(typing_context, text, at):
-        """The eight bytes `text[at:at + 8]` of a uint8 array as a uint64."""
+    def load8(typing_context, text, pos):
+        """The eight bytes `text[pos:pos + 8]` of a uint8 array as a uint64."""
 
         def generate(context, builder, signature, arguments):
             return builder.load(_pointer(context, builder, signature.args[0], *arguments), align=1)
@@ -50,8 +50,8 @@ if JIT:
         return array.copy(readonly=True)(array), generate
 
     @intrinsic
-    def store8(typing_context, text, at, word):
-        """Write the eight bytes of a uint64 to `text[at:at + 8]` of a uint8 array."""
+    def store8(typing_context, text, pos, word):
+        """Write the eight bytes of a uint64 to `text[pos:pos + 8]` of a uint8 array."""
 
         def generate(context, builder, signature, arguments):
             builder.store(arguments[2], _pointer(context, builder, signature.args[0], *arguments[:2]), align=1)
@@ -78,13 +78,13 @@ else:
         """Number of zero bits below the lowest set bit of a uint64; 64 for 0."""
         return np.int64((int(word) & -int(word)).bit_length() - 1 if word else 64)
 
-    def load8(text: np.ndarray, at: int) -> np.uint64:
-        """The eight bytes `text[at:at + 8]` of a uint8 array as a uint64."""
-        return np.uint64(int.from_bytes(text[at : at + 8].tobytes(), "little"))
+    def load8(text: np.ndarray, pos: int) -> np.uint64:
+        """The eight bytes `text[pos:pos + 8]` of a uint8 array as a uint64."""
+        return np.uint64(int.from_bytes(text[pos : pos + 8].tobytes(), "little"))
 
-    def store8(text: np.ndarray, at: int, word: np.uint64) -> None:
-        """Write the eight bytes of a uint64 to `text[at:at + 8]` of a uint8 array."""
-        text[at : at + 8] = list(int(word).to_bytes(8, "little"))
+    def store8(text: np.ndarray, pos: int, word: np.uint64) -> None:
+        """Write the eight bytes of a uint64 to `text[pos:pos + 8]` of a uint8 array."""
+        text[pos : pos + 8] = list(int(word).to_bytes(8, "little"))
 
 
 @helper

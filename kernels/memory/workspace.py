@@ -16,7 +16,7 @@ import numpy as np
 
 from .sparse import sparse
 
-__all__ = ["SEED", "STEP_ROWS", "Workspace", "workspace"]
+__all__ = ["SEED", "STEP_ROWS", "Workspace", "allocate_workspace"]
 
 SEED = np.uint64(secrets.randbits(64))
 """Key of this process's hashes."""
@@ -40,7 +40,7 @@ IDS, OBJECTS = range(13, 15)
 # Spans in NORM of the words of the text at hand, and the words of the key step that are not among them.
 SPAN_STARTS, SPAN_STOPS, MISSING = range(15, 18)
 # Where a word of the prose at hand may be found, by hash: stamp << 32 | word.
-SEEN = 18
+PROSE_SLOTS = 18
 # Spans in TEXT of the phrases of the step at hand.
 PHRASE_STARTS, PHRASE_STOPS = range(19, 21)
 # Code points of one cluster.
@@ -56,11 +56,11 @@ STRINGS_USED, CANON_USED, IDS_USED, OBJECTS_USED, EPOCH, MASK = range(6)
 # Phrases of the step at hand: the action is the first of those that count, then come its objects and its parameters.
 PHRASES_USED, ACTION_PHRASE, FIRST_OBJECT, FIRST_PARAMETER = range(6, 10)
 # The last stamps that were given out: of sets, and of proses.
-STAMP, SEEN_STAMP = range(10, 12)
+STAMP, PROSE_STAMP = range(10, 12)
 
 
-SEEN_SLOTS = 1 << 10
-"""Places of the row SEEN that a usual step uses, with its some twenty words."""
+MIN_PROSE_SLOTS = 1 << 10
+"""Places of the row PROSE_SLOTS that a usual step uses, with its some twenty words."""
 
 
 class Workspace(NamedTuple):
@@ -71,12 +71,12 @@ class Workspace(NamedTuple):
     seed: np.uint64
 
 
-def workspace(longest: int, widest_reference: int = 0) -> Workspace:
-    """A workspace for texts of up to `longest` bytes; widest_reference: see `References.widest`, 0 for reading
+def allocate_workspace(max_bytes: int, widest_reference: int = 0) -> Workspace:
+    """A workspace for texts of up to `max_bytes` bytes; widest_reference: see `References.widest`, 0 for reading
     references.
     """
-    size = longest + 64
+    size = max_bytes + 64
     strings = 3 * size + widest_reference + 64
-    slots = 1 << max(6 * size - 1, SEEN_SLOTS).bit_length()
+    slots = 1 << max(6 * size - 1, MIN_PROSE_SLOTS).bit_length()
     width = max(strings, slots) + 72  # rows must not be a power of two apart: they would share cache sets
     return Workspace(sparse((3, 20 * size + 72), np.uint8), sparse((ROWS, width), np.int64), SEED)

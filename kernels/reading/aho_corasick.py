@@ -24,7 +24,7 @@ CHAINED = 1 << 8
 """The next node is its child."""
 BRANCHING = 1 << 9
 """It has other children, in the hash table."""
-SEEN = 1 << 10
+REACHED = 1 << 10
 """It, or a node that has it as a suffix, has been reached: then so are all its suffixes, and it is linked."""
 
 # An edge that stands in the hash table.
@@ -54,10 +54,10 @@ def child_of(nodes, root, edges, node, byte, seed):
     """The node that the edge from `node` by `byte` leads to; 0, the root, where there is none."""
     if node == 0:
         return root[byte]
-    held = np.int64(nodes[node])
-    if held & (CHAINED | LABEL) == CHAINED | byte:
+    flags = np.int64(nodes[node])
+    if flags & (CHAINED | LABEL) == CHAINED | byte:
         return node + 1
-    if held & BRANCHING:
+    if flags & BRANCHING:
         slot = edge_slot(edges, key_of(node, byte), seed)
         if edges[slot, KEY] != NO_KEY:
             return edges[slot, TARGET]
@@ -78,9 +78,9 @@ def advance(nodes, links, root, edges, node, byte, seed):
 
 
 @helper
-def add_chain(text, at, stop, origin, used, nodes, root, edges, seed):
-    """Make nodes for `text[at:stop]`, which leaves the trie at `origin`; returns the new number of nodes."""
-    byte = np.int64(text[at])
+def add_chain(text, pos, stop, origin, used, nodes, root, edges, seed):
+    """Make nodes for `text[pos:stop]`, which leaves the trie at `origin`; returns the new number of nodes."""
+    byte = np.int64(text[pos])
     if origin == 0:
         root[byte] = used
     elif used == origin + 1:
@@ -90,7 +90,7 @@ def add_chain(text, at, stop, origin, used, nodes, root, edges, seed):
         slot = edge_slot(edges, key, seed)
         edges[slot, KEY], edges[slot, TARGET] = key, used
         nodes[origin] |= BRANCHING
-    for i in range(at + 1, stop):
+    for i in range(pos + 1, stop):
         nodes[used] = CHAINED | np.int64(text[i])
         used += 1
     nodes[used] = 0
@@ -104,27 +104,27 @@ def build_trie(text, ints, first, last, nodes, root, edges, ends, seed):
     used = np.int64(1)
     for k in range(first, last):
         word = ints[MISSING, k]
-        at = ints[STARTS, word]
-        stop = at + ints[LENGTHS, word]
+        pos = ints[STARTS, word]
+        stop = pos + ints[LENGTHS, word]
         node = np.int64(0)
-        while at < stop:
-            child = child_of(nodes, root, edges, node, np.int64(text[at]), seed)
+        while pos < stop:
+            child = child_of(nodes, root, edges, node, np.int64(text[pos]), seed)
             if child == 0:
-                used = add_chain(text, at, stop, node, used, nodes, root, edges, seed)
-                child, at = used - 1, stop
+                used = add_chain(text, pos, stop, node, used, nodes, root, edges, seed)
+                child, pos = used - 1, stop
             node = child
-            at += 1
+            pos += 1
         ends[k - first] = node
 
 
 @inlined
 def reach(nodes, links, root, edges, parent, byte, node, seed):
     """Mark and link the node that the edge from `parent` by `byte` leads to, and its suffixes: all that are not yet."""
-    while node != 0 and not nodes[node] & SEEN:
+    while node != 0 and not nodes[node] & REACHED:
         suffix = np.int64(0)
         if parent != 0:
             parent, suffix = advance(nodes, links, root, edges, np.int64(links[parent]), byte, seed)
-        nodes[node] |= SEEN
+        nodes[node] |= REACHED
         links[node] = suffix
         node = suffix
 
@@ -161,5 +161,5 @@ def count_occurring(texts, ints, count, first, last, seed):
     mark_nodes(texts, ints, count, nodes, links, root, edges, seed)
     found = 0
     for k in range(last - first):
-        found += nodes[ends[k]] & SEEN != 0
+        found += nodes[ends[k]] & REACHED != 0
     return found

@@ -26,7 +26,7 @@ from ..memory.workspace import (
     STRINGS_USED,
 )
 from ..status import KEY_NUMBERING, OK, TOO_LONG
-from ..text.interning import clear, same_bytes
+from ..text.interning import reset, same_bytes
 from ..text.lines import has_more_lines
 from .key_steps import read_key_steps
 from .sections import FOUND, find_sections
@@ -39,13 +39,13 @@ __all__ = [
     "STEP_AT",
     "STRING_AT",
     "References",
+    "allocate",
+    "allocate_for",
+    "concatenate",
     "find_string",
-    "joined",
     "read_reference",
     "read_references",
-    "reference_room",
-    "room_for",
-    "trimmed",
+    "trim",
 ]
 
 # Columns of `ranges`: where a reference begins in `steps`, `ids`, `objects`, the strings' columns, `slots` and `canon`.
@@ -92,26 +92,26 @@ class References(NamedTuple):
 
 
 @helper
-def copy(source, count, target, at):
-    """Copy `source[:count]` to `target[at:]`."""
+def copy(source, count, target, pos):
+    """Copy `source[:count]` to `target[pos:]`."""
     for k in range(count):
-        target[at + k] = source[k]
+        target[pos + k] = source[k]
 
 
 @helper
-def keep_slots(hashes, strings, slots, at):
-    """Write the hash table of `strings` strings to `slots[at:]`; returns where it ends."""
+def write_hash_table(hashes, strings, slots, pos):
+    """Write the hash table of `strings` strings to `slots[pos:]`; returns where it ends."""
     size = 2
     while size < 2 * strings:
         size *= 2
     for slot in range(size):
-        slots[at + slot] = FREE
+        slots[pos + slot] = FREE
     for string in range(strings):
         slot = hashes[string] & (size - 1)
-        while slots[at + slot] != FREE:
+        while slots[pos + slot] != FREE:
             slot = (slot + 1) & (size - 1)
-        slots[at + slot] = string
-    return at + size
+        slots[pos + slot] = string
+    return pos + size
 
 
 @inlined
@@ -128,18 +128,18 @@ def find_string(references, row, text, start, length, head, digest):
         string = references.slots[first_slot + slot]
         if string == FREE:
             return np.int64(FREE)
-        at = first_string + string
-        if references.heads[at] == head and references.lengths[at] == length:
-            begin = ranges[row, CANON_AT] + references.starts[at] + 8
+        pos = first_string + string
+        if references.heads[pos] == head and references.lengths[pos] == length:
+            begin = ranges[row, CANON_AT] + references.starts[pos] + 8
             if length <= 8 or same_bytes(references.canon, begin, text, start + 8, length - 8):
                 return string
         slot = (slot + 1) & mask
 
 
 @helper
-def keep(space, steps, references, row):
+def append_reference(workspace, steps, references, row):
     """Copy the text just read into the columns of `references` as row `row`."""
-    ints = space.ints
+    ints = workspace.ints
     ranges = references.ranges
     strings = ints[COUNTS, STRINGS_USED]
     copy(ints[IDS], ints[COUNTS, IDS_USED], references.ids, ranges[row, ID_AT])
@@ -147,21 +147,21 @@ def keep(space, steps, references, row):
     copy(ints[STARTS], strings, references.starts, ranges[row, STRING_AT])
     copy(ints[LENGTHS], strings, references.lengths, ranges[row, STRING_AT])
     copy(ints[HEADS], strings, references.heads, ranges[row, STRING_AT])
-    copy(space.bytes[CANON], ints[COUNTS, CANON_USED], references.canon, ranges[row, CANON_AT])
+    copy(workspace.bytes[CANON], ints[COUNTS, CANON_USED], references.canon, ranges[row, CANON_AT])
     for c in range(STEP_ROWS):
         copy(ints[c], steps, references.steps[c], ranges[row, STEP_AT])
     ranges[row + 1, STEP_AT] = ranges[row, STEP_AT] + steps
     ranges[row + 1, ID_AT] = ranges[row, ID_AT] + ints[COUNTS, IDS_USED]
     ranges[row + 1, OBJECT_AT] = ranges[row, OBJECT_AT] + ints[COUNTS, OBJECTS_USED]
     ranges[row + 1, STRING_AT] = ranges[row, STRING_AT] + strings
-    ranges[row + 1, SLOT_AT] = keep_slots(ints[HASHES], strings, references.slots, ranges[row, SLOT_AT])
+    ranges[row + 1, SLOT_AT] = write_hash_table(ints[HASHES], strings, references.slots, ranges[row, SLOT_AT])
     ranges[row + 1, CANON_AT] = ranges[row, CANON_AT] + ints[COUNTS, CANON_USED]
 
 
 @helper
-def read_reference(space, tables, data, start, stop, references, row, max_steps):
+def read_reference(workspace, tables, data, start, stop, references, row, max_steps):
     """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line); see below."""
-    clear(space)
+    reset(workspace)
     found, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
     if found != FOUND:
         key_start, key_stop = start, stop
@@ -169,18 +169,18 @@ def read_reference(space, tables, data, start, stop, references, row, max_steps)
     if has_more_lines(data, key_start, key_stop, max_steps):
         status = TOO_LONG
     else:
-        status, steps, bad_line = read_key_steps(space, tables, data, key_start, key_stop)
+        status, steps, bad_line = read_key_steps(workspace, tables, data, key_start, key_stop)
     if status == KEY_NUMBERING:
         status = OK
     if status != OK:
-        clear(space)
+        reset(workspace)
         steps = np.int64(0)
-    keep(space, steps, references, row)
+    append_reference(workspace, steps, references, row)
     return status, bad_line
 
 
 @hot_kernel
-def read_references(statuses, bad_lines, references, data, offsets, max_steps, tables, space):
+def read_references(statuses, bad_lines, references, data, offsets, max_steps, tables, workspace):
     """Read reference texts (SCORE.md section 1) into the columns of `references`, which have room for them.
 
     statuses: uint8 (R,), written: OK, or why the reference is none. bad_lines: int64 (R,), written: the bad line among
@@ -189,17 +189,17 @@ def read_references(statuses, bad_lines, references, data, offsets, max_steps, t
     """
     for row in range(statuses.shape[0]):
         start, stop = offsets[row], offsets[row + 1]
-        statuses[row], bad_lines[row] = read_reference(space, tables, data, start, stop, references, row, max_steps)
+        statuses[row], bad_lines[row] = read_reference(workspace, tables, data, start, stop, references, row, max_steps)
 
 
-def reference_room(column: TextColumn) -> References:
+def allocate_for(column: TextColumn) -> References:
     """Columns with room for whatever the texts of `column` may hold; untouched pages cost nothing."""
-    return room_for(int(column.offsets[-1] - column.offsets[0]), column.rows)
+    return allocate(int(column.offsets[-1] - column.offsets[0]), column.rows)
 
 
-def room_for(most_bytes: int, rows: int) -> References:
-    """Columns with room for `rows` references of `most_bytes` bytes together."""
-    size = most_bytes + 64 * rows + 64
+def allocate(max_bytes: int, rows: int) -> References:
+    """Columns with room for `rows` references of `max_bytes` bytes together."""
+    size = max_bytes + 64 * rows + 64
     ints = np.int64
     return References(
         ranges=np.zeros((rows + 1, 6), ints),
@@ -214,7 +214,7 @@ def room_for(most_bytes: int, rows: int) -> References:
     )
 
 
-def trimmed(room: References) -> References:
+def trim(room: References) -> References:
     """Copies of what is in use, read only; `canon` goes on for the eight bytes that a load may reach beyond its end."""
     steps, ids, objects, strings, slots, canon = (int(end) for end in room.ranges[-1])
     return References(
@@ -230,7 +230,7 @@ def trimmed(room: References) -> References:
     )
 
 
-def joined(parts: Sequence[References]) -> References:
+def concatenate(parts: Sequence[References]) -> References:
     """The references of several parts, one part after the other, read only."""
     if len(parts) == 1:
         return parts[0]

@@ -58,12 +58,12 @@ def positions(a, symbols, words):
         head[a[i]] = i
         count[a[i]] += 1
     rows = np.full(symbols, -1, np.int64)
-    kept = 0
+    n_masks = 0
     for i in range(n):
         if count[a[i]] > words and rows[a[i]] < 0:
-            rows[a[i]] = kept
-            kept += 1
-    masks = np.zeros((kept, words), np.uint64)
+            rows[a[i]] = n_masks
+            n_masks += 1
+    masks = np.zeros((n_masks, words), np.uint64)
     for i in range(n):
         if rows[a[i]] >= 0:
             masks[rows[a[i]], i // BITS] |= ONE << np.uint64(i % BITS)

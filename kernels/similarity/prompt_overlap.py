@@ -43,8 +43,8 @@ def overlap(failures, prompts, prompt_start, prompt_stop, queries, query_start, 
             state += 1
         failures[k] = state
     state = np.int64(0)
-    for at in range(prompt_stop - size, prompt_stop):
-        byte = prompts[at]
+    for pos in range(prompt_stop - size, prompt_stop):
+        byte = prompts[pos]
         while state > 0 and byte != queries[query_start + state]:
             state = np.int64(failures[state - 1])
         if byte == queries[query_start + state]:

@@ -41,44 +41,44 @@ __all__ = ["measure_semantics"]
 
 
 @helper
-def match_strings(space, references, row):
+def match_strings(workspace, references, row):
     """Write to MAPPED, for each string in the workspace, its number in reference `row`; the strings that it does not
     have get numbers behind its own. Returns how many it has.
 
     Costs what the response costs, however long the reference is.
     """
-    ints = space.ints
-    canon = space.bytes[CANON]
-    own = references.ranges[row + 1, STRING_AT] - references.ranges[row, STRING_AT]
+    ints = workspace.ints
+    canon = workspace.bytes[CANON]
+    reference_strings = references.ranges[row + 1, STRING_AT] - references.ranges[row, STRING_AT]
     for k in range(ints[COUNTS, STRINGS_USED]):
         head, length, digest = ints[HEADS, k], ints[LENGTHS, k], ints[HASHES, k]
         string = np.int64(FREE)
         if length == PAIR:
             first, second = ints[MAPPED, head >> 32], ints[MAPPED, head & 0xFFFFFFFF]
-            if first < own and second < own:
+            if first < reference_strings and second < reference_strings:
                 head = pair_of(first, second)
-                string = find_string(references, row, canon, np.int64(0), length, head, hash_pair(head, space.seed))
+                string = find_string(references, row, canon, np.int64(0), length, head, hash_pair(head, workspace.seed))
         else:
             string = find_string(references, row, canon, ints[STARTS, k], length, head, digest)
-        ints[MAPPED, k] = string if string != FREE else own + k
-    return own
+        ints[MAPPED, k] = string if string != FREE else reference_strings + k
+    return reference_strings
 
 
 @helper
-def adopt(space, references, row, n):
+def renumber_with_reference(workspace, references, row, n):
     """Number the strings of the n key steps as reference `row` does.
 
     Rewrites ACTION, IDS and OBJECTS. Returns the last number + 1.
     """
-    ints = space.ints
-    own = match_strings(space, references, row)
+    ints = workspace.ints
+    reference_strings = match_strings(workspace, references, row)
     for k in range(ints[COUNTS, IDS_USED]):
         ints[IDS, k] = ints[MAPPED, ints[IDS, k]]
     for k in range(ints[COUNTS, OBJECTS_USED]):
         ints[OBJECTS, k] = ints[MAPPED, ints[OBJECTS, k]]
     for k in range(n):
         ints[ACTION, k] = ints[MAPPED, ints[ACTION, k]]
-    return own + ints[COUNTS, STRINGS_USED]
+    return reference_strings + ints[COUNTS, STRINGS_USED]
 
 
 @inlined
@@ -95,23 +95,25 @@ def object_similarity(ints, i, references, first_object, first_id, j):
 
     i is the response's step, j the row of the reference's among all steps; its objects and words begin at first_…
     """
-    theirs = references.steps
+    reference_steps = references.steps
     a = ints[OBJECTS, ints[OBJECT_START, i] : ints[OBJECT_STOP, i]]
-    b = references.objects[first_object + theirs[OBJECT_START, j] : first_object + theirs[OBJECT_STOP, j]]
-    whole = iou(a, b, ints[STAMPS], next_stamp(ints))
-    if whole > 0.0 or a.shape[0] == 0 or b.shape[0] == 0:
-        return whole
+    b = references.objects[
+        first_object + reference_steps[OBJECT_START, j] : first_object + reference_steps[OBJECT_STOP, j]
+    ]
+    similarity = iou(a, b, ints[STAMPS], next_stamp(ints))
+    if similarity > 0.0 or a.shape[0] == 0 or b.shape[0] == 0:
+        return similarity
     a = ints[IDS, ints[OBJECT_WORDS, i] : ints[PARAMETER_WORDS, i]]
-    b = references.ids[first_id + theirs[OBJECT_WORDS, j] : first_id + theirs[PARAMETER_WORDS, j]]
+    b = references.ids[first_id + reference_steps[OBJECT_WORDS, j] : first_id + reference_steps[PARAMETER_WORDS, j]]
     return iou(a, b, ints[STAMPS], next_stamp(ints))
 
 
 @inlined
 def parameter_similarity(ints, i, references, first_id, j):
     """Par(i, j): IoU of the words of all parameters; 1 where neither step has any, 0 where one has none."""
-    theirs = references.steps
+    reference_steps = references.steps
     a = ints[IDS, ints[PARAMETER_WORDS, i] : ints[WORD_STOP, i]]
-    b = references.ids[first_id + theirs[PARAMETER_WORDS, j] : first_id + theirs[WORD_STOP, j]]
+    b = references.ids[first_id + reference_steps[PARAMETER_WORDS, j] : first_id + reference_steps[WORD_STOP, j]]
     return iou(a, b, ints[STAMPS], next_stamp(ints))
 
 
@@ -151,12 +153,12 @@ def order_reward(predicted, expected, symbols, rules):
 
 
 @helper
-def measure_semantics(space, references, row, n, rules):
+def measure_semantics(workspace, references, row, n, rules):
     """(order, content, |W|) of the n steps in the workspace against reference `row`."""
-    ints = space.ints
+    ints = workspace.ints
     first_step = references.ranges[row, STEP_AT]
     m = references.ranges[row + 1, STEP_AT] - first_step
-    symbols = adopt(space, references, row, n)
+    symbols = renumber_with_reference(workspace, references, row, n)
     predicted = ints[ACTION, :n]
     expected = references.steps[ACTION, first_step : first_step + m]
     order = order_reward(predicted, expected, symbols, rules)

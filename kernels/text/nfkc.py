@@ -39,27 +39,27 @@ CODE = (1 << CLASS) - 1
 
 
 @helper
-def decompose(code, out, at, tables):
+def decompose(code, out, pos, tables):
     """Append the NFKD form of `code` to `out`; returns the new length."""
     if code < FIRST_DECOMPOSITION:
-        out[at] = code
-        return at + 1
+        out[pos] = code
+        return pos + 1
     if S_BASE <= code < S_BASE + S_COUNT:
         index = code - S_BASE
-        out[at] = L_BASE + index // (V_COUNT * T_COUNT)
-        out[at + 1] = V_BASE + index % (V_COUNT * T_COUNT) // T_COUNT
+        out[pos] = L_BASE + index // (V_COUNT * T_COUNT)
+        out[pos + 1] = V_BASE + index % (V_COUNT * T_COUNT) // T_COUNT
         if index % T_COUNT == 0:
-            return at + 2
-        out[at + 2] = T_BASE + index % T_COUNT
-        return at + 3
+            return pos + 2
+        out[pos + 2] = T_BASE + index % T_COUNT
+        return pos + 3
     found = tables[DECOMPOSITIONS, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255]
     if found == 0:
-        out[at] = code
-        return at + 1
+        out[pos] = code
+        return pos + 1
     length = np.int64(tables[DECOMPOSITION_POOL, found])
     for k in range(length):
-        out[at + k] = tables[DECOMPOSITION_POOL, found + 1 + k]
-    return at + length
+        out[pos + k] = tables[DECOMPOSITION_POOL, found + 1 + k]
+    return pos + length
 
 
 @helper
@@ -71,7 +71,7 @@ def combining_class(code, tables):
 
 
 @allocating
-def count_marks(codes, start, stop):
+def counting_sort_marks(codes, start, stop):
     """Sort a long run of combining marks by class, stably, in place, by counting."""
     first = np.zeros(257, np.int64)
     for i in range(start, stop):
@@ -80,9 +80,9 @@ def count_marks(codes, start, stop):
         first[c + 1] += first[c]
     ordered = np.empty(stop - start, np.int64)
     for i in range(start, stop):
-        own = codes[i] >> CLASS
-        ordered[first[own]] = codes[i]
-        first[own] += 1
+        combining = codes[i] >> CLASS
+        ordered[first[combining]] = codes[i]
+        first[combining] += 1
     for i in range(start, stop):
         codes[i] = ordered[i - start]
 
@@ -101,7 +101,7 @@ def order_marks(codes, start, stop):
                 j -= 1
             codes[j] = code
         return
-    count_marks(codes, start, stop)
+    counting_sort_marks(codes, start, stop)
 
 
 @helper
@@ -134,20 +134,20 @@ def compose_cluster(codes, count, tables):
         if stop - i > 1:
             order_marks(codes, i, stop)
         i = stop + 1
-    kept = 0
+    n_out = 0
     starter = -1
     previous = 0
     for i in range(count):
         code = codes[i] & CODE
-        own = codes[i] >> CLASS
-        if starter >= 0 and (starter == kept - 1 or (previous != 0 and previous < own)):
+        combining = codes[i] >> CLASS
+        if starter >= 0 and (starter == n_out - 1 or (previous != 0 and previous < combining)):
             composed = compose_pair(codes[starter], code, tables)
             if composed >= 0:
                 codes[starter] = composed
                 continue
-        codes[kept] = code
-        if own == 0:
-            starter = kept
-        previous = own
-        kept += 1
-    return kept
+        codes[n_out] = code
+        if combining == 0:
+            starter = n_out
+        previous = combining
+        n_out += 1
+    return n_out

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from ..compiler.jit import JIT, helper, holding_kernel, hot_kernel
+from ..compiler.jit import JIT, gil_kernel, helper, hot_kernel
 from ..memory.load_store import trailing_zeros
 from .utf8 import encode
 
@@ -25,8 +25,8 @@ __all__ = ["ROOM", "encode_strings", "find_strings"]
 ROOM = 64
 """Bytes that `out` has beyond four for each character."""
 
-# Rows of `places`.
-CHARACTERS, LENGTHS, WIDTHS = range(3)
+# Rows of `layouts`.
+ADDRESSES, LENGTHS, WIDTHS = range(3)
 
 NONE = np.uint64(0)
 ASCII_END = 0x80
@@ -35,7 +35,7 @@ FIRST_SURROGATE, LAST_SURROGATE, REPLACEMENT = 0xD800, 0xDFFF, 0xFFFD
 if JIT:
 
     @intrinsic
-    def look_at(typing_context, address):
+    def str_layout(typing_context, address):
         """(where the characters of the str at `address` begin, their number, bytes of each)."""
 
         def generate(context, builder, signature, arguments):
@@ -62,8 +62,8 @@ if JIT:
 
     def _narrow(width: int, lanes: int) -> Any:
         @intrinsic
-        def narrow(typing_context, address, out, to):
-            """Write `lanes` characters of `width` bytes to `out[to:]`, a byte each: bitmap of those that are not
+        def narrow(typing_context, address, out, out_pos):
+            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, a byte each: bitmap of those that are not
             ASCII.
             """
 
@@ -74,8 +74,8 @@ if JIT:
                 data = context.make_array(signature.args[1])(context, builder, arguments[1]).data
                 target = builder.bitcast(builder.gep(data, [arguments[2]]), small.as_pointer())
                 builder.store(block if width == 1 else builder.trunc(block, small), target, align=1)
-                beyond = builder.icmp_unsigned(">=", block, ir.Constant(wide, [ASCII_END] * lanes))
-                bits = builder.bitcast(beyond, ir.IntType(lanes))
+                non_ascii = builder.icmp_unsigned(">=", block, ir.Constant(wide, [ASCII_END] * lanes))
+                bits = builder.bitcast(non_ascii, ir.IntType(lanes))
                 return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
 
             return types.uint64(types.int64, out, types.int64), generate
@@ -84,7 +84,7 @@ if JIT:
 
 else:
 
-    def look_at(address: int) -> tuple[int, int, int]:
+    def str_layout(address: int) -> tuple[int, int, int]:
         """(where the characters of the str at `address` begin, their number, bytes of each)."""
         from numba._helperlib import c_helpers  # type: ignore[attr-defined]
 
@@ -102,12 +102,12 @@ else:
         return character
 
     def _narrow(width: int, lanes: int) -> Any:
-        def narrow(address: int, out: np.ndarray, to: int) -> np.uint64:
-            """Write `lanes` characters of `width` bytes to `out[to:]`, a byte each: bitmap of those that are not
+        def narrow(address: int, out: np.ndarray, out_pos: int) -> np.uint64:
+            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, a byte each: bitmap of those that are not
             ASCII.
             """
             block = np.frombuffer(ctypes.string_at(int(address), width * lanes), f"<u{width}")
-            out[to : to + lanes] = block & 0xFF
+            out[out_pos : out_pos + lanes] = block & 0xFF
             return np.uint64(int.from_bytes(np.packbits(block >= ASCII_END, bitorder="little").tobytes(), "little"))
 
         return narrow
@@ -122,12 +122,12 @@ def _encoder(width: int, lanes: int) -> Any:
         stop = address + width * length
         while address < stop:
             if stop - address >= width * lanes:
-                beyond = narrow(address, out, end)
-                if beyond == NONE:
+                non_ascii = narrow(address, out, end)
+                if non_ascii == NONE:
                     address += width * lanes
                     end += lanes
                     continue
-                plain = trailing_zeros(beyond)
+                plain = trailing_zeros(non_ascii)
                 address += width * plain
                 end += plain
             code = character(address)
@@ -149,8 +149,8 @@ def _encoder(width: int, lanes: int) -> Any:
 encode_bytes, encode_pairs, encode_fours = _encoder(1, 64), _encoder(2, 32), _encoder(4, 16)
 
 
-@holding_kernel
-def find_strings(places, addresses):
+@gil_kernel
+def find_strings(layouts, addresses):
     """Look where strings stand, which the caller keeps alive; returns the number of their characters.
 
     places: int64 (3, n), written: where the characters of each begin, how many there are, bytes of each. addresses:
@@ -158,24 +158,24 @@ def find_strings(places, addresses):
     """
     characters = np.int64(0)
     for k in range(addresses.shape[0]):
-        begin, length, width = look_at(addresses[k])
-        places[CHARACTERS, k] = begin
-        places[LENGTHS, k] = length
-        places[WIDTHS, k] = width
+        begin, length, width = str_layout(addresses[k])
+        layouts[ADDRESSES, k] = begin
+        layouts[LENGTHS, k] = length
+        layouts[WIDTHS, k] = width
         characters += length
     return characters
 
 
 @hot_kernel
-def encode_strings(out, offsets, places):
+def encode_strings(out, offsets, layouts):
     """Write strings that `find_strings` has found as UTF-8, each surrogate as U+FFFD.
 
     out: uint8, room for four bytes a character and ROOM more. offsets: int64 (n + 1,), written.
     """
     end = np.int64(0)
     offsets[0] = 0
-    for k in range(places.shape[1]):
-        begin, length, width = places[CHARACTERS, k], places[LENGTHS, k], places[WIDTHS, k]
+    for k in range(layouts.shape[1]):
+        begin, length, width = layouts[ADDRESSES, k], layouts[LENGTHS, k], layouts[WIDTHS, k]
         if width == 1:
             end = encode_bytes(begin, length, out, end)
         elif width == 2:

@@ -37,16 +37,16 @@ def _is_surrogate(code: int) -> bool:
     return 0xD800 <= code <= 0xDFFF
 
 
-def look_alikes_folded(text: str) -> str:
+def fold_look_alikes(text: str) -> str:
     """The end of step 1: multiplication sign and dashes to ASCII, then full case folding."""
     mapped = ("x" if c == "×" else "-" if ord(c) in DASHES else c for c in text)
     return "".join(mapped).casefold()
 
 
-def alone(code: int) -> str:
+def map_code_point(code: int) -> str:
     """Step 1 for one code point that stands alone; what separates words becomes a space."""
     text = "°" if code in DEGREES else chr(code)
-    folded = look_alikes_folded(unicodedata.normalize("NFKC", text))
+    folded = fold_look_alikes(unicodedata.normalize("NFKC", text))
     return "".join(c if c.isascii() or c.isalnum() else " " for c in folded)
 
 
@@ -80,7 +80,7 @@ def build() -> dict[str, np.ndarray]:
         char = chr(code)
         decomposed = unicodedata.normalize("NFKD", char)
         hard = unicodedata.combining(decomposed[0]) != 0 or ord(decomposed[0]) in backward
-        mapped = alone(code)
+        mapped = map_code_point(code)
         if mapped == char:
             value = STAYS
         elif mapped == " ":

@@ -41,14 +41,14 @@ def tables() -> np.ndarray:
     table = np.full((ROWS, max(map(len, rows.values()))), NO_PAIR, np.int32)
     for row, values in rows.items():
         table[row, : len(values)] = values
-    for slot, pair, composite in slotted(pairs):
+    for slot, pair, composite in assign_slots(pairs):
         table[FIRSTS, slot], table[SECONDS, slot] = divmod(pair, 1 << int(PAIR_BITS))
         table[COMPOSITES, slot] = composite
     table.setflags(write=False)
     return table
 
 
-def slotted(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+def assign_slots(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
     """Each pair (`first << PAIR_BITS | second`) and its composite behind the slot where they belong."""
     taken = set()
     for pair, composite in pairs:

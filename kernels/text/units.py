@@ -90,7 +90,7 @@ def find_unit(text, start, stop):
 
 
 @inlined
-def write_unit(text, at, unit):
-    """Write the canonical name of a unit to `text[at:at + 8]`; returns the position after it."""
-    store8(text, at, SHORTS[unit])
-    return at + SHORT_LENGTHS[unit]
+def write_unit(text, pos, unit):
+    """Write the canonical name of a unit to `text[pos:pos + 8]`; returns the position after it."""
+    store8(text, pos, SHORTS[unit])
+    return pos + SHORT_LENGTHS[unit]

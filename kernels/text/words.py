@@ -39,14 +39,14 @@ def is_digit(byte):
 
 
 @inlined
-def joins_thousands(norm, at, size):
-    """Whether the comma at `at` stands between a digit and exactly three digits; the text ends at `size`."""
-    if at == BEGIN or at + 3 >= size or not is_digit(norm[at - 1]):
+def joins_thousands(norm, pos, size):
+    """Whether the comma at `pos` stands between a digit and exactly three digits; the text ends at `size`."""
+    if pos == BEGIN or pos + 3 >= size or not is_digit(norm[pos - 1]):
         return False
     for k in range(1, 4):
-        if not is_digit(norm[at + k]):
+        if not is_digit(norm[pos + k]):
             return False
-    return at + 4 >= size or not is_digit(norm[at + 4])
+    return pos + 4 >= size or not is_digit(norm[pos + 4])
 
 
 @inlined
@@ -71,41 +71,41 @@ def number_stop(norm, start, stop):
 
 
 @inlined
-def note_word(space, count, start, stop):
+def append_word(workspace, count, start, stop):
     """Record the word `norm[start:stop]`; returns the new number of words."""
-    space.ints[SPAN_STARTS, count] = start
-    space.ints[SPAN_STOPS, count] = stop
+    workspace.ints[SPAN_STARTS, count] = start
+    workspace.ints[SPAN_STOPS, count] = stop
     return count + 1
 
 
 @inlined
-def classify_run(space, count, start, stop, state):
+def classify_run(workspace, count, start, stop, state):
     """Turn the run `norm[start:stop]` into one or two words; returns (words so far, end of copies, state)."""
-    norm = space.bytes[NORM]
+    norm = workspace.bytes[NORM]
     number = number_stop(norm, start, stop)
     if number == stop:
-        return note_word(space, count, start, stop), stop, NUMBER
+        return append_word(workspace, count, start, stop), stop, NUMBER
     if number > start:
         unit = find_unit(norm, number, stop)
         if unit < 0:
-            return note_word(space, count, start, stop), stop, FRESH
-        count = note_word(space, count, start, number)
+            return append_word(workspace, count, start, stop), stop, FRESH
+        count = append_word(workspace, count, start, number)
         norm[number] = SPACE
         end = write_unit(norm, number + 1, unit)
-        return note_word(space, count, number + 1, end), end, FRESH
+        return append_word(workspace, count, number + 1, end), end, FRESH
     if state == NUMBER:
         unit = find_unit(norm, start, stop)
         if unit >= 0:
             end = write_unit(norm, start, unit)
-            return note_word(space, count, start, end), end, FRESH
+            return append_word(workspace, count, start, end), end, FRESH
         if stop - start == 1 and norm[start] == X:
-            return note_word(space, count, start, stop), stop, TIMES
+            return append_word(workspace, count, start, stop), stop, TIMES
     elif state == TIMES and stop - start == 1 and norm[start] == G:
-        behind = space.ints[SPAN_STOPS, count - 1]
-        norm[behind] = G  # a gap
-        space.ints[SPAN_STOPS, count - 1] = behind + 1
+        word_end = workspace.ints[SPAN_STOPS, count - 1]
+        norm[word_end] = G  # a gap
+        workspace.ints[SPAN_STOPS, count - 1] = word_end + 1
         return count, start, FRESH
-    return note_word(space, count, start, stop), stop, FRESH
+    return append_word(workspace, count, start, stop), stop, FRESH
 
 
 @inlined
@@ -130,66 +130,66 @@ def copy_run(norm, start, stop, end):
 
 
 @inlined
-def close_run(space, count, first, end, state):
-    """End the run `norm[first:end]`: strip what trails, classify it; returns (words so far, end of copies, state)."""
-    norm = space.bytes[NORM]
-    while end > first and (norm[end - 1] == DASH or norm[end - 1] == DOT or norm[end - 1] == UNDERSCORE):
+def finish_run(workspace, count, copy_start, end, state):
+    """End the run `norm[copy_start:end]`: strip what trails, classify it; returns (words so far, end of copies, state)."""
+    norm = workspace.bytes[NORM]
+    while end > copy_start and (norm[end - 1] == DASH or norm[end - 1] == DOT or norm[end - 1] == UNDERSCORE):
         end -= 1
-    if end == first:
-        return count, first, state
-    return classify_run(space, count, first, end, state)
+    if end == copy_start:
+        return count, copy_start, state
+    return classify_run(workspace, count, copy_start, end, state)
 
 
 @helper
-def add_run(space, count, opened, at, size, first, end, state):
-    """Read the run `norm[opened:at]` of text that ends at `size`, by way of a copy from `first` to `end`.
+def add_run(workspace, count, run_start, pos, size, copy_start, end, state):
+    """Read the run `norm[run_start:pos]` of text that ends at `size`, by way of a copy from `copy_start` to `end`.
 
     Returns (words so far, where the copy begins, where it ends, state); it begins before 0 unless it goes on behind a
     comma within a number.
     """
-    norm = space.bytes[NORM]
-    if first < 0:
-        opened = stripped_start(norm, opened, at)
+    norm = workspace.bytes[NORM]
+    if copy_start < 0:
+        run_start = stripped_start(norm, run_start, pos)
         end += 1
-        first = end
-    end = copy_run(norm, opened, at, end)
-    if norm[at] == COMMA and joins_thousands(norm, at, size):
-        return count, first, end, state
-    count, end, state = close_run(space, count, first, end, state)
+        copy_start = end
+    end = copy_run(norm, run_start, pos, end)
+    if norm[pos] == COMMA and joins_thousands(norm, pos, size):
+        return count, copy_start, end, state
+    count, end, state = finish_run(workspace, count, copy_start, end, state)
     return count, np.int64(-1), end, state
 
 
 @inlined
-def normalize_words(space, tables, text, start, stop):
+def normalize_words(workspace, tables, text, start, stop):
     """Normalise `text[start:stop]` into `norm`, a space behind it: (its end there, bitmap of runs if it is short).
 
     Most texts are phrases of a few words, all ASCII: one vector holds them, and no pass is made over what was just
     written.
     """
-    norm = space.bytes[NORM]
+    norm = workspace.bytes[NORM]
     if stop - start < SHORT and start + SHORT <= text.shape[0]:
         folded = fold32(text, start, stop - start, norm, np.int64(BEGIN))
         if folded >> HALF == NONE:
             return BEGIN + stop - start, folded
-    size = normalize(text, start, stop, norm, np.int64(BEGIN), space.ints[CODES], tables)
+    size = normalize(text, start, stop, norm, np.int64(BEGIN), workspace.ints[CODES], tables)
     store8(norm, size, SPACES)
     return size, NONE
 
 
 @inlined
-def read_words(space, tables, text, start, stop):
+def read_words(workspace, tables, text, start, stop):
     """Read the canonical words of `text[start:stop]` (UTF-8): notes their spans in `norm`; returns their number.
 
     Runs are found in a bitmap, 64 bytes at a time. Nearly all of them begin and end with a letter and do not stand
     behind a number: those are words as they stand. The others are copied behind the text and worked on there.
     """
-    norm = space.bytes[NORM]
-    size, runs = normalize_words(space, tables, text, start, stop)
+    norm = workspace.bytes[NORM]
+    size, runs = normalize_words(workspace, tables, text, start, stop)
     end = size + GAP
-    first = np.int64(-1)
+    copy_start = np.int64(-1)
     count = np.int64(0)
     state = np.int64(FRESH)
-    opened = np.int64(0)
+    run_start = np.int64(0)
     inside = NONE
     for base in range(BEGIN, size + 1, 64):
         bits = runs
@@ -202,16 +202,16 @@ def read_words(space, tables, text, start, stop):
         stops = shifted & ~bits
         while stops != NONE:
             if inside == NONE:
-                opened = base + trailing_zeros(starts)
+                run_start = base + trailing_zeros(starts)
                 starts &= starts - ONE
             inside = NONE
-            at = base + trailing_zeros(stops)
+            pos = base + trailing_zeros(stops)
             stops &= stops - ONE
-            if state == FRESH and first < 0 and norm[opened] >= FIRST_LETTER and norm[at - 1] >= FIRST_LETTER:
-                count = note_word(space, count, opened, at)
+            if state == FRESH and copy_start < 0 and norm[run_start] >= FIRST_LETTER and norm[pos - 1] >= FIRST_LETTER:
+                count = append_word(workspace, count, run_start, pos)
             else:
-                count, first, end, state = add_run(space, count, opened, at, size, first, end, state)
+                count, copy_start, end, state = add_run(workspace, count, run_start, pos, size, copy_start, end, state)
         if starts != NONE:
-            opened = base + trailing_zeros(starts)
+            run_start = base + trailing_zeros(starts)
         inside = bits >> TOP
     return count

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from assay.kernels.column import TextColumn, column_of, frozen
-from assay.kernels.memory.workspace import Workspace, workspace
+from assay.kernels.memory.workspace import Workspace, allocate_workspace
 from assay.kernels.similarity.align import UNMATCHED, anchors
 from assay.kernels.similarity.iou import ious
 from assay.kernels.similarity.lcs import lcs_lengths
@@ -28,7 +28,7 @@ from tests.reference.align import anchors as twin_anchors
 from tests.reference.iou import iou as twin_iou
 from tests.reference.lcs import lcs_length as twin_lcs
 from tests.reference.levenshtein import levenshtein_distance as twin_levenshtein
-from tests.reference.prefix import overlap as twin_overlap
+from tests.reference.prompt_overlap import overlap as twin_overlap
 from tests.reference.subsequence import is_subsequence as twin_subsequence
 from tests.reference.words import canon as twin_canon
 
@@ -135,7 +135,7 @@ def text_column(texts: Sequence[str], before: int = 0, behind: int = 0) -> TextC
 
 def space_for(column: TextColumn, widest_reference: int = 0) -> Workspace:
     """A fresh workspace for the longest text of `column`."""
-    return workspace(int(column.lengths.max(initial=0)), widest_reference)
+    return allocate_workspace(int(column.lengths.max(initial=0)), widest_reference)
 
 
 def many_canons(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[str]:

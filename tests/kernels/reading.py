@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from assay.kernels.column import TextColumn
-from assay.kernels.reading.references import References, read_references, reference_room, trimmed
+from assay.kernels.reading.references import References, allocate_for, read_references, trim
 from assay.kernels.status import REASONS
 from assay.kernels.text.unicode_tables import tables
 from assay.kernels.warmup import warmup
@@ -33,14 +33,14 @@ def read_columns(
     column = text_column(texts, before, behind)
     statuses = np.full(column.rows, 99, np.uint8)
     bad_lines = np.full(column.rows, -7, np.int64)
-    room = reference_room(column)
+    room = allocate_for(column)
     read_references(statuses, bad_lines, room, *column, max_steps, tables(), space_for(column))
     reasons = [REASONS[status] for status in statuses]
     bad = ("bad_step_line", "bad_step_json", "bad_step_schema")
     verdicts = [
         Verdict(reason, int(line) if reason in bad else None) for reason, line in zip(reasons, bad_lines, strict=True)
     ]
-    return verdicts, trimmed(room)
+    return verdicts, trim(room)
 
 
 def verdicts_of(texts: Sequence[str], before: int = 0, behind: int = 0, max_steps: int = 1024) -> list[Verdict]:

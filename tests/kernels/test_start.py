@@ -38,9 +38,9 @@ import numpy as np
 from assay.kernels.text.canonical_texts import canonical_texts
 from assay.kernels.column import column_of
 from assay.kernels.text.unicode_tables import tables
-from assay.kernels.memory.workspace import workspace
+from assay.kernels.memory.workspace import allocate_workspace
 canon, offsets = np.zeros(512, np.uint8), np.zeros(2, np.int64)
-canonical_texts(canon, offsets, *column_of([b"5 minutes"]), tables(), workspace(64))
+canonical_texts(canon, offsets, *column_of([b"5 minutes"]), tables(), allocate_workspace(64))
 json.dump(canon[:offsets[1]].tobytes().decode(), sys.stdout)
 """
 """One kernel alone, compiled for the types of its first call."""

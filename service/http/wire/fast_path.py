@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from ....kernels.compiler.jit import entry
-from ....kernels.fast_path import UNUSUAL, read_small, score_small, small_request
+from ....kernels.fast_path import USE_GENERAL_PATH, new_request, read_request, score_request
 from ....kernels.json_text.envelope import FIELDS, VALUE
 from ....kernels.text.unicode_tables import tables
 from ...scoring.scorer import Scorer, rules_of
@@ -36,11 +36,11 @@ class SmallLane:
         self.components = False
         self.rows = 0
         """Responses of the request that was read."""
-        self._small = small_request(most_bytes, min(MAX_ROWS, limits.max_responses))
+        self._small = new_request(most_bytes, min(MAX_ROWS, limits.max_responses))
         self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
         """The result columns of so many rows: made once, they are always the same memory."""
         self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes
-        self._read, self._score = entry(read_small), entry(score_small)
+        self._read, self._score = entry(read_request), entry(score_request)
         self._follow(scorer)
 
     def _follow(self, scorer: Scorer) -> None:
@@ -59,7 +59,7 @@ class SmallLane:
         """Read the request of this body (at most `most_bytes`); False where it is unusual."""
         small = self._small
         self.rows = self._read(small, np.frombuffer(body, np.uint8), *self._limits)
-        if self.rows == UNUSUAL:
+        if self.rows == USE_GENERAL_PATH:
             return False
         self.components = bool(small.fields[INCLUDE, 0] == VALUE)
         if self.components:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.kernels.column import frozen
-from assay.kernels.reading.text_spans import ABSENT, BODY, LINE_COLUMNS, NUMBER, PIECES, START, STOP, find_places
+from assay.kernels.reading.text_spans import ABSENT, BODY, LINE_COLUMNS, NUMBER, START, STOP, TOKENS, find_text_spans
 from assay.kernels.text.lines import NO_STEP
 from assay.kernels.warmup import warmup
 from tests.reference.sections import find_sections
@@ -21,7 +21,7 @@ def places(text: bytes, prefilled: bool) -> tuple[int, list[list[int]], list[lis
     sections = np.full((4, 2), 77, np.int64)
     found = np.full((len(text) // 2 + 2, LINE_COLUMNS), 77, np.int64)
     counts = np.full(2, 77, np.int64)
-    whole = find_places(sections, found, counts, frozen(np.frombuffer(text, np.uint8), np.uint8), prefilled)
+    whole = find_text_spans(sections, found, counts, frozen(np.frombuffer(text, np.uint8), np.uint8), prefilled)
     key, orc = counts.tolist()
     assert (found[key + orc :] == 77).all()
     rows = found[: key + orc].tolist()
@@ -37,7 +37,7 @@ def assert_lines(text: bytes, rows: list[list[int]], block: str) -> None:
         assert row[NUMBER] == (min(int(form[1]), 1 << 40) if form else NO_STEP)
         rest = text[row[BODY] : row[STOP]].decode()
         assert rest.strip(ASCII_SPACE) == (form[2].strip(ASCII_SPACE) if form else line)
-        assert row[PIECES] == len(rest.split())
+        assert row[TOKENS] == len(rest.split())
 
 
 @given(responses, st.booleans())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.kernels.compiler.jit import JIT
 from assay.kernels.memory import simd as blocks
-from assay.kernels.text.whitespace_tokens import count_pieces
+from assay.kernels.text.whitespace_tokens import count_tokens
 from tests.strategies import examples
 
 RUN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789%-._") | frozenset(range(0x80, 0x100))
@@ -20,17 +20,17 @@ SPLITS = {byte for byte in range(0x80) if not chr(byte).strip()}
 CLASSES = {
     "run_bits": RUN,
     "space_bits": SPLITS,
-    "wide_lead_bits": {chr(code).encode()[0] for code in range(0x80, 0x3001) if chr(code).isspace()},
+    "space_lead_bits": {chr(code).encode()[0] for code in range(0x80, 0x3001) if chr(code).isspace()},
     "special_bits": frozenset(b'"\\') | frozenset(range(0x20)) | frozenset(range(0x80, 0x100)),
     "break_bits": frozenset(b"\r\n"),
     "tag_bits": frozenset(b"<"),
     "colon_bits": frozenset(b":"),
-    "beyond_ascii_bits": frozenset(range(0x80, 0x100)),
+    "non_ascii_bits": frozenset(range(0x80, 0x100)),
     "continuation_bits": frozenset(range(0x80, 0xC0)),
     "lead2_bits": frozenset(range(0xC2, 0xE0)),
     "lead3_bits": frozenset(range(0xE0, 0xF0)),
     "lead4_bits": frozenset(range(0xF0, 0xF5)),
-    "narrow_lead_bits": frozenset(b"\xe0\xed\xf0\xf4"),
+    "restricted_lead_bits": frozenset(b"\xe0\xed\xf0\xf4"),
 }
 """What each classifier finds."""
 
@@ -114,8 +114,8 @@ def test_copies(moved, content, length, to):
 
 @pytest.fixture(scope="module")
 def counted():
-    """`count_pieces`, callable from Python."""
-    return compiled(lambda text, start, stop: count_pieces(text, start, stop))
+    """`count_tokens`, callable from Python."""
+    return compiled(lambda text, start, stop: count_tokens(text, start, stop))
 
 
 blank = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())

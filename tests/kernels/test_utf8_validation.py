@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.kernels.column import TextColumn
 from assay.kernels.compiler.jit import JIT
-from assay.kernels.text.utf8_validation import are_texts
+from assay.kernels.text.utf8_validation import is_valid_column
 from assay.kernels.warmup import warmup
 from tests.strategies import examples
 
@@ -21,9 +21,9 @@ EDGES += [0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF
 
 
 def holds(rows: list[bytes]) -> bool:
-    """`are_texts` of the rows, which begin behind other text and are followed by some."""
+    """`is_valid_column` of the rows, which begin behind other text and are followed by some."""
     data = np.frombuffer(b"~" * 7 + b"".join(rows) + b"~" * 9, np.uint8)
-    return bool(are_texts(*TextColumn.of(data, 7 + np.cumsum([0, *map(len, rows)]))))
+    return bool(is_valid_column(*TextColumn.of(data, 7 + np.cumsum([0, *map(len, rows)]))))
 
 
 def is_text(row: bytes) -> bool:
@@ -93,4 +93,4 @@ def test_a_character_of_two_rows_belongs_to_neither():
 )
 def test_rows_lie_inside_their_buffer(offsets, expected):
     column = TextColumn.of(np.frombuffer(b"abcdef", np.uint8), np.array(offsets, np.int64))
-    assert are_texts(*column) == expected
+    assert is_valid_column(*column) == expected
