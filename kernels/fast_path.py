@@ -1,4 +1,7 @@
-"""A small request from its body to its rewards, in memory that is allocated once."""
+"""Fast path: reads and scores small requests in memory that is allocated once.
+
+Anything it does not handle, valid or not, falls back to the general path, which gives the same answers.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ from .status import OK
 __all__ = ["USE_GENERAL_PATH", "FastPathRequest", "new_request", "read_request", "score_request"]
 
 USE_GENERAL_PATH = -1
-"""Outcome for every request that the general path has to look at, be it right or wrong."""
+"""Result for every request that the fast path does not handle, valid or not."""
 
 REFERENCE_INDEX, CONFIG, INCLUDE, TASK = (FIELDS.index(n) for n in ("reference_index", "config", "include", "task"))
 
 
 class FastPathRequest(NamedTuple):
-    """Everything that reading and scoring write, and read-only views of it, so that each kernel has one signature."""
+    """The arrays that reading and scoring write, and read-only views of them, because kernels have one signature."""
 
     rewards: np.ndarray  # float64 (rows,)
     reasons: np.ndarray  # uint8 (rows,)
@@ -45,7 +48,7 @@ class FastPathRequest(NamedTuple):
     faults: np.ndarray  # uint8 (2, rows)
     scratch: np.ndarray  # uint8 (n,)
     chosen: np.ndarray  # int64 (rows,): the reference of each response
-    reference_rows: np.ndarray  # int64 (rows,): the row of `references` where it stands
+    reference_rows: np.ndarray  # int64 (rows,): its row in `references`
     slots: ReferenceSlots
     references: References
     workspace: Workspace
@@ -59,7 +62,7 @@ class FastPathRequest(NamedTuple):
 
 
 def new_request(max_bytes: int, rows: int) -> FastPathRequest:
-    """Memory for bodies of up to `max_bytes`, of up to `rows` responses and as many references."""
+    """Allocate memory for bodies of up to `max_bytes`, with up to `rows` responses and as many references."""
     texts = np.empty((2, 5 * max_bytes + 64), np.uint8)
     offsets = np.zeros((2, rows + 1), np.int64)
     chosen, reference_rows = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -91,7 +94,7 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
 
 @helper
 def locate_references(request, expected, rows, max_steps, tables):
-    """Say where each response's reference stands, and read it where it is not kept; False if one cannot be read."""
+    """Find the row of each response's reference, read it unless it is cached; False if a reference is invalid."""
     text, offsets, slots = request.reference_text, request.reference_offsets, request.slots
     first = np.int64(FIRST_FREE_ROW)
     for k in range(expected):
@@ -117,10 +120,10 @@ def locate_references(request, expected, rows, max_steps, tables):
 
 @hot_kernel
 def read_request(request, body, max_reference_bytes, max_steps, tables):
-    """Read the request in `body` (uint8, read only): returns its number of responses, or USE_GENERAL_PATH.
+    """Read the request in `body` (uint8, read only); returns its number of responses, or USE_GENERAL_PATH.
 
-    Usual is: valid JSON, references and responses and perhaps `include`, one reference or as many as responses, all of
-    them readable.
+    Handles valid JSON of references, responses and optionally `include`, with one valid reference or one for each
+    response.
     """
     fields = request.fields
     outcome = read_envelope(
@@ -152,7 +155,7 @@ def read_request(request, body, max_reference_bytes, max_steps, tables):
 
 @hot_kernel
 def score_request(request, rows, rules, tables):
-    """Score the request just read: its columns are the first rows of `rewards`, `reasons` and `components`."""
+    """Score the request read last; its results are the first rows of `rewards`, `reasons` and `components`."""
     score_slice(
         request.rewards,
         request.reasons,

@@ -32,7 +32,7 @@ FORMAT, CONSISTENCY, COVERAGE, STEP_GAP, MEAN_WORDS, SCALE, ORDER, CONTENT, SEMA
 
 @helper
 def reward_of(score, rules):
-    """SCORE mapped to the reward (paper Table 22)."""
+    """Map SCORE to the reward (paper Table 22)."""
     if rules.reward_scale == UNIT:
         return score / rules.largest_score
     if rules.reward_scale == DOUBLE:
@@ -44,7 +44,7 @@ def reward_of(score, rules):
 
 @helper
 def combine(measures, row, rules):
-    """Fill in scale, semantics and score of `row` from what was measured."""
+    """Fill in scale, semantics and score of `row` from the other components."""
     scale = measures[STEP_GAP, row] if rules.use_step_gap else 1.0
     if rules.use_length:
         scale /= length_penalty(measures[MEAN_WORDS, row], rules)
@@ -61,12 +61,12 @@ def combine(measures, row, rules):
 def score_slice(
     rewards, reasons, components, first, last, data, offsets, reference_index, references, rules, tables, workspace
 ):
-    """Score the responses [first, last) of a batch of n; other rows of the outputs are left alone.
+    """Score the responses [first, last) of a batch of n; other rows of the outputs are unchanged.
 
     rewards: float64 (n,), reasons: uint8 (n,), components: float64 (11, n), all written; rows of `components` as in
-    COMPONENTS. data, offsets: the responses as a text column. reference_index: int64 (n,) rows of `references`,
-    checked by the caller. space: a workspace large enough for the longest response within the limit and the longest
-    reference. Components behind a closed gate are 0.
+    COMPONENTS, 0 after a failed gate. data, offsets: the responses as a text column. reference_index: int64 (n,) rows
+    of `references`, checked by the caller. workspace: large enough for the longest response within the limit and the
+    widest reference.
     """
     for row in range(first, last):
         for component in range(components.shape[0]):

@@ -1,10 +1,10 @@
-"""Compile every kernel once, before the first request, from the cache where it is there."""
+"""Compiles every kernel once, before the first request, or loads it from the cache."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numba
 import numpy as np
@@ -34,36 +34,18 @@ from .text.utf8_validation import is_valid_column
 
 __all__ = ["WarmupReport", "compiled_signatures", "warmup"]
 
-PAPER_RULES = Rules(
-    lcs_order=False,
-    product_semantics=False,
-    sum_total=False,
-    max_len_content=False,
-    relative_length=False,
-    reward_scale=0,
-    largest_score=2.5,
-    min_coverage=0.95,
-    max_mean_words=30.0,
-    position_decay=1.5,
-    use_step_gap=True,
-    use_length=True,
-    use_position=True,
-    use_order=True,
-    think_prefilled=False,
-    max_response_bytes=262_144,
-    max_steps=1_024,
-)
-"""The paper's configuration; its types are those that the kernels are compiled for."""
+ANY_RULES = Rules(**{name: kind() for name, kind in get_type_hints(Rules).items()})
+"""Rules of the types that the kernels are compiled for; the values do not matter."""
 
 KERNELS = (
     anchors,
-    is_valid_column,
     canonical_texts,
     element_spans,
     encode_strings,
-    find_text_spans,
     find_strings,
+    find_text_spans,
     ious,
+    is_valid_column,
     lcs_lengths,
     levenshtein_distances,
     measure_protocols,
@@ -72,18 +54,18 @@ KERNELS = (
     read_envelope,
     read_references,
     read_request,
-    score_slice,
     score_request,
+    score_slice,
     subsequences,
 )
-"""Every function that Python may call."""
+"""All kernels: the compiled functions that Python may call."""
 
 _lock = threading.Lock()
 _report: WarmupReport | None = None
 
 
 class WarmupReport(NamedTuple):
-    """What a warm-up took: seconds, compiled signatures, and the folder they are kept in, if any."""
+    """The result of a warm-up: seconds, compiled signatures, and the cache folder, if any."""
 
     seconds: float
     signatures: int
@@ -91,12 +73,12 @@ class WarmupReport(NamedTuple):
 
 
 def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
-    """Every kernel with arguments of the only types it is compiled for."""
+    """Return every kernel with arguments of the only types that it is compiled for."""
     column: TextColumn = column_of([b""])
     room = allocate_for(column)
     parsed = trim(room)
     workspace = allocate_workspace(0)
-    small = new_request(64, 1)
+    request = new_request(64, 1)
     ints, index = np.zeros(1, np.int64), np.zeros(1, np.int64)
     index.setflags(write=False)
     codes = np.zeros(1, np.uint8)
@@ -108,7 +90,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (read_references, (codes, ints, room, *column, 0, constant, workspace)),
         (
             score_slice,
-            (floats, codes, components, 0, 0, *column, index, parsed, PAPER_RULES, constant, workspace),
+            (floats, codes, components, 0, 0, *column, index, parsed, ANY_RULES, constant, workspace),
         ),
         (
             measure_protocols,
@@ -122,7 +104,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
                 parsed,
                 index,
                 parsed,
-                PAPER_RULES,
+                ANY_RULES,
                 constant,
                 workspace,
             ),
@@ -147,8 +129,8 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
-        (read_request, (small, column.data, 0, 0, constant)),
-        (score_request, (small, 0, PAPER_RULES, constant)),
+        (read_request, (request, column.data, 0, 0, constant)),
+        (score_request, (request, 0, ANY_RULES, constant)),
         (lcs_lengths, (ints, index, index, index, index, 1)),
         (
             find_text_spans,
@@ -162,9 +144,9 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
 
 
 def warmup() -> WarmupReport:
-    """Compile all kernels and forbid any further compilation. Once per process; later calls return the first report."""
+    """Compile all kernels and forbid any further compilation, once per process; later calls return the first report."""
     global _report
-    if _report is not None:  # without the lock, which may be another thread's for ever in a child forked meanwhile
+    if _report is not None:  # without the lock, which a forked child may inherit locked for ever
         return _report
     with _lock:
         if _report is None:
@@ -179,5 +161,5 @@ def warmup() -> WarmupReport:
 
 
 def compiled_signatures() -> int:
-    """How many signatures of kernels are compiled in this process: flat once it is ready."""
+    """Return the number of kernel signatures compiled in this process, constant after `warmup()`."""
     return sum(len(function.signatures) for function in KERNELS) if JIT else 0

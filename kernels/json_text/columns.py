@@ -1,4 +1,4 @@
-"""The arrays of a request: strings, and references given as steps, from JSON into a text column."""
+"""Reads JSON arrays of a request into text columns: arrays of strings, and of references given as steps."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ BODY_DEPTH = np.int64(1024)
 """Deepest nesting of arrays and objects in a request; the outermost is level 1."""
 
 MAX_STEPS_BYTES = np.int64(1 << 23)
-"""Longest reference that is written from steps. A step of k bytes and its comma, at least 3 together, become k + 7 and
-the digits of its number: at most five times as much while there are six. So many bytes hold fewer than a million steps.
+"""Bytes of the longest reference that is written from steps. A step of k bytes and its comma, at least 3 together,
+become k + 7 and the digits of its number: at most five times as much with up to six digits, and this many bytes hold
+fewer than a million steps.
 """
 
 OVERFULL = -2
-"""Outcome of an array that has more elements than there is room for."""
+"""Result for an array that has more elements than its column has rows."""
 
-# What is wrong with an element.
+# Faults of an element.
 FIT, WRONG_TYPE, NOT_STEPS, NO_STEP_GIVEN, STEPS_TOO_LONG = range(5)
 
 STEPS_NAME = np.frombuffer(b"steps", np.uint8)
@@ -66,7 +67,7 @@ def write_number(number, out, end):
 
 @helper
 def write_step(body, start, stop, number, out, end):
-    """Write the object `body[start:stop]` as a line of a key section; line breaks between its tokens become spaces."""
+    """Write the object `body[start:stop]` as a key line, with spaces for its line breaks; returns the new end."""
     for k in range(STEP_OPENING.shape[0]):
         out[end + k] = STEP_OPENING[k]
     end = write_number(number, out, end + STEP_OPENING.shape[0])
@@ -82,10 +83,10 @@ def write_step(body, start, stop, number, out, end):
 
 @helper
 def read_steps(body, pos, stop, out, begin, max_bytes):
-    """Read the array of steps at `pos` as key lines to `out[begin:]`: (position after it or BAD, end of out, fault).
+    """Write the array of steps at `pos` as key lines to `out[begin:]`: (position after it or BAD, end of out, fault).
 
-    Steps are only told apart here; whether each is valid is for the reader of key lines to say. Beyond `max_bytes`,
-    or `MAX_STEPS_BYTES`, none is written any more.
+    Steps are only separated here; the reader of key lines validates them. Steps beyond `max_bytes`, or
+    `MAX_STEPS_BYTES`, are not written.
     """
     max_bytes = min(max_bytes, MAX_STEPS_BYTES)
     end = begin
@@ -116,7 +117,7 @@ def read_steps(body, pos, stop, out, begin, max_bytes):
 
 @helper
 def read_steps_object(body, pos, stop, out, begin, max_bytes):
-    """Read the object `{"steps": […]}` at `pos` as key lines to `out[begin:]`: (position after it or BAD, end,
+    """Write the object `{"steps": […]}` at `pos` as key lines to `out[begin:]`: (position after it or BAD, end of out,
     fault).
     """
     end = begin
@@ -157,7 +158,7 @@ def read_steps_object(body, pos, stop, out, begin, max_bytes):
 
 @helper
 def read_element(body, pos, stop, out, end, takes_steps, max_bytes):
-    """Read one element at `pos` to `out[end:]`: (position after it or BAD, end of out, fault)."""
+    """Read the element at `pos` to `out[end:]`: (position after it or BAD, end of out, fault)."""
     if pos < stop and body[pos] == QUOTE:
         pos, end = read_string(body, pos, stop, out, end)
         return pos, end, FIT
@@ -168,10 +169,10 @@ def read_element(body, pos, stop, out, end, takes_steps, max_bytes):
 
 @helper
 def read_column(body, pos, stop, out, offsets, faults, takes_steps, max_bytes):
-    """Read the array that opens at `pos` into a text column: (position after it, BAD or OVERFULL; rows; faulty rows).
+    """Read the array at `pos` into a text column: (position after it, BAD or OVERFULL; rows; faulty rows).
 
-    out: uint8, room for five times the body and 64 bytes. offsets: int64 (most + 1,), faults: uint8 (most,), both
-    written. A faulty row holds text that means nothing.
+    out: uint8, five times the body and 64 bytes. offsets: int64 (n + 1,), faults: uint8 (n,), both written; n is the
+    maximum of rows. The text of a faulty row is undefined.
     """
     offsets[0] = 0
     rows = np.int64(0)

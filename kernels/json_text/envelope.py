@@ -1,6 +1,6 @@
-"""A request's JSON body, read in one pass without the interpreter: texts into columns, the rest as spans.
+"""Reads the JSON body of a request in one pass without the GIL: texts into columns, other fields as spans.
 
-The whole body is checked as strictly as RFC 8259 and RFC 3629 ask. Only what is small is left for a JSON library.
+The whole body is validated against RFC 8259 and RFC 3629. The other fields are small and left to a JSON library.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ _NAMES = tuple(np.frombuffer(name.encode(), np.uint8) for name in FIELDS)
 
 # Outcomes.
 READ, NOT_JSON, NOT_AN_OBJECT, TOO_MANY = range(4)
-# States of a field, and the columns of `fields`: its state, the span of its value or the rows and faulty rows of its
-# column.
+# States of a field, and the columns of `fields`: state; span of the value, or rows and faulty rows of the column.
 ABSENT, VALUE, COLUMN = range(3)
 STATE, FIRST, SECOND = range(3)
 
 
 @helper
 def field_index(text, start, stop):
-    """Index in FIELDS of the name `text[start:stop]`, or UNKNOWN."""
+    """Return the index in FIELDS of the name `text[start:stop]`, or UNKNOWN."""
     if is_name(text, start, stop, _NAMES[0]):
         return 0
     if is_name(text, start, stop, _NAMES[1]):
@@ -56,7 +55,7 @@ def field_index(text, start, stop):
 
 @helper
 def record_unknown(unknown, start, stop):
-    """Add the span of an unknown member's name, as far as there is room; row 0 counts them all."""
+    """Record the span of an unknown member's name while there are rows left; row 0 counts all of them."""
     unknown[0, 0] += 1
     if unknown[0, 0] < unknown.shape[0]:
         unknown[unknown[0, 0], 0] = start
@@ -65,7 +64,7 @@ def record_unknown(unknown, start, stop):
 
 @helper
 def read_value(body, pos, stop, field, fields, texts, offsets, faults, scratch, max_bytes):
-    """Read the value of `field` at `pos`: position after it, BAD or OVERFULL."""
+    """Read the value of `field` at `pos`; returns the position after it, BAD or OVERFULL."""
     if (field == REFERENCES or field == RESPONSES) and pos < stop and body[pos] == OPEN_ARRAY:
         takes_steps = field == REFERENCES
         pos, rows, faulty = read_column(
@@ -86,13 +85,13 @@ def read_value(body, pos, stop, field, fields, texts, offsets, faults, scratch, 
 
 @hot_kernel
 def read_envelope(fields, unknown, texts, offsets, faults, scratch, body, max_bytes):
-    """Read `body` (uint8, read only): READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
+    """Read `body` (uint8, read only); returns READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
 
     fields: int64 (6, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
-    column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names, quotes
-    included. texts: uint8 (2, m), offsets: int64 (2, most + 1), faults: uint8 (2, most), written: the columns of
-    references and responses, see `elements.read_column`; an overfull one has -1 rows. scratch: uint8, room for the
-    body. max_bytes: longest reference in steps. Of two equal names the last wins.
+    column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names with quotes.
+    texts: uint8 (2, m), offsets: int64 (2, rows + 1), faults: uint8 (2, rows), written: the columns of references and
+    responses, see `columns.read_column`; an overfull one has -1 rows. scratch: uint8, as long as the body. max_bytes:
+    longest reference given as steps. Of two equal names the last wins.
     """
     fields[:, :] = 0
     unknown[0, 0] = 0

@@ -1,7 +1,6 @@
-"""JSON (RFC 8259) read in place, one scan, no recursion: strings, and any value skipped over while it is checked.
+"""Scanner of JSON (RFC 8259): decodes strings, and validates and skips other values, without recursion.
 
-Nothing is taken on trust, UTF-8 included. Functions return the position after what they read, or -1 where it is not
-JSON.
+UTF-8 is validated, too. Functions return the position after the value, or BAD if it is not JSON.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
 MINUS, PLUS, DOT, ZERO = 0x2D, 0x2B, 0x2E, 0x30
 BLOCK = 64
 REACH = BLOCK + 48
-"""Bytes from the beginning of a block that may be loaded: what is copied may begin behind it, after an escape."""
+"""Bytes from the start of a block that may be loaded: after an escape, a copy may begin beyond the block."""
 NONE, ONE, ALL_BITS = np.uint64(0), np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF)
 TRUE = np.frombuffer(b"true", np.uint8)
 FALSE = np.frombuffer(b"false", np.uint8)
 NULL = np.frombuffer(b"null", np.uint8)
 
-# What the letter of a two-character escape stands for; 0 where it is none.
+# Meaning of the letter of a two-character escape; 0 if it is not an escape.
 ESCAPES = np.zeros(256, np.uint8)
 for _letter, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
     ESCAPES[_letter] = _meaning
@@ -40,7 +39,7 @@ NO_ESCAPE = np.uint8(0)
 
 @helper
 def skip_whitespace(text, pos, stop):
-    """JSON's white space."""
+    """Return the position after JSON's white space."""
     while pos < stop and (text[pos] == 0x20 or text[pos] == 0x09 or text[pos] == 0x0A or text[pos] == 0x0D):
         pos += 1
     return pos
@@ -48,7 +47,7 @@ def skip_whitespace(text, pos, stop):
 
 @helper
 def hex_unit(text, pos, stop):
-    """The UTF-16 code unit of four hex digits at `pos`, or BAD."""
+    """Return the UTF-16 code unit of the four hex digits at `pos`, or BAD."""
     if stop - pos < 4:
         return np.int64(BAD)
     unit = np.int64(0)
@@ -65,8 +64,8 @@ def hex_unit(text, pos, stop):
 
 @helper
 def read_code_units(text, pos, stop, out, end):
-    """Decode the escape of a code unit, or a pair of them, behind the backslash at `pos - 1`: (position, end of out), or
-    (BAD, end).
+    """Decode the escape of a code unit, or of a surrogate pair, after the backslash at `pos - 1`: (position after it,
+    end of out), or (BAD, end).
     """
     if pos >= stop or text[pos] != 0x75:
         return np.int64(BAD), end
@@ -97,7 +96,7 @@ def read_escape(text, pos, stop, out, end):
 
 @inlined
 def copy_plain(text, start, stop, out, end):
-    """Copy `text[start:stop]` to `out[end:]`, 32 bytes at a time; returns its end."""
+    """Copy `text[start:stop]` to `out[end:]`, 32 bytes at a time; returns the new end."""
     copy32(text, start, out, end)
     for k in range(32, stop - start, 32):
         copy32(text, start + k, out, end + k)
@@ -108,16 +107,16 @@ def copy_plain(text, start, stop, out, end):
 def read_string(text, pos, stop, out, end):
     """Decode the string whose opening quote is at `pos` to `out[end:]`: (position after it, end of out), or (BAD, end).
 
-    `out` has room for the string and 32 bytes more. What is special is found in bitmaps of 64 bytes; what is between
-    is copied in one piece.
+    `out` needs 32 bytes more than the string. Special bytes are found in bitmaps of 64 bytes; the bytes between them
+    are copied at once.
     """
     pos += 1
-    whole_blocks = text.shape[0] - REACH
-    while pos < stop and pos <= whole_blocks:
+    last_block = text.shape[0] - REACH
+    while pos < stop and pos <= last_block:
         special = special_bits(text, pos)
         if stop - pos < BLOCK:
             special &= (ONE << np.uint64(stop - pos)) - ONE
-        plain = pos
+        plain_start = pos
         block_end = min(pos + BLOCK, stop)
         while special != NONE:
             special_pos = pos + trailing_zeros(special)
@@ -128,7 +127,7 @@ def read_string(text, pos, stop, out, end):
                     return np.int64(BAD), end
                 special_end = special_pos + size
             else:
-                end = copy_plain(text, plain, special_pos, out, end)
+                end = copy_plain(text, plain_start, special_pos, out, end)
                 if byte == QUOTE:
                     return special_pos + 1, end
                 if byte != BACKSLASH:
@@ -136,19 +135,19 @@ def read_string(text, pos, stop, out, end):
                 special_end, end = read_escape(text, special_pos, stop, out, end)
                 if special_end == BAD:
                     return np.int64(BAD), end
-                plain = special_end
+                plain_start = special_end
             if special_end >= block_end:
                 block_end = special_end
                 break
             special &= ALL_BITS << np.uint64(special_end - pos)
-        end = copy_plain(text, plain, block_end, out, end)
+        end = copy_plain(text, plain_start, block_end, out, end)
         pos = block_end
     return read_string_tail(text, pos, stop, out, end)
 
 
 @helper
 def read_string_tail(text, pos, stop, out, end):
-    """`read_string` from inside a string on, byte by byte: where the array ends before a block does."""
+    """Continue `read_string` inside a string byte by byte, because no block fits into the array any more."""
     while pos < stop:
         byte = text[pos]
         if byte == QUOTE:
@@ -172,7 +171,7 @@ def read_string_tail(text, pos, stop, out, end):
 
 @helper
 def skip_literal(text, pos, stop, literal):
-    """Position after `literal`, or BAD."""
+    """Return the position after `literal`, or BAD."""
     if stop - pos < literal.shape[0]:
         return np.int64(BAD)
     for k in range(literal.shape[0]):
@@ -183,7 +182,7 @@ def skip_literal(text, pos, stop, literal):
 
 @helper
 def skip_digits(text, pos, stop):
-    """Position after one digit or more, or BAD."""
+    """Return the position after one digit or more, or BAD."""
     start = pos
     while pos < stop and 48 <= text[pos] <= 57:
         pos += 1
@@ -192,7 +191,7 @@ def skip_digits(text, pos, stop):
 
 @helper
 def skip_number(text, pos, stop):
-    """Position after the number at `pos`, or BAD."""
+    """Return the position after the number at `pos`, or BAD."""
     if pos < stop and text[pos] == MINUS:
         pos += 1
     if pos < stop and text[pos] == ZERO:
@@ -211,7 +210,7 @@ def skip_number(text, pos, stop):
 
 @helper
 def skip_scalar(text, pos, stop, out, end):
-    """Position after the string, number or literal at `pos`, or BAD; strings are decoded over `out[end:]`."""
+    """Return the position after the string, number or literal at `pos`, or BAD; strings are decoded to `out[end:]`."""
     if pos >= stop:
         return np.int64(BAD)
     byte = text[pos]
@@ -228,7 +227,7 @@ def skip_scalar(text, pos, stop, out, end):
 
 @helper
 def is_name(text, start, stop, name):
-    """Whether `text[start:stop]` is `name`."""
+    """Return whether `text[start:stop]` is `name`."""
     if stop - start != name.shape[0]:
         return False
     for k in range(name.shape[0]):
@@ -239,7 +238,7 @@ def is_name(text, start, stop, name):
 
 @helper
 def skip_name(text, pos, stop, out, end):
-    """Position after a member's name and colon, from the white space before it on, or BAD."""
+    """Return the position after a member's name and colon, with white space before both, or BAD."""
     pos = skip_whitespace(text, pos, stop)
     if pos >= stop or text[pos] != QUOTE:
         return np.int64(BAD)
@@ -252,9 +251,9 @@ def skip_name(text, pos, stop, out, end):
 
 @helper
 def skip_value(text, pos, stop, depth, limit, out, end):
-    """Position after the value at `pos`, which stands inside `depth` of at most `limit` arrays and objects, or BAD.
+    """Return the position after the value at `pos`, or BAD; it is inside `depth` of at most `limit` levels.
 
-    `out[end:]` is scratch: the brackets that close the open levels, then the string at hand. That is never more than
+    `out[end:]` is scratch: the closing brackets of the open levels, then the current string, together never more than
     the text itself.
     """
     top = end

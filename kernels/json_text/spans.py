@@ -1,7 +1,6 @@
-"""Where the members of a JSON object and the elements of an array stand: values are found without being built.
+"""Locates members of a JSON object and elements of an array without building them (lazy JSON access).
 
-What is of no interest costs one scan and no memory, and what is passed on is passed on byte for byte. All of it is
-checked as strictly as RFC 8259 and RFC 3629 ask.
+The whole value is validated against RFC 8259 and RFC 3629.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ __all__ = ["NOT_JSON", "OTHER_KIND", "element_spans", "member_spans"]
 
 NOT_JSON = -1
 OTHER_KIND = -2
-"""Outcome of JSON that is no object, or no array."""
+"""Result for valid JSON that is not an object, or not an array."""
 
 
 @helper
 def name_row(text, stop, names, name_offsets):
-    """Row of `names` that is `text[:stop]`, or -1."""
+    """Return the row of `names` that is `text[:stop]`, or -1."""
     for row in range(name_offsets.shape[0] - 1):
         start = name_offsets[row]
         if name_offsets[row + 1] - start != stop:
@@ -50,17 +49,17 @@ def name_row(text, stop, names, name_offsets):
 
 @helper
 def other_kind(body, pos, stop, scratch):
-    """OTHER_KIND where one JSON value fills `body[pos:stop]`, else NOT_JSON."""
+    """Return OTHER_KIND if one JSON value fills `body[pos:stop]`, else NOT_JSON."""
     pos = skip_value(body, pos, stop, np.int64(0), BODY_DEPTH, scratch, np.int64(0))
     return np.int64(OTHER_KIND) if pos != BAD and skip_whitespace(body, pos, stop) == stop else np.int64(NOT_JSON)
 
 
 @hot_kernel
 def member_spans(spans, body, start, stop, names, name_offsets, scratch):
-    """Find the members of the JSON object that fills `body[start:stop]`; their number, NOT_JSON or OTHER_KIND.
+    """Find the members of the JSON object `body[start:stop]`; returns their number, NOT_JSON or OTHER_KIND.
 
-    spans: int64 (n, 2), written: where the value of the n-th of `names` begins and ends, (0, 0) where it is absent; of
-    two equal names the last wins. names, name_offsets: a text column. scratch: uint8, room for the body and 64 bytes.
+    spans: int64 (n, 2), written: start and stop of the value of each of the n `names`, (0, 0) if it is absent; of two
+    equal names the last wins. names, name_offsets: a text column. scratch: uint8, 64 bytes longer than the body.
     """
     spans[:, :] = 0
     pos = skip_whitespace(body, start, stop)
@@ -101,9 +100,9 @@ def member_spans(spans, body, start, stop, names, name_offsets, scratch):
 
 @hot_kernel
 def element_spans(spans, body, start, stop, scratch):
-    """Find the elements of the JSON array that fills `body[start:stop]`; their number, NOT_JSON or OTHER_KIND.
+    """Find the elements of the JSON array `body[start:stop]`; returns their number, NOT_JSON or OTHER_KIND.
 
-    spans: int64 (n, 2), written: where each of the first n elements begins and ends. scratch: as for `member_spans`.
+    spans: int64 (n, 2), written: start and stop of each of the first n elements. scratch: as for `member_spans`.
     """
     pos = skip_whitespace(body, start, stop)
     if pos >= stop or body[pos] != OPEN_ARRAY:

@@ -1,11 +1,11 @@
 """Which of several words occur in texts: Aho and Corasick's automaton (1975), linear in texts and words together.
 
-A word that leaves the trie makes the nodes that it still needs one after the other: a chain. So nearly every node has
-one child, which is the next node, and the whole of it is two bytes. The few other edges, at most one a word, stand in a
-hash table under a secret seed, so that no text can be made to collide; those of the root in a row of 256.
+A word that leaves the trie appends its remaining nodes as a chain. So nearly every node has one child, which is the
+next node, and takes two bytes. The few other edges, at most one for each word, are in a hash table keyed by a secret
+seed, so that no text can collide on purpose; those of the root are in an array of 256.
 
-Only the nodes that the texts reach are linked, when they are reached: the node before it on its word's path was reached
-before, and so were all suffixes of that. Words that have nothing in common with the texts cost their nodes alone.
+Only nodes that the texts reach are linked, when they are reached: their parents, and all suffixes of those, were
+reached before. Words that have nothing in common with the texts cost only their nodes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LABEL = 0xFF
 CHAINED = 1 << 8
 """The next node is its child."""
 BRANCHING = 1 << 9
-"""It has other children, in the hash table."""
+"""The node has other children, in the hash table."""
 REACHED = 1 << 10
-"""It, or a node that has it as a suffix, has been reached: then so are all its suffixes, and it is linked."""
+"""The node, or one that has it as a suffix, has been reached: it is linked, and its suffixes are REACHED, too."""
 
-# An edge that stands in the hash table.
+# Columns of the hash table of edges.
 KEY, TARGET = 0, 1
 NO_KEY = 0
 LABEL_BITS = np.uint64(8)
@@ -35,13 +35,13 @@ LABEL_BITS = np.uint64(8)
 
 @inlined
 def key_of(node, byte):
-    """The edge from `node` by `byte` as a number that is not NO_KEY."""
+    """Return the edge from `node` by `byte` as a number that is not NO_KEY."""
     return (node << 8 | byte) + 1
 
 
 @inlined
 def edge_slot(edges, key, seed):
-    """Slot of the edge: the one that holds it, or the free one where it belongs."""
+    """Return the slot that holds the edge, or the free slot for it."""
     mask = np.int64(edges.shape[0] - 1)
     slot = np.int64(mix(np.uint64(key) ^ seed) >> LABEL_BITS) & mask
     while edges[slot, KEY] != NO_KEY and edges[slot, KEY] != key:
@@ -51,7 +51,7 @@ def edge_slot(edges, key, seed):
 
 @inlined
 def child_of(nodes, root, edges, node, byte, seed):
-    """The node that the edge from `node` by `byte` leads to; 0, the root, where there is none."""
+    """Return the child of `node` by `byte`, or 0, the root, if it has no such child."""
     if node == 0:
         return root[byte]
     flags = np.int64(nodes[node])
@@ -66,9 +66,7 @@ def child_of(nodes, root, edges, node, byte, seed):
 
 @inlined
 def advance(nodes, links, root, edges, node, byte, seed):
-    """The longest suffix of `node`, which is linked, that can go on by `byte`, and where that leads; the root if none
-    can.
-    """
+    """Return (the longest suffix of the linked `node` that has a child by `byte`, that child), or the root's pair."""
     while node != 0:
         child = child_of(nodes, root, edges, node, byte, seed)
         if child != 0:
@@ -79,7 +77,7 @@ def advance(nodes, links, root, edges, node, byte, seed):
 
 @helper
 def add_chain(text, pos, stop, origin, used, nodes, root, edges, seed):
-    """Make nodes for `text[pos:stop]`, which leaves the trie at `origin`; returns the new number of nodes."""
+    """Add nodes for `text[pos:stop]`, which leaves the trie at `origin`; returns the new number of nodes."""
     byte = np.int64(text[pos])
     if origin == 0:
         root[byte] = used
@@ -119,7 +117,7 @@ def build_trie(text, ints, first, last, nodes, root, edges, ends, seed):
 
 @inlined
 def reach(nodes, links, root, edges, parent, byte, node, seed):
-    """Mark and link the node that the edge from `parent` by `byte` leads to, and its suffixes: all that are not yet."""
+    """Mark and link `node`, the child of `parent` by `byte`, and its suffixes, unless they are."""
     while node != 0 and not nodes[node] & REACHED:
         suffix = np.int64(0)
         if parent != 0:
@@ -131,7 +129,7 @@ def reach(nodes, links, root, edges, parent, byte, node, seed):
 
 @helper
 def mark_nodes(texts, ints, count, nodes, links, root, edges, seed):
-    """Run the automaton over the first `count` words of the prose, and mark every node that it reaches."""
+    """Run the automaton over the first `count` words of the prose and mark every node that it reaches."""
     for k in range(count):
         node = np.int64(0)
         for i in range(ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]):
@@ -142,9 +140,9 @@ def mark_nodes(texts, ints, count, nodes, links, root, edges, seed):
 
 @allocating
 def count_occurring(texts, ints, count, first, last, seed):
-    """How many of the strings MISSING[first:last] occur inside one of the first `count` words of the prose.
+    """Count the strings MISSING[first:last] that occur inside one of the first `count` words of the prose.
 
-    texts, ints: the arrays of the workspace. Time and memory are linear in the bytes of both.
+    texts, ints: the arrays of the workspace. Time and memory are linear in the bytes of the strings and the prose.
     """
     size = np.int64(1)
     for k in range(first, last):

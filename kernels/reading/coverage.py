@@ -1,9 +1,8 @@
 """Consistency of key and prose (paper C.1, SCORE.md section 3): the share of a step's words found in its prose.
 
-The words of the prose are not made distinct: each leaves its number where its hash points to, whatever stood there, or,
-where there are many, beside it if that place is taken. There the words of the key step are looked up, and compared byte
-by byte; those that are not found, because they stand inside a longer word, or were overwritten, or are not there, are
-searched for.
+The words of the prose are indexed in a lossy hash table: each overwrites its slot, or, if there are many, takes the
+neighbouring slot if its own is taken. The words of the key step are looked up there and compared byte by byte. Those
+that are not found, because they are part of a longer word, overwritten or absent, are searched for.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from .aho_corasick import count_occurring
 __all__ = ["step_coverage"]
 
 COMPARISONS_PER_BYTE, MAX_COMPARISONS = 4, 1 << 12
-"""Comparisons a byte, and in all, that plain search may spend before the automaton takes over."""
+"""Comparisons for each byte, and in total, that naive search may spend before the automaton takes over."""
 
 STAMP_SHIFT = 32
 STAMP_LIMIT = 1 << 31
@@ -47,13 +46,13 @@ HALF = np.uint64(32)
 
 @inlined
 def slot_of(head, tail, seed, mask):
-    """Index in PROSE_SLOTS, of which `mask` + 1 places are used, of a word by its first and its last eight bytes."""
+    """Return the slot in PROSE_SLOTS, of which `mask` + 1 are used, of a word with this head and tail."""
     return np.int64(((head ^ seed) * ODD_A ^ (tail ^ seed) * ODD_B) * ODD_A >> HALF) & mask
 
 
 @inlined
 def prose_slot_mask(count):
-    """Places for `count` words, less 1: a power of two, four times as many, so that few fall together."""
+    """Return the number of slots for `count` words, less 1: a power of two, at least four times as many."""
     mask = np.int64(MIN_PROSE_SLOTS - 1)
     while mask < 4 * count:
         mask = 2 * mask + 1
@@ -62,7 +61,7 @@ def prose_slot_mask(count):
 
 @inlined
 def next_stamp(ints):
-    """A stamp that does not stand in PROSE_SLOTS yet."""
+    """Return a fresh stamp, which does not occur in PROSE_SLOTS."""
     ints[COUNTS, PROSE_STAMP] += 1
     if ints[COUNTS, PROSE_STAMP] == STAMP_LIMIT:
         ints[PROSE_SLOTS, :] = 0
@@ -72,7 +71,7 @@ def next_stamp(ints):
 
 @inlined
 def index_prose_words(workspace, count, stamp, mask):
-    """Leave the numbers of the first `count` words of the prose in PROSE_SLOTS; returns the length of the longest."""
+    """Index the first `count` words of the prose in PROSE_SLOTS; returns the length of the longest."""
     ints = workspace.ints
     norm = workspace.bytes[NORM]
     max_length = np.int64(0)
@@ -90,7 +89,7 @@ def index_prose_words(workspace, count, stamp, mask):
 
 @inlined
 def matches_word(workspace, slot, word, stamp):
-    """Whether the word of the prose whose number stands in PROSE_SLOTS at `slot` is the string `word`."""
+    """Return whether the word of the prose in `slot` is the string `word`."""
     ints = workspace.ints
     entry = ints[PROSE_SLOTS, slot]
     if entry >> STAMP_SHIFT != stamp:
@@ -104,7 +103,7 @@ def matches_word(workspace, slot, word, stamp):
 
 @inlined
 def occurs_as_word(workspace, word, stamp, mask):
-    """Whether the string `word` is a word of the prose that its hash points to: where there are many, one of two."""
+    """Return whether the string `word` is a word of the prose that has kept its slot."""
     ints = workspace.ints
     tail = tail_of(workspace.bytes[CANON], ints[STARTS, word], ints[LENGTHS, word])
     slot = slot_of(np.uint64(ints[HEADS, word]), tail, workspace.seed, mask)
@@ -115,7 +114,7 @@ def occurs_as_word(workspace, word, stamp, mask):
 
 @helper
 def find_bounded(text, start, stop, word, begin, length, budget):
-    """Plain search for `word[begin:begin + length]` in `text[start:stop]`: (found, budget left)."""
+    """Search `text[start:stop]` for `word[begin:begin + length]` naively: (found, budget left)."""
     lead = word[begin]
     for i in range(start, stop - length + 1):
         budget -= 1
@@ -134,7 +133,7 @@ def find_bounded(text, start, stop, word, begin, length, budget):
 
 @helper
 def find_in_prose(workspace, word, count, budget):
-    """Plain search for a string in the first `count` words of the prose: (found, budget left)."""
+    """Search the first `count` words of the prose for a string naively: (found, budget left)."""
     ints = workspace.ints
     start, length = ints[STARTS, word], ints[LENGTHS, word]
     for k in range(count):
@@ -151,11 +150,11 @@ def find_in_prose(workspace, word, count, budget):
 
 @helper
 def count_inside(workspace, count, max_length, absent):
-    """How many of the first `absent` strings in MISSING occur inside one of the first `count` words of the prose.
+    """Count the first `absent` strings in MISSING that occur inside one of the first `count` words of the prose.
 
-    A word has no space, so it can only stand inside one word of the prose. Plain search serves the few short words of
-    usual steps; its cost is counted, and where it exceeds a fixed number of comparisons a byte, the words that are left
-    go to the automaton. So all is linear in the bytes of the words together.
+    A word has no space, so it can only occur inside one word of the prose. Naive search serves the few short words of
+    usual steps; when it exceeds a fixed number of comparisons for each byte, the remaining words go to the automaton.
+    So the cost is linear in the bytes of all words.
     """
     ints = workspace.ints
     budget = np.int64(0)
@@ -180,7 +179,7 @@ def count_inside(workspace, count, max_length, absent):
 
 @helper
 def step_coverage(workspace, row, count):
-    """cov_i of key step `row` by the `count` words of prose at hand: covered words over distinct words."""
+    """Return cov_i of key step `row` by the `count` words of its prose: covered words over distinct words."""
     ints = workspace.ints
     stamp = next_stamp(ints)
     mask = prose_slot_mask(count)

@@ -1,4 +1,4 @@
-"""Key steps (SCORE.md section 1): lines of text into rows of strings and words."""
+"""Reads key steps (SCORE.md section 1): lines of text into rows of strings and words."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ OPEN_BRACE, CLOSE_BRACE = 0x7B, 0x7D
 
 @inlined
 def intern_phrase(workspace, tables, start, stop, whole):
-    """Read the decoded string `text[start:stop]` as one phrase: append its words to IDS.
+    """Append the words of the decoded string `text[start:stop]` to IDS.
 
-    Returns the phrase as a string if it is needed as a whole, or -1 if it has no word.
+    Returns the interned phrase if `whole`, else its first word; -1 if it has no word.
     """
     ints = workspace.ints
     count = read_words(workspace, tables, read_only(workspace.bytes[TEXT]), start, stop)
@@ -92,9 +92,9 @@ def read_key_step(workspace, tables, line, start, stop, row):
 
 @helper
 def read_key_steps(workspace, tables, text, start, stop):
-    """Read the key lines of `text[start:stop]` into the workspace: (status, number of steps, bad line counted from 0).
+    """Read the key lines of `text[start:stop]` into the workspace: (status, number of steps, bad line from 0).
 
-    The first bad line decides. The status is KEY_NUMBERING where every line is valid and the numbers are not 1, 2, 3, …
+    The first bad line decides. The status is KEY_NUMBERING if every line is valid but the numbers are not 1, 2, 3, …
     """
     count = np.int64(0)
     numbered = True

@@ -1,4 +1,4 @@
-"""Orc steps (SCORE.md section 1): the prose of a response, step by step, held against the key steps."""
+"""Reads orc steps (SCORE.md section 1), the prose of a response, and compares them with the key steps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["read_orc_steps"]
 
 @helper
 def read_orc_step(workspace, tables, text, start, stop, row, steps):
-    """Read the orc step `text[start:stop]`: (pieces of its raw text, cov of key step `row` of `steps`; 1 behind them).
+    """Read the orc step `text[start:stop]`: (tokens of its raw text, cov_i of key step `row`, 1 if `row` >= `steps`).
 
-    The text may go on over several lines: a line break separates words and pieces as the space does that joins them.
+    The text may span several lines: a line break separates words and tokens like the space that joins the lines.
     """
     coverage = 1.0
     if row < steps:
@@ -27,10 +27,10 @@ def read_orc_step(workspace, tables, text, start, stop, row, steps):
 
 @helper
 def read_orc_steps(workspace, tables, text, start, stop, steps):
-    """Read the orc steps of `text[start:stop]` against the key steps in the workspace, `steps` of them.
+    """Read the orc steps of `text[start:stop]` against the `steps` key steps in the workspace.
 
-    Returns (number of orc steps, whether numbered 1, 2, 3, …, pieces in all, min cov_i); where they are not numbered,
-    the rest is left unread. A line that opens no step continues the one before it, and is ignored before the first.
+    Returns (number of orc steps, whether numbered 1, 2, 3, …, tokens of all steps, min cov_i); after a wrong number the
+    rest is not read. A line without a header continues the step before it, and is ignored before the first step.
     """
     count = np.int64(0)
     tokens = np.int64(0)

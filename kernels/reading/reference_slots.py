@@ -1,7 +1,7 @@
-"""References of recent small requests, by their bytes: a group's single requests name the same one over and over.
+"""Cache of the references of recent fast-path requests: the single requests of a group repeat the same reference.
 
-Each has a place of its own among the rows of `References`, chosen by its hash; what stood there before is lost. A place
-is a row and the empty one behind it, so that every row ends where it ends, whatever its neighbour holds.
+The hash of a reference selects one slot, which it overwrites. A slot is a row of `References` and the empty row after
+it, so that the end of a row does not depend on the next slot.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ __all__ = [
 
 SLOT_COUNT = 64
 MAX_SLOT_BYTES = 8192
-"""Bytes of the longest reference that is kept."""
+"""Bytes of the longest reference that is cached."""
 
 FIRST_FREE_ROW = 2 * SLOT_COUNT
-"""Rows from here on are nobody's place."""
+"""Rows from here on are not cache slots."""
 
 EMPTY = -1
 
 
 class ReferenceSlots(NamedTuple):
-    """What was read into each place."""
+    """The text that was read into each slot."""
 
     texts: np.ndarray  # uint8 (SLOT_COUNT, MAX_SLOT_BYTES + 8)
-    lengths: np.ndarray  # int64 (SLOT_COUNT,), EMPTY where nothing is kept
-    limits: np.ndarray  # int64 (SLOT_COUNT,): the limit of steps that it was read under
+    lengths: np.ndarray  # int64 (SLOT_COUNT,), EMPTY in an empty slot
+    limits: np.ndarray  # int64 (SLOT_COUNT,): the limit of steps when it was read
 
 
 def empty_slots() -> ReferenceSlots:
-    """Empty places."""
+    """Return empty slots."""
     texts = np.zeros((SLOT_COUNT, MAX_SLOT_BYTES + 8), np.uint8)
     return ReferenceSlots(texts, np.full(SLOT_COUNT, EMPTY, np.int64), np.zeros(SLOT_COUNT, np.int64))
 
 
 def allocate_with_slots(max_bytes: int, rows: int) -> References:
-    """Room for the kept references, and behind them for `rows` others of `max_bytes` bytes together."""
+    """Allocate columns for the slots and, after them, for `rows` references of `max_bytes` bytes together."""
     each = MAX_SLOT_BYTES + 128
     room = allocate(SLOT_COUNT * (each + 128) + max_bytes, FIRST_FREE_ROW + rows)
     strides = np.zeros(6, np.int64)
@@ -64,7 +64,7 @@ def allocate_with_slots(max_bytes: int, rows: int) -> References:
 
 @inlined
 def slot_row(text, start, length, seed):
-    """The row where the reference `text[start:start + length]` is kept; FIRST_FREE_ROW where it is too long."""
+    """Return the row of the cache slot of `text[start:start + length]`, or FIRST_FREE_ROW if it is too long."""
     if length == 0 or length > MAX_SLOT_BYTES:
         return np.int64(FIRST_FREE_ROW)
     head, tail = head_of(text, start, length), tail_of(text, start, length)
@@ -73,7 +73,7 @@ def slot_row(text, start, length, seed):
 
 @inlined
 def holds_reference(slots, row, text, start, length, max_steps):
-    """Whether the row `slot_row` the reference holds it, read under this limit of steps."""
+    """Return whether the row, the reference's `slot_row`, holds it, read with this limit of steps."""
     if row == FIRST_FREE_ROW:
         return False
     slot = row >> 1
@@ -84,14 +84,14 @@ def holds_reference(slots, row, text, start, length, max_steps):
 
 @inlined
 def invalidate(slots, row):
-    """Something else is about to be read into this row."""
+    """Invalidate this slot before another reference is read into it."""
     if row < FIRST_FREE_ROW:
         slots.lengths[row >> 1] = EMPTY
 
 
 @inlined
 def fill_slot(slots, row, text, start, length, max_steps):
-    """Now this row holds the reference `text[start:start + length]`."""
+    """Record that this row holds the reference `text[start:start + length]`."""
     if row < FIRST_FREE_ROW:
         slot = row >> 1
         for k in range(0, length, 8):

@@ -1,4 +1,4 @@
-"""Parsed references as columns: what scoring needs of each, read once however many responses point at it."""
+"""Parsed references as columns; each is read once, however many responses are scored against it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
     "trim",
 ]
 
-# Columns of `ranges`: where a reference begins in `steps`, `ids`, `objects`, the strings' columns, `slots` and `canon`.
+# Columns of `ranges`: start of a reference in `steps`, `ids`, `objects`, the strings' columns, `slots` and `canon`.
 STEP_AT, ID_AT, OBJECT_AT, STRING_AT, SLOT_AT, CANON_AT = range(6)
 FREE = -1
 NOT_PREFILLED = np.bool_(False)
@@ -56,67 +56,65 @@ PLAIN_COLUMNS = ("ids", "objects", "starts", "lengths", "heads", "slots")
 
 
 class References(NamedTuple):
-    """R references, read only. Within one, ids and positions count from the beginning of its own ranges."""
+    """R references, read only. Ids and positions of a reference are relative to the starts of its ranges."""
 
     ranges: np.ndarray  # int64 (R + 1, 6)
     steps: np.ndarray  # int64 (7, steps), see `workspace.py`
     ids: np.ndarray  # int64: words of the steps, as strings
     objects: np.ndarray  # int64: objects of the steps, as strings
-    starts: np.ndarray  # int64: where each distinct word begins in the reference's part of `canon`
-    lengths: np.ndarray  # int64, or PAIR, see `vocabulary.py`
+    starts: np.ndarray  # int64: start of each distinct word in the reference's part of `canon`
+    lengths: np.ndarray  # int64, or PAIR, see `interning.py`
     heads: np.ndarray  # int64
-    slots: (
-        np.ndarray
-    )  # int64: open addressing of a reference's strings by hash, a power of two slots each, FREE or a string
+    slots: np.ndarray  # int64: a hash table of each reference's strings, a power of two slots, FREE or a string
     canon: np.ndarray  # uint8
 
     @property
     def rows(self) -> int:
-        """Number of references."""
+        """Return the number of references."""
         return self.ranges.shape[0] - 1
 
     @property
     def step_counts(self) -> np.ndarray:
-        """int64 (R,): steps of each reference."""
+        """Return the number of steps of each reference, int64 (R,)."""
         return np.diff(self.ranges[:, STEP_AT])
 
     @property
     def widest(self) -> int:
-        """Most steps, words, objects or distinct strings that any one reference has."""
+        """Return the maximum of steps, words, objects or distinct strings of any one reference."""
         return int((self.ranges[1:, :SLOT_AT] - self.ranges[:-1, :SLOT_AT]).max(initial=0))
 
     @property
     def nbytes(self) -> int:
-        """Memory of all columns in bytes."""
+        """Return the memory of all columns in bytes."""
         return sum(column.nbytes for column in self)
 
 
 @helper
-def copy(source, count, target, pos):
-    """Copy `source[:count]` to `target[pos:]`."""
+def copy(source, count, target, start):
+    """Copy `source[:count]` to `target[start:]`."""
     for k in range(count):
-        target[pos + k] = source[k]
+        target[start + k] = source[k]
 
 
 @helper
-def write_hash_table(hashes, strings, slots, pos):
-    """Write the hash table of `strings` strings to `slots[pos:]`; returns where it ends."""
+def write_hash_table(hashes, strings, slots, start):
+    """Write the hash table of `strings` strings to `slots[start:]`; returns its end."""
     size = 2
     while size < 2 * strings:
         size *= 2
     for slot in range(size):
-        slots[pos + slot] = FREE
+        slots[start + slot] = FREE
     for string in range(strings):
         slot = hashes[string] & (size - 1)
-        while slots[pos + slot] != FREE:
+        while slots[start + slot] != FREE:
             slot = (slot + 1) & (size - 1)
-        slots[pos + slot] = string
-    return pos + size
+        slots[start + slot] = string
+    return start + size
 
 
 @inlined
 def find_string(references, row, text, start, length, head, digest):
-    """The string of reference `row` that is the word `text[start:start + length]`, or the pair `head`; or FREE.
+    """Return the string of reference `row` for the word `text[start:start + length]`, or the pair `head`; or FREE.
 
     `digest` is its hash, `head` of a word its first eight bytes.
     """
@@ -128,9 +126,9 @@ def find_string(references, row, text, start, length, head, digest):
         string = references.slots[first_slot + slot]
         if string == FREE:
             return np.int64(FREE)
-        pos = first_string + string
-        if references.heads[pos] == head and references.lengths[pos] == length:
-            begin = ranges[row, CANON_AT] + references.starts[pos] + 8
+        index = first_string + string
+        if references.heads[index] == head and references.lengths[index] == length:
+            begin = ranges[row, CANON_AT] + references.starts[index] + 8
             if length <= 8 or same_bytes(references.canon, begin, text, start + 8, length - 8):
                 return string
         slot = (slot + 1) & mask
@@ -138,7 +136,7 @@ def find_string(references, row, text, start, length, head, digest):
 
 @helper
 def append_reference(workspace, steps, references, row):
-    """Copy the text just read into the columns of `references` as row `row`."""
+    """Copy the steps in the workspace into the columns of `references` as row `row`."""
     ints = workspace.ints
     ranges = references.ranges
     strings = ints[COUNTS, STRINGS_USED]
@@ -160,7 +158,7 @@ def append_reference(workspace, steps, references, row):
 
 @helper
 def read_reference(workspace, tables, data, start, stop, references, row, max_steps):
-    """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line); see below."""
+    """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line from 0)."""
     reset(workspace)
     found, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
     if found != FOUND:
@@ -181,11 +179,11 @@ def read_reference(workspace, tables, data, start, stop, references, row, max_st
 
 @hot_kernel
 def read_references(statuses, bad_lines, references, data, offsets, max_steps, tables, workspace):
-    """Read reference texts (SCORE.md section 1) into the columns of `references`, which have room for them.
+    """Read reference texts (SCORE.md section 1) into the columns of `references`, from `allocate` or `allocate_for`.
 
-    statuses: uint8 (R,), written: OK, or why the reference is none. bad_lines: int64 (R,), written: the bad line among
-    the non-blank ones, from 0. data, offsets: the text column. A bad reference takes no room. Step numbers do not
-    matter; more than `max_steps` lines are TOO_LONG.
+    statuses: uint8 (R,), written: OK, or why the reference is invalid. bad_lines: int64 (R,), written: index of the bad
+    line among the non-blank lines. data, offsets: the text column. An invalid reference has no steps. Step numbers are
+    ignored; more than `max_steps` lines are TOO_LONG.
     """
     for row in range(statuses.shape[0]):
         start, stop = offsets[row], offsets[row + 1]
@@ -193,12 +191,12 @@ def read_references(statuses, bad_lines, references, data, offsets, max_steps, t
 
 
 def allocate_for(column: TextColumn) -> References:
-    """Columns with room for whatever the texts of `column` may hold; untouched pages cost nothing."""
+    """Allocate columns for the references of `column`; untouched pages take no memory."""
     return allocate(int(column.offsets[-1] - column.offsets[0]), column.rows)
 
 
 def allocate(max_bytes: int, rows: int) -> References:
-    """Columns with room for `rows` references of `max_bytes` bytes together."""
+    """Allocate columns for `rows` references of `max_bytes` bytes together."""
     size = max_bytes + 64 * rows + 64
     ints = np.int64
     return References(
@@ -215,7 +213,7 @@ def allocate(max_bytes: int, rows: int) -> References:
 
 
 def trim(room: References) -> References:
-    """Copies of what is in use, read only; `canon` goes on for the eight bytes that a load may reach beyond its end."""
+    """Return read-only copies of the used parts; `canon` has eight more bytes, because loads may read past its end."""
     steps, ids, objects, strings, slots, canon = (int(end) for end in room.ranges[-1])
     return References(
         ranges=frozen(room.ranges, np.int64),
@@ -231,7 +229,7 @@ def trim(room: References) -> References:
 
 
 def concatenate(parts: Sequence[References]) -> References:
-    """The references of several parts, one part after the other, read only."""
+    """Return the references of several parts in order, read only."""
     if len(parts) == 1:
         return parts[0]
     ends = np.cumsum([part.ranges[-1] for part in parts], axis=0)

@@ -1,4 +1,4 @@
-"""Reading one response up to the gates (SCORE.md sections 1, 3 and 8)."""
+"""Reads one response and checks the gates (SCORE.md sections 1, 3 and 8)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["read_response"]
 def read_response(workspace, tables, text, start, stop, rules):
     """Read `text[start:stop]` into the workspace: (status, key steps, mean words of the orc steps, coverage).
 
-    Mean words and coverage are 0 where an earlier check failed.
+    Mean words and coverage are 0 if an earlier check failed.
     """
     none = np.int64(0)
     if stop - start > rules.max_response_bytes:
@@ -56,5 +56,5 @@ def read_response(workspace, tables, text, start, stop, rules):
 
 @helper
 def passes_format_gate(status):
-    """The format gate asks for sections and valid key lines; numbering and prose belong to the consistency gate."""
+    """Return whether a response of this status passes the format gate: it has its sections and valid key lines."""
     return status == OK or status >= KEY_NUMBERING

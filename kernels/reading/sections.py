@@ -26,7 +26,7 @@ CLOSE_NOTE = np.frombuffer(b"</note>", np.uint8)
 
 @helper
 def matches_tag(text, pos, stop, tag):
-    """Whether `tag` stands at `pos`, without regard to ASCII case."""
+    """Return whether `tag` occurs at `pos` (ASCII case-insensitive)."""
     if stop - pos < tag.shape[0]:
         return False
     for k in range(tag.shape[0]):
@@ -38,9 +38,9 @@ def matches_tag(text, pos, stop, tag):
 
 @helper
 def find_tag(text, pos, stop, tag):
-    """Position of the earliest `tag` from `pos` on, or -1."""
-    whole_blocks = text.shape[0] - BLOCK
-    while pos < stop and pos <= whole_blocks:
+    """Return the position of the earliest `tag` from `pos` on, or -1."""
+    last_block = text.shape[0] - BLOCK
+    while pos < stop and pos <= last_block:
         openings = tag_bits(text, pos)
         while openings != NO_BITS:
             begin = pos + trailing_zeros(openings)
@@ -57,7 +57,7 @@ def find_tag(text, pos, stop, tag):
 
 @helper
 def find_pair(text, pos, stop, closing, opening):
-    """Earliest `closing`, white space, `opening` from `pos` on: (where it begins, where it ends), or (-1, -1)."""
+    """Find the earliest `closing`, white space, `opening` from `pos` on: (start, stop), or (-1, -1)."""
     while True:
         begin = find_tag(text, pos, stop, closing)
         if begin < 0:
@@ -71,7 +71,7 @@ def find_pair(text, pos, stop, closing, opening):
 
 @helper
 def find_after_think(text, pos, stop):
-    """The sections, the first of them open at `pos`: (found, key start, key stop, orc start, orc stop)."""
+    """Find the sections, with `<think>` open at `pos`: (found, key start, key stop, orc start, orc stop)."""
     _, key_start = find_pair(text, pos, stop, CLOSE_THINK, OPEN_KEY)
     if key_start < 0:
         return False, 0, 0, 0, 0
@@ -86,10 +86,9 @@ def find_after_think(text, pos, stop):
 
 @helper
 def find_sections(text, start, stop, think_prefilled):
-    """Where `<key>` and `<orc>` of `text[start:stop]` begin and end: (outcome, key start, key stop, orc start, orc
-    stop).
+    """Find `<key>` and `<orc>` in `text[start:stop]`: (outcome, key start, key stop, orc start, orc stop).
 
-    The outcome is FOUND, NOT_FOUND, or NOT_OPENED where the sections would be found with `<think>` before the text.
+    The outcome is FOUND, NOT_FOUND, or NOT_OPENED if the sections would be found with `<think>` before the text.
     """
     if think_prefilled:
         found, key_start, key_stop, orc_start, orc_stop = find_after_think(text, start, stop)

@@ -1,4 +1,4 @@
-"""The JSON object of a key step (SCORE.md section 1): action, objects and parameters."""
+"""Reads the JSON object of a key step (SCORE.md section 1): action, objects and parameters."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ ABSENT, VALID, MISFIT = 0, 1, 2
 
 
 def as_words64(text: bytes) -> tuple[np.ndarray, np.int64]:
-    """A text as words of eight bytes, and where the last of them begins: it overlaps the one before."""
+    """Return a text as uint64 words, and the start of the last one, which overlaps the one before."""
     last = len(text) - 8
-    places = [*range(0, last, 8), last]
-    words = [int.from_bytes(text[pos : pos + 8], "little") for pos in places]
+    starts = [*range(0, last, 8), last]
+    words = [int.from_bytes(text[start : start + 8], "little") for start in starts]
     return np.array(words, np.uint64), np.int64(last)
 
 
-# What stands before the values of a step as `json.dumps` writes it.
+# The text before each value of a step in `json.dumps` layout.
 BEFORE_ACTION, BEFORE_ACTION_LAST = as_words64(b'{"action": "')
 BEFORE_OBJECTS, BEFORE_OBJECTS_LAST = as_words64(b', "objects": [')
 BEFORE_PARAMETERS, BEFORE_PARAMETERS_LAST = as_words64(b', "parameters": [')
@@ -61,7 +61,7 @@ NAMES = (
 
 @helper
 def field_of(text, start, stop):
-    """Which field the member's name `text[start:stop]` is."""
+    """Return the field of the member's name `text[start:stop]`."""
     if is_name(text, start, stop, NAMES[0]):
         return ACTION_FIELD
     if is_name(text, start, stop, NAMES[1]):
@@ -73,9 +73,7 @@ def field_of(text, start, stop):
 
 @helper
 def read_phrase(ints, line, pos, stop, out, end):
-    """Decode the string that opens at `pos` to `out[end:]`, as the next phrase: (position after it or BAD, end of
-    out).
-    """
+    """Decode the string at `pos` to `out[end:]` as the next phrase: (position after it or BAD, end of out)."""
     phrase = ints[COUNTS, PHRASES_USED]
     ints[PHRASE_STARTS, phrase] = end
     pos, end = read_string(line, pos, stop, out, end)
@@ -86,8 +84,9 @@ def read_phrase(ints, line, pos, stop, out, end):
 
 @helper
 def read_strings(ints, line, pos, stop, out, end, lenient):
-    """Read the array that opens at `pos`, its strings as phrases: (position after it or BAD, end of out, VALID or
-    MISFIT). Unless `lenient`, an element that is no string is BAD too.
+    """Read the array at `pos`, its strings as phrases: (position after it or BAD, end of out, VALID or MISFIT).
+
+    With `lenient=False`, any non-string element is BAD.
     """
     found = VALID
     pos = skip_whitespace(line, pos + 1, stop)
@@ -128,7 +127,7 @@ def read_value(ints, field, line, pos, stop, out, end):
 
 @helper
 def matches_at(line, pos, stop, words, last):
-    """Whether the words, eight bytes each, stand at `pos` in a row, the last of them `last` bytes from there."""
+    """Return whether the text of `as_words64` occurs at `pos`."""
     if stop - pos < last + 8:
         return False
     for k in range(words.shape[0] - 1):
@@ -139,7 +138,7 @@ def matches_at(line, pos, stop, words, last):
 
 @helper
 def read_canonical_object(workspace, line, start, stop):
-    """Read the object as Python's `json.dumps` writes it; False where it is not that, valid or not."""
+    """Read an object in `json.dumps` layout; False if the layout differs (the object may still be valid)."""
     ints = workspace.ints
     out = workspace.bytes[TEXT]
     ints[COUNTS, PHRASES_USED] = 0
@@ -160,7 +159,7 @@ def read_canonical_object(workspace, line, start, stop):
 
 @helper
 def repeat_phrases(ints, first, last):
-    """Note the phrases [first, last) once more, behind all others."""
+    """Append the phrases [first, last) again, after all others."""
     used = ints[COUNTS, PHRASES_USED]
     for k in range(first, last):
         ints[PHRASE_STARTS, used] = ints[PHRASE_STARTS, k]
@@ -173,9 +172,9 @@ def repeat_phrases(ints, first, last):
 def read_step_object(workspace, line, start, stop):
     """Read the object `line[start:stop]` of one step; `line[start]` is its opening brace.
 
-    Strings are decoded to TEXT; their spans there are noted as phrases, of which those of the action, the objects and
-    the parameters are the last, in this order. Of two equal names the last wins. Returns OK, BAD_STEP_JSON or
-    BAD_STEP_SCHEMA; whether the action has a word is left open.
+    Strings are decoded to TEXT, and their spans there recorded as phrases; those of the action, the objects and the
+    parameters come last, in this order. Of two equal names the last wins. Returns OK, BAD_STEP_JSON or
+    BAD_STEP_SCHEMA; whether the action has a word is not checked.
     """
     if read_canonical_object(workspace, line, start, stop):
         return OK

@@ -1,4 +1,4 @@
-"""Where the sections, the lines and the steps of a text stand: what scoring looks at and forgets, for explanations."""
+"""Spans of the sections, lines and steps of a text, for explanations: scoring does not keep them."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from .sections import (
 __all__ = ["ABSENT", "BODY", "LINE_COLUMNS", "NUMBER", "START", "STOP", "TOKENS", "find_text_spans"]
 
 ABSENT = -1
-# Columns of a line: where it begins and ends, its number (`lines.NO_STEP` where it opens no step), where the rest of it
-# begins, and the pieces of that rest.
+# Columns of a line: its start and stop, its number (`lines.NO_STEP` without a header), the start of the rest, and the
+# tokens of the rest.
 LINE_COLUMNS = 5
 START, STOP, NUMBER, BODY, TOKENS = range(LINE_COLUMNS)
 
 
 @helper
-def write_lines(lines, pos, text, start, stop):
-    """Note the lines of `text[start:stop]` from row `pos` on; returns the row behind them."""
+def write_lines(lines, row, text, start, stop):
+    """Write the lines of `text[start:stop]` from row `row` on; returns the row after them."""
     while True:
         begin, end, start = next_line(text, start, stop)
         if begin < 0:
-            return pos
+            return row
         number, body = step_header(text, begin, end)
-        lines[pos, START] = begin
-        lines[pos, STOP] = end
-        lines[pos, NUMBER] = number
-        lines[pos, BODY] = body
-        lines[pos, TOKENS] = count_tokens(text, body, end)
-        pos += 1
+        lines[row, START] = begin
+        lines[row, STOP] = end
+        lines[row, NUMBER] = number
+        lines[row, BODY] = body
+        lines[row, TOKENS] = count_tokens(text, body, end)
+        row += 1
 
 
 @helper
 def find_section_spans(sections, text, think_prefilled):
-    """Fill in as many of the sections as are found, one after another; returns how many are whole, 0 to 4."""
+    """Write the spans of the sections up to the first missing tag; returns the number of complete sections, 0 to 4."""
     stop = text.shape[0]
     pos = 0
     if not think_prefilled:
@@ -71,13 +71,12 @@ def find_section_spans(sections, text, think_prefilled):
 
 @hot_kernel
 def find_text_spans(sections, lines, counts, text, think_prefilled):
-    """Find the sections of one text, and the lines of its key and orc sections; returns how many sections are whole.
+    """Find the sections of one text and the lines of its key and orc; returns the number of complete sections.
 
-    sections: int64 (4, 2), written: begin and end of think, key, orc and note, ABSENT where not found. Three begin
-    where the one before them ends; the first that lacks an end says which tags are missing. lines: int64 (n,
-    LINE_COLUMNS), written: the non-blank lines, trimmed, those of key first; n at least half the bytes and 2.
-    counts: int64 (2,), written: lines of key and of orc. text: uint8 (bytes,). Where not all four sections are whole,
-    the whole text is read as a key section, as references are.
+    sections: int64 (4, 2), written: start and stop of think, key, orc and note, ABSENT if not found; the first without
+    a stop shows which tags are missing. lines: int64 (n, LINE_COLUMNS), written: the non-blank lines, trimmed, those of
+    key first; n is at least 2 + half the bytes. counts: int64 (2,), written: lines of key and of orc. text: uint8
+    (bytes,). Unless all four sections are complete, the whole text is read as a key section, like a reference.
     """
     for k in range(4):
         sections[k, 0] = ABSENT

@@ -15,8 +15,8 @@ SPACE = 0x20
 def canonical_texts(canon, canon_offsets, data, offsets, tables, workspace):
     """Write the canonical words of each text, joined by single spaces.
 
-    canon: uint8 with room for 16 bytes a byte, written. canon_offsets: int64 (rows + 1,), written; the first entry is
-    0. data, offsets: the text column. space: a workspace large enough for the longest text.
+    canon: uint8, 16 bytes for each byte of text, written. canon_offsets: int64 (rows + 1,), written after its first
+    entry, which must be 0. data, offsets: the text column. workspace: large enough for the longest text.
     """
     norm = workspace.bytes[NORM]
     end = 0

@@ -1,7 +1,7 @@
-"""Distinct words of one text, and sequences of them, as small integers: equal exactly where the words are.
+"""Interning: maps equal words of one text, and equal sequences of words, to equal small integers.
 
-A sequence of words is one word after another: the string of all but the last, paired with the last. So the words of an
-object are compared once, and its sequence costs a look-up for every further word.
+Such an integer is called a string. A sequence is interned as a pair: the string of all words but the last, and the
+last word. So its words are compared once, and the sequence costs one look-up for each further word.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ EPOCH_LIMIT = 1 << 31
 STRING_MASK = 0xFFFFFFFF
 FIRST_SLOTS = 256
 PAIR = -1
-"""Length of a string that is a sequence of words: its head is the pair."""
+"""Length of a string that is a pair; its head is the pair."""
 NONE, ONE = np.uint64(0), np.uint64(1)
 
 
 @helper
 def reset(workspace):
-    """Forget everything read so far. Slots carry the epoch that wrote them, so none is wiped."""
+    """Remove all strings and steps. Slots carry the epoch that wrote them, so they need not be cleared."""
     ints = workspace.ints
     ints[COUNTS, STRINGS_USED] = 0
     ints[COUNTS, CANON_USED] = 0
@@ -53,7 +53,7 @@ def reset(workspace):
 
 @helper
 def next_epoch(ints):
-    """Make every slot free."""
+    """Free every slot."""
     ints[COUNTS, EPOCH] += 1
     if ints[COUNTS, EPOCH] == EPOCH_LIMIT:
         ints[SLOTS, :] = 0
@@ -62,8 +62,8 @@ def next_epoch(ints):
 
 @helper
 def rehash(ints):
-    """Spread the strings over four times as many slots, twice where there are no more: so a usual text keeps to a few
-    cache lines, and a long one is spread a few times.
+    """Rehash the strings into four times as many slots, or twice as many at the end of the row: a usual text stays in
+    a few cache lines, and a long one is rehashed a few times.
     """
     mask = 4 * ints[COUNTS, MASK] + 3
     if mask >= ints.shape[1]:
@@ -80,7 +80,9 @@ def rehash(ints):
 
 @helper
 def same_bytes(first, pos, second, begin, length):
-    """Whether `length` bytes of `first` from `pos` and of `second` from `begin` are equal; both go on for eight more."""
+    """Return whether `first[pos:pos + length]` and `second[begin:begin + length]` are equal; reads up to eight bytes
+    past both.
+    """
     k = 0
     while length - k > 8:
         if load8(first, pos + k) != load8(second, begin + k):
@@ -91,8 +93,8 @@ def same_bytes(first, pos, second, begin, length):
 
 @inlined
 def same_rest(canon, pos, text, start, length, tail):
-    """Whether two words of one length and one head are equal in what follows: `canon[pos:]` and `text[start:]`, which
-    ends in `tail`.
+    """Return whether the words at `canon[pos:]` and `text[start:]`, of equal lengths and heads, are equal; `tail` is
+    that of the latter.
     """
     if length <= 8:
         return True
@@ -103,8 +105,8 @@ def same_rest(canon, pos, text, start, length, tail):
 
 @inlined
 def probe(workspace, text, start, length, head, tail, digest):
-    """Slot of the word `text[start:start + length]`, or of the pair `head`: the one that holds it, or the free one
-    where it belongs. `head` and `tail` of a word are its first and its last eight bytes.
+    """Return the slot that holds the word `text[start:start + length]`, or the pair `head`, or the free slot for it.
+    `head` and `tail` of a word are its first and last eight bytes.
     """
     ints = workspace.ints
     mask = ints[COUNTS, MASK]
@@ -126,7 +128,7 @@ def probe(workspace, text, start, length, head, tail, digest):
 
 @inlined
 def add_string(workspace, slot, start, length, head, digest):
-    """Make a new string of what belongs to the free slot."""
+    """Add a new string in the free slot; returns it."""
     ints = workspace.ints
     string = ints[COUNTS, STRINGS_USED]
     ints[STARTS, string] = start
@@ -143,7 +145,7 @@ def add_string(workspace, slot, start, length, head, digest):
 
 @inlined
 def copy_word(text, start, length, canon, begin):
-    """Copy `text[start:start + length]` to `canon[begin:]`; both arrays go on for 16 bytes."""
+    """Copy `text[start:start + length]` to `canon[begin:]`; reads and writes up to 16 bytes past it."""
     store8(canon, begin, load8(text, start))
     store8(canon, begin + 8, load8(text, start + 8))
     for k in range(16, length, 8):
@@ -152,7 +154,7 @@ def copy_word(text, start, length, canon, begin):
 
 @inlined
 def intern(workspace, text, start, length):
-    """The word `text[start:start + length]` as a string, new or known; new ones are copied to `canon`."""
+    """Return the string of the word `text[start:start + length]`; a new word is copied to CANON."""
     ints = workspace.ints
     head = head_of(text, start, length)
     tail = tail_of(text, start, length)
@@ -169,19 +171,19 @@ def intern(workspace, text, start, length):
 
 @inlined
 def pair_of(first, second):
-    """Two strings as the head of a pair."""
+    """Return the head of the pair of two strings."""
     return first << 32 | second
 
 
 @inlined
 def hash_pair(head, seed):
-    """Hash of a pair, 63 bits as an int64."""
+    """Return the hash of a pair, 63 bits as an int64."""
     return np.int64(mix(np.uint64(head) ^ seed) >> ONE)
 
 
 @inlined
 def intern_pair(workspace, first, second):
-    """The string of the words of `first` and then the word `second`."""
+    """Return the string of the words of `first` followed by the word `second`."""
     ints = workspace.ints
     head = pair_of(first, second)
     digest = hash_pair(head, workspace.seed)

@@ -1,4 +1,4 @@
-"""Lines of a section and the `Step N:` they may begin with (SCORE.md section 1)."""
+"""Lines of a section and their `Step N:` headers (SCORE.md section 1)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ BLOCK, NO_BITS = 64, np.uint64(0)
 NO_STEP = -1
 STEP = np.frombuffer(b"step", np.uint8)
 NUMBER_LIMIT = 1 << 40
-"""Step numbers are compared with counts of steps, so larger ones need no exact value."""
+"""Step numbers are compared with counts of steps, so larger numbers need not be exact."""
 
 
 @inlined
 def is_space(byte):
-    """ASCII white space."""
+    """Return whether `byte` is ASCII white space."""
     return byte == 0x20 or 0x09 <= byte <= 0x0D
 
 
 @inlined
 def is_blank(byte):
-    """Space or tab."""
+    """Return whether `byte` is a space or a tab."""
     return byte == 0x20 or byte == 0x09
 
 
 @inlined
 def line_end(text, pos, stop):
-    """Position of the first line feed or carriage return from `pos` on, or `stop`."""
-    whole_blocks = text.shape[0] - BLOCK
-    while pos < stop and pos <= whole_blocks:
+    """Return the position of the first line feed or carriage return from `pos` on, or `stop`."""
+    last_block = text.shape[0] - BLOCK
+    while pos < stop and pos <= last_block:
         breaks = break_bits(text, pos)
         if breaks != NO_BITS:
             return min(pos + trailing_zeros(breaks), stop)
@@ -46,9 +46,7 @@ def line_end(text, pos, stop):
 
 @helper
 def next_line(text, pos, stop):
-    """The next line that is not only white space, trimmed: (start, stop, where to go on); start is -1 after the
-    last.
-    """
+    """Find the next line that is not blank, trimmed: (start, stop, position after it); start is -1 after the last."""
     while pos < stop:
         while pos < stop and is_space(text[pos]):
             pos += 1
@@ -64,9 +62,7 @@ def next_line(text, pos, stop):
 
 @inlined
 def step_header(text, start, stop):
-    """(number, where the rest begins) of a line `step N : rest`, or (NO_STEP, start). Numbers are cut at
-    NUMBER_LIMIT.
-    """
+    """Read a line `step N : rest`: (number, capped at NUMBER_LIMIT; start of the rest), or (NO_STEP, start)."""
     if stop - start < 7:
         return np.int64(NO_STEP), start
     for k in range(4):
@@ -91,7 +87,7 @@ def step_header(text, start, stop):
 
 @helper
 def has_more_lines(text, pos, stop, limit):
-    """Whether there are more than `limit` non-blank lines; a line takes two bytes, so short texts need no count."""
+    """Return whether there are more than `limit` non-blank lines; lines take two bytes, so short texts are not read."""
     if (stop - pos + 1) // 2 <= limit:
         return False
     count = 0
@@ -105,7 +101,7 @@ def has_more_lines(text, pos, stop, limit):
 
 @helper
 def has_more_colons(text, pos, stop, limit):
-    """Whether there may be more than `limit` colons, 64 bytes at a time: the last bytes count as such."""
+    """Return whether there may be more than `limit` colons, 64 bytes at a time; the last bytes all count as colons."""
     count = np.int64(0)
     while count <= limit and stop - pos >= BLOCK:
         count += bits_set(colon_bits(text, pos))
@@ -115,7 +111,7 @@ def has_more_colons(text, pos, stop, limit):
 
 @helper
 def has_more_steps(text, pos, stop, limit):
-    """Whether more than `limit` lines open a step, each of which takes eight bytes, and one of them is a colon."""
+    """Return whether more than `limit` lines begin a step; each such line takes eight bytes and has a colon."""
     if (stop - pos + 1) // 8 <= limit or not has_more_colons(text, pos, stop, limit):
         return False
     count = 0

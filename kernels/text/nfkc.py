@@ -1,6 +1,6 @@
-"""NFKC where it is not local: a character together with what may reorder with it or compose into it.
+"""NFKC of clusters: a character together with those that may reorder with it or compose into it.
 
-Linear in the cluster: long runs of combining marks are ordered by counting, and composition looks at each mark once.
+Linear in the cluster: long runs of combining marks are sorted by counting, and composition visits each mark once.
 Source: Unicode Standard Annex 15 and chapter 3.11–3.12 (canonical ordering, composition, Hangul arithmetic).
 """
 
@@ -31,7 +31,7 @@ L_COUNT, V_COUNT, T_COUNT = 19, 21, 28
 S_COUNT = L_COUNT * V_COUNT * T_COUNT
 INSERTION_LIMIT = 24
 FIRST_DECOMPOSITION, FIRST_MARK = 0xA0, 0x300
-"""Nothing before them decomposes, or has a class other than 0."""
+"""Lower code points do not decompose, or have combining class 0."""
 
 # Inside `compose_cluster`: combining class << CLASS | code point.
 CLASS = 32
@@ -64,7 +64,7 @@ def decompose(code, out, pos, tables):
 
 @helper
 def combining_class(code, tables):
-    """Canonical combining class."""
+    """Return the canonical combining class of `code`."""
     if code < FIRST_MARK:
         return np.int64(0)
     return np.int64(tables[CLASSES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
@@ -72,7 +72,7 @@ def combining_class(code, tables):
 
 @allocating
 def counting_sort_marks(codes, start, stop):
-    """Sort a long run of combining marks by class, stably, in place, by counting."""
+    """Sort a long run of combining marks by class, stably, in place, by counting sort."""
     first = np.zeros(257, np.int64)
     for i in range(start, stop):
         first[(codes[i] >> CLASS) + 1] += 1
@@ -89,9 +89,7 @@ def counting_sort_marks(codes, start, stop):
 
 @helper
 def order_marks(codes, start, stop):
-    """Sort a run of combining marks by class, stably, in place: short ones by insertion, so that none costs its
-    square.
-    """
+    """Sort a run of combining marks by class, stably, in place: short runs by insertion, long ones by counting."""
     if stop - start <= INSERTION_LIMIT:
         for i in range(start + 1, stop):
             code = codes[i]
@@ -106,7 +104,7 @@ def order_marks(codes, start, stop):
 
 @helper
 def compose_pair(first, second, tables):
-    """The primary composite of two code points, or -1."""
+    """Return the primary composite of two code points, or -1."""
     if L_BASE <= first < L_BASE + L_COUNT and V_BASE <= second < V_BASE + V_COUNT:
         return S_BASE + ((first - L_BASE) * V_COUNT + (second - V_BASE)) * T_COUNT
     if S_BASE <= first < S_BASE + S_COUNT and T_BASE < second < T_BASE + T_COUNT:
@@ -123,7 +121,7 @@ def compose_pair(first, second, tables):
 
 @helper
 def compose_cluster(codes, count, tables):
-    """Bring `count` decomposed code points into NFKC in place; returns how many are left."""
+    """Order and compose `count` decomposed code points in place; returns the new count."""
     for i in range(count):
         codes[i] |= combining_class(codes[i], tables) << CLASS
     i = 0

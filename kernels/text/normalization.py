@@ -1,4 +1,4 @@
-"""Step 1 of words (SCORE.md section 2): degree signs, NFKC, look-alikes and case folding, byte by byte."""
+"""Normalisation, step 1 of words (SCORE.md section 2): degree signs, NFKC, look-alikes and case folding."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ORDINAL, RING, DEGREE = 0xBA, 0x2DA, 0xB0
 
 @inlined
 def entry_of(code, tables):
-    """`value << 1 | hard` of a code point, see `unicode14.py`."""
+    """Return `value << 1 | hard` of a code point, see `unicode14.py`."""
     return np.int64(tables[ENTRIES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
 
 
 @inlined
 def write_value(value, code, out, pos, tables):
-    """Write what a code point becomes; returns the position after it."""
+    """Write the replacement of a code point; returns the position after it."""
     if value == 0:
         return encode(code, out, pos)
     if value == 1:
@@ -41,7 +41,7 @@ def write_value(value, code, out, pos, tables):
 
 @helper
 def normalize_cluster(text, start, stop, out, pos, codes, tables):
-    """NFKC, look-alikes and case folding of `text[start:stop]` by way of its code points."""
+    """Normalise `text[start:stop]` into `out[pos:]` by its code points; returns the position after it."""
     count = 0
     i = start
     while i < stop:
@@ -59,7 +59,7 @@ def normalize_cluster(text, start, stop, out, pos, codes, tables):
 
 @helper
 def cluster_stop(text, pos, stop, tables):
-    """End of the run of hard code points from byte `pos` on."""
+    """Return the end of the run of hard code points from byte `pos` on."""
     while pos < stop and text[pos] >= 0x80 and entry_of(decode(text, pos), tables) & 1:
         pos += width(text[pos])
     return pos
@@ -67,17 +67,17 @@ def cluster_stop(text, pos, stop, tables):
 
 @inlined
 def normalize(text, start, stop, out, pos, codes, tables):
-    """Step 1 of words for `text[start:stop]` (UTF-8) into `out[pos:]`; returns where it ends.
+    """Normalise `text[start:stop]` (UTF-8) into `out[pos:]`; returns the position after it.
 
-    Whatever is neither ASCII nor alphanumeric comes out as a space. `out` has room for 11 bytes a byte and 32 more,
-    `codes` (int64) for one code point a byte and 32 more.
+    Characters that are neither ASCII nor alphanumeric become spaces. `out` needs 11 bytes for each byte and 32 more,
+    `codes` (int64) one code point for each byte and 32 more.
     """
     i = start
-    last_in = start  # the character before i, and where its outcome begins: a hard character takes both back
+    last_in = start  # start of the character before i and of its output: a hard character redoes that one
     last_out = pos
-    whole_blocks = text.shape[0] - BLOCK
+    last_block = text.shape[0] - BLOCK
     while i < stop:
-        if i <= whole_blocks:
+        if i <= last_block:
             non_ascii = lower32(text, i, out, pos)
             if non_ascii == NONE and stop - i >= BLOCK:
                 i += BLOCK

@@ -1,9 +1,8 @@
-"""Python's strings as UTF-8, read where they stand.
+"""Encoding of Python strings as UTF-8 from their memory, mostly without the GIL.
 
-`str.encode` holds the interpreter while it writes one character after the other, some 3 µs for 2 KB: half of what
-scoring them takes, and no other thread goes on. A string is an array of characters of one width, one, two or four
-bytes, and Numba knows where it begins. So the interpreter is held only for looking where strings stand; they are
-written without it, up to 64 characters at a time where they are ASCII.
+`str.encode` holds the GIL while it encodes character by character, about 3 µs for 2 KB: half of the time of scoring
+them, during which no other thread runs. A string is an array of characters of one, two or four bytes each. So the GIL
+is held only to locate the strings; they are encoded without it, up to 64 characters at a time if they are ASCII.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .utf8 import encode
 __all__ = ["ROOM", "encode_strings", "find_strings"]
 
 ROOM = 64
-"""Bytes that `out` has beyond four for each character."""
+"""Bytes that `out` needs in addition to four for each character."""
 
 # Rows of `layouts`.
 ADDRESSES, LENGTHS, WIDTHS = range(3)
@@ -36,7 +35,7 @@ if JIT:
 
     @intrinsic
     def str_layout(typing_context, address):
-        """(where the characters of the str at `address` begin, their number, bytes of each)."""
+        """Return (address of the characters of the str at `address`, their number, bytes of each)."""
 
         def generate(context, builder, signature, arguments):
             python = context.get_python_api(builder)
@@ -50,7 +49,7 @@ if JIT:
     def _character(width: int) -> Any:
         @intrinsic
         def character(typing_context, address):
-            """The character of `width` bytes at `address`, as an int64."""
+            """Return the character of `width` bytes at `address` as an int64."""
 
             def generate(context, builder, signature, arguments):
                 pointer = builder.inttoptr(arguments[0], ir.IntType(8 * width).as_pointer())
@@ -63,8 +62,8 @@ if JIT:
     def _narrow(width: int, lanes: int) -> Any:
         @intrinsic
         def narrow(typing_context, address, out, out_pos):
-            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, a byte each: bitmap of those that are not
-            ASCII.
+            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, one byte each; returns the bitmap of those
+            that are not ASCII.
             """
 
             def generate(context, builder, signature, arguments):
@@ -85,7 +84,7 @@ if JIT:
 else:
 
     def str_layout(address: int) -> tuple[int, int, int]:
-        """(where the characters of the str at `address` begin, their number, bytes of each)."""
+        """Return (address of the characters of the str at `address`, their number, bytes of each)."""
         from numba._helperlib import c_helpers  # type: ignore[attr-defined]
 
         size, number = ctypes.c_ssize_t, ctypes.c_int
@@ -96,15 +95,15 @@ else:
 
     def _character(width: int) -> Any:
         def character(address: int) -> np.int64:
-            """The character of `width` bytes at `address`, as an int64."""
+            """Return the character of `width` bytes at `address` as an int64."""
             return np.int64(int.from_bytes(ctypes.string_at(int(address), width), "little"))
 
         return character
 
     def _narrow(width: int, lanes: int) -> Any:
         def narrow(address: int, out: np.ndarray, out_pos: int) -> np.uint64:
-            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, a byte each: bitmap of those that are not
-            ASCII.
+            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, one byte each; returns the bitmap of those
+            that are not ASCII.
             """
             block = np.frombuffer(ctypes.string_at(int(address), width * lanes), f"<u{width}")
             out[out_pos : out_pos + lanes] = block & 0xFF
@@ -118,7 +117,7 @@ def _encoder(width: int, lanes: int) -> Any:
 
     @helper
     def encode_characters(address, length, out, end):
-        """Write `length` characters of `width` bytes at `address` to `out[end:]`; returns its end."""
+        """Encode `length` characters of `width` bytes at `address` to `out[end:]`; returns the new end."""
         stop = address + width * length
         while address < stop:
             if stop - address >= width * lanes:
@@ -151,10 +150,10 @@ encode_bytes, encode_pairs, encode_fours = _encoder(1, 64), _encoder(2, 32), _en
 
 @gil_kernel
 def find_strings(layouts, addresses):
-    """Look where strings stand, which the caller keeps alive; returns the number of their characters.
+    """Locate the characters of strings, which the caller keeps alive; returns the number of characters.
 
-    places: int64 (3, n), written: where the characters of each begin, how many there are, bytes of each. addresses:
-    int64 (n,), their `id`.
+    layouts: int64 (3, n), written: address, number and width in bytes of the characters of each. addresses: int64
+    (n,), the `id` of each.
     """
     characters = np.int64(0)
     for k in range(addresses.shape[0]):
@@ -168,9 +167,9 @@ def find_strings(layouts, addresses):
 
 @hot_kernel
 def encode_strings(out, offsets, layouts):
-    """Write strings that `find_strings` has found as UTF-8, each surrogate as U+FFFD.
+    """Write the strings that `find_strings` has located as UTF-8, each surrogate as U+FFFD.
 
-    out: uint8, room for four bytes a character and ROOM more. offsets: int64 (n + 1,), written.
+    out: uint8, four bytes for each character and ROOM more, written. offsets: int64 (n + 1,), written.
     """
     end = np.int64(0)
     offsets[0] = 0

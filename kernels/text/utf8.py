@@ -1,4 +1,4 @@
-"""Code points in UTF-8 that is known to be valid."""
+"""Encodes and decodes code points in valid UTF-8."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["decode", "encode", "is_continuation", "valid_width", "width"]
 
 @helper
 def width(lead):
-    """Bytes of the character that begins with byte `lead`."""
+    """Return the bytes of the character that begins with byte `lead`."""
     if lead < 0x80:
         return 1
     if lead < 0xE0:
@@ -21,7 +21,7 @@ def width(lead):
 
 @helper
 def decode(text, pos):
-    """Code point of the character at byte `pos`."""
+    """Return the code point of the character at byte `pos`."""
     lead = np.int64(text[pos])
     if lead < 0x80:
         return lead
@@ -57,13 +57,13 @@ def encode(code, out, pos):
 
 @helper
 def is_continuation(byte):
-    """Whether `byte` goes on with a character."""
+    """Return whether `byte` is a continuation byte."""
     return 0x80 <= byte <= 0xBF
 
 
 @helper
 def valid_width(text, pos, stop):
-    """Bytes of the character beyond ASCII at `pos` of text that may not be UTF-8; 0 where there is none (RFC 3629)."""
+    """Return the bytes of the non-ASCII character at `pos`, 0 if it is not valid UTF-8 (RFC 3629)."""
     lead = text[pos]
     left = stop - pos
     if lead < 0xC2 or lead > 0xF4 or left < 2:

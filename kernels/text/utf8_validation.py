@@ -1,7 +1,7 @@
-"""Whether bytes are UTF-8 (RFC 3629), 64 at a time: kernels trust the texts that they read.
+"""UTF-8 validation (RFC 3629), 64 bytes at a time: the other kernels trust the texts that they read.
 
-Which bytes begin characters of two, three and four bytes says which bytes have to go on with one, and no others may.
-After four of the first bytes not every second one is allowed: those characters are looked at one by one.
+The first bytes of characters determine which bytes must be continuation bytes; no others may be. Four first bytes
+restrict the second byte: their characters are checked one by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOP, TOP_TWO, TOP_THREE = np.uint64(63), np.uint64(62), np.uint64(61)
 
 @helper
 def restricted_leads_valid(text, base, stop, leads):
-    """Whether characters stand at the bits `leads` of the block at `base`."""
+    """Return whether the characters at the bits `leads` of the block at `base` are valid."""
     while leads != NONE:
         if valid_width(text, base + trailing_zeros(leads), stop) == 0:
             return False
@@ -32,8 +32,8 @@ def restricted_leads_valid(text, base, stop, leads):
 
 @helper
 def is_utf8(text, pos, stop):
-    """Whether `text[pos:stop]` is UTF-8."""
-    expected = NONE  # bytes of the block that have to go on with a character which began before it
+    """Return whether `text[pos:stop]` is UTF-8."""
+    expected = NONE  # bytes of the block that must continue a character of the block before
     while stop - pos >= BLOCK:
         non_ascii = non_ascii_bits(text, pos)
         if non_ascii | expected != NONE:
@@ -61,7 +61,7 @@ def is_utf8(text, pos, stop):
 
 @hot_kernel
 def is_valid_column(data, offsets):
-    """Whether what claims to be a text column is one: rows inside `data`, one behind the other, each of them UTF-8."""
+    """Return whether `data` and `offsets` are a text column: ascending rows inside `data`, each of them UTF-8."""
     rows = offsets.shape[0] - 1
     if offsets[0] < 0 or offsets[rows] > data.shape[0]:
         return False

@@ -1,4 +1,4 @@
-"""White-space separated pieces of a text, as Python's `str.split()` cuts them (SCORE.md section 4)."""
+"""Counts white-space separated tokens as Python's `str.split()` does (SCORE.md section 4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NONE, ONE, TOP = np.uint64(0), np.uint64(1), np.uint64(63)
 
 @helper
 def unicode_space_width(text, pos, stop):
-    """Bytes of the Unicode white space beyond ASCII at `pos`, 0 if there is none; `text[pos]` is not ASCII."""
+    """Return the bytes of the white space at `pos`, 0 if it is another character; `text[pos]` is not ASCII."""
     lead = text[pos]
     if lead == 0xC2:
         return 2 if text[pos + 1] == 0x85 or text[pos + 1] == 0xA0 else 0
@@ -34,7 +34,7 @@ def unicode_space_width(text, pos, stop):
 
 @helper
 def count_tail(text, pos, stop, outside):
-    """Pieces that begin in `text[pos:stop]`, byte by byte: where the array ends before a block does."""
+    """Count the tokens that begin in `text[pos:stop]` byte by byte, because no block fits into the array any more."""
     tokens = np.int64(0)
     while pos < stop:
         byte = text[pos]
@@ -52,14 +52,14 @@ def count_tail(text, pos, stop, outside):
 
 @helper
 def count_tokens(text, start, stop):
-    """Number of white-space separated pieces of `text[start:stop]` (UTF-8), 64 bytes at a time."""
+    """Count the white-space separated tokens of `text[start:stop]` (UTF-8), 64 bytes at a time."""
     tokens = np.int64(0)
-    outside = ONE  # whether the byte before the block separates
+    outside = ONE  # whether the byte before the block is white space
     wide = NONE  # bytes of the block that belong to white space which began before it
     pos = start
-    whole_blocks = text.shape[0] - BLOCK
+    last_block = text.shape[0] - BLOCK
     while pos < stop:
-        if pos > whole_blocks:
+        if pos > last_block:
             pos += trailing_zeros(~wide)
             return tokens + count_tail(text, pos, stop, outside != NONE)
         blank = space_bits(text, pos) | wide

@@ -1,6 +1,6 @@
-"""Canonical words (SCORE.md section 2, steps 2 to 5) of text that is normalised already.
+"""Canonical words (SCORE.md section 2, steps 2 to 5) of normalised text.
 
-Words are spans of the normalised text, or of what is written behind it where a word is not what stands there.
+Words are spans of the normalised text, or of rewritten copies after it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .units import find_unit, write_unit
 
 __all__ = ["BEGIN", "read_words"]
 
-# The state between two runs: nothing special, the last was a number on its own, or an `x` right after one.
+# The state between two runs: nothing special, the last run was a number, or it was an `x` right after one.
 FRESH, NUMBER, TIMES = 0, 1, 2
 
 BEGIN = 8
-"""Where the text begins in its row: something stands before every word."""
+"""Start of the text in its row: every word has a byte before it."""
 SHORT = 32
 GAP = 40
-"""Bytes between the text and what is written behind it."""
+"""Bytes between the text and the copies after it."""
 FIRST_LETTER = 0x61
-"""Bytes from here on that belong to a run are letters, or beyond ASCII."""
+"""Bytes of a run that are not less than this are letters or not ASCII."""
 
 SPACES = np.uint64(0x2020202020202020)
 NONE, ONE, HALF, TOP = np.uint64(0), np.uint64(1), np.uint64(32), np.uint64(63)
@@ -34,13 +34,13 @@ SPACE, COMMA, DASH, DOT, UNDERSCORE, X, G = 0x20, 0x2C, 0x2D, 0x2E, 0x5F, 0x78, 
 
 @inlined
 def is_digit(byte):
-    """ASCII digits only."""
+    """Return whether `byte` is an ASCII digit."""
     return 48 <= byte <= 57
 
 
 @inlined
 def joins_thousands(norm, pos, size):
-    """Whether the comma at `pos` stands between a digit and exactly three digits; the text ends at `size`."""
+    """Return whether the comma at `pos` is between a digit and exactly three digits; the text ends at `size`."""
     if pos == BEGIN or pos + 3 >= size or not is_digit(norm[pos - 1]):
         return False
     for k in range(1, 4):
@@ -51,7 +51,7 @@ def joins_thousands(norm, pos, size):
 
 @inlined
 def number_stop(norm, start, stop):
-    """End of the longest number `-?D(\\.D)*(-D(\\.D)*)?` that begins at `start`; `start` where there is none."""
+    r"""Return the end of the longest number `-?D(\.D)*(-D(\.D)*)?` that begins at `start`, or `start`."""
     i = start
     if norm[i] == DASH:
         i += 1
@@ -72,7 +72,7 @@ def number_stop(norm, start, stop):
 
 @inlined
 def append_word(workspace, count, start, stop):
-    """Record the word `norm[start:stop]`; returns the new number of words."""
+    """Append the word `norm[start:stop]`; returns the new number of words."""
     workspace.ints[SPAN_STARTS, count] = start
     workspace.ints[SPAN_STOPS, count] = stop
     return count + 1
@@ -80,7 +80,7 @@ def append_word(workspace, count, start, stop):
 
 @inlined
 def classify_run(workspace, count, start, stop, state):
-    """Turn the run `norm[start:stop]` into one or two words; returns (words so far, end of copies, state)."""
+    """Append the run `norm[start:stop]` as one or two words; returns (words so far, end of copies, state)."""
     norm = workspace.bytes[NORM]
     number = number_stop(norm, start, stop)
     if number == stop:
@@ -110,7 +110,7 @@ def classify_run(workspace, count, start, stop, state):
 
 @inlined
 def stripped_start(norm, start, stop):
-    """Where the run `norm[start:stop]` begins without its leading `.`, `_` and `-` that has no digit behind it."""
+    """Return the start of the run `norm[start:stop]` without leading `.`, `_`, and `-` that no digit follows."""
     while start < stop:
         byte = norm[start]
         if byte == DASH and is_digit(norm[start + 1]):
@@ -123,7 +123,7 @@ def stripped_start(norm, start, stop):
 
 @inlined
 def copy_run(norm, start, stop, end):
-    """Copy `norm[start:stop]` to `norm[end:]`, eight bytes at a time; returns its end."""
+    """Copy `norm[start:stop]` to `norm[end:]`, eight bytes at a time; returns the new end."""
     for k in range(0, stop - start, 8):
         store8(norm, end + k, load8(norm, start + k))
     return end + stop - start
@@ -131,7 +131,7 @@ def copy_run(norm, start, stop, end):
 
 @inlined
 def finish_run(workspace, count, copy_start, end, state):
-    """End the run `norm[copy_start:end]`: strip what trails, classify it; returns (words so far, end of copies, state)."""
+    """Strip the end of the run `norm[copy_start:end]` and classify it; returns (words so far, end of copies, state)."""
     norm = workspace.bytes[NORM]
     while end > copy_start and (norm[end - 1] == DASH or norm[end - 1] == DOT or norm[end - 1] == UNDERSCORE):
         end -= 1
@@ -141,62 +141,61 @@ def finish_run(workspace, count, copy_start, end, state):
 
 
 @helper
-def add_run(workspace, count, run_start, pos, size, copy_start, end, state):
-    """Read the run `norm[run_start:pos]` of text that ends at `size`, by way of a copy from `copy_start` to `end`.
+def add_run(workspace, count, run_start, pos, text_end, copy_start, copy_end, state):
+    """Append the run `norm[run_start:pos]` to the copy `norm[copy_start:copy_end]`, and read the copy.
 
-    Returns (words so far, where the copy begins, where it ends, state); it begins before 0 unless it goes on behind a
-    comma within a number.
+    Returns (words so far, start and end of the copy, state). The start is -1 unless the run continues after a comma
+    within a number.
     """
     norm = workspace.bytes[NORM]
     if copy_start < 0:
         run_start = stripped_start(norm, run_start, pos)
-        end += 1
-        copy_start = end
-    end = copy_run(norm, run_start, pos, end)
-    if norm[pos] == COMMA and joins_thousands(norm, pos, size):
-        return count, copy_start, end, state
-    count, end, state = finish_run(workspace, count, copy_start, end, state)
-    return count, np.int64(-1), end, state
+        copy_end += 1
+        copy_start = copy_end
+    copy_end = copy_run(norm, run_start, pos, copy_end)
+    if norm[pos] == COMMA and joins_thousands(norm, pos, text_end):
+        return count, copy_start, copy_end, state
+    count, copy_end, state = finish_run(workspace, count, copy_start, copy_end, state)
+    return count, np.int64(-1), copy_end, state
 
 
 @inlined
 def normalize_words(workspace, tables, text, start, stop):
-    """Normalise `text[start:stop]` into `norm`, a space behind it: (its end there, bitmap of runs if it is short).
+    """Normalise `text[start:stop]` into `norm` and add a space: (its end there, bitmap of runs, or 0 if not computed).
 
-    Most texts are phrases of a few words, all ASCII: one vector holds them, and no pass is made over what was just
-    written.
+    Most texts are ASCII phrases of a few words: they fit into one vector, which needs no second pass for the runs.
     """
     norm = workspace.bytes[NORM]
     if stop - start < SHORT and start + SHORT <= text.shape[0]:
         folded = fold32(text, start, stop - start, norm, np.int64(BEGIN))
         if folded >> HALF == NONE:
             return BEGIN + stop - start, folded
-    size = normalize(text, start, stop, norm, np.int64(BEGIN), workspace.ints[CODES], tables)
-    store8(norm, size, SPACES)
-    return size, NONE
+    text_end = normalize(text, start, stop, norm, np.int64(BEGIN), workspace.ints[CODES], tables)
+    store8(norm, text_end, SPACES)
+    return text_end, NONE
 
 
 @inlined
 def read_words(workspace, tables, text, start, stop):
-    """Read the canonical words of `text[start:stop]` (UTF-8): notes their spans in `norm`; returns their number.
+    """Find the canonical words of `text[start:stop]` (UTF-8), as spans of `norm`; returns their number.
 
-    Runs are found in a bitmap, 64 bytes at a time. Nearly all of them begin and end with a letter and do not stand
-    behind a number: those are words as they stand. The others are copied behind the text and worked on there.
+    Runs are found in a bitmap, 64 bytes at a time. Nearly all of them begin and end with a letter and do not follow a
+    number: those are words unchanged. The others are copied after the text and rewritten there.
     """
     norm = workspace.bytes[NORM]
-    size, runs = normalize_words(workspace, tables, text, start, stop)
-    end = size + GAP
+    text_end, runs = normalize_words(workspace, tables, text, start, stop)
+    copy_end = text_end + GAP
     copy_start = np.int64(-1)
     count = np.int64(0)
     state = np.int64(FRESH)
     run_start = np.int64(0)
     inside = NONE
-    for base in range(BEGIN, size + 1, 64):
+    for base in range(BEGIN, text_end + 1, 64):
         bits = runs
         if bits == NONE:
             bits = run_bits(norm, base)
-            if size - base < 64:
-                bits &= (ONE << np.uint64(size - base)) - ONE
+            if text_end - base < 64:
+                bits &= (ONE << np.uint64(text_end - base)) - ONE
         shifted = bits << ONE | inside
         starts = bits & ~shifted
         stops = shifted & ~bits
@@ -210,7 +209,9 @@ def read_words(workspace, tables, text, start, stop):
             if state == FRESH and copy_start < 0 and norm[run_start] >= FIRST_LETTER and norm[pos - 1] >= FIRST_LETTER:
                 count = append_word(workspace, count, run_start, pos)
             else:
-                count, copy_start, end, state = add_run(workspace, count, run_start, pos, size, copy_start, end, state)
+                count, copy_start, copy_end, state = add_run(
+                    workspace, count, run_start, pos, text_end, copy_start, copy_end, state
+                )
         if starts != NONE:
             run_start = base + trailing_zeros(starts)
         inside = bits >> TOP

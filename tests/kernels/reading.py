@@ -13,9 +13,13 @@ from assay.kernels.reading.references import References, allocate_for, read_refe
 from assay.kernels.status import REASONS
 from assay.kernels.text.unicode_tables import tables
 from assay.kernels.warmup import warmup
+from assay.service.scoring.scorer import rules_of
+from assay.service.settings import ScoreSettings
 from tests.kernels.faces import space_for, text_column
 from tests.reference.sections import find_sections
 from tests.reference.steps import BadStepError, key_step, lines
+
+PAPER_RULES = rules_of(ScoreSettings())
 
 
 class Verdict(NamedTuple):

@@ -23,7 +23,7 @@ CPU = "some-cpu +features"
 
 def cache_of(package: Path) -> ModuleType:
     """The module `cache.py` of a copy of the package: it imports nothing of the rest."""
-    spec = importlib.util.spec_from_file_location("copied_cache", package / "cache.py")
+    spec = importlib.util.spec_from_file_location("copied_cache", package / "compiler" / "cache.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -45,7 +45,8 @@ def cache(monkeypatch, tmp_path) -> ModuleType:
     return assay.kernels.compiler.cache
 
 
-SOURCES = sorted(path.name for path in (ROOT / "kernels").iterdir() if path.suffix in (".py", ".npz"))
+KERNELS = ROOT / "kernels"
+SOURCES = sorted(p.relative_to(KERNELS).as_posix() for p in KERNELS.rglob("*") if p.suffix in (".py", ".npz"))
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -72,7 +72,7 @@ def test_a_folder_in_the_place_of_a_file(folder, tmp_path, caplog):
     assert folder.read("b.kernel", b"purpose") is None
     folder.write("b.kernel", b"purpose", CONTENT)
     assert "b.kernel cannot be used" in caplog.text
-    assert "the kernels are not kept" in caplog.text
+    assert "the kernels are not cached" in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.kernel", "b.kernel"]
 
 
@@ -95,7 +95,7 @@ def test_a_full_disk_is_told_once_and_leaves_nothing(tmp_path, caplog):
         for name in ("a.kernel", "b.kernel"):
             folder.write(name, b"purpose", CONTENT)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert f"the kernels are not kept in {tmp_path}: File too large" in caplog.text
+    assert f"the kernels are not cached in {tmp_path}: File too large" in caplog.text
     assert not list(tmp_path.iterdir())
 
 

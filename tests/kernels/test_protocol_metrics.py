@@ -11,9 +11,9 @@ from assay.kernels.compiler.jit import JIT
 from assay.kernels.protocol_metrics import MEASURES, measure_protocols
 from assay.kernels.status import KEY_NUMBERING, OK, REASONS
 from assay.kernels.text.unicode_tables import tables
-from assay.kernels.warmup import PAPER_RULES, warmup
+from assay.kernels.warmup import warmup
 from tests.kernels.faces import space_for, text_column
-from tests.kernels.reading import read_columns
+from tests.kernels.reading import PAPER_RULES, read_columns
 from tests.reference.protocol_metrics import adherence, paper_metrics, predicted_steps
 from tests.reference.scorer import parse_reference
 from tests.reference.words import words

@@ -13,9 +13,9 @@ from assay.kernels.score import COMPONENTS, score_slice
 from assay.kernels.status import REASONS
 from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode_tables import tables
-from assay.kernels.warmup import PAPER_RULES, warmup
+from assay.kernels.warmup import warmup
 from tests.kernels.faces import space_for, text_column
-from tests.kernels.reading import read_columns
+from tests.kernels.reading import PAPER_RULES, read_columns
 from tests.reference.scorer import score
 
 PROMPTS = 8 if JIT else 2

@@ -157,7 +157,7 @@ def test_a_damaged_kernel_is_compiled_again(tmp_path):
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:5000] + bytes([whole[5000] ^ 4]) + whole[5001:]):
         path.write_bytes(damaged)
-        assert outcome(installation.start(CANON, **QUICKLY), said=f"compiled again: {path} cannot be used") == "5 min"
+        assert outcome(installation.start(CANON, **QUICKLY), said=f"recompiled: {path} cannot be used") == "5 min"
         files = installation.files()
         assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
         assert installation.files() == files, "the damaged file was replaced"
@@ -166,7 +166,7 @@ def test_a_damaged_kernel_is_compiled_again(tmp_path):
 def test_a_full_disk_under_the_cache(tmp_path):
     installation = Installation(tmp_path)
     process = installation.start(CANON, file_size=4096, **QUICKLY)
-    assert outcome(process, said="the kernels are not kept in") == "5 min"
+    assert outcome(process, said="the kernels are not cached in") == "5 min"
     assert not [path for path in installation.cache.rglob("*") if path.is_file()]
 
 
