@@ -1,8 +1,7 @@
-"""Every kernel behind one face: a row of Python values in, the value of its textbook twin out.
+"""Every kernel behind one interface: a row of Python values in, the value of its textbook twin out.
 
-`LCS(a, b)` computes the twin's value and holds the kernel against it three times: on the row alone, on the row inside
-batches (with empty rows and other rows around it), and on a column that is cut out of a larger buffer. Offset bugs show
-only there.
+`LCS(a, b)` computes the twin's value and compares the kernel with it three times: on the row alone, on the row inside
+batches (between empty and other rows), and on a slice of a larger buffer. Offset bugs show only there.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ Row = tuple[Any, ...]
 class Face:
     """A kernel and its twin.
 
-    twin: takes the values of one row. many: takes a list of rows, and how much foreign data stands before and behind
-    them in the buffers, and runs the kernel once. empty, other: rows that surround the one under test.
+    twin: takes the values of one row. many: takes a list of rows and the amount of foreign data before and after them
+    in the buffers, and runs the kernel once. empty, other: rows that surround the one under test.
     """
 
     def __init__(self, twin: Callable[..., Any], many: Callable[..., list[Any]], empty: Row, other: Row) -> None:
@@ -62,21 +61,21 @@ class Face:
 
 
 def numbered(columns: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[list[int]]], int]:
-    """The values of all columns as numbers 0, 1, 2, …, and how many there are: what kernels call symbols."""
+    """Replace the values of all columns by numbers from 0 (the kernels' symbols); returns also their count."""
     symbols: dict[Any, int] = {}
     found = [[[symbols.setdefault(value, len(symbols)) for value in row] for row in column] for column in columns]
     return found, max(1, len(symbols))
 
 
 def int_column(rows: Sequence[Sequence[int]], before: int, behind: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values and offsets, both int64 and read only; the foreign values around them are zeros."""
+    """Return values and offsets, both int64 and read only; the foreign values around them are zeros."""
     values = [0] * before + [value for row in rows for value in row] + [0] * behind
     offsets = np.cumsum([before, *map(len, rows)])
     return frozen(np.array(values, np.int64), np.int64), frozen(offsets, np.int64)
 
 
 def two_columns(rows: Sequence[Row], before: int, behind: int) -> tuple[list[np.ndarray], int]:
-    """Columns of sequences: ([a, a_offsets, b, b_offsets], symbols)."""
+    """Return columns of sequences: ([a, a_offsets, b, b_offsets], symbols)."""
     (first, second), symbols = numbered([[row[0] for row in rows], [row[1] for row in rows]])
     return [*int_column(first, before, behind), *int_column(second, behind, before)], symbols
 
@@ -128,13 +127,13 @@ def many_ious(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[flo
 
 
 def text_column(texts: Sequence[str], before: int = 0, behind: int = 0) -> TextColumn:
-    """A column of texts, cut out of a buffer with so many foreign letters around it."""
+    """Return a column of texts, a slice of a buffer with `before` and `behind` foreign letters around it."""
     column = column_of([b"w" * before, *(text.encode() for text in texts), b"w" * behind])
     return TextColumn(column.data, column.offsets[1:-1])
 
 
 def space_for(column: TextColumn, widest_reference: int = 0) -> Workspace:
-    """A fresh workspace for the longest text of `column`."""
+    """Allocate a workspace for the longest text of `column`."""
     return allocate_workspace(int(column.lengths.max(initial=0)), widest_reference)
 
 
@@ -157,7 +156,7 @@ def many_overlaps(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list
 
 
 def either(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Strict order, as the kernel has it."""
+    """Return the strict order as defined by the kernel."""
     return twin_subsequence(a, b) or twin_subsequence(b, a)
 
 

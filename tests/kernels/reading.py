@@ -23,7 +23,7 @@ PAPER_RULES = rules_of(ScoreSettings())
 
 
 class Verdict(NamedTuple):
-    """Why a text is no reference (`ok` if it is one), and its bad line among the non-blank ones, counted from 0."""
+    """Why a text is not a valid reference (`ok` if it is), and the index of its bad line among the non-blank ones."""
 
     reason: str
     bad_line: int | None
@@ -52,7 +52,7 @@ def verdicts_of(texts: Sequence[str], before: int = 0, behind: int = 0, max_step
 
 
 def twin_verdict(text: str, max_steps: int = 1024) -> Verdict:
-    """What the textbook twin makes of a reference."""
+    """Return the verdict of the textbook twin on a reference."""
     sections = find_sections(text)
     given = lines(sections.key if sections else text)
     if len(given) > max_steps:
@@ -66,7 +66,7 @@ def twin_verdict(text: str, max_steps: int = 1024) -> Verdict:
 
 
 def texts_of(column: TextColumn | None) -> list[bytes] | None:
-    """The rows of a text column."""
+    """Return the rows of a text column."""
     if column is None:
         return None
     data = column.data.tobytes()
@@ -74,5 +74,5 @@ def texts_of(column: TextColumn | None) -> list[bytes] | None:
 
 
 def step_with(value: str) -> str:
-    """A key line that is valid where `value` is JSON: the name comes again, and the last of two equal names wins."""
+    """Return a key line that is valid if `value` is JSON; its name occurs again, and the later one wins."""
     return f'Step 1: {{"objects": {value}, "action": "add", "objects": [], "parameters": []}}'

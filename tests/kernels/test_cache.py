@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, and what their folder's name depends on. Nothing is compiled here."""
+"""The cache folder of compiled kernels and the digest in its name. Nothing is compiled here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CPU = "some-cpu +features"
 
 
 def cache_of(package: Path) -> ModuleType:
-    """The module `cache.py` of a copy of the package: it imports nothing of the rest."""
+    """Return the module `cache.py` of a copy of the package; it imports no other module of it."""
     spec = importlib.util.spec_from_file_location("copied_cache", package / "compiler" / "cache.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -36,7 +36,7 @@ def package(tmp_path) -> Path:
 
 @pytest.fixture
 def cache(monkeypatch, tmp_path) -> ModuleType:
-    """The module, with a home and a temporary folder of its own."""
+    """Return the module, with a separate home and temporary folder."""
     for name in ("ASSAY_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "temporary").mkdir()
@@ -104,7 +104,7 @@ def private(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("home", ["file/below", "", "relative"])
 def test_without_a_home(cache, monkeypatch, tmp_path, home):
-    """A home that is no folder, is empty, or cannot be told: a private temporary folder takes its place."""
+    """A home that is not a folder, empty or unknown is replaced by a private temporary folder."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path / home) if home == "file/below" else home)
     if home == "":
@@ -115,7 +115,7 @@ def test_without_a_home(cache, monkeypatch, tmp_path, home):
 
 
 def read_only(monkeypatch: pytest.MonkeyPatch, cache: ModuleType, *roots: Path) -> None:
-    """Nothing can be written below `roots`, as in a read-only image; modes would not stop a superuser."""
+    """Make everything below `roots` read-only, as in an image; modes would not stop a superuser."""
     genuine = tempfile.TemporaryFile
 
     def refusing(*, dir: Path) -> object:
@@ -142,7 +142,7 @@ def test_nothing_can_be_written(cache, monkeypatch, tmp_path):
 
 
 def test_no_temporary_folder_at_all(cache, monkeypatch, tmp_path):
-    """`tempfile` itself raises where it finds no usable folder."""
+    """`tempfile` itself raises if it finds no usable folder."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
 
@@ -157,7 +157,7 @@ owners = pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no owne
 
 
 def as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on, what is there belongs to somebody else."""
+    """Make every existing file belong to another user."""
     uid = os.getuid() or 1_000
     genuine = {name: getattr(Path, name) for name in ("stat", "lstat")}
 
@@ -196,7 +196,7 @@ def test_a_temporary_folder_that_is_not_private_is_not_used(cache, monkeypatch, 
 @pytest.mark.parametrize("below", [False, True], ids=["root", "folder"])
 @pytest.mark.parametrize("where", ["ASSAY_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "temporary"])
 def test_a_folder_that_others_can_write_to_is_not_used(cache, monkeypatch, tmp_path, caplog, where, below, mode):
-    """What is loaded from it is executed. The next folder takes its place, and the log says why."""
+    """Its content would be executed. The next folder is used instead, and the reason is logged."""
     if where == "temporary":
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("HOME", str(tmp_path / "file"))

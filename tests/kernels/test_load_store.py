@@ -1,4 +1,4 @@
-"""Eight bytes at a time, against plain Python."""
+"""Loads and stores of eight bytes, against plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of machine code: only what was written is loaded, and nothing keeps a start from going on."""
+"""Files of machine code: only undamaged files are loaded, and no fault stops a start."""
 
 from __future__ import annotations
 

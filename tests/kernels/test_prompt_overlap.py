@@ -1,4 +1,4 @@
-"""The end of a prompt that begins a query: in batches, against its definition, and linear whatever repeats itself."""
+"""The suffix of a prompt that is a prefix of a query: in batches, against its definition, and in linear time."""
 
 from __future__ import annotations
 

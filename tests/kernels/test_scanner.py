@@ -1,4 +1,4 @@
-"""The JSON of a key step, by way of `read_references`: exactly RFC 8259, as strict as the twin."""
+"""The JSON of a key step, read by `read_references`: exactly RFC 8259, as strict as the twin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP = 'Step 1: {"action": "add µ\\u00b5\\ud83d\\ude00", "objects": ["a", "b\\n
 
 
 def assert_agree(lines: Iterable[str]) -> set[str]:
-    """All lines in one batch against the twin; returns the reasons that occurred."""
+    """Compare all lines in one batch with the twin; returns the reasons that occurred."""
     given_lines = list(lines)
     found = verdicts_of(given_lines)
     expected = [twin_verdict(line) for line in given_lines]
@@ -97,7 +97,7 @@ def test_depth(depth):
 
 @pytest.mark.parametrize("size", [0, 1, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 4097])
 def test_long_strings(size):
-    """Strings are read eight bytes at a time."""
+    """Strings are read in blocks of 64 bytes."""
     for end in ['"', "", '\\"', '\\""', "\n", "\x1f", '\x7f"', 'é"', '\\u00e9"', "\\", '\\ud83d"', '\\ud83d\\ude00"']:
         assert_agree([step_with('"' + "a" * size + end), step_with('["' + "é" * size + end + "]")])
 

@@ -1,4 +1,4 @@
-"""The kernel that scores a slice: it writes its rows and no others, whatever stood there before."""
+"""The kernel that scores a slice writes its rows and no others, whatever they contained before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thirty-two to sixty-four bytes at a time, against plain Python."""
+"""Vector operations on 32 and 64 bytes, against plain Python."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ CLASSES = {
     "lead4_bits": frozenset(range(0xF0, 0xF5)),
     "restricted_lead_bits": frozenset(b"\xe0\xed\xf0\xf4"),
 }
-"""What each classifier finds."""
+"""The bytes that each classifier finds."""
 
 
 def compiled(function: Any) -> Any:
-    """The function compiled as kernels are."""
+    """Compile the function as kernels are."""
     return numba.njit(error_model="numpy")(function) if JIT else function
 
 
@@ -45,7 +45,7 @@ def places(bits: int) -> set[int]:
 
 
 def asking(classifier: Any) -> Any:
-    """A classifier with the number of bits that it finds, compiled."""
+    """Compile a classifier together with the number of its bits."""
     count = blocks.bits_set
 
     def ask(text, at):
@@ -57,7 +57,7 @@ def asking(classifier: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def classify():
-    """What every classifier finds in a block, and how many bits that is."""
+    """Return a function from a block to every classifier's bits and their number."""
     every = [asking(getattr(blocks, name)) for name in CLASSES]
     return lambda text, at: [ask(text, at) for ask in every]
 
@@ -81,7 +81,7 @@ def test_every_byte_is_in_its_classes(classify):
 
 @pytest.fixture(scope="module")
 def moved():
-    """lower32, copy32 and fold32 of one place."""
+    """Compile lower32, copy32 and fold32 of one position."""
     lower32, copy32, fold32 = blocks.lower32, blocks.copy32, blocks.fold32
 
     def move(text, at, length, low, plain, folded, to):
@@ -114,7 +114,7 @@ def test_copies(moved, content, length, to):
 
 @pytest.fixture(scope="module")
 def counted():
-    """`count_tokens`, callable from Python."""
+    """Return `count_tokens`, callable from Python."""
     return compiled(lambda text, start, stop: count_tokens(text, start, stop))
 
 
@@ -125,7 +125,7 @@ spaced = st.text(st.one_of(st.sampled_from(blank), st.sampled_from("aé中😀\u
 @given(spaced, st.text("x ", max_size=3), st.integers(0, 80))
 @examples(400)
 def test_pieces(counted, text, before, behind):
-    """As `str.split()` has them, wherever the text stands in its array, and however soon that ends."""
+    """Counts are those of `str.split()`, wherever the text is in its array and however soon the array ends."""
     encoded = text.encode()
     array = np.frombuffer(before.encode() + encoded + b"w" * behind, np.uint8)
     assert counted(array, len(before), len(before) + len(encoded)) == len(text.split())

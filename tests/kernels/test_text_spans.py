@@ -1,4 +1,4 @@
-"""Places of sections, lines and steps, against the textbook's sections and lines."""
+"""Spans of sections, lines and steps, against the twin's sections and lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.strategies import examples, responses
 
 
 def places(text: bytes, prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
-    """(whole sections, sections, rows of key, rows of orc) of one text, in buffers that held something else."""
+    """Return (complete sections, sections, rows of key, rows of orc) of one text, in buffers with other content."""
     warmup()
     sections = np.full((4, 2), 77, np.int64)
     found = np.full((len(text) // 2 + 2, LINE_COLUMNS), 77, np.int64)
@@ -29,7 +29,7 @@ def places(text: bytes, prefilled: bool) -> tuple[int, list[list[int]], list[lis
 
 
 def assert_lines(text: bytes, rows: list[list[int]], block: str) -> None:
-    """The rows are the block's lines, each with its number, its rest and the pieces of that."""
+    """Check that the rows are the block's lines, with their numbers, rests and tokens."""
     expected = lines(block)
     assert [text[row[START] : row[STOP]].decode() for row in rows] == expected
     for row, line in zip(rows, expected, strict=True):

@@ -1,4 +1,4 @@
-"""Kernels take indices as they are, and nothing else that is compiled in the process does."""
+"""Kernels are compiled without negative-index handling, other functions of the process with it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""A response behind its prompt."""
+"""The overlap of a left-truncated prompt with a query that contains its response."""
 
 
 def overlap(prompt: str, query: str) -> str:
-    """The longest end of the prompt that begins the query: tried one after the other, longest first."""
+    """Return the longest suffix of the prompt that is a prefix of the query, by trying all, longest first."""
     ends = (prompt[k:] for k in range(len(prompt) + 1))
     return next(end for end in ends if query.startswith(end))
 
 
 def response_behind(prompt: str, query: str) -> str:
-    """What follows the prompt, or as much of its end as is there."""
+    """Return the query without the suffix of the prompt that it begins with."""
     return query[len(overlap(prompt, query)) :]

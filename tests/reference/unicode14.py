@@ -1,4 +1,4 @@
-"""Unicode 14.0 under whatever Unicode the running Python knows (SCORE.md section 2).
+"""Unicode 14.0, whatever the version of the running Python (SCORE.md section 2).
 
 Between 14.0 and later versions no assigned character changes its normal form, case folding or alphanumeric
 property (Unicode's stability policies); only code points that 14.0 does not assign gain properties. Those must
@@ -22,5 +22,5 @@ UNASSIGNED = unassigned_pattern()
 
 
 def as_unicode14(text: str) -> str:
-    """The text with a space for every character that Unicode 14.0 does not assign."""
+    """Replace every character that Unicode 14.0 does not assign by a space."""
     return text if unidata_version == "14.0.0" else UNASSIGNED.sub(" ", text)
