@@ -56,7 +56,7 @@ class Face:
         batch = [self.other, row, self.empty, self.empty, row, self.other]
         values = [elsewhere, expected, nothing, nothing, expected, elsewhere]
         assert self.many(batch) == values, "among other rows"
-        assert self.many(batch, before=3, behind=2) == values, "in a column cut out of a buffer"
+        assert self.many(batch, before=3, after=2) == values, "in a column cut out of a buffer"
         return expected
 
 
@@ -67,43 +67,43 @@ def numbered(columns: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[list
     return found, max(1, len(symbols))
 
 
-def int_column(rows: Sequence[Sequence[int]], before: int, behind: int) -> tuple[np.ndarray, np.ndarray]:
+def int_column(rows: Sequence[Sequence[int]], before: int, after: int) -> tuple[np.ndarray, np.ndarray]:
     """Return values and offsets, both int64 and read only; the foreign values around them are zeros."""
-    values = [0] * before + [value for row in rows for value in row] + [0] * behind
+    values = [0] * before + [value for row in rows for value in row] + [0] * after
     offsets = np.cumsum([before, *map(len, rows)])
     return frozen(np.array(values, np.int64), np.int64), frozen(offsets, np.int64)
 
 
-def two_columns(rows: Sequence[Row], before: int, behind: int) -> tuple[list[np.ndarray], int]:
+def two_columns(rows: Sequence[Row], before: int, after: int) -> tuple[list[np.ndarray], int]:
     """Return columns of sequences: ([a, a_offsets, b, b_offsets], symbols)."""
     (first, second), symbols = numbered([[row[0] for row in rows], [row[1] for row in rows]])
-    return [*int_column(first, before, behind), *int_column(second, behind, before)], symbols
+    return [*int_column(first, before, after), *int_column(second, after, before)], symbols
 
 
-def many_lcs(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[int]:
-    columns, symbols = two_columns(rows, before, behind)
+def many_lcs(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[int]:
+    columns, symbols = two_columns(rows, before, after)
     lengths = np.full(len(rows), -1, np.int64)
     lcs_lengths(lengths, *columns, symbols)
     return lengths.tolist()
 
 
-def many_levenshteins(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[int]:
-    columns, symbols = two_columns(rows, before, behind)
+def many_levenshteins(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[int]:
+    columns, symbols = two_columns(rows, before, after)
     distances = np.full(len(rows), -1, np.int64)
     levenshtein_distances(distances, *columns, symbols)
     return distances.tolist()
 
 
-def many_subsequences(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[bool]:
-    columns, _ = two_columns(rows, before, behind)
+def many_subsequences(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[bool]:
+    columns, _ = two_columns(rows, before, after)
     found = np.full(len(rows), -1, np.int64)
     subsequences(found, *columns)
     assert set(found.tolist()) <= {0, 1}
     return [value == 1 for value in found.tolist()]
 
 
-def many_anchors(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[list[tuple[int, int]]]:
-    columns, symbols = two_columns(rows, before, behind)
+def many_anchors(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[list[tuple[int, int]]]:
+    columns, symbols = two_columns(rows, before, after)
     partners = np.full(columns[0].shape[0], -7, np.int64)
     matched = np.full(len(rows), -7, np.int64)
     anchors(partners, matched, *columns, symbols)
@@ -119,36 +119,36 @@ def many_anchors(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[
     return found
 
 
-def many_ious(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[float]:
-    columns, symbols = two_columns(rows, before, behind)
+def many_ious(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[float]:
+    columns, symbols = two_columns(rows, before, after)
     values = np.full(len(rows), np.nan)
     ious(values, *columns, symbols)
     return values.tolist()
 
 
-def text_column(texts: Sequence[str], before: int = 0, behind: int = 0) -> TextColumn:
-    """Return a column of texts, a slice of a buffer with `before` and `behind` foreign letters around it."""
-    column = column_of([b"w" * before, *(text.encode() for text in texts), b"w" * behind])
+def text_column(texts: Sequence[str], before: int = 0, after: int = 0) -> TextColumn:
+    """Return a column of texts, a slice of a buffer with `before` and `after` foreign letters around it."""
+    column = column_of([b"w" * before, *(text.encode() for text in texts), b"w" * after])
     return TextColumn(column.data, column.offsets[1:-1])
 
 
-def space_for(column: TextColumn, widest_reference: int = 0) -> Workspace:
+def workspace_for(column: TextColumn, widest_reference: int = 0) -> Workspace:
     """Allocate a workspace for the longest text of `column`."""
     return allocate_workspace(int(column.lengths.max(initial=0)), widest_reference)
 
 
-def many_canons(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[str]:
-    column = text_column([row[0] for row in rows], before, behind)
+def many_canons(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[str]:
+    column = text_column([row[0] for row in rows], before, after)
     canon = np.empty(16 * int(column.lengths.sum()) + 8, np.uint8)
     offsets = np.zeros(column.rows + 1, np.int64)
-    canonical_texts(canon, offsets, *column, tables(), space_for(column))
+    canonical_texts(canon, offsets, *column, tables(), workspace_for(column))
     written = canon.tobytes()
     return [written[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
 
 
-def many_overlaps(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[str]:
-    prompts = text_column([row[0] for row in rows], before, behind)
-    queries = text_column([row[1] for row in rows], behind, before)
+def many_overlaps(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[str]:
+    prompts = text_column([row[0] for row in rows], before, after)
+    queries = text_column([row[1] for row in rows], after, before)
     lengths = np.full(len(rows), -7, np.int64)
     failures = np.empty(max(1, int(min(prompts.lengths.max(), queries.lengths.max()))), np.int32)
     overlaps(lengths, failures, *prompts, *queries)

@@ -15,7 +15,7 @@ from assay.kernels.text.unicode_tables import tables
 from assay.kernels.warmup import warmup
 from assay.service.scoring.scorer import rules_of
 from assay.service.settings import ScoreSettings
-from tests.kernels.faces import space_for, text_column
+from tests.kernels.faces import text_column, workspace_for
 from tests.reference.sections import find_sections
 from tests.reference.steps import BadStepError, key_step, lines
 
@@ -30,15 +30,15 @@ class Verdict(NamedTuple):
 
 
 def read_columns(
-    texts: Sequence[str], before: int = 0, behind: int = 0, max_steps: int = 1024
+    texts: Sequence[str], before: int = 0, after: int = 0, max_steps: int = 1024
 ) -> tuple[list[Verdict], References]:
     """Run `read_references` once over all texts."""
     warmup()
-    column = text_column(texts, before, behind)
+    column = text_column(texts, before, after)
     statuses = np.full(column.rows, 99, np.uint8)
     bad_lines = np.full(column.rows, -7, np.int64)
     room = allocate_for(column)
-    read_references(statuses, bad_lines, room, *column, max_steps, tables(), space_for(column))
+    read_references(statuses, bad_lines, room, *column, max_steps, tables(), workspace_for(column))
     reasons = [REASONS[status] for status in statuses]
     bad = ("bad_step_line", "bad_step_json", "bad_step_schema")
     verdicts = [
@@ -47,8 +47,8 @@ def read_columns(
     return verdicts, trim(room)
 
 
-def verdicts_of(texts: Sequence[str], before: int = 0, behind: int = 0, max_steps: int = 1024) -> list[Verdict]:
-    return read_columns(texts, before, behind, max_steps)[0]
+def verdicts_of(texts: Sequence[str], before: int = 0, after: int = 0, max_steps: int = 1024) -> list[Verdict]:
+    return read_columns(texts, before, after, max_steps)[0]
 
 
 def twin_verdict(text: str, max_steps: int = 1024) -> Verdict:

@@ -193,12 +193,12 @@ WHOLE = (
 def test_every_truncation():
     """Also every byte left out, doubled or replaced by a special one."""
     assert check(WHOLE) is not NOT_JSON
-    for at in range(len(WHOLE)):
-        check(WHOLE[:at])
-        check(WHOLE[at:])
-        check(WHOLE[:at] + WHOLE[at + 1 :])
+    for pos in range(len(WHOLE)):
+        check(WHOLE[:pos])
+        check(WHOLE[pos:])
+        check(WHOLE[:pos] + WHOLE[pos + 1 :])
         for put in (b'"', b"\\", b"]", b"}", b",", b"\x80", b" "):
-            check(WHOLE[:at] + put + WHOLE[at + 1 :])
+            check(WHOLE[:pos] + put + WHOLE[pos + 1 :])
 
 
 def test_too_many_elements():
@@ -246,7 +246,7 @@ def test_documents(document):
 def test_damaged_documents(document, data):
     body = bytearray(document.encode())
     for _ in range(data.draw(st.integers(1, 2))):
-        at = data.draw(st.integers(0, len(body)))
+        pos = data.draw(st.integers(0, len(body)))
         kind = data.draw(st.sampled_from(["cut", "put", "put", "replace", "head"]))
         put = data.draw(
             st.one_of(
@@ -254,11 +254,11 @@ def test_damaged_documents(document, data):
             )
         )
         if kind == "cut":
-            del body[at:]
+            del body[pos:]
         elif kind == "head":
-            del body[:at]
+            del body[:pos]
         else:
-            body[at : at + (kind == "replace")] = put
+            body[pos : pos + (kind == "replace")] = put
     check(bytes(body))
 
 

@@ -43,10 +43,10 @@ def test_no_damage_is_read(folder, tmp_path, caplog):
     """Every bit, and every length."""
     path = tmp_path / "a.kernel"
     whole = path.read_bytes()
-    for place in range(len(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+    for index in range(len(whole)):
+        path.write_bytes(whole[:index] + bytes([whole[index] ^ 1 << index % 8]) + whole[index + 1 :])
         assert folder.read("a.kernel", b"purpose") is None
-        path.write_bytes(whole[:place])
+        path.write_bytes(whole[:index])
         assert folder.read("a.kernel", b"purpose") is None
     path.write_bytes(whole + b"\0")
     assert folder.read("a.kernel", b"purpose") is None

@@ -62,7 +62,7 @@ def test_periods(period, foreign, times, cut):
 
 ADVERSARIES = {
     "one letter, then another": (lambda n: ("a" * n, "a" * (n - 1) + "b")),
-    "the query goes on": (lambda n: ("b" + "a" * n, "a" * (2 * n))),
+    "the query continues": (lambda n: ("b" + "a" * n, "a" * (2 * n))),
     "a long period": (lambda n: (("a" * 99 + "b") * (n // 100) + "c", ("a" * 99 + "b") * (n // 100) + "a")),
 }
 

@@ -77,8 +77,8 @@ def test_every_escaped_unit():
 def test_every_truncation():
     assert_agree(STEP[:stop] for stop in range(len(STEP)))
     assert_agree(STEP[:stop] + "}" for stop in range(len(STEP)))
-    assert_agree(STEP[:at] + STEP[at + 1 :] for at in range(len(STEP)))
-    assert_agree(STEP[:at] + c + STEP[at:] for at in range(len(STEP)) for c in ' "\\,:{}[]0\x00\x0b\xa0')
+    assert_agree(STEP[:pos] + STEP[pos + 1 :] for pos in range(len(STEP)))
+    assert_agree(STEP[:pos] + c + STEP[pos:] for pos in range(len(STEP)) for c in ' "\\,:{}[]0\x00\x0b\xa0')
 
 
 @pytest.mark.parametrize("depth", [1, 97, 98, 99, 100, 101, 102, 5000])
@@ -110,8 +110,8 @@ def test_valid_values(value):
 
 @given(st.one_of(json_values, json_strings), st.integers(0, 60), st.text('"\\{}[],:u0 eE.-\x1f', max_size=2))
 @examples(300)
-def test_damaged_values(value, at, put):
-    assert_agree([step_with(value[:at] + put + value[at + 1 :]), step_with(value[:at] + put + value[at:])])
+def test_damaged_values(value, pos, put):
+    assert_agree([step_with(value[:pos] + put + value[pos + 1 :]), step_with(value[:pos] + put + value[pos:])])
 
 
 @given(st.data(), steps)

@@ -15,7 +15,7 @@ from tests.reference.steps import ASCII_SPACE, ORC_STEP, lines
 from tests.strategies import examples, responses
 
 
-def places(text: bytes, prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
+def spans(text: bytes, prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
     """Return (complete sections, sections, rows of key, rows of orc) of one text, in buffers with other content."""
     warmup()
     sections = np.full((4, 2), 77, np.int64)
@@ -42,9 +42,9 @@ def assert_lines(text: bytes, rows: list[list[int]], block: str) -> None:
 
 @given(responses, st.booleans())
 @examples(300)
-def test_places(response, prefilled):
+def test_spans(response, prefilled):
     text = response.encode()
-    whole, sections, key, orc = places(text, prefilled)
+    whole, sections, key, orc = spans(text, prefilled)
     expected = find_sections("<think>" + response if prefilled else response)
     assert (whole == 4) == (expected is not None)
     if expected is None:
@@ -61,13 +61,13 @@ def test_places(response, prefilled):
 def test_sections_are_told_as_far_as_they_are_found():
     text = b"a<think>b</think> <key>c</key>\n<orc>d</orc><note>e</note>f"
     tags = [(7 + 1, 9), (23, 24), (36, 37), (49, 50)]
-    whole, sections, key, _ = places(text, False)
+    whole, sections, key, _ = spans(text, False)
     assert (whole, [tuple(section) for section in sections]) == (4, tags)
     assert [text[row[START] : row[STOP]] for row in key] == [b"c"]
     for cut, count in ((57, 4), (56, 3), (48, 2), (35, 1), (22, 0), (7, 0)):
-        whole, sections, _, _ = places(text[:cut], False)
+        whole, sections, _, _ = spans(text[:cut], False)
         assert whole == count
         assert [tuple(section) for section in sections[:count]] == tags[:count]
         assert all(section[1] == ABSENT for section in sections[count:])
-    assert places(text[8:], True)[1][0] == [0, 1]
-    assert places(b"", False) == (0, [[ABSENT, ABSENT]] * 4, [], [])
+    assert spans(text[8:], True)[1][0] == [0, 1]
+    assert spans(b"", False) == (0, [[ABSENT, ABSENT]] * 4, [], [])

@@ -13,8 +13,8 @@ from assay.kernels.warmup import KERNELS, warmup
 pytestmark = pytest.mark.usefixtures("compiled")
 
 
-def element(array, at):
-    return array[at]
+def element(array, pos):
+    return array[pos]
 
 
 def code_of(function) -> str:

@@ -7,6 +7,6 @@ def overlap(prompt: str, query: str) -> str:
     return next(end for end in ends if query.startswith(end))
 
 
-def response_behind(prompt: str, query: str) -> str:
+def response_after(prompt: str, query: str) -> str:
     """Return the query without the suffix of the prompt that it begins with."""
     return query[len(overlap(prompt, query)) :]

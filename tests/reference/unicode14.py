@@ -3,7 +3,7 @@
 Between 14.0 and later versions no assigned character changes its normal form, case folding or alphanumeric
 property (Unicode's stability policies); only code points that 14.0 does not assign gain properties. Those must
 stay as they are and belong to no word. A space behaves exactly so: it normalises and folds to itself, composes
-with nothing, and is not alphanumeric. So it stands in for them, and the rest can be left to Python.
+with nothing, and is not alphanumeric. So it replaces them, and Python does the rest.
 """
 
 import re
