@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 STEP_GAP_NUMERATOR, STEP_GAP_DENOMINATOR = 6, 10
-"""0.6 of M = max(1, ⌊0.6 m⌋), the step gap from which f is 0 (section 4): a fraction, because the floor is exact."""
+"""0.6 of M = max(1, ⌊0.6 m⌋), the step gap from which f is 0 (section 4), as a fraction: the floor must be exact."""
 
 PARAMETER_WEIGHT = 0.5
 """½ of m_ij (Obj + ½ Par), the weight of the parameters of an anchor (section 5)."""

@@ -80,7 +80,7 @@ if JIT:
         bits = builder.bitcast(booleans, ir.IntType(size))
         return bits if size == 64 else builder.zext(bits, ir.IntType(64))
 
-    def _lower_case(builder: Any, block: Any) -> Any:
+    def _lower_block(builder: Any, block: Any) -> Any:
         """Return 32 bytes with ASCII capitals in lower case."""
         capital = _inside(builder, block, CAPITALS, 32)
         return builder.or_(block, builder.select(capital, _all(0x20, 32), _all(0, 32)))
@@ -102,7 +102,7 @@ if JIT:
 
         def generate(context, builder, signature, arguments):
             block = builder.load(_block(context, builder, signature.args[0], *arguments[:2], 32), align=1)
-            lower = _lower_case(builder, block)
+            lower = _lower_block(builder, block)
             builder.store(lower, _block(context, builder, signature.args[2], *arguments[2:], 32), align=1)
             return _bitmap(builder, _inside(builder, block, NON_ASCII, 32), 32)
 
@@ -123,7 +123,7 @@ if JIT:
             )
             lanes = ir.Constant(ir.VectorType(ir.IntType(8), 32), list(range(32)))
             block = builder.select(builder.icmp_unsigned("<", lanes, counts), block, _all(0x20, 32))
-            lower = _lower_case(builder, block)
+            lower = _lower_block(builder, block)
             builder.store(lower, _block(context, builder, signature.args[3], target, target_index, 32), align=1)
             runs = _bitmap(builder, _inside(builder, lower, RUNS, 32), 32)
             non_ascii = _bitmap(builder, _inside(builder, block, NON_ASCII, 32), 32)

@@ -103,7 +103,7 @@ def matches_word(workspace, slot, word, stamp):
 
 @inlined
 def occurs_as_word(workspace, word, stamp, mask):
-    """Return whether the string `word` is a word of the prose that has kept its slot."""
+    """Return whether the string `word` is a word of the prose that was not overwritten."""
     ints = workspace.ints
     tail = tail_of(workspace.bytes[CANON], ints[STARTS, word], ints[LENGTHS, word])
     slot = slot_of(np.uint64(ints[HEADS, word]), tail, workspace.seed, mask)
