@@ -63,13 +63,15 @@ def test_every_source_and_table_is_in_the_digest(package, name):
     assert cache_of(package).kernels_digest(CPU) == digest, "content counts, not dates"
 
 
-def test_new_and_renamed_sources_are_in_the_digest(package):
+def test_new_renamed_and_moved_sources_are_in_the_digest(package):
     digests = [cache_of(package).kernels_digest(CPU)]
     (package / "extra.py").write_text("")
     digests.append(cache_of(package).kernels_digest(CPU))
     (package / "extra.py").rename(package / "other.py")
     digests.append(cache_of(package).kernels_digest(CPU))
-    assert len(set(digests)) == 3
+    (package / "other.py").rename(package / "text" / "other.py")
+    digests.append(cache_of(package).kernels_digest(CPU))
+    assert len(set(digests)) == 4
 
 
 def test_toolchain_and_cpu_are_in_the_digest(cache, monkeypatch):
@@ -126,7 +128,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch, cache: ModuleType, *roots: Path) 
     monkeypatch.setattr(cache.tempfile, "TemporaryFile", refusing)
 
 
-def test_baked_kernels_are_used_where_they_are(cache, monkeypatch, tmp_path):
+def test_kernels_of_a_read_only_image_are_used(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("ASSAY_CACHE_DIR", str(tmp_path / "image"))
     baked = cache.cache_folder(CPU)
     (baked / "score.kernel").write_bytes(b"code")
@@ -248,7 +250,7 @@ def test_folders_are_private_whatever_the_umask(cache, monkeypatch, tmp_path):
         folder = folder.parent
 
 
-def test_what_is_not_kept_is_told(cache, monkeypatch, tmp_path, caplog):
+def test_a_missing_cache_is_logged(cache, monkeypatch, tmp_path, caplog):
     read_only(monkeypatch, cache, tmp_path)
     with caplog.at_level(logging.WARNING):
         assert cache.cache_folder(CPU) is None
