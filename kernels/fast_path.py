@@ -1,4 +1,7 @@
-"""A small request from its body to its rewards, in memory that is allocated once."""
+"""Fast path: reads and scores small requests in memory that is allocated once.
+
+Anything it does not handle, valid or not, falls back to the general path, which gives the same answers.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,31 @@ import numpy as np
 from .column import frozen
 from .compiler.jit import helper, hot_kernel
 from .json_text.envelope import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_envelope
-from .memory.workspace import Workspace, workspace
+from .memory.workspace import Workspace, allocate_workspace
 from .reading.reference_slots import (
     FIRST_FREE_ROW,
-    KeptTexts,
-    forget,
-    is_kept,
-    kept_texts,
-    place_of,
-    remember,
-    room_with_places,
+    ReferenceSlots,
+    allocate_with_slots,
+    empty_slots,
+    fill_slot,
+    holds_reference,
+    invalidate,
+    slot_row,
 )
 from .reading.references import References, read_reference
 from .score import COMPONENTS, score_slice
 from .status import OK
 
-__all__ = ["UNUSUAL", "SmallRequest", "read_small", "score_small", "small_request"]
+__all__ = ["USE_GENERAL_PATH", "FastPathRequest", "new_request", "read_request", "score_request"]
 
-UNUSUAL = -1
-"""Outcome for every request that the general path has to look at, be it right or wrong."""
+USE_GENERAL_PATH = -1
+"""Result for every request that the fast path does not handle, valid or not."""
 
 REFERENCE_INDEX, CONFIG, INCLUDE, TASK = (FIELDS.index(n) for n in ("reference_index", "config", "include", "task"))
 
 
-class SmallRequest(NamedTuple):
-    """Everything that reading and scoring write, and read-only views of it, so that each kernel has one signature."""
+class FastPathRequest(NamedTuple):
+    """The arrays that reading and scoring write, and read-only views of them, because kernels have one signature."""
 
     rewards: np.ndarray  # float64 (rows,)
     reasons: np.ndarray  # uint8 (rows,)
@@ -45,26 +48,26 @@ class SmallRequest(NamedTuple):
     faults: np.ndarray  # uint8 (2, rows)
     scratch: np.ndarray  # uint8 (n,)
     chosen: np.ndarray  # int64 (rows,): the reference of each response
-    places: np.ndarray  # int64 (rows,): the row of `references` where it stands
-    kept: KeptTexts
+    reference_rows: np.ndarray  # int64 (rows,): its row in `references`
+    slots: ReferenceSlots
     references: References
-    space: Workspace
+    workspace: Workspace
     reference_text: np.ndarray  # uint8 (n,): row of `texts`, read only, like all below
     reference_offsets: np.ndarray  # int64 (rows + 1,): row of `offsets`
     response_text: np.ndarray  # uint8 (n,)
     response_offsets: np.ndarray  # int64 (rows + 1,)
     reference_index: np.ndarray  # int64 (rows,): `chosen`
-    reference_places: np.ndarray  # int64 (rows,): `places`
+    reference_rows_view: np.ndarray  # int64 (rows,): `reference_rows`
     parsed: References  # `references`
 
 
-def small_request(most_bytes: int, rows: int) -> SmallRequest:
-    """Memory for bodies of up to `most_bytes`, of up to `rows` responses and as many references."""
-    texts = np.empty((2, 5 * most_bytes + 64), np.uint8)
+def new_request(max_bytes: int, rows: int) -> FastPathRequest:
+    """Allocate memory for bodies of up to `max_bytes`, with up to `rows` responses and as many references."""
+    texts = np.empty((2, 5 * max_bytes + 64), np.uint8)
     offsets = np.zeros((2, rows + 1), np.int64)
-    chosen, places = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    references = room_with_places(5 * most_bytes, rows)
-    return SmallRequest(
+    chosen, reference_rows = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    references = allocate_with_slots(5 * max_bytes, rows)
+    return FastPathRequest(
         rewards=np.zeros(rows),
         reasons=np.zeros(rows, np.uint8),
         components=np.zeros((len(COMPONENTS), rows)),
@@ -73,95 +76,97 @@ def small_request(most_bytes: int, rows: int) -> SmallRequest:
         texts=texts,
         offsets=offsets,
         faults=np.zeros((2, rows), np.uint8),
-        scratch=np.empty(most_bytes + 64, np.uint8),
+        scratch=np.empty(max_bytes + 64, np.uint8),
         chosen=chosen,
-        places=places,
-        kept=kept_texts(),
+        reference_rows=reference_rows,
+        slots=empty_slots(),
         references=references,
-        space=workspace(5 * most_bytes, 2 * 5 * most_bytes),
+        workspace=allocate_workspace(5 * max_bytes, 2 * 5 * max_bytes),
         reference_text=frozen(texts[REFERENCES], np.uint8),
         reference_offsets=frozen(offsets[REFERENCES], np.int64),
         response_text=frozen(texts[RESPONSES], np.uint8),
         response_offsets=frozen(offsets[RESPONSES], np.int64),
         reference_index=frozen(chosen, np.int64),
-        reference_places=frozen(places, np.int64),
+        reference_rows_view=frozen(reference_rows, np.int64),
         parsed=References(*(frozen(column, column.dtype.type) for column in references)),
     )
 
 
 @helper
-def place_references(small, expected, rows, max_steps, tables):
-    """Say where each response's reference stands, and read it where it is not kept; False if one cannot be read."""
-    text, offsets, kept = small.reference_text, small.reference_offsets, small.kept
+def locate_references(request, expected, rows, max_steps, tables):
+    """Find the row of each response's reference, read it unless it is cached; False if a reference is invalid."""
+    text, offsets, slots = request.reference_text, request.reference_offsets, request.slots
     first = np.int64(FIRST_FREE_ROW)
     for k in range(expected):
         start, length = offsets[k], offsets[k + 1] - offsets[k]
         row = first + k
         if expected == 1:
-            row = first = place_of(text, start, length, small.space.seed)
-            if is_kept(kept, row, text, start, length, max_steps):
+            row = first = slot_row(text, start, length, request.workspace.seed)
+            if holds_reference(slots, row, text, start, length, max_steps):
                 break
-            forget(kept, row)
-        status, _ = read_reference(small.space, tables, text, start, start + length, small.references, row, max_steps)
+            invalidate(slots, row)
+        status, _ = read_reference(
+            request.workspace, tables, text, start, start + length, request.references, row, max_steps
+        )
         if status != OK:
             return False
         if expected == 1:
-            remember(kept, row, text, start, length, max_steps)
+            fill_slot(slots, row, text, start, length, max_steps)
     for k in range(rows):
-        small.chosen[k] = k if expected == rows else 0
-        small.places[k] = first + small.chosen[k]
+        request.chosen[k] = k if expected == rows else 0
+        request.reference_rows[k] = first + request.chosen[k]
     return True
 
 
 @hot_kernel
-def read_small(small, body, most_reference_bytes, max_steps, tables):
-    """Read the request in `body` (uint8, read only): returns its number of responses, or UNUSUAL.
+def read_request(request, body, max_reference_bytes, max_steps, tables):
+    """Read the request in `body` (uint8, read only); returns its number of responses, or USE_GENERAL_PATH.
 
-    Usual is: valid JSON, references and responses and perhaps `include`, one reference or as many as responses, all of
-    them readable.
+    Handles valid JSON of references, responses and optionally `include`, with one valid reference or one for each
+    response.
     """
-    fields = small.fields
+    fields = request.fields
     outcome = read_envelope(
         fields,
-        small.unknown,
-        small.texts,
-        small.offsets,
-        small.faults,
-        small.scratch,
+        request.unknown,
+        request.texts,
+        request.offsets,
+        request.faults,
+        request.scratch,
         body,
-        most_reference_bytes,
+        max_reference_bytes,
     )
-    if outcome != READ or small.unknown[0, 0] != 0:
-        return UNUSUAL
+    if outcome != READ or request.unknown[0, 0] != 0:
+        return USE_GENERAL_PATH
     if fields[REFERENCES, SECOND] + fields[RESPONSES, SECOND] != 0:
-        return UNUSUAL
+        return USE_GENERAL_PATH
     if fields[REFERENCE_INDEX, STATE] == VALUE or fields[CONFIG, STATE] == VALUE or fields[TASK, STATE] == VALUE:
-        return UNUSUAL
+        return USE_GENERAL_PATH
     rows, expected = fields[RESPONSES, FIRST], fields[REFERENCES, FIRST]
     if rows == 0 or (expected != 1 and expected != rows):
-        return UNUSUAL
+        return USE_GENERAL_PATH
     for k in range(expected):
-        if small.offsets[REFERENCES, k + 1] - small.offsets[REFERENCES, k] > most_reference_bytes:
-            return UNUSUAL
-    if not place_references(small, expected, rows, max_steps, tables):
-        return UNUSUAL
+        if request.offsets[REFERENCES, k + 1] - request.offsets[REFERENCES, k] > max_reference_bytes:
+            return USE_GENERAL_PATH
+    if not locate_references(request, expected, rows, max_steps, tables):
+        return USE_GENERAL_PATH
     return rows
 
 
 @hot_kernel
-def score_small(small, rows, rules, tables):
-    """Score the request just read: its columns are the first rows of `rewards`, `reasons` and `components`."""
+def score_request(request, rows, rules, tables):
+    """Score the request read last; its results are the first rows of `rewards`, `reasons` and `components`."""
     score_slice(
-        small.rewards,
-        small.reasons,
-        small.components,
+        request.rewards,
+        request.reasons,
+        request.components,
         np.int64(0),
         rows,
-        small.response_text,
-        small.response_offsets,
-        small.reference_places,
-        small.parsed,
+        request.response_text,
+        request.response_offsets,
+        request.reference_rows_view,
+        request.parsed,
         rules,
         tables,
-        small.space,
+        request.workspace,
     )

@@ -1,6 +1,6 @@
 """The evaluation metrics of Appendix F, profile `paper` (SCORE.md section 7), for a slice of a batch of responses.
 
-The same reading, words, anchors and similarities as the reward, without its gates: numbers and prose do not matter.
+Parsing, words, anchors and similarities are those of the reward, without its gates: step numbers and prose are ignored.
 """
 
 from __future__ import annotations
@@ -12,11 +12,18 @@ from .memory.workspace import ACTION, FIRST, FOLLOWING, MAPPED, PARTNERS
 from .reading.key_steps import read_key_steps
 from .reading.references import ID_AT, OBJECT_AT, STEP_AT
 from .reading.sections import FOUND, NOT_OPENED, find_sections
+from .rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from .similarity.align import UNMATCHED, align
 from .similarity.lcs import lcs_length
-from .similarity.semantics import adopt, match_strings, object_similarity, parameter_similarity, position_factor
+from .similarity.semantics import (
+    match_strings,
+    object_similarity,
+    parameter_similarity,
+    position_factor,
+    renumber_with_reference,
+)
 from .status import KEY_NUMBERING, MISSING_SECTIONS, OK, THINK_NOT_OPENED, TOO_LONG
-from .text.interning import clear
+from .text.interning import reset
 from .text.lines import has_more_lines
 
 __all__ = ["MEASURES", "measure_protocols"]
@@ -34,8 +41,8 @@ MEASURES = (
     "outside_library",
     "distractors",
 )
-"""Rows of `measures`, in this order. The last three count: predicted steps, those whose action is not in the library,
-and those whose action is in the library but not in the reference.
+"""Rows of `measures`, in this order. The last three are counts of predicted steps: all of them, those whose action is
+not in the library, and those whose action is in the library but not in the reference.
 """
 
 STEP_M, ORDER_S, ORDER_LCS, ORDER_TAU, SEMANTIC_A, MEAN_OBJ, MEAN_PAR, MEAN_POSITION, STEPS, OUTSIDE, DISTRACTORS = (
@@ -45,10 +52,10 @@ NO_LIBRARY = -1
 
 
 @helper
-def read_steps(space, tables, text, start, stop, rules):
+def read_steps(workspace, tables, text, start, stop, rules):
     """Read the key steps of the response `text[start:stop]` into the workspace: (status, number of steps).
 
-    There are no steps where the status is not OK.
+    The number is 0 unless the status is OK.
     """
     none = np.int64(0)
     if stop - start > rules.max_response_bytes:
@@ -58,21 +65,21 @@ def read_steps(space, tables, text, start, stop, rules):
         return (THINK_NOT_OPENED if found == NOT_OPENED else MISSING_SECTIONS), none
     if has_more_lines(text, key_start, key_stop, rules.max_steps):
         return TOO_LONG, none
-    clear(space)
-    status, steps, _ = read_key_steps(space, tables, text, key_start, key_stop)
+    reset(workspace)
+    status, steps, _ = read_key_steps(workspace, tables, text, key_start, key_stop)
     if status == KEY_NUMBERING:
         status = OK
     return status, (steps if status == OK else none)
 
 
 @helper
-def mark_library(space, libraries, row, n):
-    """Write to PARTNERS, for each of the n steps in the workspace, 1 where its action is one of library `row`, else 0.
+def mark_library(workspace, libraries, row, n):
+    """Write to PARTNERS, for each of the n steps in the workspace, 1 if its action is in library `row`, else 0.
 
-    Only before the steps' strings are numbered as a reference's. Returns how many are not.
+    Call it before `renumber_with_reference`. Returns the number of steps whose action is not in the library.
     """
-    ints = space.ints
-    own = match_strings(space, libraries, row)
+    ints = workspace.ints
+    library_strings = match_strings(workspace, libraries, row)
     for i in range(n):
         string = ints[MAPPED, ints[ACTION, i]]
         ints[PARTNERS, i] = string
@@ -82,14 +89,14 @@ def mark_library(space, libraries, row, n):
     outside = 0
     for i in range(n):
         string = ints[PARTNERS, i]
-        ints[PARTNERS, i] = 1 if string < own and ints[FIRST, string] == 1 else 0
+        ints[PARTNERS, i] = 1 if string < library_strings and ints[FIRST, string] == 1 else 0
         outside += 1 - ints[PARTNERS, i]
     return outside
 
 
 @helper
 def count_distractors(ints, expected, n):
-    """How many of the n steps have an action of the library (marked in PARTNERS) that no expected step has."""
+    """Count those of the n steps whose action is in the library (marked in PARTNERS) but not in `expected`."""
     for i in range(n):
         ints[FIRST, ints[ACTION, i]] = 0
     for j in range(expected.shape[0]):
@@ -102,7 +109,7 @@ def count_distractors(ints, expected, n):
 
 @helper
 def equal_sequences(a, b):
-    """Whether two action sequences are the same."""
+    """Return whether two action sequences are equal."""
     if a.shape[0] != b.shape[0]:
         return False
     for k in range(a.shape[0]):
@@ -113,7 +120,7 @@ def equal_sequences(a, b):
 
 @helper
 def measure_anchors(measures, row, ints, references, reference, n, m, matched, rules):
-    """Semantic-A and the means of Obj, Par and m over the anchors in PARTNERS, in the order of the predicted steps."""
+    """Compute Semantic-A and the means of Obj, Par and m over the anchors in PARTNERS, in their order."""
     ranges = references.ranges
     first_step, first_id, first_object = (
         ranges[reference, STEP_AT],
@@ -125,9 +132,11 @@ def measure_anchors(measures, row, ints, references, reference, n, m, matched, r
         if j == UNMATCHED:
             continue
         objects = object_similarity(ints, i, references, first_object, first_id, first_step + j)
-        parameters = parameter_similarity(ints, i, references, first_id, first_step + j) if objects >= 0.5 else 0.0
+        parameters = 0.0
+        if objects >= MIN_OBJECT_SIMILARITY:
+            parameters = parameter_similarity(ints, i, references, first_id, first_step + j)
         position = position_factor(i, j, m, rules.position_decay)
-        measures[SEMANTIC_A, row] += (objects + 0.5 * parameters) * position
+        measures[SEMANTIC_A, row] += (objects + PARAMETER_WEIGHT * parameters) * position
         measures[MEAN_OBJ, row] += objects
         measures[MEAN_PAR, row] += parameters
         measures[MEAN_POSITION, row] += position
@@ -149,32 +158,32 @@ def measure_protocols(
     libraries,
     rules,
     tables,
-    space,
+    workspace,
 ):
-    """Measure the responses [first, last) of a batch of n; other rows of the outputs are left alone.
+    """Measure the responses [first, last) of a batch of n; other rows of the outputs are unchanged.
 
     statuses: uint8 (n,), written: OK, or why the response has no steps. measures: float64 (11, n), written, rows as in
-    MEASURES, each 0 where the response has no steps. data, offsets: the responses as a text column. reference_index,
-    library_index: int64 (n,) rows of `references` and `libraries`; a library's actions are those of its steps, and
-    −1 means that there is none (then its counts are 0). space: a workspace large enough for the longest response
-    within the limit and the widest of references and libraries.
+    MEASURES, all 0 if the response has no steps. data, offsets: the responses as a text column. reference_index,
+    library_index: int64 (n,) rows of `references` and `libraries`; the actions of a library are those of its steps,
+    and −1 means no library (then its counts are 0). workspace: large enough for the longest response within the limit
+    and the widest of references and libraries.
     """
-    ints = space.ints
+    ints = workspace.ints
     for row in range(first, last):
         for measure in range(measures.shape[0]):
             measures[measure, row] = 0.0
-        status, n = read_steps(space, tables, data, offsets[row], offsets[row + 1], rules)
+        status, n = read_steps(workspace, tables, data, offsets[row], offsets[row + 1], rules)
         statuses[row] = status
         if status != OK:
             continue
         measures[STEPS, row] = n
         library = library_index[row]
         if library != NO_LIBRARY:
-            measures[OUTSIDE, row] = mark_library(space, libraries, library, n)
+            measures[OUTSIDE, row] = mark_library(workspace, libraries, library, n)
         reference = reference_index[row]
         first_step = references.ranges[reference, STEP_AT]
         m = references.ranges[reference + 1, STEP_AT] - first_step
-        symbols = adopt(space, references, reference, n)
+        symbols = renumber_with_reference(workspace, references, reference, n)
         predicted = ints[ACTION, :n]
         expected = references.steps[ACTION, first_step : first_step + m]
         if library != NO_LIBRARY:

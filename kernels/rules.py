@@ -1,16 +1,36 @@
-"""The settings of the reward as kernels read them: plain numbers (SCORE.md section 6)."""
+"""Settings and constants of the reward as kernels read them: plain numbers (SCORE.md sections 4 to 6)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["DOUBLE", "RAW", "SHIFT", "UNIT", "Rules"]
+__all__ = [
+    "DOUBLE",
+    "MIN_OBJECT_SIMILARITY",
+    "PARAMETER_WEIGHT",
+    "RAW",
+    "SHIFT",
+    "STEP_GAP_DENOMINATOR",
+    "STEP_GAP_NUMERATOR",
+    "UNIT",
+    "Rules",
+]
+
+STEP_GAP_NUMERATOR, STEP_GAP_DENOMINATOR = 6, 10
+"""0.6 of M = max(1, ⌊0.6 m⌋), the step gap from which f is 0 (section 4), as a fraction: the floor must be exact."""
+
+PARAMETER_WEIGHT = 0.5
+"""½ of m_ij (Obj + ½ Par), the weight of the parameters of an anchor (section 5)."""
+
+MIN_OBJECT_SIMILARITY = 0.5
+"""The least Obj for which Par counts (section 5)."""
 
 UNIT, RAW, DOUBLE, SHIFT = 0, 1, 2, 3
+"""Values of `Rules.reward_scale` (Table 22)."""
 
 
 class Rules(NamedTuple):
-    """One configuration; the field order is part of the kernels' signatures."""
+    """One configuration; the order of the fields is part of the kernels' signatures."""
 
     lcs_order: bool
     product_semantics: bool
@@ -18,10 +38,10 @@ class Rules(NamedTuple):
     max_len_content: bool
     relative_length: bool
     reward_scale: int
-    largest_score: float
-    min_coverage: float
-    max_mean_words: float
-    position_decay: float
+    largest_score: float  # S
+    min_coverage: float  # τ
+    max_mean_words: float  # L
+    position_decay: float  # λ
     use_step_gap: bool
     use_length: bool
     use_position: bool

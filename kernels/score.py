@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .compiler.jit import helper, hot_kernel
 from .reading.references import STEP_AT
-from .reading.response import opens_format_gate, read_response
+from .reading.response import passes_format_gate, read_response
 from .rules import DOUBLE, SHIFT, UNIT
 from .similarity.scale import length_penalty, step_gap
 from .similarity.semantics import measure_semantics
@@ -32,7 +32,7 @@ FORMAT, CONSISTENCY, COVERAGE, STEP_GAP, MEAN_WORDS, SCALE, ORDER, CONTENT, SEMA
 
 @helper
 def reward_of(score, rules):
-    """SCORE mapped to the reward (paper Table 22)."""
+    """Map SCORE to the reward (paper Table 22)."""
     if rules.reward_scale == UNIT:
         return score / rules.largest_score
     if rules.reward_scale == DOUBLE:
@@ -44,7 +44,7 @@ def reward_of(score, rules):
 
 @helper
 def combine(measures, row, rules):
-    """Fill in scale, semantics and score of `row` from what was measured."""
+    """Fill in scale, semantics and score of `row` from the other components."""
     scale = measures[STEP_GAP, row] if rules.use_step_gap else 1.0
     if rules.use_length:
         scale /= length_penalty(measures[MEAN_WORDS, row], rules)
@@ -59,26 +59,26 @@ def combine(measures, row, rules):
 
 @hot_kernel
 def score_slice(
-    rewards, reasons, components, first, last, data, offsets, reference_index, references, rules, tables, space
+    rewards, reasons, components, first, last, data, offsets, reference_index, references, rules, tables, workspace
 ):
-    """Score the responses [first, last) of a batch of n; other rows of the outputs are left alone.
+    """Score the responses [first, last) of a batch of n; other rows of the outputs are unchanged.
 
     rewards: float64 (n,), reasons: uint8 (n,), components: float64 (11, n), all written; rows of `components` as in
-    COMPONENTS. data, offsets: the responses as a text column. reference_index: int64 (n,) rows of `references`,
-    checked by the caller. space: a workspace large enough for the longest response within the limit and the longest
-    reference. Components behind a closed gate are 0.
+    COMPONENTS, 0 after a failed gate. data, offsets: the responses as a text column. reference_index: int64 (n,) rows
+    of `references`, checked by the caller. workspace: large enough for the longest response within the limit and the
+    widest reference.
     """
     for row in range(first, last):
         for component in range(components.shape[0]):
             components[component, row] = 0.0
-        status, n, mean_words, coverage = read_response(space, tables, data, offsets[row], offsets[row + 1], rules)
+        status, n, mean_words, coverage = read_response(workspace, tables, data, offsets[row], offsets[row + 1], rules)
         reasons[row] = status
-        components[FORMAT, row] = 1.0 if opens_format_gate(status) else 0.0
+        components[FORMAT, row] = 1.0 if passes_format_gate(status) else 0.0
         components[COVERAGE, row] = coverage
         if status == OK:
             reference = reference_index[row]
             m = references.ranges[reference + 1, STEP_AT] - references.ranges[reference, STEP_AT]
-            order, content, anchors = measure_semantics(space, references, reference, n, rules)
+            order, content, anchors = measure_semantics(workspace, references, reference, n, rules)
             components[CONSISTENCY, row] = 1.0
             components[STEP_GAP, row] = step_gap(n, m)
             components[MEAN_WORDS, row] = mean_words

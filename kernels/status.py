@@ -1,7 +1,4 @@
-"""Why a response or a reference could not be read (SCORE.md section 8).
-
-A bad row is a status, never an exception: kernels write one of these codes per row.
-"""
+"""Status codes of responses and references (SCORE.md section 8); kernels write one for each row and never raise."""
 
 REASONS = (
     "ok",

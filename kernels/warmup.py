@@ -1,24 +1,24 @@
-"""Compile every kernel once, before the first request, from the cache where it is there."""
+"""Compiles every kernel once, before the first request, or loads it from the cache."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numba
 import numpy as np
 
 from .column import TextColumn, column_of
 from .compiler.jit import CACHE, JIT
-from .compiler.unchecked_indexing import plain_indices
-from .fast_path import read_small, score_small, small_request
+from .compiler.unchecked_indexing import unchecked_indexing
+from .fast_path import new_request, read_request, score_request
 from .json_text.envelope import read_envelope
 from .json_text.spans import element_spans, member_spans
-from .memory.workspace import workspace
+from .memory.workspace import allocate_workspace
 from .protocol_metrics import MEASURES, measure_protocols
-from .reading.references import read_references, reference_room, trimmed
-from .reading.text_spans import LINE_COLUMNS, find_places
+from .reading.references import allocate_for, read_references, trim
+from .reading.text_spans import LINE_COLUMNS, find_text_spans
 from .rules import Rules
 from .score import COMPONENTS, score_slice
 from .similarity.align import anchors
@@ -30,40 +30,22 @@ from .similarity.subsequence import subsequences
 from .text.canonical_texts import canonical_texts
 from .text.python_strings import encode_strings, find_strings
 from .text.unicode_tables import tables
-from .text.utf8_validation import are_texts
+from .text.utf8_validation import is_valid_column
 
 __all__ = ["WarmupReport", "compiled_signatures", "warmup"]
 
-PAPER_RULES = Rules(
-    lcs_order=False,
-    product_semantics=False,
-    sum_total=False,
-    max_len_content=False,
-    relative_length=False,
-    reward_scale=0,
-    largest_score=2.5,
-    min_coverage=0.95,
-    max_mean_words=30.0,
-    position_decay=1.5,
-    use_step_gap=True,
-    use_length=True,
-    use_position=True,
-    use_order=True,
-    think_prefilled=False,
-    max_response_bytes=262_144,
-    max_steps=1_024,
-)
-"""The paper's configuration; its types are those that the kernels are compiled for."""
+ANY_RULES = Rules(**{name: kind() for name, kind in get_type_hints(Rules).items()})
+"""Rules of the types that the kernels are compiled for; the values do not matter."""
 
 KERNELS = (
     anchors,
-    are_texts,
     canonical_texts,
     element_spans,
     encode_strings,
-    find_places,
     find_strings,
+    find_text_spans,
     ious,
+    is_valid_column,
     lcs_lengths,
     levenshtein_distances,
     measure_protocols,
@@ -71,19 +53,19 @@ KERNELS = (
     overlaps,
     read_envelope,
     read_references,
-    read_small,
+    read_request,
+    score_request,
     score_slice,
-    score_small,
     subsequences,
 )
-"""Every function that Python may call."""
+"""All kernels: the compiled functions that Python may call."""
 
 _lock = threading.Lock()
 _report: WarmupReport | None = None
 
 
 class WarmupReport(NamedTuple):
-    """What a warm-up took: seconds, compiled signatures, and the folder they are kept in, if any."""
+    """The result of a warm-up: seconds, compiled signatures, and the cache folder, if any."""
 
     seconds: float
     signatures: int
@@ -91,12 +73,12 @@ class WarmupReport(NamedTuple):
 
 
 def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
-    """Every kernel with arguments of the only types it is compiled for."""
+    """Return every kernel with arguments of the only types that it is compiled for."""
     column: TextColumn = column_of([b""])
-    room = reference_room(column)
-    parsed = trimmed(room)
-    space = workspace(0)
-    small = small_request(64, 1)
+    room = allocate_for(column)
+    parsed = trim(room)
+    workspace = allocate_workspace(0)
+    request = new_request(64, 1)
     ints, index = np.zeros(1, np.int64), np.zeros(1, np.int64)
     index.setflags(write=False)
     codes = np.zeros(1, np.uint8)
@@ -105,10 +87,10 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     constant = tables()
     spans = np.zeros((1, 2), np.int64)
     return [
-        (read_references, (codes, ints, room, *column, 0, constant, space)),
+        (read_references, (codes, ints, room, *column, 0, constant, workspace)),
         (
             score_slice,
-            (floats, codes, components, 0, 0, *column, index, parsed, PAPER_RULES, constant, space),
+            (floats, codes, components, 0, 0, *column, index, parsed, ANY_RULES, constant, workspace),
         ),
         (
             measure_protocols,
@@ -122,9 +104,9 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
                 parsed,
                 index,
                 parsed,
-                PAPER_RULES,
+                ANY_RULES,
                 constant,
-                space,
+                workspace,
             ),
         ),
         (
@@ -143,14 +125,17 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
         (element_spans, (spans, column.data, 0, 0, codes)),
         (overlaps, (ints, np.zeros(1, np.int32), *column, *column)),
-        (are_texts, tuple(column)),
+        (is_valid_column, tuple(column)),
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),
-        (canonical_texts, (codes, ints, *column, constant, space)),
-        (read_small, (small, column.data, 0, 0, constant)),
-        (score_small, (small, 0, PAPER_RULES, constant)),
+        (canonical_texts, (codes, ints, *column, constant, workspace)),
+        (read_request, (request, column.data, 0, 0, constant)),
+        (score_request, (request, 0, ANY_RULES, constant)),
         (lcs_lengths, (ints, index, index, index, index, 1)),
-        (find_places, (np.zeros((4, 2), np.int64), np.zeros((1, LINE_COLUMNS), np.int64), ints, column.data, False)),
+        (
+            find_text_spans,
+            (np.zeros((4, 2), np.int64), np.zeros((1, LINE_COLUMNS), np.int64), ints, column.data, False),
+        ),
         (levenshtein_distances, (ints, index, index, index, index, 1)),
         (subsequences, (ints, index, index, index, index)),
         (anchors, (ints, ints, index, index, index, index, 1)),
@@ -159,15 +144,15 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
 
 
 def warmup() -> WarmupReport:
-    """Compile all kernels and forbid any further compilation. Once per process; later calls return the first report."""
+    """Compile all kernels and forbid any further compilation, once per process; later calls return the first report."""
     global _report
-    if _report is not None:  # without the lock, which may be another thread's for ever in a child forked meanwhile
+    if _report is not None:  # without the lock, which a forked child may inherit locked for ever
         return _report
     with _lock:
         if _report is None:
             started = time.perf_counter()
             entries = _entries()
-            with plain_indices():
+            with unchecked_indexing():
                 for function, arguments in entries if JIT else ():
                     function.compile(tuple(numba.typeof(argument) for argument in arguments))
                     function.disable_compile()
@@ -176,5 +161,5 @@ def warmup() -> WarmupReport:
 
 
 def compiled_signatures() -> int:
-    """How many signatures of kernels are compiled in this process: flat once it is ready."""
+    """Return the number of kernel signatures compiled in this process, constant after `warmup()`."""
     return sum(len(function.signatures) for function in KERNELS) if JIT else 0

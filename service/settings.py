@@ -9,12 +9,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from ..kernels.rules import PARAMETER_WEIGHT
 from .errors import InvalidSetting, Issue
 
 __all__ = ["RULES_VERSION", "ScoreSettings", "one_zero"]
 
 MAX_NAME = 100
 """Characters of an unknown name that an error repeats."""
+
+MAX_SCALE, MAX_ORDER, MAX_CONTENT = 1.0, 1.0, 1.0 + PARAMETER_WEIGHT
+"""Largest r_scale, order and content, Obj + ½ Par."""
 
 LIMITS = ("max_response_bytes", "max_steps")
 
@@ -44,8 +48,11 @@ class ScoreSettings(BaseModel):
     reward_scale: Literal["unit", "raw", "double", "shift"] = Field(
         "unit", description="How SCORE is mapped to the reward."
     )
+    # τ of the consistency gate
     min_coverage: float = Field(0.95, ge=0, le=1, description="Smallest share of a step's words found in its prose.")
+    # L of the length penalty g
     max_mean_words: float = Field(30.0, gt=0, description="Mean words per prose step above which g applies.")
+    # λ of the position factor m_ij
     position_decay: float = Field(1.5, gt=0, description="Exponent of the position factor.")
     use_step_gap: bool = Field(True, description="Ablation: the step-count factor f.")
     use_length: bool = Field(True, description="Ablation: the length penalty g.")
@@ -89,8 +96,8 @@ class ScoreSettings(BaseModel):
     @property
     def largest_score(self) -> float:
         """S: the largest SCORE that this configuration can give (SCORE.md section 6)."""
-        largest = 2.5 if self.semantics == "sum" and self.use_order else 1.5
-        return largest + 1.0 if self.total == "sum" else largest
+        largest = MAX_CONTENT + MAX_ORDER if self.semantics == "sum" and self.use_order else MAX_CONTENT
+        return largest + MAX_SCALE if self.total == "sum" else largest
 
     @property
     def config_id(self) -> str:

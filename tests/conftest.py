@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
-INTENDED = r"ignore:overflow encountered in scalar (add|subtract|multiply|negative):RuntimeWarning:kernels\."
+INTENDED = r"ignore:overflow encountered in scalar (add|subtract|multiply|negative):RuntimeWarning:assay\.kernels\."
 """Compiled, uint64 wraps around without a word; as plain Python, NumPy warns of it."""
 
 # The sizes of property tests are shares of a profile's: see `strategies/effort.py`.

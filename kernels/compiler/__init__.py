@@ -1,1 +1,1 @@
-"""How kernels are compiled and where their machine code is cached."""
+"""Compilation of kernels and the cache of their machine code."""

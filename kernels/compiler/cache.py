@@ -1,11 +1,11 @@
-"""Where compiled kernels are kept between runs.
+"""The cache folder of compiled kernels.
 
-Numba notices a change in the file that defines a cached function, not in the files whose functions it calls,
-so an edited helper would go on giving yesterday's rewards. The folder is therefore named by a digest of
-everything that can change machine code: all kernel sources and tables, Numba, llvmlite, and the CPU target.
+Numba notices a change in the file that defines a cached function, not in the files whose functions it calls, so that
+after an edit of a helper it would load stale code. The folder is therefore named by a digest of everything that can
+change machine code: all kernel sources and tables, Numba, llvmlite, and the CPU target.
 
-What is loaded from the folder is executed. A folder is therefore used only if nobody but this user and root can have
-written to it.
+Code loaded from the folder is executed, so a folder is used only if nobody but this user and root can have written to
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["cache_folder", "kernels_digest", "objection"]
+__all__ = ["cache_folder", "distrust_reason", "kernels_digest"]
 
 log = logging.getLogger("assay")
 
@@ -27,7 +27,7 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 def kernels_digest(cpu: str) -> str:
-    """Hex digest of the kernel sources and tables, the compiler's versions and the CPU target."""
+    """Return a hex digest of the kernel sources and tables, the compiler's versions and the CPU target."""
     digest = hashlib.sha256()
     sources = [*_KERNELS.rglob("*.py"), *_KERNELS.rglob("*.npz")]
     for name, source in sorted((source.relative_to(_KERNELS).as_posix(), source) for source in sources):
@@ -40,31 +40,31 @@ def kernels_digest(cpu: str) -> str:
 
 
 def cache_folder(cpu: str) -> Path | None:
-    """The folder for this digest, or None if there is none to be had.
+    """Return the folder for this digest, or None if no folder can be used.
 
     Tried in turn: `ASSAY_CACHE_DIR` (or `NUMBA_CACHE_DIR`), the user's cache folder, a private folder under the
-    system's temporary one. One that cannot be written is used if it holds kernels (a read-only image); one that
-    somebody else could have written to is not used, which is logged.
+    system's temporary one. A folder that is not writable is used if it contains kernels (a read-only image). A folder
+    that another user could have written to is skipped with a warning.
     """
     name = f"kernels-{kernels_digest(cpu)}"
     for root in _roots():
         folder = root / name
         try:
             _make_private(folder)
-            reason = objection(root.stat()) or objection(folder.lstat())
+            reason = distrust_reason(root.stat()) or distrust_reason(folder.lstat())
         except OSError as error:
-            log.warning("the kernels are not kept in %s: %s", folder, error.strerror)
+            log.warning("the kernels are not cached in %s: %s", folder, error.strerror)
             continue
         if reason is not None:
-            log.warning("the kernels are not kept in %s: %s", folder, reason)
+            log.warning("the kernels are not cached in %s: %s", folder, reason)
         elif _writable(folder) or any(folder.glob("*.kernel")):
             return folder
-    log.warning("the kernels are kept nowhere, and compiled at every start: no private folder can be written")
+    log.warning("the kernels are not cached but compiled at every start: no private folder is writable")
     return None
 
 
-def objection(found: os.stat_result) -> str | None:
-    """Why what this describes is not to be trusted, None if only this user and root can have written to it."""
+def distrust_reason(found: os.stat_result) -> str | None:
+    """Return why a file or folder is not trusted, or None if only this user and root can have written to it."""
     if not hasattr(os, "getuid"):
         return None
     if found.st_uid not in (os.getuid(), 0):
@@ -88,20 +88,20 @@ def _roots() -> list[Path]:
 
 
 def _private_temporary() -> Path | None:
-    """A folder of this user's own under the temporary one, where anybody may have made something of its name."""
+    """Return this user's folder under the temporary one, where others may have created the same name first."""
     try:
         folder = Path(tempfile.gettempdir()) / f"assay-{os.getuid() if hasattr(os, 'getuid') else 0}"
         _make_private(folder)
     except OSError:
         return None
     if folder.is_symlink():
-        log.warning("the kernels are not kept in %s: it is a link", folder)
+        log.warning("the kernels are not cached in %s: it is a link", folder)
         return None
     return folder
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder, and those above it, for this user alone whatever the umask is."""
+    """Create the folder and its missing parents for this user alone, whatever the umask is."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=0o700, exist_ok=True)

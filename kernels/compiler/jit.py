@@ -1,7 +1,7 @@
-"""How kernels are compiled: never at import, never inside a request, once in `warmup()`.
+"""Decorators of compiled functions; they are compiled in `warmup()`, never at import or inside a request.
 
-`@helper` marks a function that kernels call. `@kernel` marks one that Python calls; its argument types are fixed in
-`warmup.py`, compiled there, and no other type is ever compiled for it.
+`@helper` marks a function that kernels call, `@kernel` one that Python calls. `warmup.py` fixes the argument types of
+kernels; they are compiled for no others.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import llvmlite.binding
 import numba
 
 from .cache import cache_folder
-from .machine_code import CodeFolder, keep_code
+from .machine_code import CodeFolder, cache_in_folder
 
-__all__ = ["CACHE", "JIT", "allocating", "entry", "helper", "holding_kernel", "hot_kernel", "inlined", "kernel"]
+__all__ = ["CACHE", "JIT", "allocating", "entry", "gil_kernel", "helper", "hot_kernel", "inlined", "kernel"]
 
-PARTS = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Options of functions that only compiled ones call: no machine code is made of them alone."""
+HELPER_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of functions that only compiled functions call: they need no wrappers."""
 
 JIT = not numba.config.DISABLE_JIT
-"""False under NUMBA_DISABLE_JIT=1, where kernels run as plain Python (for coverage and debugging)."""
+"""False under NUMBA_DISABLE_JIT=1: kernels run as plain Python (for coverage and debugging)."""
 
 
 def _cpu_target() -> str:
@@ -36,56 +36,55 @@ _folder = cache_folder(_cpu_target()) if JIT else None
 _code = CodeFolder(_folder) if _folder is not None else None
 
 CACHE = str(_folder) if _folder is not None else None
-"""Folder of the compiled kernels, or None when nothing can be kept."""
+"""Folder of the compiled kernels, or None if they cannot be cached."""
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """Compile `function` into the kernels that call it, without reference counts: it must not allocate or return
-    arrays.
+    """Compile `function` into its callers, without reference counts: it must not allocate or return arrays.
 
-    Counting is atomic and happens wherever an array is taken out of a tuple: with it, scoring took ten times as long.
+    Counting is atomic and happens whenever an array is taken out of a tuple: with it, scoring took ten times as long.
     """
-    return numba.njit(_nrt=False, **PARTS)(function)
+    return numba.njit(_nrt=False, **HELPER_OPTIONS)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A helper that becomes part of its callers: what is called for every word costs less than passing its arguments.
+    """Compile `function` as a helper that is inlined into its callers, because passing its arguments costs more.
 
     An array is seven machine words or more, a workspace nineteen.
     """
-    return numba.njit(_nrt=False, forceinline=True, **PARTS)(function)
+    return numba.njit(_nrt=False, forceinline=True, **HELPER_OPTIONS)(function)
 
 
 def allocating(function: Callable[..., Any]) -> Any:
-    """Compile `function` as a helper that may allocate: for rare paths, and kernels that stand alone."""
-    return numba.njit(_nrt=True, **PARTS)(function)
+    """Compile `function` as a helper that may allocate: for rare paths and for kernels of single metrics."""
+    return numba.njit(_nrt=True, **HELPER_OPTIONS)(function)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` as an entry from Python; the result is kept in `CACHE` between runs."""
+    """Compile `function` as a kernel, which Python calls; its code is cached in `CACHE`."""
     return _entry(function, counts=True)
 
 
 def entry(function: Any) -> Callable[..., Any]:
-    """The compiled machine code of a kernel of one signature, without the look-up by types (3 µs) before each call.
+    """Return the compiled code of a kernel, which skips Numba's dispatch by argument types (3 µs a call).
 
-    Only after `warmup()`. The caller vouches for the arguments' types: nobody checks them any more.
+    Only after `warmup()`. The argument types are not checked: they must be those of the kernel's only signature.
     """
     return function.overloads[function.signatures[0]].entry_point if JIT else function
 
 
 def hot_kernel(function: Callable[..., Any]) -> Any:
-    """A kernel under the rules of `helper`."""
+    """Compile `function` as a kernel under the rules of `helper`."""
     return _entry(function, counts=False)
 
 
-def holding_kernel(function: Callable[..., Any]) -> Any:
-    """A kernel under the rules of `helper` that holds the interpreter, because it looks at Python's objects."""
+def gil_kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` as a hot kernel that holds the GIL, because it reads Python objects."""
     return _entry(function, counts=False, nogil=False)
 
 
 def _entry(function: Callable[..., Any], counts: bool, nogil: bool = True) -> Any:
     dispatcher = numba.njit(nogil=nogil, error_model="numpy", _nrt=counts)(function)
     if _code is not None:
-        keep_code(dispatcher, _code)
+        cache_in_folder(dispatcher, _code)
     return dispatcher

@@ -1,9 +1,9 @@
-"""Machine code that takes indices as they are.
+"""Compiles kernels without Python's negative-index handling.
 
-In Numba, as in Python, `a[-1]` is the last element, so every access by a signed index asks whether it is negative:
-three instructions that no kernel needs, a tenth of the time of scoring. Numba has no option against it. So the one
-function that emits them is exchanged while kernels are compiled, under the lock that every compilation takes: no other
-code of the process is compiled so. A kernel must not rely on negative indices; NUMBA_BOUNDSCHECK=1 finds those that do.
+In Numba, as in Python, `a[-1]` is the last element, so every access by a signed index tests whether it is negative:
+three instructions that no kernel needs, a tenth of the time of scoring. Numba has no option to omit them, so the
+function that emits them is replaced while kernels are compiled, under Numba's compiler lock: no other code of the
+process is affected. A kernel must not use negative indices; NUMBA_BOUNDSCHECK=1 finds those that do.
 """
 
 from __future__ import annotations
@@ -16,28 +16,26 @@ from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np import arrayobj
 
-__all__ = ["EMITTER", "plain_indices"]
+__all__ = ["EMITTER", "unchecked_indexing"]
 
 EMITTER = "fix_integer_index"
-"""The function of `numba.np.arrayobj` that makes an index of the one that a program gives. A Numba without it compiles
-kernels that are right, and slower.
-"""
+"""The function of `numba.np.arrayobj` that emits the test. A Numba without it compiles correct, slower kernels."""
 
 
-def as_it_is(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> Any:
-    """The index as a machine word."""
+def unchecked_index(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> Any:
+    """Return the index as a machine word, untested."""
     return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
 
 
 @contextmanager
-def plain_indices() -> Iterator[None]:
-    """What is compiled within does not know negative indices."""
+def unchecked_indexing() -> Iterator[None]:
+    """Compile without negative-index handling inside this context."""
     with global_compiler_lock:
         before = getattr(arrayobj, EMITTER, None)
         if before is None:
             yield
             return
-        setattr(arrayobj, EMITTER, as_it_is)
+        setattr(arrayobj, EMITTER, unchecked_index)
         try:
             yield
         finally:

@@ -1,1 +1,1 @@
-"""JSON, read without building Python objects."""
+"""JSON, scanned without building Python objects."""

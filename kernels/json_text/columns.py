@@ -1,4 +1,4 @@
-"""The arrays of a request: strings, and references given as steps, from JSON into a text column."""
+"""Reads JSON arrays of a request into text columns: arrays of strings, and of references given as steps."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .scanner import (
     QUOTE,
     is_name,
     read_string,
-    skip_blanks,
     skip_value,
+    skip_whitespace,
 )
 
 __all__ = [
@@ -36,14 +36,15 @@ BODY_DEPTH = np.int64(1024)
 """Deepest nesting of arrays and objects in a request; the outermost is level 1."""
 
 MAX_STEPS_BYTES = np.int64(1 << 23)
-"""Longest reference that is written from steps. A step of k bytes and its comma, at least 3 together, become k + 7 and
-the digits of its number: at most five times as much while there are six. So many bytes hold fewer than a million steps.
+"""Bytes of the longest reference that is written from steps. A step of k bytes and its comma, at least 3 together,
+become k + 7 and the digits of its number: at most five times as much with up to six digits, and this many bytes hold
+fewer than a million steps.
 """
 
 OVERFULL = -2
-"""Outcome of an array that has more elements than there is room for."""
+"""Result for an array that has more elements than its column has rows."""
 
-# What is wrong with an element.
+# Faults of an element.
 FIT, WRONG_TYPE, NOT_STEPS, NO_STEP_GIVEN, STEPS_TOO_LONG = range(5)
 
 STEPS_NAME = np.frombuffer(b"steps", np.uint8)
@@ -66,7 +67,7 @@ def write_number(number, out, end):
 
 @helper
 def write_step(body, start, stop, number, out, end):
-    """Write the object `body[start:stop]` as a line of a key section; line breaks between its tokens become spaces."""
+    """Write the object `body[start:stop]` as a key line, with spaces for its line breaks; returns the new end."""
     for k in range(STEP_OPENING.shape[0]):
         out[end + k] = STEP_OPENING[k]
     end = write_number(number, out, end + STEP_OPENING.shape[0])
@@ -81,118 +82,118 @@ def write_step(body, start, stop, number, out, end):
 
 
 @helper
-def read_steps(body, at, stop, out, begin, most_bytes):
-    """Read the array of steps at `at` as key lines to `out[begin:]`: (position after it or BAD, end of out, fault).
+def read_steps(body, pos, stop, out, begin, max_bytes):
+    """Write the array of steps at `pos` as key lines to `out[begin:]`: (position after it or BAD, end of out, fault).
 
-    Steps are only told apart here; whether each is valid is for the reader of key lines to say. Beyond `most_bytes`,
-    or `MAX_STEPS_BYTES`, none is written any more.
+    Steps are only separated here; the reader of key lines validates them. Steps beyond `max_bytes`, or
+    `MAX_STEPS_BYTES`, are not written.
     """
-    most_bytes = min(most_bytes, MAX_STEPS_BYTES)
+    max_bytes = min(max_bytes, MAX_STEPS_BYTES)
     end = begin
     number = np.int64(0)
     fault = FIT
-    at = skip_blanks(body, at + 1, stop)
-    if at < stop and body[at] == CLOSE_ARRAY:
-        return at + 1, end, NO_STEP_GIVEN
+    pos = skip_whitespace(body, pos + 1, stop)
+    if pos < stop and body[pos] == CLOSE_ARRAY:
+        return pos + 1, end, NO_STEP_GIVEN
     while True:
-        start = skip_blanks(body, at, stop)
-        at = skip_value(body, start, stop, np.int64(4), BODY_DEPTH, out, end)
-        if at == BAD:
-            return at, end, fault
+        start = skip_whitespace(body, pos, stop)
+        pos = skip_value(body, start, stop, np.int64(4), BODY_DEPTH, out, end)
+        if pos == BAD:
+            return pos, end, fault
         number += 1
         if body[start] != OPEN_OBJECT:
             fault = NOT_STEPS
-        elif end - begin > most_bytes:
+        elif end - begin > max_bytes:
             fault = max(fault, STEPS_TOO_LONG)
         else:
-            end = write_step(body, start, at, number, out, end)
-        at = skip_blanks(body, at, stop)
-        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_ARRAY):
+            end = write_step(body, start, pos, number, out, end)
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_ARRAY):
             return np.int64(BAD), end, fault
-        at += 1
-        if body[at - 1] == CLOSE_ARRAY:
-            return at, end, fault
+        pos += 1
+        if body[pos - 1] == CLOSE_ARRAY:
+            return pos, end, fault
 
 
 @helper
-def read_steps_object(body, at, stop, out, begin, most_bytes):
-    """Read the object `{"steps": […]}` at `at` as key lines to `out[begin:]`: (position after it or BAD, end,
+def read_steps_object(body, pos, stop, out, begin, max_bytes):
+    """Write the object `{"steps": […]}` at `pos` as key lines to `out[begin:]`: (position after it or BAD, end of out,
     fault).
     """
     end = begin
     fault = NOT_STEPS
-    strange = False
-    at = skip_blanks(body, at + 1, stop)
-    if at < stop and body[at] == CLOSE_OBJECT:
-        return at + 1, end, fault
+    other_members = False
+    pos = skip_whitespace(body, pos + 1, stop)
+    if pos < stop and body[pos] == CLOSE_OBJECT:
+        return pos + 1, end, fault
     while True:
-        at = skip_blanks(body, at, stop)
-        if at >= stop or body[at] != QUOTE:
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or body[pos] != QUOTE:
             return np.int64(BAD), end, fault
-        at, name_stop = read_string(body, at, stop, out, end)
-        if at == BAD:
-            return at, end, fault
-        expected = is_name(out, end, name_stop, STEPS_NAME)
-        at = skip_blanks(body, at, stop)
-        if at >= stop or body[at] != COLON:
+        pos, name_stop = read_string(body, pos, stop, out, end)
+        if pos == BAD:
+            return pos, end, fault
+        is_steps = is_name(out, end, name_stop, STEPS_NAME)
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or body[pos] != COLON:
             return np.int64(BAD), end, fault
-        at = skip_blanks(body, at + 1, stop)
-        if expected and at < stop and body[at] == OPEN_ARRAY:
-            at, end, fault = read_steps(body, at, stop, out, begin, most_bytes)
+        pos = skip_whitespace(body, pos + 1, stop)
+        if is_steps and pos < stop and body[pos] == OPEN_ARRAY:
+            pos, end, fault = read_steps(body, pos, stop, out, begin, max_bytes)
         else:
-            at = skip_value(body, at, stop, np.int64(3), BODY_DEPTH, out, end)
-            if expected:
+            pos = skip_value(body, pos, stop, np.int64(3), BODY_DEPTH, out, end)
+            if is_steps:
                 fault = NOT_STEPS
             else:
-                strange = True
-        if at == BAD:
-            return at, end, fault
-        at = skip_blanks(body, at, stop)
-        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_OBJECT):
+                other_members = True
+        if pos == BAD:
+            return pos, end, fault
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_OBJECT):
             return np.int64(BAD), end, fault
-        at += 1
-        if body[at - 1] == CLOSE_OBJECT:
-            return at, end, NOT_STEPS if strange else fault
+        pos += 1
+        if body[pos - 1] == CLOSE_OBJECT:
+            return pos, end, NOT_STEPS if other_members else fault
 
 
 @helper
-def read_element(body, at, stop, out, end, takes_steps, most_bytes):
-    """Read one element at `at` to `out[end:]`: (position after it or BAD, end of out, fault)."""
-    if at < stop and body[at] == QUOTE:
-        at, end = read_string(body, at, stop, out, end)
-        return at, end, FIT
-    if takes_steps and at < stop and body[at] == OPEN_OBJECT:
-        return read_steps_object(body, at, stop, out, end, most_bytes)
-    return skip_value(body, at, stop, np.int64(2), BODY_DEPTH, out, end), end, WRONG_TYPE
+def read_element(body, pos, stop, out, end, takes_steps, max_bytes):
+    """Read the element at `pos` to `out[end:]`: (position after it or BAD, end of out, fault)."""
+    if pos < stop and body[pos] == QUOTE:
+        pos, end = read_string(body, pos, stop, out, end)
+        return pos, end, FIT
+    if takes_steps and pos < stop and body[pos] == OPEN_OBJECT:
+        return read_steps_object(body, pos, stop, out, end, max_bytes)
+    return skip_value(body, pos, stop, np.int64(2), BODY_DEPTH, out, end), end, WRONG_TYPE
 
 
 @helper
-def read_column(body, at, stop, out, offsets, faults, takes_steps, most_bytes):
-    """Read the array that opens at `at` into a text column: (position after it, BAD or OVERFULL; rows; faulty rows).
+def read_column(body, pos, stop, out, offsets, faults, takes_steps, max_bytes):
+    """Read the array at `pos` into a text column: (position after it, BAD or OVERFULL; rows; faulty rows).
 
-    out: uint8, room for five times the body and 64 bytes. offsets: int64 (most + 1,), faults: uint8 (most,), both
-    written. A faulty row holds text that means nothing.
+    out: uint8, five times the body and 64 bytes. offsets: int64 (n + 1,), faults: uint8 (n,), both written; n is the
+    maximum of rows. The text of a faulty row is undefined.
     """
     offsets[0] = 0
     rows = np.int64(0)
     faulty = np.int64(0)
-    at = skip_blanks(body, at + 1, stop)
-    if at < stop and body[at] == CLOSE_ARRAY:
-        return at + 1, rows, faulty
+    pos = skip_whitespace(body, pos + 1, stop)
+    if pos < stop and body[pos] == CLOSE_ARRAY:
+        return pos + 1, rows, faulty
     while True:
         if rows == faults.shape[0]:
             return np.int64(OVERFULL), rows, faulty
-        at = skip_blanks(body, at, stop)
-        at, end, fault = read_element(body, at, stop, out, offsets[rows], takes_steps, most_bytes)
-        if at == BAD:
-            return at, rows, faulty
+        pos = skip_whitespace(body, pos, stop)
+        pos, end, fault = read_element(body, pos, stop, out, offsets[rows], takes_steps, max_bytes)
+        if pos == BAD:
+            return pos, rows, faulty
         faults[rows] = fault
         faulty += fault != FIT
         rows += 1
         offsets[rows] = end
-        at = skip_blanks(body, at, stop)
-        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_ARRAY):
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_ARRAY):
             return np.int64(BAD), rows, faulty
-        at += 1
-        if body[at - 1] == CLOSE_ARRAY:
-            return at, rows, faulty
+        pos += 1
+        if body[pos - 1] == CLOSE_ARRAY:
+            return pos, rows, faulty

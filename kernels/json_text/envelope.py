@@ -1,6 +1,6 @@
-"""A request's JSON body, read in one pass without the interpreter: texts into columns, the rest as spans.
+"""Reads the JSON body of a request in one pass without the GIL: texts into columns, other fields as spans.
 
-The whole body is checked as strictly as RFC 8259 and RFC 3629 ask. Only what is small is left for a JSON library.
+The whole body is validated against RFC 8259 and RFC 3629. The other fields are small and left to a JSON library.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .scanner import (
     QUOTE,
     is_name,
     read_string,
-    skip_blanks,
     skip_value,
+    skip_whitespace,
 )
 
 __all__ = ["ABSENT", "COLUMN", "FIELDS", "NOT_AN_OBJECT", "NOT_JSON", "READ", "TOO_MANY", "VALUE", "read_envelope"]
@@ -32,15 +32,14 @@ _NAMES = tuple(np.frombuffer(name.encode(), np.uint8) for name in FIELDS)
 
 # Outcomes.
 READ, NOT_JSON, NOT_AN_OBJECT, TOO_MANY = range(4)
-# States of a field, and the columns of `fields`: its state, the span of its value or the rows and faulty rows of its
-# column.
+# States of a field, and the columns of `fields`: state; span of the value, or rows and faulty rows of the column.
 ABSENT, VALUE, COLUMN = range(3)
 STATE, FIRST, SECOND = range(3)
 
 
 @helper
-def field_named(text, start, stop):
-    """Index in FIELDS of the name `text[start:stop]`, or UNKNOWN."""
+def field_index(text, start, stop):
+    """Return the index in FIELDS of the name `text[start:stop]`, or UNKNOWN."""
     if is_name(text, start, stop, _NAMES[0]):
         return 0
     if is_name(text, start, stop, _NAMES[1]):
@@ -55,8 +54,8 @@ def field_named(text, start, stop):
 
 
 @helper
-def note_unknown(unknown, start, stop):
-    """Add the span of an unknown member's name, as far as there is room; row 0 counts them all."""
+def record_unknown(unknown, start, stop):
+    """Record the span of an unknown member's name while there are rows left; row 0 counts all of them."""
     unknown[0, 0] += 1
     if unknown[0, 0] < unknown.shape[0]:
         unknown[unknown[0, 0], 0] = start
@@ -64,71 +63,71 @@ def note_unknown(unknown, start, stop):
 
 
 @helper
-def read_value(body, at, stop, field, fields, texts, offsets, faults, scratch, most_bytes):
-    """Read the value of `field` at `at`: position after it, BAD or OVERFULL."""
-    if (field == REFERENCES or field == RESPONSES) and at < stop and body[at] == OPEN_ARRAY:
+def read_value(body, pos, stop, field, fields, texts, offsets, faults, scratch, max_bytes):
+    """Read the value of `field` at `pos`; returns the position after it, BAD or OVERFULL."""
+    if (field == REFERENCES or field == RESPONSES) and pos < stop and body[pos] == OPEN_ARRAY:
         takes_steps = field == REFERENCES
-        at, rows, faulty = read_column(
-            body, at, stop, texts[field], offsets[field], faults[field], takes_steps, most_bytes
+        pos, rows, faulty = read_column(
+            body, pos, stop, texts[field], offsets[field], faults[field], takes_steps, max_bytes
         )
         fields[field, STATE] = COLUMN
-        fields[field, FIRST] = rows if at != OVERFULL else -1
+        fields[field, FIRST] = rows if pos != OVERFULL else -1
         fields[field, SECOND] = faulty
-        return at
-    start = at
-    at = skip_value(body, at, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
+        return pos
+    start = pos
+    pos = skip_value(body, pos, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
     if field != UNKNOWN:
         fields[field, STATE] = VALUE
         fields[field, FIRST] = start
-        fields[field, SECOND] = at
-    return at
+        fields[field, SECOND] = pos
+    return pos
 
 
 @hot_kernel
-def read_envelope(fields, unknown, texts, offsets, faults, scratch, body, most_bytes):
-    """Read `body` (uint8, read only): READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
+def read_envelope(fields, unknown, texts, offsets, faults, scratch, body, max_bytes):
+    """Read `body` (uint8, read only); returns READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
 
     fields: int64 (6, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
-    column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names, quotes
-    included. texts: uint8 (2, m), offsets: int64 (2, most + 1), faults: uint8 (2, most), written: the columns of
-    references and responses, see `elements.read_column`; an overfull one has -1 rows. scratch: uint8, room for the
-    body. most_bytes: longest reference in steps. Of two equal names the last wins.
+    column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names with quotes.
+    texts: uint8 (2, m), offsets: int64 (2, rows + 1), faults: uint8 (2, rows), written: the columns of references and
+    responses, see `columns.read_column`; an overfull one has -1 rows. scratch: uint8, as long as the body. max_bytes:
+    longest reference given as steps. Of two equal names the last wins.
     """
     fields[:, :] = 0
     unknown[0, 0] = 0
     stop = np.int64(body.shape[0])
-    at = skip_blanks(body, np.int64(0), stop)
-    if at >= stop or body[at] != OPEN_OBJECT:
-        at = skip_value(body, at, stop, np.int64(0), BODY_DEPTH, scratch, np.int64(0))
-        return NOT_AN_OBJECT if at != BAD and skip_blanks(body, at, stop) == stop else NOT_JSON
-    at = skip_blanks(body, at + 1, stop)
+    pos = skip_whitespace(body, np.int64(0), stop)
+    if pos >= stop or body[pos] != OPEN_OBJECT:
+        pos = skip_value(body, pos, stop, np.int64(0), BODY_DEPTH, scratch, np.int64(0))
+        return NOT_AN_OBJECT if pos != BAD and skip_whitespace(body, pos, stop) == stop else NOT_JSON
+    pos = skip_whitespace(body, pos + 1, stop)
     more = True
-    if at < stop and body[at] == CLOSE_OBJECT:
+    if pos < stop and body[pos] == CLOSE_OBJECT:
         more = False
-        at += 1
+        pos += 1
     while more:
-        at = skip_blanks(body, at, stop)
-        if at >= stop or body[at] != QUOTE:
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or body[pos] != QUOTE:
             return NOT_JSON
-        name = at
-        at, name_stop = read_string(body, at, stop, scratch, np.int64(0))
-        if at == BAD:
+        name = pos
+        pos, name_stop = read_string(body, pos, stop, scratch, np.int64(0))
+        if pos == BAD:
             return NOT_JSON
-        field = field_named(scratch, np.int64(0), name_stop)
+        field = field_index(scratch, np.int64(0), name_stop)
         if field == UNKNOWN:
-            note_unknown(unknown, name, at)
-        at = skip_blanks(body, at, stop)
-        if at >= stop or body[at] != COLON:
+            record_unknown(unknown, name, pos)
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or body[pos] != COLON:
             return NOT_JSON
-        at = skip_blanks(body, at + 1, stop)
-        at = read_value(body, at, stop, field, fields, texts, offsets, faults, scratch, most_bytes)
-        if at == BAD:
+        pos = skip_whitespace(body, pos + 1, stop)
+        pos = read_value(body, pos, stop, field, fields, texts, offsets, faults, scratch, max_bytes)
+        if pos == BAD:
             return NOT_JSON
-        if at == OVERFULL:
+        if pos == OVERFULL:
             return TOO_MANY
-        at = skip_blanks(body, at, stop)
-        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_OBJECT):
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_OBJECT):
             return NOT_JSON
-        more = body[at] == COMMA
-        at += 1
-    return READ if skip_blanks(body, at, stop) == stop else NOT_JSON
+        more = body[pos] == COMMA
+        pos += 1
+    return READ if skip_whitespace(body, pos, stop) == stop else NOT_JSON

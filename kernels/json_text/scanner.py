@@ -1,7 +1,6 @@
-"""JSON (RFC 8259) read in place, one scan, no recursion: strings, and any value skipped over while it is checked.
+"""Scanner of JSON (RFC 8259): decodes strings, and validates and skips other values, without recursion.
 
-Nothing is taken on trust, UTF-8 included. Functions return the position after what they read, or -1 where it is not
-JSON.
+UTF-8 is validated, too. Functions return the position after the value, or BAD if it is not JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from ..memory.load_store import trailing_zeros
 from ..memory.simd import copy32, special_bits
 from ..text.utf8 import encode, valid_width
 
-__all__ = ["BAD", "DEPTH_LIMIT", "is_name", "read_string", "skip_blanks", "skip_scalar", "skip_value"]
+__all__ = ["BAD", "DEPTH_LIMIT", "is_name", "read_string", "skip_scalar", "skip_value", "skip_whitespace"]
 
 BAD = -1
 DEPTH_LIMIT = np.int64(100)
@@ -24,13 +23,13 @@ OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
 MINUS, PLUS, DOT, ZERO = 0x2D, 0x2B, 0x2E, 0x30
 BLOCK = 64
 REACH = BLOCK + 48
-"""Bytes from the beginning of a block that may be loaded: what is copied may begin behind it, after an escape."""
+"""Bytes from the start of a block that may be loaded: after an escape, a copy may begin beyond the block."""
 NONE, ONE, ALL_BITS = np.uint64(0), np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF)
 TRUE = np.frombuffer(b"true", np.uint8)
 FALSE = np.frombuffer(b"false", np.uint8)
 NULL = np.frombuffer(b"null", np.uint8)
 
-# What the letter of a two-character escape stands for; 0 where it is none.
+# Meaning of the letter of a two-character escape; 0 if it is not an escape.
 ESCAPES = np.zeros(256, np.uint8)
 for _letter, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
     ESCAPES[_letter] = _meaning
@@ -39,21 +38,21 @@ NO_ESCAPE = np.uint8(0)
 
 
 @helper
-def skip_blanks(text, at, stop):
-    """JSON's white space."""
-    while at < stop and (text[at] == 0x20 or text[at] == 0x09 or text[at] == 0x0A or text[at] == 0x0D):
-        at += 1
-    return at
+def skip_whitespace(text, pos, stop):
+    """Return the position after JSON's white space."""
+    while pos < stop and (text[pos] == 0x20 or text[pos] == 0x09 or text[pos] == 0x0A or text[pos] == 0x0D):
+        pos += 1
+    return pos
 
 
 @helper
-def hex_unit(text, at, stop):
-    """The UTF-16 code unit of four hex digits at `at`, or BAD."""
-    if stop - at < 4:
+def hex_unit(text, pos, stop):
+    """Return the UTF-16 code unit of the four hex digits at `pos`, or BAD."""
+    if stop - pos < 4:
         return np.int64(BAD)
     unit = np.int64(0)
     for k in range(4):
-        byte = np.int64(text[at + k])
+        byte = np.int64(text[pos + k])
         if 48 <= byte <= 57:
             unit = unit << 4 | (byte - 48)
         elif 97 <= byte | 0x20 <= 102:
@@ -64,40 +63,40 @@ def hex_unit(text, at, stop):
 
 
 @helper
-def read_code_units(text, at, stop, out, end):
-    """Decode the escape of a code unit, or a pair of them, behind the backslash at `at - 1`: (position, end of out), or
-    (BAD, end).
+def read_code_units(text, pos, stop, out, end):
+    """Decode the escape of a code unit, or of a surrogate pair, after the backslash at `pos - 1`: (position after it,
+    end of out), or (BAD, end).
     """
-    if at >= stop or text[at] != 0x75:
+    if pos >= stop or text[pos] != 0x75:
         return np.int64(BAD), end
-    unit = hex_unit(text, at + 1, stop)
-    at += 5
+    unit = hex_unit(text, pos + 1, stop)
+    pos += 5
     if unit == BAD or 0xDC00 <= unit <= 0xDFFF:
         return np.int64(BAD), end
     if 0xD800 <= unit <= 0xDBFF:
-        if stop - at < 6 or text[at] != BACKSLASH or text[at + 1] != 0x75:
+        if stop - pos < 6 or text[pos] != BACKSLASH or text[pos + 1] != 0x75:
             return np.int64(BAD), end
-        low = hex_unit(text, at + 2, stop)
+        low = hex_unit(text, pos + 2, stop)
         if not 0xDC00 <= low <= 0xDFFF:
             return np.int64(BAD), end
         unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00)
-        at += 6
-    return at, encode(unit, out, end)
+        pos += 6
+    return pos, encode(unit, out, end)
 
 
 @inlined
-def read_escape(text, at, stop, out, end):
-    """Decode the escape that begins with the backslash at `at`: (position, end of out), or (BAD, end)."""
-    meaning = ESCAPES[text[at + 1]] if at + 1 < stop else NO_ESCAPE
+def read_escape(text, pos, stop, out, end):
+    """Decode the escape that begins with the backslash at `pos`: (position, end of out), or (BAD, end)."""
+    meaning = ESCAPES[text[pos + 1]] if pos + 1 < stop else NO_ESCAPE
     if meaning == NO_ESCAPE:
-        return read_code_units(text, at + 1, stop, out, end)
+        return read_code_units(text, pos + 1, stop, out, end)
     out[end] = meaning
-    return at + 2, end + 1
+    return pos + 2, end + 1
 
 
 @inlined
 def copy_plain(text, start, stop, out, end):
-    """Copy `text[start:stop]` to `out[end:]`, 32 bytes at a time; returns its end."""
+    """Copy `text[start:stop]` to `out[end:]`, 32 bytes at a time; returns the new end."""
     copy32(text, start, out, end)
     for k in range(32, stop - start, 32):
         copy32(text, start + k, out, end + k)
@@ -105,130 +104,130 @@ def copy_plain(text, start, stop, out, end):
 
 
 @helper
-def read_string(text, at, stop, out, end):
-    """Decode the string whose opening quote is at `at` to `out[end:]`: (position after it, end of out), or (BAD, end).
+def read_string(text, pos, stop, out, end):
+    """Decode the string whose opening quote is at `pos` to `out[end:]`: (position after it, end of out), or (BAD, end).
 
-    `out` has room for the string and 32 bytes more. What is special is found in bitmaps of 64 bytes; what is between
-    is copied in one piece.
+    `out` needs 32 bytes more than the string. Special bytes are found in bitmaps of 64 bytes; the bytes between them
+    are copied at once.
     """
-    at += 1
-    whole_blocks = text.shape[0] - REACH
-    while at < stop and at <= whole_blocks:
-        special = special_bits(text, at)
-        if stop - at < BLOCK:
-            special &= (ONE << np.uint64(stop - at)) - ONE
-        plain = at
-        behind = min(at + BLOCK, stop)
+    pos += 1
+    last_block = text.shape[0] - REACH
+    while pos < stop and pos <= last_block:
+        special = special_bits(text, pos)
+        if stop - pos < BLOCK:
+            special &= (ONE << np.uint64(stop - pos)) - ONE
+        plain_start = pos
+        block_end = min(pos + BLOCK, stop)
         while special != NONE:
-            here = at + trailing_zeros(special)
-            byte = text[here]
+            special_pos = pos + trailing_zeros(special)
+            byte = text[special_pos]
             if byte >= 0x80:
-                size = valid_width(text, here, stop)
+                size = valid_width(text, special_pos, stop)
                 if size == 0:
                     return np.int64(BAD), end
-                after = here + size
+                special_end = special_pos + size
             else:
-                end = copy_plain(text, plain, here, out, end)
+                end = copy_plain(text, plain_start, special_pos, out, end)
                 if byte == QUOTE:
-                    return here + 1, end
+                    return special_pos + 1, end
                 if byte != BACKSLASH:
                     return np.int64(BAD), end
-                after, end = read_escape(text, here, stop, out, end)
-                if after == BAD:
+                special_end, end = read_escape(text, special_pos, stop, out, end)
+                if special_end == BAD:
                     return np.int64(BAD), end
-                plain = after
-            if after >= behind:
-                behind = after
+                plain_start = special_end
+            if special_end >= block_end:
+                block_end = special_end
                 break
-            special &= ALL_BITS << np.uint64(after - at)
-        end = copy_plain(text, plain, behind, out, end)
-        at = behind
-    return read_last(text, at, stop, out, end)
+            special &= ALL_BITS << np.uint64(special_end - pos)
+        end = copy_plain(text, plain_start, block_end, out, end)
+        pos = block_end
+    return read_string_tail(text, pos, stop, out, end)
 
 
 @helper
-def read_last(text, at, stop, out, end):
-    """`read_string` from inside a string on, byte by byte: where the array ends before a block does."""
-    while at < stop:
-        byte = text[at]
+def read_string_tail(text, pos, stop, out, end):
+    """Continue `read_string` inside a string byte by byte, because no block fits into the array any more."""
+    while pos < stop:
+        byte = text[pos]
         if byte == QUOTE:
-            return at + 1, end
+            return pos + 1, end
         if byte == BACKSLASH:
-            at, end = read_escape(text, at, stop, out, end)
-            if at == BAD:
+            pos, end = read_escape(text, pos, stop, out, end)
+            if pos == BAD:
                 return np.int64(BAD), end
             continue
         if byte < 0x20:
             return np.int64(BAD), end
-        size = 1 if byte < 0x80 else valid_width(text, at, stop)
+        size = 1 if byte < 0x80 else valid_width(text, pos, stop)
         if size == 0:
             return np.int64(BAD), end
         for k in range(size):
-            out[end + k] = text[at + k]
+            out[end + k] = text[pos + k]
         end += size
-        at += size
+        pos += size
     return np.int64(BAD), end
 
 
 @helper
-def skip_literal(text, at, stop, literal):
-    """Position after `literal`, or BAD."""
-    if stop - at < literal.shape[0]:
+def skip_literal(text, pos, stop, literal):
+    """Return the position after `literal`, or BAD."""
+    if stop - pos < literal.shape[0]:
         return np.int64(BAD)
     for k in range(literal.shape[0]):
-        if text[at + k] != literal[k]:
+        if text[pos + k] != literal[k]:
             return np.int64(BAD)
-    return at + literal.shape[0]
+    return pos + literal.shape[0]
 
 
 @helper
-def skip_digits(text, at, stop):
-    """Position after one digit or more, or BAD."""
-    start = at
-    while at < stop and 48 <= text[at] <= 57:
-        at += 1
-    return at if at > start else np.int64(BAD)
+def skip_digits(text, pos, stop):
+    """Return the position after one digit or more, or BAD."""
+    start = pos
+    while pos < stop and 48 <= text[pos] <= 57:
+        pos += 1
+    return pos if pos > start else np.int64(BAD)
 
 
 @helper
-def skip_number(text, at, stop):
-    """Position after the number at `at`, or BAD."""
-    if at < stop and text[at] == MINUS:
-        at += 1
-    if at < stop and text[at] == ZERO:
-        at += 1
+def skip_number(text, pos, stop):
+    """Return the position after the number at `pos`, or BAD."""
+    if pos < stop and text[pos] == MINUS:
+        pos += 1
+    if pos < stop and text[pos] == ZERO:
+        pos += 1
     else:
-        at = skip_digits(text, at, stop)
-    if at != BAD and at < stop and text[at] == DOT:
-        at = skip_digits(text, at + 1, stop)
-    if at != BAD and at < stop and text[at] | 0x20 == 0x65:
-        at += 1
-        if at < stop and (text[at] == PLUS or text[at] == MINUS):
-            at += 1
-        at = skip_digits(text, at, stop)
-    return at
+        pos = skip_digits(text, pos, stop)
+    if pos != BAD and pos < stop and text[pos] == DOT:
+        pos = skip_digits(text, pos + 1, stop)
+    if pos != BAD and pos < stop and text[pos] | 0x20 == 0x65:
+        pos += 1
+        if pos < stop and (text[pos] == PLUS or text[pos] == MINUS):
+            pos += 1
+        pos = skip_digits(text, pos, stop)
+    return pos
 
 
 @helper
-def skip_scalar(text, at, stop, out, end):
-    """Position after the string, number or literal at `at`, or BAD; strings are decoded over `out[end:]`."""
-    if at >= stop:
+def skip_scalar(text, pos, stop, out, end):
+    """Return the position after the string, number or literal at `pos`, or BAD; strings are decoded to `out[end:]`."""
+    if pos >= stop:
         return np.int64(BAD)
-    byte = text[at]
+    byte = text[pos]
     if byte == QUOTE:
-        return read_string(text, at, stop, out, end)[0]
+        return read_string(text, pos, stop, out, end)[0]
     if byte == 0x74:
-        return skip_literal(text, at, stop, TRUE)
+        return skip_literal(text, pos, stop, TRUE)
     if byte == 0x66:
-        return skip_literal(text, at, stop, FALSE)
+        return skip_literal(text, pos, stop, FALSE)
     if byte == 0x6E:
-        return skip_literal(text, at, stop, NULL)
-    return skip_number(text, at, stop)
+        return skip_literal(text, pos, stop, NULL)
+    return skip_number(text, pos, stop)
 
 
 @helper
 def is_name(text, start, stop, name):
-    """Whether `text[start:stop]` is `name`."""
+    """Return whether `text[start:stop]` is `name`."""
     if stop - start != name.shape[0]:
         return False
     for k in range(name.shape[0]):
@@ -238,62 +237,62 @@ def is_name(text, start, stop, name):
 
 
 @helper
-def skip_name(text, at, stop, out, end):
-    """Position after a member's name and colon, from the white space before it on, or BAD."""
-    at = skip_blanks(text, at, stop)
-    if at >= stop or text[at] != QUOTE:
+def skip_name(text, pos, stop, out, end):
+    """Return the position after a member's name and colon, with white space before both, or BAD."""
+    pos = skip_whitespace(text, pos, stop)
+    if pos >= stop or text[pos] != QUOTE:
         return np.int64(BAD)
-    at, _ = read_string(text, at, stop, out, end)
-    if at == BAD:
-        return at
-    at = skip_blanks(text, at, stop)
-    return at + 1 if at < stop and text[at] == COLON else np.int64(BAD)
+    pos, _ = read_string(text, pos, stop, out, end)
+    if pos == BAD:
+        return pos
+    pos = skip_whitespace(text, pos, stop)
+    return pos + 1 if pos < stop and text[pos] == COLON else np.int64(BAD)
 
 
 @helper
-def skip_value(text, at, stop, depth, limit, out, end):
-    """Position after the value at `at`, which stands inside `depth` of at most `limit` arrays and objects, or BAD.
+def skip_value(text, pos, stop, depth, limit, out, end):
+    """Return the position after the value at `pos`, or BAD; it is inside `depth` of at most `limit` levels.
 
-    `out[end:]` is scratch: the brackets that close the open levels, then the string at hand. That is never more than
+    `out[end:]` is scratch: the closing brackets of the open levels, then the current string, together never more than
     the text itself.
     """
     top = end
     while True:
-        at = skip_blanks(text, at, stop)
-        if at < stop and (text[at] == OPEN_ARRAY or text[at] == OPEN_OBJECT):
+        pos = skip_whitespace(text, pos, stop)
+        if pos < stop and (text[pos] == OPEN_ARRAY or text[pos] == OPEN_OBJECT):
             if depth + top - end == limit:
                 return np.int64(BAD)
-            closing = text[at] + 2
+            closing = text[pos] + 2
             out[top] = closing
             top += 1
-            at = skip_blanks(text, at + 1, stop)
-            if at < stop and text[at] == closing:
-                at += 1
+            pos = skip_whitespace(text, pos + 1, stop)
+            if pos < stop and text[pos] == closing:
+                pos += 1
                 top -= 1
             else:
                 if closing == CLOSE_OBJECT:
-                    at = skip_name(text, at, stop, out, top)
-                    if at == BAD:
-                        return at
+                    pos = skip_name(text, pos, stop, out, top)
+                    if pos == BAD:
+                        return pos
                 continue
         else:
-            at = skip_scalar(text, at, stop, out, top)
-            if at == BAD:
-                return at
+            pos = skip_scalar(text, pos, stop, out, top)
+            if pos == BAD:
+                return pos
         while top > end:
-            at = skip_blanks(text, at, stop)
-            if at >= stop:
+            pos = skip_whitespace(text, pos, stop)
+            if pos >= stop:
                 return np.int64(BAD)
-            if text[at] == COMMA:
-                at += 1
+            if text[pos] == COMMA:
+                pos += 1
                 break
-            if text[at] != out[top - 1]:
+            if text[pos] != out[top - 1]:
                 return np.int64(BAD)
-            at += 1
+            pos += 1
             top -= 1
         if top == end:
-            return at
+            return pos
         if out[top - 1] == CLOSE_OBJECT:
-            at = skip_name(text, at, stop, out, top)
-            if at == BAD:
-                return at
+            pos = skip_name(text, pos, stop, out, top)
+            if pos == BAD:
+                return pos

@@ -1,7 +1,6 @@
-"""Where the members of a JSON object and the elements of an array stand: values are found without being built.
+"""Locates members of a JSON object and elements of an array without building them (lazy JSON access).
 
-What is of no interest costs one scan and no memory, and what is passed on is passed on byte for byte. All of it is
-checked as strictly as RFC 8259 and RFC 3629 ask.
+The whole value is validated against RFC 8259 and RFC 3629.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from .scanner import (
     OPEN_OBJECT,
     QUOTE,
     read_string,
-    skip_blanks,
     skip_value,
+    skip_whitespace,
 )
 
 __all__ = ["NOT_JSON", "OTHER_KIND", "element_spans", "member_spans"]
 
 NOT_JSON = -1
 OTHER_KIND = -2
-"""Outcome of JSON that is no object, or no array."""
+"""Result for valid JSON that is not an object, or not an array."""
 
 
 @helper
-def row_named(text, stop, names, name_offsets):
-    """Row of `names` that is `text[:stop]`, or -1."""
+def name_row(text, stop, names, name_offsets):
+    """Return the row of `names` that is `text[:stop]`, or -1."""
     for row in range(name_offsets.shape[0] - 1):
         start = name_offsets[row]
         if name_offsets[row + 1] - start != stop:
@@ -49,83 +48,83 @@ def row_named(text, stop, names, name_offsets):
 
 
 @helper
-def other_kind(body, at, stop, scratch):
-    """OTHER_KIND where one JSON value fills `body[at:stop]`, else NOT_JSON."""
-    at = skip_value(body, at, stop, np.int64(0), BODY_DEPTH, scratch, np.int64(0))
-    return np.int64(OTHER_KIND) if at != BAD and skip_blanks(body, at, stop) == stop else np.int64(NOT_JSON)
+def other_kind(body, pos, stop, scratch):
+    """Return OTHER_KIND if one JSON value fills `body[pos:stop]`, else NOT_JSON."""
+    pos = skip_value(body, pos, stop, np.int64(0), BODY_DEPTH, scratch, np.int64(0))
+    return np.int64(OTHER_KIND) if pos != BAD and skip_whitespace(body, pos, stop) == stop else np.int64(NOT_JSON)
 
 
 @hot_kernel
 def member_spans(spans, body, start, stop, names, name_offsets, scratch):
-    """Find the members of the JSON object that fills `body[start:stop]`; their number, NOT_JSON or OTHER_KIND.
+    """Find the members of the JSON object `body[start:stop]`; returns their number, NOT_JSON or OTHER_KIND.
 
-    spans: int64 (n, 2), written: where the value of the n-th of `names` begins and ends, (0, 0) where it is absent; of
-    two equal names the last wins. names, name_offsets: a text column. scratch: uint8, room for the body and 64 bytes.
+    spans: int64 (n, 2), written: start and stop of the value of each of the n `names`, (0, 0) if it is absent; of two
+    equal names the last wins. names, name_offsets: a text column. scratch: uint8, 64 bytes longer than the body.
     """
     spans[:, :] = 0
-    at = skip_blanks(body, start, stop)
-    if at >= stop or body[at] != OPEN_OBJECT:
-        return other_kind(body, at, stop, scratch)
-    at = skip_blanks(body, at + 1, stop)
+    pos = skip_whitespace(body, start, stop)
+    if pos >= stop or body[pos] != OPEN_OBJECT:
+        return other_kind(body, pos, stop, scratch)
+    pos = skip_whitespace(body, pos + 1, stop)
     count = np.int64(0)
     more = True
-    if at < stop and body[at] == CLOSE_OBJECT:
+    if pos < stop and body[pos] == CLOSE_OBJECT:
         more = False
-        at += 1
+        pos += 1
     while more:
-        at = skip_blanks(body, at, stop)
-        if at >= stop or body[at] != QUOTE:
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or body[pos] != QUOTE:
             return np.int64(NOT_JSON)
-        at, name_stop = read_string(body, at, stop, scratch, np.int64(0))
-        if at == BAD:
+        pos, name_stop = read_string(body, pos, stop, scratch, np.int64(0))
+        if pos == BAD:
             return np.int64(NOT_JSON)
-        row = row_named(scratch, name_stop, names, name_offsets)
-        at = skip_blanks(body, at, stop)
-        if at >= stop or body[at] != COLON:
+        row = name_row(scratch, name_stop, names, name_offsets)
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or body[pos] != COLON:
             return np.int64(NOT_JSON)
-        value = skip_blanks(body, at + 1, stop)
-        at = skip_value(body, value, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
-        if at == BAD:
+        value = skip_whitespace(body, pos + 1, stop)
+        pos = skip_value(body, value, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
+        if pos == BAD:
             return np.int64(NOT_JSON)
         if row >= 0:
             spans[row, 0] = value
-            spans[row, 1] = at
+            spans[row, 1] = pos
         count += 1
-        at = skip_blanks(body, at, stop)
-        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_OBJECT):
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_OBJECT):
             return np.int64(NOT_JSON)
-        more = body[at] == COMMA
-        at += 1
-    return count if skip_blanks(body, at, stop) == stop else np.int64(NOT_JSON)
+        more = body[pos] == COMMA
+        pos += 1
+    return count if skip_whitespace(body, pos, stop) == stop else np.int64(NOT_JSON)
 
 
 @hot_kernel
 def element_spans(spans, body, start, stop, scratch):
-    """Find the elements of the JSON array that fills `body[start:stop]`; their number, NOT_JSON or OTHER_KIND.
+    """Find the elements of the JSON array `body[start:stop]`; returns their number, NOT_JSON or OTHER_KIND.
 
-    spans: int64 (n, 2), written: where each of the first n elements begins and ends. scratch: as for `member_spans`.
+    spans: int64 (n, 2), written: start and stop of each of the first n elements. scratch: as for `member_spans`.
     """
-    at = skip_blanks(body, start, stop)
-    if at >= stop or body[at] != OPEN_ARRAY:
-        return other_kind(body, at, stop, scratch)
-    at = skip_blanks(body, at + 1, stop)
+    pos = skip_whitespace(body, start, stop)
+    if pos >= stop or body[pos] != OPEN_ARRAY:
+        return other_kind(body, pos, stop, scratch)
+    pos = skip_whitespace(body, pos + 1, stop)
     count = np.int64(0)
     more = True
-    if at < stop and body[at] == CLOSE_ARRAY:
+    if pos < stop and body[pos] == CLOSE_ARRAY:
         more = False
-        at += 1
+        pos += 1
     while more:
-        value = skip_blanks(body, at, stop)
-        at = skip_value(body, value, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
-        if at == BAD:
+        value = skip_whitespace(body, pos, stop)
+        pos = skip_value(body, value, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
+        if pos == BAD:
             return np.int64(NOT_JSON)
         if count < spans.shape[0]:
             spans[count, 0] = value
-            spans[count, 1] = at
+            spans[count, 1] = pos
         count += 1
-        at = skip_blanks(body, at, stop)
-        if at >= stop or (body[at] != COMMA and body[at] != CLOSE_ARRAY):
+        pos = skip_whitespace(body, pos, stop)
+        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_ARRAY):
             return np.int64(NOT_JSON)
-        more = body[at] == COMMA
-        at += 1
-    return count if skip_blanks(body, at, stop) == stop else np.int64(NOT_JSON)
+        more = body[pos] == COMMA
+        pos += 1
+    return count if skip_whitespace(body, pos, stop) == stop else np.int64(NOT_JSON)

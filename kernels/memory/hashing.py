@@ -1,7 +1,7 @@
-"""Hashes of words, eight bytes a round, keyed by a seed that is drawn anew in every process.
+"""Hashes of words, eight bytes a round, keyed by a random seed of the process.
 
-A hash only chooses where to look: equality is always decided by comparing bytes, so a collision can cost time, never
-a reward. The secret seed keeps a text from being made to collide on purpose.
+Equality is always decided by comparing bytes, so a collision costs time, never a reward. The secret seed prevents
+texts that collide on purpose.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ def mix(value):
 
 @inlined
 def surplus_bits(length):
-    """Bits by which a word of `length` bytes (at least 1) is shorter than eight bytes."""
+    """Return by how many bits a word of `length` bytes (at least 1) is shorter than eight bytes."""
     return np.uint64(8 * (8 - min(length, 8)))
 
 
 @inlined
 def head_of(text, start, length):
-    """The first eight bytes of a word as a uint64, all of it where it is shorter; the array goes on for eight bytes."""
+    """Return the first eight bytes of a word, or all of a shorter one, as a uint64; reads up to eight bytes past it."""
     return load8(text, start) & ALL_BITS >> surplus_bits(length)
 
 
 @inlined
 def tail_of(text, start, length):
-    """The last eight bytes of a word as a uint64, all of it where it is shorter; the array goes on for eight bytes."""
+    """Return the last eight bytes of a word, or all of a shorter one, as a uint64; reads up to eight bytes past it."""
     return load8(text, start + max(length - 8, 0)) & ALL_BITS >> surplus_bits(length)
 
 
 @inlined
 def hash_word(text, start, length, head, tail, seed):
-    """Hash of the word `text[start:start + length]`, 63 bits as an int64; head, tail: as above."""
+    """Return the hash of the word `text[start:start + length]`, 63 bits as an int64; head, tail: as above."""
     state = (head ^ seed) * ODD_A
     state = (state ^ (state >> HALF) ^ tail ^ np.uint64(length) << HALF) * ODD_B
     for k in range(8, length - 8, 8):

@@ -1,7 +1,6 @@
-"""Eight bytes at a time: unaligned loads and stores.
+"""Unaligned loads and stores of eight bytes.
 
-A word holds the bytes in little-endian order: byte k of the text is bits 8k to 8k + 7. The caller vouches that all
-eight bytes are inside the array.
+Words are little-endian: byte k of the text is bits 8k to 8k + 7. All eight bytes must be inside the array.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ ONE = np.uint64(1)
 
 if JIT:
 
-    def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any) -> Any:
         data = context.make_array(array_type)(context, builder, array).data
-        return builder.bitcast(builder.gep(data, [at]), ir.IntType(64).as_pointer())
+        return builder.bitcast(builder.gep(data, [pos]), ir.IntType(64).as_pointer())
 
     @intrinsic
-    def load8(typing_context, text, at):
-        """The eight bytes `text[at:at + 8]` of a uint8 array as a uint64."""
+    def load8(typing_context, text, pos):
+        """Return the eight bytes `text[pos:pos + 8]` of a uint8 array as a uint64."""
 
         def generate(context, builder, signature, arguments):
             return builder.load(_pointer(context, builder, signature.args[0], *arguments), align=1)
@@ -42,7 +41,7 @@ if JIT:
 
     @intrinsic
     def read_only(typing_context, array):
-        """The same array as one that is only read, so that what reads it is compiled once for both kinds."""
+        """Return the array typed as read-only, so that its readers are compiled for one type only."""
 
         def generate(context, builder, signature, arguments):
             return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
@@ -50,8 +49,8 @@ if JIT:
         return array.copy(readonly=True)(array), generate
 
     @intrinsic
-    def store8(typing_context, text, at, word):
-        """Write the eight bytes of a uint64 to `text[at:at + 8]` of a uint8 array."""
+    def store8(typing_context, text, pos, word):
+        """Write the eight bytes of a uint64 to `text[pos:pos + 8]` of a uint8 array."""
 
         def generate(context, builder, signature, arguments):
             builder.store(arguments[2], _pointer(context, builder, signature.args[0], *arguments[:2]), align=1)
@@ -61,7 +60,7 @@ if JIT:
 
     @intrinsic
     def trailing_zeros(typing_context, word):
-        """Number of zero bits below the lowest set bit of a uint64; 64 for 0."""
+        """Count the zero bits below the lowest set bit of a uint64; 64 for 0."""
 
         def generate(context, builder, signature, arguments):
             return builder.zext(builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0)), ir.IntType(64))
@@ -71,25 +70,25 @@ if JIT:
 else:
 
     def read_only(array: np.ndarray) -> np.ndarray:
-        """The same array as one that is only read."""
+        """Return the array."""
         return array
 
     def trailing_zeros(word: np.uint64) -> np.int64:
-        """Number of zero bits below the lowest set bit of a uint64; 64 for 0."""
+        """Count the zero bits below the lowest set bit of a uint64; 64 for 0."""
         return np.int64((int(word) & -int(word)).bit_length() - 1 if word else 64)
 
-    def load8(text: np.ndarray, at: int) -> np.uint64:
-        """The eight bytes `text[at:at + 8]` of a uint8 array as a uint64."""
-        return np.uint64(int.from_bytes(text[at : at + 8].tobytes(), "little"))
+    def load8(text: np.ndarray, pos: int) -> np.uint64:
+        """Return the eight bytes `text[pos:pos + 8]` of a uint8 array as a uint64."""
+        return np.uint64(int.from_bytes(text[pos : pos + 8].tobytes(), "little"))
 
-    def store8(text: np.ndarray, at: int, word: np.uint64) -> None:
-        """Write the eight bytes of a uint64 to `text[at:at + 8]` of a uint8 array."""
-        text[at : at + 8] = list(int(word).to_bytes(8, "little"))
+    def store8(text: np.ndarray, pos: int, word: np.uint64) -> None:
+        """Write the eight bytes of a uint64 to `text[pos:pos + 8]` of a uint8 array."""
+        text[pos : pos + 8] = list(int(word).to_bytes(8, "little"))
 
 
 @helper
 def low_bytes(word, count):
-    """The lowest `count` bytes of a word, 0 to 8 of them."""
+    """Return the lowest `count` bytes of a word, 0 to 8 of them."""
     if count >= 8:
         return word
     return word & ((ONE << (np.uint64(count) * BYTE)) - ONE)

@@ -1,6 +1,6 @@
-"""Thirty-two and sixty-four bytes at a time: what vector instructions can be asked of them, as bitmaps.
+"""Vector operations on blocks of 32 and 64 bytes.
 
-Bit k of a bitmap stands for byte k of the block. The caller vouches that the whole block is inside the array.
+Bit k of a bitmap belongs to byte k of the block. The whole block must be inside the array.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from numba.extending import intrinsic
 from ..compiler.jit import JIT
 
 __all__ = [
-    "beyond_ascii_bits",
     "bits_set",
     "break_bits",
     "colon_bits",
@@ -27,48 +26,49 @@ __all__ = [
     "lead3_bits",
     "lead4_bits",
     "lower32",
-    "narrow_lead_bits",
+    "non_ascii_bits",
+    "restricted_lead_bits",
     "run_bits",
     "space_bits",
+    "space_lead_bits",
     "special_bits",
     "tag_bits",
-    "wide_lead_bits",
 ]
 
 CAPITALS = [(0x41, 0x5A)]
-BEYOND_ASCII = [(0x80, 0xFF)]
-RUNS = [(0x61, 0x7A), (0x30, 0x39), (0x2D, 0x2E), (0x25, 0x25), (0x5F, 0x5F), *BEYOND_ASCII]
-"""Bytes of normalised text that belong to a run of SCORE.md section 2: what is not ASCII is alphanumeric there."""
+NON_ASCII = [(0x80, 0xFF)]
+RUNS = [(0x61, 0x7A), (0x30, 0x39), (0x2D, 0x2E), (0x25, 0x25), (0x5F, 0x5F), *NON_ASCII]
+"""Bytes of normalised text that belong to a run of SCORE.md section 2: its non-ASCII characters are alphanumeric."""
 SPACES = [(0x09, 0x0D), (0x1C, 0x20)]
-"""ASCII characters that `str.split()` cuts at."""
-WIDE_LEADS = [(0xC2, 0xC2), (0xE1, 0xE3)]
-"""First bytes of the white space beyond ASCII."""
+"""ASCII white space of `str.split()`."""
+SPACE_LEADS = [(0xC2, 0xC2), (0xE1, 0xE3)]
+"""First bytes of non-ASCII white space."""
 
 LINE_BREAKS = [(0x0A, 0x0A), (0x0D, 0x0D)]
 TAG_OPENINGS = [(0x3C, 0x3C)]
 COLONS = [(0x3A, 0x3A)]
-SPECIAL_IN_JSON = [(0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C), *BEYOND_ASCII]
-"""What does not stand for itself in a JSON string, or has to be checked there."""
+SPECIAL_IN_JSON = [(0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C), *NON_ASCII]
+"""Bytes of a JSON string that are escaped, end it, or have to be checked."""
 
 CONTINUATIONS = [(0x80, 0xBF)]
 LEADS_OF_2, LEADS_OF_3, LEADS_OF_4 = [(0xC2, 0xDF)], [(0xE0, 0xEF)], [(0xF0, 0xF4)]
-NARROW_LEADS = [(0xE0, 0xE0), (0xED, 0xED), (0xF0, 0xF0), (0xF4, 0xF4)]
-"""First bytes of UTF-8 after which not every continuation is allowed."""
+RESTRICTED_LEADS = [(0xE0, 0xE0), (0xED, 0xED), (0xF0, 0xF0), (0xF4, 0xF4)]
+"""First bytes of UTF-8 that restrict the second byte."""
 
 Ranges = Sequence[tuple[int, int]]
 
 if JIT:
 
-    def _block(context: Any, builder: Any, array_type: Any, array: Any, at: Any, size: int) -> Any:
-        """Pointer to the `size` bytes from `at` on, as one vector."""
+    def _block(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: int) -> Any:
+        """Return a pointer to the `size` bytes from `pos` on, as one vector."""
         data = context.make_array(array_type)(context, builder, array).data
-        return builder.bitcast(builder.gep(data, [at]), ir.VectorType(ir.IntType(8), size).as_pointer())
+        return builder.bitcast(builder.gep(data, [pos]), ir.VectorType(ir.IntType(8), size).as_pointer())
 
     def _all(value: int, size: int) -> Any:
         return ir.Constant(ir.VectorType(ir.IntType(8), size), [value] * size)
 
     def _inside(builder: Any, block: Any, ranges: Ranges, size: int) -> Any:
-        """Vector of booleans: which bytes are in one of the ranges."""
+        """Return a vector of booleans: which bytes are in one of the ranges."""
         found = None
         for low, high in ranges:
             distance = builder.sub(block, _all(low, size)) if low else block
@@ -80,60 +80,60 @@ if JIT:
         bits = builder.bitcast(booleans, ir.IntType(size))
         return bits if size == 64 else builder.zext(bits, ir.IntType(64))
 
-    def _lowered(builder: Any, block: Any) -> Any:
-        """32 bytes, ASCII capitals in lower case."""
+    def _lower_block(builder: Any, block: Any) -> Any:
+        """Return 32 bytes with ASCII capitals in lower case."""
         capital = _inside(builder, block, CAPITALS, 32)
         return builder.or_(block, builder.select(capital, _all(0x20, 32), _all(0, 32)))
 
-    def _classifier(ranges: Ranges, meaning: str) -> Any:
-        def classify(typing_context, text, at):
+    def _classifier(ranges: Ranges, what: str) -> Any:
+        def classify(typing_context, text, pos):
             def generate(context, builder, signature, arguments):
                 block = builder.load(_block(context, builder, signature.args[0], *arguments, 64), align=1)
                 return _bitmap(builder, _inside(builder, block, ranges, 64), 64)
 
             return types.uint64(text, types.int64), generate
 
-        classify.__doc__ = meaning
+        classify.__doc__ = f"Return a bitmap of the {what} in `text[pos:pos + 64]`."
         return intrinsic(classify)
 
     @intrinsic
-    def lower32(typing_context, text, at, out, to):
-        """Write `text[at:at + 32]` to `out[to:to + 32]`, ASCII capitals in lower case: bitmap of what is not ASCII."""
+    def lower32(typing_context, text, pos, out, out_pos):
+        """Write `text[pos:pos + 32]` in ASCII lower case to `out[out_pos:]`; returns the bitmap of non-ASCII bytes."""
 
         def generate(context, builder, signature, arguments):
             block = builder.load(_block(context, builder, signature.args[0], *arguments[:2], 32), align=1)
-            lowered = _lowered(builder, block)
-            builder.store(lowered, _block(context, builder, signature.args[2], *arguments[2:], 32), align=1)
-            return _bitmap(builder, _inside(builder, block, BEYOND_ASCII, 32), 32)
+            lower = _lower_block(builder, block)
+            builder.store(lower, _block(context, builder, signature.args[2], *arguments[2:], 32), align=1)
+            return _bitmap(builder, _inside(builder, block, NON_ASCII, 32), 32)
 
         return types.uint64(text, types.int64, out, types.int64), generate
 
     @intrinsic
-    def fold32(typing_context, text, at, length, out, to):
-        """Write `text[at:at + length]`, fewer than 32 bytes, and spaces behind it to `out[to:to + 32]`, ASCII capitals
-        in lower case. Bits 0 to 31: what belongs to a run; bits 32 to 63: what is not ASCII.
+    def fold32(typing_context, text, pos, length, out, out_pos):
+        """Write `text[pos:pos + length]`, fewer than 32 bytes, in ASCII lower case and padded with spaces to 32 bytes,
+        to `out[out_pos:]`. Returns two bitmaps: bytes of runs in bits 0 to 31, non-ASCII bytes in bits 32 to 63.
         """
 
         def generate(context, builder, signature, arguments):
-            array, place, count, target, target_place = arguments
-            block = builder.load(_block(context, builder, signature.args[0], array, place, 32), align=1)
+            array, index, count, target, target_index = arguments
+            block = builder.load(_block(context, builder, signature.args[0], array, index, 32), align=1)
             first = builder.insert_element(_all(0, 32), builder.trunc(count, ir.IntType(8)), ir.IntType(32)(0))
             counts = builder.shuffle_vector(
                 first, _all(0, 32), ir.Constant(ir.VectorType(ir.IntType(32), 32), [0] * 32)
             )
             lanes = ir.Constant(ir.VectorType(ir.IntType(8), 32), list(range(32)))
             block = builder.select(builder.icmp_unsigned("<", lanes, counts), block, _all(0x20, 32))
-            lowered = _lowered(builder, block)
-            builder.store(lowered, _block(context, builder, signature.args[3], target, target_place, 32), align=1)
-            runs = _bitmap(builder, _inside(builder, lowered, RUNS, 32), 32)
-            beyond = _bitmap(builder, _inside(builder, block, BEYOND_ASCII, 32), 32)
-            return builder.or_(runs, builder.shl(beyond, ir.IntType(64)(32)))
+            lower = _lower_block(builder, block)
+            builder.store(lower, _block(context, builder, signature.args[3], target, target_index, 32), align=1)
+            runs = _bitmap(builder, _inside(builder, lower, RUNS, 32), 32)
+            non_ascii = _bitmap(builder, _inside(builder, block, NON_ASCII, 32), 32)
+            return builder.or_(runs, builder.shl(non_ascii, ir.IntType(64)(32)))
 
         return types.uint64(text, types.int64, types.int64, out, types.int64), generate
 
     @intrinsic
-    def copy32(typing_context, text, at, out, to):
-        """Copy `text[at:at + 32]` to `out[to:to + 32]`."""
+    def copy32(typing_context, text, pos, out, out_pos):
+        """Copy `text[pos:pos + 32]` to `out[out_pos:out_pos + 32]`."""
 
         def generate(context, builder, signature, arguments):
             block = builder.load(_block(context, builder, signature.args[0], *arguments[:2], 32), align=1)
@@ -144,7 +144,7 @@ if JIT:
 
     @intrinsic
     def bits_set(typing_context, word):
-        """Number of set bits of a uint64, as an int64."""
+        """Count the set bits of a uint64, as an int64."""
 
         def generate(context, builder, signature, arguments):
             return builder.ctpop(arguments[0])
@@ -159,51 +159,51 @@ else:
             found |= (block >= low) & (block <= high)
         return np.uint64(int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little"))
 
-    def _in_lower_case(block: np.ndarray) -> np.ndarray:
+    def _lower_case(block: np.ndarray) -> np.ndarray:
         return np.where((block >= 0x41) & (block <= 0x5A), block | 0x20, block)
 
-    def _classifier(ranges: Ranges, meaning: str) -> Any:
-        def classify(text, at):
-            return _bits_of(text[at : at + 64], ranges)
+    def _classifier(ranges: Ranges, what: str) -> Any:
+        def classify(text, pos):
+            return _bits_of(text[pos : pos + 64], ranges)
 
-        classify.__doc__ = meaning
+        classify.__doc__ = f"Return a bitmap of the {what} in `text[pos:pos + 64]`."
         return classify
 
-    def lower32(text: np.ndarray, at: int, out: np.ndarray, to: int) -> np.uint64:
-        """Write `text[at:at + 32]` to `out[to:to + 32]`, ASCII capitals in lower case: bitmap of what is not ASCII."""
-        block = text[at : at + 32]
-        out[to : to + 32] = _in_lower_case(block)
-        return _bits_of(block, BEYOND_ASCII)
+    def lower32(text: np.ndarray, pos: int, out: np.ndarray, out_pos: int) -> np.uint64:
+        """Write `text[pos:pos + 32]` in ASCII lower case to `out[out_pos:]`; returns the bitmap of non-ASCII bytes."""
+        block = text[pos : pos + 32]
+        out[out_pos : out_pos + 32] = _lower_case(block)
+        return _bits_of(block, NON_ASCII)
 
-    def fold32(text: np.ndarray, at: int, length: int, out: np.ndarray, to: int) -> np.uint64:
-        """Write `text[at:at + length]`, fewer than 32 bytes, and spaces behind it to `out[to:to + 32]`, ASCII capitals
-        in lower case. Bits 0 to 31: what belongs to a run; bits 32 to 63: what is not ASCII.
+    def fold32(text: np.ndarray, pos: int, length: int, out: np.ndarray, out_pos: int) -> np.uint64:
+        """Write `text[pos:pos + length]`, fewer than 32 bytes, in ASCII lower case and padded with spaces to 32 bytes,
+        to `out[out_pos:]`. Returns two bitmaps: bytes of runs in bits 0 to 31, non-ASCII bytes in bits 32 to 63.
         """
         block = np.full(32, 0x20, np.uint8)
-        block[:length] = text[at : at + length]
-        block = _in_lower_case(block)
-        out[to : to + 32] = block
-        return _bits_of(block, RUNS) | _bits_of(block, BEYOND_ASCII) << np.uint64(32)
+        block[:length] = text[pos : pos + length]
+        block = _lower_case(block)
+        out[out_pos : out_pos + 32] = block
+        return _bits_of(block, RUNS) | _bits_of(block, NON_ASCII) << np.uint64(32)
 
-    def copy32(text: np.ndarray, at: int, out: np.ndarray, to: int) -> None:
-        """Copy `text[at:at + 32]` to `out[to:to + 32]`."""
-        out[to : to + 32] = text[at : at + 32]
+    def copy32(text: np.ndarray, pos: int, out: np.ndarray, out_pos: int) -> None:
+        """Copy `text[pos:pos + 32]` to `out[out_pos:out_pos + 32]`."""
+        out[out_pos : out_pos + 32] = text[pos : pos + 32]
 
     def bits_set(word: np.uint64) -> np.int64:
-        """Number of set bits of a uint64, as an int64."""
+        """Count the set bits of a uint64, as an int64."""
         return np.int64(int(word).bit_count())
 
 
-run_bits = _classifier(RUNS, "The bytes of normalised text that belong to a run, among `text[at:at + 64]`.")
-space_bits = _classifier(SPACES, "The ASCII white space of `str.split()` among `text[at:at + 64]`.")
-wide_lead_bits = _classifier(WIDE_LEADS, "What may begin white space beyond ASCII, among `text[at:at + 64]`.")
-special_bits = _classifier(SPECIAL_IN_JSON, "What is special in a JSON string among `text[at:at + 64]`.")
-break_bits = _classifier(LINE_BREAKS, "Line feeds and carriage returns among `text[at:at + 64]`.")
-colon_bits = _classifier(COLONS, "Colons among `text[at:at + 64]`.")
-tag_bits = _classifier(TAG_OPENINGS, "Every `<` among `text[at:at + 64]`.")
-beyond_ascii_bits = _classifier(BEYOND_ASCII, "What is not ASCII among `text[at:at + 64]`.")
-continuation_bits = _classifier(CONTINUATIONS, "What goes on with a character of UTF-8 among `text[at:at + 64]`.")
-lead2_bits = _classifier(LEADS_OF_2, "What begins a character of two bytes among `text[at:at + 64]`.")
-lead3_bits = _classifier(LEADS_OF_3, "What begins a character of three bytes among `text[at:at + 64]`.")
-lead4_bits = _classifier(LEADS_OF_4, "What begins a character of four bytes among `text[at:at + 64]`.")
-narrow_lead_bits = _classifier(NARROW_LEADS, "What asks for certain second bytes among `text[at:at + 64]`.")
+run_bits = _classifier(RUNS, "bytes of normalised text that belong to a run")
+space_bits = _classifier(SPACES, "ASCII white space of `str.split()`")
+space_lead_bits = _classifier(SPACE_LEADS, "bytes that may begin non-ASCII white space")
+special_bits = _classifier(SPECIAL_IN_JSON, "special bytes of a JSON string")
+break_bits = _classifier(LINE_BREAKS, "line feeds and carriage returns")
+colon_bits = _classifier(COLONS, "colons")
+tag_bits = _classifier(TAG_OPENINGS, "`<`")
+non_ascii_bits = _classifier(NON_ASCII, "non-ASCII bytes")
+continuation_bits = _classifier(CONTINUATIONS, "continuation bytes")
+lead2_bits = _classifier(LEADS_OF_2, "first bytes of two-byte characters")
+lead3_bits = _classifier(LEADS_OF_3, "first bytes of three-byte characters")
+lead4_bits = _classifier(LEADS_OF_4, "first bytes of four-byte characters")
+restricted_lead_bits = _classifier(RESTRICTED_LEADS, "first bytes that restrict the second byte")

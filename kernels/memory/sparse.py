@@ -1,6 +1,6 @@
-"""Arrays that are larger than what is used of them: pages that nobody touches are never made.
+"""Lazily committed arrays: pages that are never touched take no memory.
 
-NumPy asks for huge pages, so that touching one byte of a large array would make two megabytes of it.
+NumPy asks for huge pages, so touching one byte of its large arrays commits two megabytes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["sparse"]
 SMALL = 1 << 22
 
 SPARSE = hasattr(mmap, "MADV_NOHUGEPAGE")
-"""True on Linux; elsewhere NumPy's own memory serves."""
+"""True on Linux; elsewhere the arrays are NumPy's own."""
 
 FLAGS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0) | getattr(mmap, "MAP_NORESERVE", 0x4000)
-"""Private, since Python's default is memory that a process and its forked children write into together. Not reserved,
-since a worst case is many times what a text uses. Python before 3.13 does not name this last flag of Linux."""
+"""Private, because Python's default is shared with forked children. Not reserved, because a worst case is many times
+what a text uses; Python before 3.13 does not name this flag of Linux."""
 
 
 def sparse(shape: tuple[int, ...], dtype: type) -> np.ndarray:
@@ -30,6 +30,6 @@ def sparse(shape: tuple[int, ...], dtype: type) -> np.ndarray:
     try:
         block = mmap.mmap(-1, size, flags=FLAGS)
     except OSError as error:
-        raise MemoryError(f"{size} bytes of address space cannot be had: {error.strerror}") from error
+        raise MemoryError(f"cannot map {size} bytes: {error.strerror}") from error
     block.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(block, dtype).reshape(shape)

@@ -1,10 +1,9 @@
-"""The memory that one thread needs to read texts: allocated once, reused for every row.
+"""Working memory of one thread that reads texts, allocated once and reused for every row.
 
-It is two arrays with named rows, not one array a purpose, because every array that a compiled function receives costs
-it seven machine words of arguments. Sizes follow from the longest text: normalisation writes at most 11 bytes for one
-(U+FDFA: 3 bytes become 33), what is written again behind it is less than that, and 3 bytes give at most 4 words and
-as many sequences of words.
-Pages that no text reaches are never touched, so the worst case costs address space, not memory.
+A workspace is two arrays with named rows, because every array argument costs a compiled function seven machine words.
+Sizes follow from the longest text: normalisation writes at most 11 bytes for one (U+FDFA: 3 bytes become 33), the
+rewritten words after it take less than that, and 3 bytes give at most 4 words and as many sequences of words. Pages
+that no text reaches are never touched, so the worst case costs address space, not memory.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 
 from .sparse import sparse
 
-__all__ = ["SEED", "STEP_ROWS", "Workspace", "workspace"]
+__all__ = ["SEED", "STEP_ROWS", "Workspace", "allocate_workspace"]
 
 SEED = np.uint64(secrets.randbits(64))
 """Key of this process's hashes."""
@@ -26,41 +25,41 @@ TEXT = 0  # decoded JSON strings of one step
 NORM = 1  # one normalised text
 CANON = 2  # the distinct words of the key steps
 
-# Rows of `ints`. Steps: the action's string, where the words of action, objects and parameters begin in IDS, where they
-# end, and the range of the objects in OBJECTS.
+# Rows of `ints`. Steps: the action's string; the starts in IDS of the words of action, objects and parameters, and
+# their end; the range of the objects in OBJECTS.
 STEP_ROWS = 7
 ACTION, WORDS, OBJECT_WORDS, PARAMETER_WORDS, WORD_STOP, OBJECT_START, OBJECT_STOP = range(STEP_ROWS)
-# Distinct strings: where words stand in CANON, their lengths or PAIR, their first eight bytes or the pair, their
-# hashes, and the last step in which they were seen.
+# Distinct strings: starts of words in CANON, their lengths or PAIR, their first eight bytes or the pair, their hashes,
+# and the last step in which they occurred.
 STARTS, LENGTHS, HEADS, HASHES, WORD_STAMPS = range(7, 12)
 # Open addressing of the strings: epoch << 32 | string.
 SLOTS = 12
-# Strings, in order of appearance: words of key steps, and their objects.
+# Strings in order of appearance: words of key steps, and their objects.
 IDS, OBJECTS = range(13, 15)
-# Spans in NORM of the words of the text at hand, and the words of the key step that are not among them.
+# Spans in NORM of the words of the current text, and the words of the key step that are not among them.
 SPAN_STARTS, SPAN_STOPS, MISSING = range(15, 18)
-# Where a word of the prose at hand may be found, by hash: stamp << 32 | word.
-SEEN = 18
-# Spans in TEXT of the phrases of the step at hand.
+# Hash table of the words of the current prose: stamp << 32 | word.
+PROSE_SLOTS = 18
+# Spans in TEXT of the phrases of the current step.
 PHRASE_STARTS, PHRASE_STOPS = range(19, 21)
 # Code points of one cluster.
 CODES = 21
-# The response's strings as the reference numbers them; anchors; the last set in which a string was seen; scratch.
+# The response's strings as numbered by the reference; anchors; the last set that contained a string; scratch.
 MAPPED, PARTNERS, STAMPS, FIRST, FOLLOWING = range(22, 27)
-# What is in use, field by field.
+# Counters, field by field.
 COUNTS = 27
 ROWS = 28
 
 # Fields of the row COUNTS.
 STRINGS_USED, CANON_USED, IDS_USED, OBJECTS_USED, EPOCH, MASK = range(6)
-# Phrases of the step at hand: the action is the first of those that count, then come its objects and its parameters.
+# Phrases of the current step: those that count begin with the action, followed by the objects and the parameters.
 PHRASES_USED, ACTION_PHRASE, FIRST_OBJECT, FIRST_PARAMETER = range(6, 10)
-# The last stamps that were given out: of sets, and of proses.
-STAMP, SEEN_STAMP = range(10, 12)
+# The last stamps in use: of sets, and of prose texts.
+STAMP, PROSE_STAMP = range(10, 12)
 
 
-SEEN_SLOTS = 1 << 10
-"""Places of the row SEEN that a usual step uses, with its some twenty words."""
+MIN_PROSE_SLOTS = 1 << 10
+"""Slots of the row PROSE_SLOTS that a usual step of about twenty words uses."""
 
 
 class Workspace(NamedTuple):
@@ -71,12 +70,12 @@ class Workspace(NamedTuple):
     seed: np.uint64
 
 
-def workspace(longest: int, widest_reference: int = 0) -> Workspace:
-    """A workspace for texts of up to `longest` bytes; widest_reference: see `References.widest`, 0 for reading
-    references.
+def allocate_workspace(max_bytes: int, widest_reference: int = 0) -> Workspace:
+    """Allocate a workspace for texts of up to `max_bytes` bytes and references of up to `widest_reference`
+    (`References.widest`; 0 for reading references).
     """
-    size = longest + 64
+    size = max_bytes + 64
     strings = 3 * size + widest_reference + 64
-    slots = 1 << max(6 * size - 1, SEEN_SLOTS).bit_length()
+    slots = 1 << max(6 * size - 1, MIN_PROSE_SLOTS).bit_length()
     width = max(strings, slots) + 72  # rows must not be a power of two apart: they would share cache sets
     return Workspace(sparse((3, 20 * size + 72), np.uint8), sparse((ROWS, width), np.int64), SEED)

@@ -1,1 +1,1 @@
-"""Sections, key steps, prose steps and references, read from text."""
+"""Readers of sections, key steps, orc steps and references."""

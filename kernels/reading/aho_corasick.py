@@ -1,11 +1,11 @@
 """Which of several words occur in texts: Aho and Corasick's automaton (1975), linear in texts and words together.
 
-A word that leaves the trie makes the nodes that it still needs one after the other: a chain. So nearly every node has
-one child, which is the next node, and the whole of it is two bytes. The few other edges, at most one a word, stand in a
-hash table under a secret seed, so that no text can be made to collide; those of the root in a row of 256.
+A word that leaves the trie appends its remaining nodes as a chain. So nearly every node has one child, which is the
+next node, and takes two bytes. The few other edges, at most one for each word, are in a hash table keyed by a secret
+seed, so that no text can collide on purpose; those of the root are in an array of 256.
 
-Only the nodes that the texts reach are linked, when they are reached: the node before it on its word's path was reached
-before, and so were all suffixes of that. Words that have nothing in common with the texts cost their nodes alone.
+Only nodes that the texts reach are linked, when they are reached: their parents, and all suffixes of those, were
+reached before. Words that have nothing in common with the texts cost only their nodes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LABEL = 0xFF
 CHAINED = 1 << 8
 """The next node is its child."""
 BRANCHING = 1 << 9
-"""It has other children, in the hash table."""
-SEEN = 1 << 10
-"""It, or a node that has it as a suffix, has been reached: then so are all its suffixes, and it is linked."""
+"""The node has other children, in the hash table."""
+REACHED = 1 << 10
+"""The node, or one that has it as a suffix, has been reached: it is linked, and its suffixes are REACHED, too."""
 
-# An edge that stands in the hash table.
+# Columns of the hash table of edges.
 KEY, TARGET = 0, 1
 NO_KEY = 0
 LABEL_BITS = np.uint64(8)
@@ -35,13 +35,13 @@ LABEL_BITS = np.uint64(8)
 
 @inlined
 def key_of(node, byte):
-    """The edge from `node` by `byte` as a number that is not NO_KEY."""
+    """Return the edge from `node` by `byte` as a number that is not NO_KEY."""
     return (node << 8 | byte) + 1
 
 
 @inlined
 def edge_slot(edges, key, seed):
-    """Slot of the edge: the one that holds it, or the free one where it belongs."""
+    """Return the slot that holds the edge, or the free slot for it."""
     mask = np.int64(edges.shape[0] - 1)
     slot = np.int64(mix(np.uint64(key) ^ seed) >> LABEL_BITS) & mask
     while edges[slot, KEY] != NO_KEY and edges[slot, KEY] != key:
@@ -51,13 +51,13 @@ def edge_slot(edges, key, seed):
 
 @inlined
 def child_of(nodes, root, edges, node, byte, seed):
-    """The node that the edge from `node` by `byte` leads to; 0, the root, where there is none."""
+    """Return the child of `node` by `byte`, or 0, the root, if it has no such child."""
     if node == 0:
         return root[byte]
-    held = np.int64(nodes[node])
-    if held & (CHAINED | LABEL) == CHAINED | byte:
+    flags = np.int64(nodes[node])
+    if flags & (CHAINED | LABEL) == CHAINED | byte:
         return node + 1
-    if held & BRANCHING:
+    if flags & BRANCHING:
         slot = edge_slot(edges, key_of(node, byte), seed)
         if edges[slot, KEY] != NO_KEY:
             return edges[slot, TARGET]
@@ -66,9 +66,7 @@ def child_of(nodes, root, edges, node, byte, seed):
 
 @inlined
 def advance(nodes, links, root, edges, node, byte, seed):
-    """The longest suffix of `node`, which is linked, that can go on by `byte`, and where that leads; the root if none
-    can.
-    """
+    """Return (the longest suffix of the linked `node` that has a child by `byte`, that child), or the root's pair."""
     while node != 0:
         child = child_of(nodes, root, edges, node, byte, seed)
         if child != 0:
@@ -78,9 +76,9 @@ def advance(nodes, links, root, edges, node, byte, seed):
 
 
 @helper
-def add_chain(text, at, stop, origin, used, nodes, root, edges, seed):
-    """Make nodes for `text[at:stop]`, which leaves the trie at `origin`; returns the new number of nodes."""
-    byte = np.int64(text[at])
+def add_chain(text, pos, stop, origin, used, nodes, root, edges, seed):
+    """Add nodes for `text[pos:stop]`, which leaves the trie at `origin`; returns the new number of nodes."""
+    byte = np.int64(text[pos])
     if origin == 0:
         root[byte] = used
     elif used == origin + 1:
@@ -90,7 +88,7 @@ def add_chain(text, at, stop, origin, used, nodes, root, edges, seed):
         slot = edge_slot(edges, key, seed)
         edges[slot, KEY], edges[slot, TARGET] = key, used
         nodes[origin] |= BRANCHING
-    for i in range(at + 1, stop):
+    for i in range(pos + 1, stop):
         nodes[used] = CHAINED | np.int64(text[i])
         used += 1
     nodes[used] = 0
@@ -104,34 +102,34 @@ def build_trie(text, ints, first, last, nodes, root, edges, ends, seed):
     used = np.int64(1)
     for k in range(first, last):
         word = ints[MISSING, k]
-        at = ints[STARTS, word]
-        stop = at + ints[LENGTHS, word]
+        pos = ints[STARTS, word]
+        stop = pos + ints[LENGTHS, word]
         node = np.int64(0)
-        while at < stop:
-            child = child_of(nodes, root, edges, node, np.int64(text[at]), seed)
+        while pos < stop:
+            child = child_of(nodes, root, edges, node, np.int64(text[pos]), seed)
             if child == 0:
-                used = add_chain(text, at, stop, node, used, nodes, root, edges, seed)
-                child, at = used - 1, stop
+                used = add_chain(text, pos, stop, node, used, nodes, root, edges, seed)
+                child, pos = used - 1, stop
             node = child
-            at += 1
+            pos += 1
         ends[k - first] = node
 
 
 @inlined
 def reach(nodes, links, root, edges, parent, byte, node, seed):
-    """Mark and link the node that the edge from `parent` by `byte` leads to, and its suffixes: all that are not yet."""
-    while node != 0 and not nodes[node] & SEEN:
+    """Mark and link `node`, the child of `parent` by `byte`, and its suffixes, unless they are."""
+    while node != 0 and not nodes[node] & REACHED:
         suffix = np.int64(0)
         if parent != 0:
             parent, suffix = advance(nodes, links, root, edges, np.int64(links[parent]), byte, seed)
-        nodes[node] |= SEEN
+        nodes[node] |= REACHED
         links[node] = suffix
         node = suffix
 
 
 @helper
 def mark_nodes(texts, ints, count, nodes, links, root, edges, seed):
-    """Run the automaton over the first `count` words of the prose, and mark every node that it reaches."""
+    """Run the automaton over the first `count` words of the prose and mark every node that it reaches."""
     for k in range(count):
         node = np.int64(0)
         for i in range(ints[SPAN_STARTS, k], ints[SPAN_STOPS, k]):
@@ -142,9 +140,9 @@ def mark_nodes(texts, ints, count, nodes, links, root, edges, seed):
 
 @allocating
 def count_occurring(texts, ints, count, first, last, seed):
-    """How many of the strings MISSING[first:last] occur inside one of the first `count` words of the prose.
+    """Count the strings MISSING[first:last] that occur inside one of the first `count` words of the prose.
 
-    texts, ints: the arrays of the workspace. Time and memory are linear in the bytes of both.
+    texts, ints: the arrays of the workspace. Time and memory are linear in the bytes of the strings and the prose.
     """
     size = np.int64(1)
     for k in range(first, last):
@@ -161,5 +159,5 @@ def count_occurring(texts, ints, count, first, last, seed):
     mark_nodes(texts, ints, count, nodes, links, root, edges, seed)
     found = 0
     for k in range(last - first):
-        found += nodes[ends[k]] & SEEN != 0
+        found += nodes[ends[k]] & REACHED != 0
     return found

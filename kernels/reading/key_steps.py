@@ -1,4 +1,4 @@
-"""Key steps (SCORE.md section 1): lines of text into rows of strings and words."""
+"""Reads key steps (SCORE.md section 1): lines of text into rows of strings and words."""
 
 from __future__ import annotations
 
@@ -42,39 +42,39 @@ OPEN_BRACE, CLOSE_BRACE = 0x7B, 0x7D
 
 
 @inlined
-def intern_phrase(space, tables, start, stop, whole):
-    """Read the decoded string `text[start:stop]` as one phrase: append its words to IDS.
+def intern_phrase(workspace, tables, start, stop, whole):
+    """Append the words of the decoded string `text[start:stop]` to IDS.
 
-    Returns the phrase as a string if it is needed as a whole, or -1 if it has no word.
+    Returns the interned phrase if `whole`, else its first word; -1 if it has no word.
     """
-    ints = space.ints
-    count = read_words(space, tables, read_only(space.bytes[TEXT]), start, stop)
+    ints = workspace.ints
+    count = read_words(workspace, tables, read_only(workspace.bytes[TEXT]), start, stop)
     used = ints[COUNTS, IDS_USED]
     phrase = np.int64(-1)
     for k in range(count):
         start = ints[SPAN_STARTS, k]
-        word = intern(space, space.bytes[NORM], start, ints[SPAN_STOPS, k] - start)
+        word = intern(workspace, workspace.bytes[NORM], start, ints[SPAN_STOPS, k] - start)
         ints[IDS, used + k] = word
         if k == 0:
             phrase = word
         elif whole:
-            phrase = intern_pair(space, phrase, word)
+            phrase = intern_pair(workspace, phrase, word)
     ints[COUNTS, IDS_USED] = used + count
     return phrase
 
 
 @helper
-def read_key_step(space, tables, line, start, stop, row):
+def read_key_step(workspace, tables, line, start, stop, row):
     """Read the object `line[start:stop]` into step `row`; returns OK, BAD_STEP_JSON or BAD_STEP_SCHEMA."""
-    ints = space.ints
-    status = read_step_object(space, line, start, stop)
+    ints = workspace.ints
+    status = read_step_object(workspace, line, start, stop)
     if status != OK:
         return status
     ints[WORDS, row] = ints[COUNTS, IDS_USED]
     ints[OBJECT_START, row] = ints[COUNTS, OBJECTS_USED]
     objects, parameters = ints[COUNTS, FIRST_OBJECT], ints[COUNTS, FIRST_PARAMETER]
     for k in range(ints[COUNTS, ACTION_PHRASE], ints[COUNTS, PHRASES_USED]):
-        phrase = intern_phrase(space, tables, ints[PHRASE_STARTS, k], ints[PHRASE_STOPS, k], k < parameters)
+        phrase = intern_phrase(workspace, tables, ints[PHRASE_STARTS, k], ints[PHRASE_STOPS, k], k < parameters)
         if k < objects:
             if phrase < 0:
                 return BAD_STEP_SCHEMA
@@ -91,16 +91,16 @@ def read_key_step(space, tables, line, start, stop, row):
 
 
 @helper
-def read_key_steps(space, tables, text, start, stop):
-    """Read the key lines of `text[start:stop]` into the workspace: (status, number of steps, bad line counted from 0).
+def read_key_steps(workspace, tables, text, start, stop):
+    """Read the key lines of `text[start:stop]` into the workspace: (status, number of steps, bad line from 0).
 
-    The first bad line decides. The status is KEY_NUMBERING where every line is valid and the numbers are not 1, 2, 3, …
+    The first bad line decides. The status is KEY_NUMBERING if every line is valid but the numbers are not 1, 2, 3, …
     """
     count = np.int64(0)
     numbered = True
-    at = start
+    pos = start
     while True:
-        begin, end, at = next_line(text, at, stop)
+        begin, end, pos = next_line(text, pos, stop)
         if begin < 0:
             break
         number, body = step_header(text, begin, end)
@@ -108,7 +108,7 @@ def read_key_steps(space, tables, text, start, stop):
             body += 1
         if number == NO_STEP or body >= end or text[body] != OPEN_BRACE or text[end - 1] != CLOSE_BRACE:
             return BAD_STEP_LINE, count, count
-        status = read_key_step(space, tables, text, body, end, count)
+        status = read_key_step(workspace, tables, text, body, end, count)
         if status != OK:
             return status, count, count
         count += 1

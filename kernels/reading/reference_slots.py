@@ -1,7 +1,7 @@
-"""References of recent small requests, by their bytes: a group's single requests name the same one over and over.
+"""Cache of the references of recent fast-path requests: the single requests of a group repeat the same reference.
 
-Each has a place of its own among the rows of `References`, chosen by its hash; what stood there before is lost. A place
-is a row and the empty one behind it, so that every row ends where it ends, whatever its neighbour holds.
+The hash of a reference selects one slot, which it overwrites. A slot is a row of `References` and the empty row after
+it, so that the end of a row does not depend on the next slot.
 """
 
 from __future__ import annotations
@@ -14,87 +14,87 @@ from ..compiler.jit import inlined
 from ..memory.hashing import hash_word, head_of, tail_of
 from ..memory.load_store import load8, read_only, store8
 from ..text.interning import same_bytes
-from .references import CANON_AT, ID_AT, OBJECT_AT, SLOT_AT, STEP_AT, STRING_AT, References, room_for
+from .references import CANON_AT, ID_AT, OBJECT_AT, SLOT_AT, STEP_AT, STRING_AT, References, allocate
 
 __all__ = [
     "FIRST_FREE_ROW",
-    "KeptTexts",
-    "forget",
-    "is_kept",
-    "kept_texts",
-    "place_of",
-    "remember",
-    "room_with_places",
+    "ReferenceSlots",
+    "allocate_with_slots",
+    "empty_slots",
+    "fill_slot",
+    "holds_reference",
+    "invalidate",
+    "slot_row",
 ]
 
-PLACES = 64
-MAX_KEPT = 8192
-"""Bytes of the longest reference that is kept."""
+SLOT_COUNT = 64
+MAX_SLOT_BYTES = 8192
+"""Bytes of the longest reference that is cached."""
 
-FIRST_FREE_ROW = 2 * PLACES
-"""Rows from here on are nobody's place."""
+FIRST_FREE_ROW = 2 * SLOT_COUNT
+"""Rows from here on are not cache slots."""
 
 EMPTY = -1
 
 
-class KeptTexts(NamedTuple):
-    """What was read into each place."""
+class ReferenceSlots(NamedTuple):
+    """The text that was read into each slot."""
 
-    texts: np.ndarray  # uint8 (PLACES, MAX_KEPT + 8)
-    lengths: np.ndarray  # int64 (PLACES,), EMPTY where nothing is kept
-    limits: np.ndarray  # int64 (PLACES,): the limit of steps that it was read under
-
-
-def kept_texts() -> KeptTexts:
-    """Empty places."""
-    texts = np.zeros((PLACES, MAX_KEPT + 8), np.uint8)
-    return KeptTexts(texts, np.full(PLACES, EMPTY, np.int64), np.zeros(PLACES, np.int64))
+    texts: np.ndarray  # uint8 (SLOT_COUNT, MAX_SLOT_BYTES + 8)
+    lengths: np.ndarray  # int64 (SLOT_COUNT,), EMPTY in an empty slot
+    limits: np.ndarray  # int64 (SLOT_COUNT,): the limit of steps when it was read
 
 
-def room_with_places(most_bytes: int, rows: int) -> References:
-    """Room for the kept references, and behind them for `rows` others of `most_bytes` bytes together."""
-    each = MAX_KEPT + 128
-    room = room_for(PLACES * (each + 128) + most_bytes, FIRST_FREE_ROW + rows)
+def empty_slots() -> ReferenceSlots:
+    """Return empty slots."""
+    texts = np.zeros((SLOT_COUNT, MAX_SLOT_BYTES + 8), np.uint8)
+    return ReferenceSlots(texts, np.full(SLOT_COUNT, EMPTY, np.int64), np.zeros(SLOT_COUNT, np.int64))
+
+
+def allocate_with_slots(max_bytes: int, rows: int) -> References:
+    """Allocate columns for the slots and, after them, for `rows` references of `max_bytes` bytes together."""
+    each = MAX_SLOT_BYTES + 128
+    room = allocate(SLOT_COUNT * (each + 128) + max_bytes, FIRST_FREE_ROW + rows)
     strides = np.zeros(6, np.int64)
     strides[[STEP_AT, ID_AT, OBJECT_AT]] = each // 8 + 2, 2 * each, each
-    strides[[STRING_AT, SLOT_AT, CANON_AT]] = 3 * each, 12 * each, 16 * each  # as `room_for` has them
-    room.ranges[: FIRST_FREE_ROW + 1 : 2] = np.arange(PLACES + 1)[:, None] * strides
+    strides[[STRING_AT, SLOT_AT, CANON_AT]] = 3 * each, 12 * each, 16 * each  # as `allocate` has them
+    room.ranges[: FIRST_FREE_ROW + 1 : 2] = np.arange(SLOT_COUNT + 1)[:, None] * strides
     return room
 
 
 @inlined
-def place_of(text, start, length, seed):
-    """The row where the reference `text[start:start + length]` is kept; FIRST_FREE_ROW where it is too long."""
-    if length == 0 or length > MAX_KEPT:
+def slot_row(text, start, length, seed):
+    """Return the row of the cache slot of `text[start:start + length]`, or FIRST_FREE_ROW if it is too long."""
+    if length == 0 or length > MAX_SLOT_BYTES:
         return np.int64(FIRST_FREE_ROW)
     head, tail = head_of(text, start, length), tail_of(text, start, length)
-    return 2 * (hash_word(text, start, length, head, tail, seed) & (PLACES - 1))
+    return 2 * (hash_word(text, start, length, head, tail, seed) & (SLOT_COUNT - 1))
 
 
 @inlined
-def is_kept(kept, row, text, start, length, max_steps):
-    """Whether the row `place_of` the reference holds it, read under this limit of steps."""
+def holds_reference(slots, row, text, start, length, max_steps):
+    """Return whether the row, the reference's `slot_row`, holds it, read with this limit of steps."""
     if row == FIRST_FREE_ROW:
         return False
-    place = row >> 1
-    if kept.lengths[place] != length or kept.limits[place] != max_steps:
+    slot = row >> 1
+    if slots.lengths[slot] != length or slots.limits[slot] != max_steps:
         return False
-    return same_bytes(read_only(kept.texts[place]), 0, text, start, length)
+    return same_bytes(read_only(slots.texts[slot]), 0, text, start, length)
 
 
 @inlined
-def forget(kept, row):
-    """Something else is about to be read into this row."""
+def invalidate(slots, row):
+    """Invalidate this slot before another reference is read into it."""
     if row < FIRST_FREE_ROW:
-        kept.lengths[row >> 1] = EMPTY
+        slots.lengths[row >> 1] = EMPTY
 
 
 @inlined
-def remember(kept, row, text, start, length, max_steps):
-    """Now this row holds the reference `text[start:start + length]`."""
+def fill_slot(slots, row, text, start, length, max_steps):
+    """Record that this row holds the reference `text[start:start + length]`."""
     if row < FIRST_FREE_ROW:
-        place = row >> 1
+        slot = row >> 1
         for k in range(0, length, 8):
-            store8(kept.texts[place], k, load8(text, start + k))
-        kept.lengths[place] = length
-        kept.limits[place] = max_steps
+            store8(slots.texts[slot], k, load8(text, start + k))
+        slots.lengths[slot] = length
+        slots.limits[slot] = max_steps

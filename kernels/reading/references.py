@@ -1,4 +1,4 @@
-"""Parsed references as columns: what scoring needs of each, read once however many responses point at it."""
+"""Parsed references as columns; each is read once, however many responses are scored against it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..memory.workspace import (
     STRINGS_USED,
 )
 from ..status import KEY_NUMBERING, OK, TOO_LONG
-from ..text.interning import clear, same_bytes
+from ..text.interning import reset, same_bytes
 from ..text.lines import has_more_lines
 from .key_steps import read_key_steps
 from .sections import FOUND, find_sections
@@ -39,16 +39,16 @@ __all__ = [
     "STEP_AT",
     "STRING_AT",
     "References",
+    "allocate",
+    "allocate_for",
+    "concatenate",
     "find_string",
-    "joined",
     "read_reference",
     "read_references",
-    "reference_room",
-    "room_for",
-    "trimmed",
+    "trim",
 ]
 
-# Columns of `ranges`: where a reference begins in `steps`, `ids`, `objects`, the strings' columns, `slots` and `canon`.
+# Columns of `ranges`: start of a reference in `steps`, `ids`, `objects`, the strings' columns, `slots` and `canon`.
 STEP_AT, ID_AT, OBJECT_AT, STRING_AT, SLOT_AT, CANON_AT = range(6)
 FREE = -1
 NOT_PREFILLED = np.bool_(False)
@@ -56,67 +56,65 @@ PLAIN_COLUMNS = ("ids", "objects", "starts", "lengths", "heads", "slots")
 
 
 class References(NamedTuple):
-    """R references, read only. Within one, ids and positions count from the beginning of its own ranges."""
+    """R references, read only. Ids and positions of a reference are relative to the starts of its ranges."""
 
     ranges: np.ndarray  # int64 (R + 1, 6)
     steps: np.ndarray  # int64 (7, steps), see `workspace.py`
     ids: np.ndarray  # int64: words of the steps, as strings
     objects: np.ndarray  # int64: objects of the steps, as strings
-    starts: np.ndarray  # int64: where each distinct word begins in the reference's part of `canon`
-    lengths: np.ndarray  # int64, or PAIR, see `vocabulary.py`
+    starts: np.ndarray  # int64: start of each distinct word in the reference's part of `canon`
+    lengths: np.ndarray  # int64, or PAIR, see `interning.py`
     heads: np.ndarray  # int64
-    slots: (
-        np.ndarray
-    )  # int64: open addressing of a reference's strings by hash, a power of two slots each, FREE or a string
+    slots: np.ndarray  # int64: a hash table of each reference's strings, a power of two slots, FREE or a string
     canon: np.ndarray  # uint8
 
     @property
     def rows(self) -> int:
-        """Number of references."""
+        """Return the number of references."""
         return self.ranges.shape[0] - 1
 
     @property
     def step_counts(self) -> np.ndarray:
-        """int64 (R,): steps of each reference."""
+        """Return the number of steps of each reference, int64 (R,)."""
         return np.diff(self.ranges[:, STEP_AT])
 
     @property
     def widest(self) -> int:
-        """Most steps, words, objects or distinct strings that any one reference has."""
+        """Return the maximum of steps, words, objects or distinct strings of any one reference."""
         return int((self.ranges[1:, :SLOT_AT] - self.ranges[:-1, :SLOT_AT]).max(initial=0))
 
     @property
     def nbytes(self) -> int:
-        """Memory of all columns in bytes."""
+        """Return the memory of all columns in bytes."""
         return sum(column.nbytes for column in self)
 
 
 @helper
-def copy(source, count, target, at):
-    """Copy `source[:count]` to `target[at:]`."""
+def copy(source, count, target, start):
+    """Copy `source[:count]` to `target[start:]`."""
     for k in range(count):
-        target[at + k] = source[k]
+        target[start + k] = source[k]
 
 
 @helper
-def keep_slots(hashes, strings, slots, at):
-    """Write the hash table of `strings` strings to `slots[at:]`; returns where it ends."""
+def write_hash_table(hashes, strings, slots, start):
+    """Write the hash table of `strings` strings to `slots[start:]`; returns its end."""
     size = 2
     while size < 2 * strings:
         size *= 2
     for slot in range(size):
-        slots[at + slot] = FREE
+        slots[start + slot] = FREE
     for string in range(strings):
         slot = hashes[string] & (size - 1)
-        while slots[at + slot] != FREE:
+        while slots[start + slot] != FREE:
             slot = (slot + 1) & (size - 1)
-        slots[at + slot] = string
-    return at + size
+        slots[start + slot] = string
+    return start + size
 
 
 @inlined
 def find_string(references, row, text, start, length, head, digest):
-    """The string of reference `row` that is the word `text[start:start + length]`, or the pair `head`; or FREE.
+    """Return the string of reference `row` for the word `text[start:start + length]`, or the pair `head`; or FREE.
 
     `digest` is its hash, `head` of a word its first eight bytes.
     """
@@ -128,18 +126,18 @@ def find_string(references, row, text, start, length, head, digest):
         string = references.slots[first_slot + slot]
         if string == FREE:
             return np.int64(FREE)
-        at = first_string + string
-        if references.heads[at] == head and references.lengths[at] == length:
-            begin = ranges[row, CANON_AT] + references.starts[at] + 8
+        index = first_string + string
+        if references.heads[index] == head and references.lengths[index] == length:
+            begin = ranges[row, CANON_AT] + references.starts[index] + 8
             if length <= 8 or same_bytes(references.canon, begin, text, start + 8, length - 8):
                 return string
         slot = (slot + 1) & mask
 
 
 @helper
-def keep(space, steps, references, row):
-    """Copy the text just read into the columns of `references` as row `row`."""
-    ints = space.ints
+def append_reference(workspace, steps, references, row):
+    """Copy the steps in the workspace into the columns of `references` as row `row`."""
+    ints = workspace.ints
     ranges = references.ranges
     strings = ints[COUNTS, STRINGS_USED]
     copy(ints[IDS], ints[COUNTS, IDS_USED], references.ids, ranges[row, ID_AT])
@@ -147,21 +145,21 @@ def keep(space, steps, references, row):
     copy(ints[STARTS], strings, references.starts, ranges[row, STRING_AT])
     copy(ints[LENGTHS], strings, references.lengths, ranges[row, STRING_AT])
     copy(ints[HEADS], strings, references.heads, ranges[row, STRING_AT])
-    copy(space.bytes[CANON], ints[COUNTS, CANON_USED], references.canon, ranges[row, CANON_AT])
+    copy(workspace.bytes[CANON], ints[COUNTS, CANON_USED], references.canon, ranges[row, CANON_AT])
     for c in range(STEP_ROWS):
         copy(ints[c], steps, references.steps[c], ranges[row, STEP_AT])
     ranges[row + 1, STEP_AT] = ranges[row, STEP_AT] + steps
     ranges[row + 1, ID_AT] = ranges[row, ID_AT] + ints[COUNTS, IDS_USED]
     ranges[row + 1, OBJECT_AT] = ranges[row, OBJECT_AT] + ints[COUNTS, OBJECTS_USED]
     ranges[row + 1, STRING_AT] = ranges[row, STRING_AT] + strings
-    ranges[row + 1, SLOT_AT] = keep_slots(ints[HASHES], strings, references.slots, ranges[row, SLOT_AT])
+    ranges[row + 1, SLOT_AT] = write_hash_table(ints[HASHES], strings, references.slots, ranges[row, SLOT_AT])
     ranges[row + 1, CANON_AT] = ranges[row, CANON_AT] + ints[COUNTS, CANON_USED]
 
 
 @helper
-def read_reference(space, tables, data, start, stop, references, row, max_steps):
-    """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line); see below."""
-    clear(space)
+def read_reference(workspace, tables, data, start, stop, references, row, max_steps):
+    """Read the reference `data[start:stop]` into row `row` of `references`: (status, bad line from 0)."""
+    reset(workspace)
     found, key_start, key_stop, _, _ = find_sections(data, start, stop, NOT_PREFILLED)
     if found != FOUND:
         key_start, key_stop = start, stop
@@ -169,37 +167,37 @@ def read_reference(space, tables, data, start, stop, references, row, max_steps)
     if has_more_lines(data, key_start, key_stop, max_steps):
         status = TOO_LONG
     else:
-        status, steps, bad_line = read_key_steps(space, tables, data, key_start, key_stop)
+        status, steps, bad_line = read_key_steps(workspace, tables, data, key_start, key_stop)
     if status == KEY_NUMBERING:
         status = OK
     if status != OK:
-        clear(space)
+        reset(workspace)
         steps = np.int64(0)
-    keep(space, steps, references, row)
+    append_reference(workspace, steps, references, row)
     return status, bad_line
 
 
 @hot_kernel
-def read_references(statuses, bad_lines, references, data, offsets, max_steps, tables, space):
-    """Read reference texts (SCORE.md section 1) into the columns of `references`, which have room for them.
+def read_references(statuses, bad_lines, references, data, offsets, max_steps, tables, workspace):
+    """Read reference texts (SCORE.md section 1) into the columns of `references`, from `allocate` or `allocate_for`.
 
-    statuses: uint8 (R,), written: OK, or why the reference is none. bad_lines: int64 (R,), written: the bad line among
-    the non-blank ones, from 0. data, offsets: the text column. A bad reference takes no room. Step numbers do not
-    matter; more than `max_steps` lines are TOO_LONG.
+    statuses: uint8 (R,), written: OK, or why the reference is invalid. bad_lines: int64 (R,), written: index of the bad
+    line among the non-blank lines. data, offsets: the text column. An invalid reference has no steps. Step numbers are
+    ignored; more than `max_steps` lines are TOO_LONG.
     """
     for row in range(statuses.shape[0]):
         start, stop = offsets[row], offsets[row + 1]
-        statuses[row], bad_lines[row] = read_reference(space, tables, data, start, stop, references, row, max_steps)
+        statuses[row], bad_lines[row] = read_reference(workspace, tables, data, start, stop, references, row, max_steps)
 
 
-def reference_room(column: TextColumn) -> References:
-    """Columns with room for whatever the texts of `column` may hold; untouched pages cost nothing."""
-    return room_for(int(column.offsets[-1] - column.offsets[0]), column.rows)
+def allocate_for(column: TextColumn) -> References:
+    """Allocate columns for the references of `column`; untouched pages take no memory."""
+    return allocate(int(column.offsets[-1] - column.offsets[0]), column.rows)
 
 
-def room_for(most_bytes: int, rows: int) -> References:
-    """Columns with room for `rows` references of `most_bytes` bytes together."""
-    size = most_bytes + 64 * rows + 64
+def allocate(max_bytes: int, rows: int) -> References:
+    """Allocate columns for `rows` references of `max_bytes` bytes together."""
+    size = max_bytes + 64 * rows + 64
     ints = np.int64
     return References(
         ranges=np.zeros((rows + 1, 6), ints),
@@ -214,8 +212,8 @@ def room_for(most_bytes: int, rows: int) -> References:
     )
 
 
-def trimmed(room: References) -> References:
-    """Copies of what is in use, read only; `canon` goes on for the eight bytes that a load may reach beyond its end."""
+def trim(room: References) -> References:
+    """Return read-only copies of the used parts; `canon` has eight more bytes, because loads may read past its end."""
     steps, ids, objects, strings, slots, canon = (int(end) for end in room.ranges[-1])
     return References(
         ranges=frozen(room.ranges, np.int64),
@@ -230,8 +228,8 @@ def trimmed(room: References) -> References:
     )
 
 
-def joined(parts: Sequence[References]) -> References:
-    """The references of several parts, one part after the other, read only."""
+def concatenate(parts: Sequence[References]) -> References:
+    """Return the references of several parts in order, read only."""
     if len(parts) == 1:
         return parts[0]
     ends = np.cumsum([part.ranges[-1] for part in parts], axis=0)

@@ -25,54 +25,54 @@ CLOSE_NOTE = np.frombuffer(b"</note>", np.uint8)
 
 
 @helper
-def tag_at(text, at, stop, tag):
-    """Whether `tag` stands at `at`, without regard to ASCII case."""
-    if stop - at < tag.shape[0]:
+def matches_tag(text, pos, stop, tag):
+    """Return whether `tag` occurs at `pos` (ASCII case-insensitive)."""
+    if stop - pos < tag.shape[0]:
         return False
     for k in range(tag.shape[0]):
-        byte = text[at + k]
+        byte = text[pos + k]
         if byte != tag[k] and not (65 <= byte <= 90 and byte + 32 == tag[k]):
             return False
     return True
 
 
 @helper
-def find_tag(text, at, stop, tag):
-    """Position of the earliest `tag` from `at` on, or -1."""
-    whole_blocks = text.shape[0] - BLOCK
-    while at < stop and at <= whole_blocks:
-        openings = tag_bits(text, at)
+def find_tag(text, pos, stop, tag):
+    """Return the position of the earliest `tag` from `pos` on, or -1."""
+    last_block = text.shape[0] - BLOCK
+    while pos < stop and pos <= last_block:
+        openings = tag_bits(text, pos)
         while openings != NO_BITS:
-            begin = at + trailing_zeros(openings)
-            if tag_at(text, begin, stop, tag):
+            begin = pos + trailing_zeros(openings)
+            if matches_tag(text, begin, stop, tag):
                 return begin
             openings &= openings - ONE
-        at += BLOCK
-    while at < stop:
-        if tag_at(text, at, stop, tag):
-            return at
-        at += 1
+        pos += BLOCK
+    while pos < stop:
+        if matches_tag(text, pos, stop, tag):
+            return pos
+        pos += 1
     return -1
 
 
 @helper
-def find_pair(text, at, stop, closing, opening):
-    """Earliest `closing`, white space, `opening` from `at` on: (where it begins, where it ends), or (-1, -1)."""
+def find_pair(text, pos, stop, closing, opening):
+    """Find the earliest `closing`, white space, `opening` from `pos` on: (start, stop), or (-1, -1)."""
     while True:
-        begin = find_tag(text, at, stop, closing)
+        begin = find_tag(text, pos, stop, closing)
         if begin < 0:
             return -1, -1
-        at = begin + closing.shape[0]
-        while at < stop and is_space(text[at]):
-            at += 1
-        if tag_at(text, at, stop, opening):
-            return begin, at + opening.shape[0]
+        pos = begin + closing.shape[0]
+        while pos < stop and is_space(text[pos]):
+            pos += 1
+        if matches_tag(text, pos, stop, opening):
+            return begin, pos + opening.shape[0]
 
 
 @helper
-def find_after_think(text, at, stop):
-    """The sections, the first of them open at `at`: (found, key start, key stop, orc start, orc stop)."""
-    _, key_start = find_pair(text, at, stop, CLOSE_THINK, OPEN_KEY)
+def find_after_think(text, pos, stop):
+    """Find the sections, with `<think>` open at `pos`: (found, key start, key stop, orc start, orc stop)."""
+    _, key_start = find_pair(text, pos, stop, CLOSE_THINK, OPEN_KEY)
     if key_start < 0:
         return False, 0, 0, 0, 0
     key_stop, orc_start = find_pair(text, key_start, stop, CLOSE_KEY, OPEN_ORC)
@@ -86,10 +86,9 @@ def find_after_think(text, at, stop):
 
 @helper
 def find_sections(text, start, stop, think_prefilled):
-    """Where `<key>` and `<orc>` of `text[start:stop]` begin and end: (outcome, key start, key stop, orc start, orc
-    stop).
+    """Find `<key>` and `<orc>` in `text[start:stop]`: (outcome, key start, key stop, orc start, orc stop).
 
-    The outcome is FOUND, NOT_FOUND, or NOT_OPENED where the sections would be found with `<think>` before the text.
+    The outcome is FOUND, NOT_FOUND, or NOT_OPENED if the sections would be found with `<think>` before the text.
     """
     if think_prefilled:
         found, key_start, key_stop, orc_start, orc_stop = find_after_think(text, start, stop)

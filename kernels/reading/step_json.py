@@ -1,4 +1,4 @@
-"""The JSON object of a key step (SCORE.md section 1): action, objects and parameters."""
+"""Reads the JSON object of a key step (SCORE.md section 1): action, objects and parameters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..json_text.scanner import (
     QUOTE,
     is_name,
     read_string,
-    skip_blanks,
     skip_scalar,
     skip_value,
+    skip_whitespace,
 )
 from ..memory.load_store import load8
 from ..memory.workspace import (
@@ -40,18 +40,18 @@ ACTION_FIELD, OBJECTS_FIELD, PARAMETERS_FIELD, UNKNOWN_FIELD = np.arange(4)
 ABSENT, VALID, MISFIT = 0, 1, 2
 
 
-def eights(text: bytes) -> tuple[np.ndarray, np.int64]:
-    """A text as words of eight bytes, and where the last of them begins: it overlaps the one before."""
+def as_words64(text: bytes) -> tuple[np.ndarray, np.int64]:
+    """Return a text as uint64 words, and the start of the last one, which overlaps the one before."""
     last = len(text) - 8
-    places = [*range(0, last, 8), last]
-    words = [int.from_bytes(text[at : at + 8], "little") for at in places]
+    starts = [*range(0, last, 8), last]
+    words = [int.from_bytes(text[start : start + 8], "little") for start in starts]
     return np.array(words, np.uint64), np.int64(last)
 
 
-# What stands before the values of a step as `json.dumps` writes it.
-BEFORE_ACTION, BEFORE_ACTION_LAST = eights(b'{"action": "')
-BEFORE_OBJECTS, BEFORE_OBJECTS_LAST = eights(b', "objects": [')
-BEFORE_PARAMETERS, BEFORE_PARAMETERS_LAST = eights(b', "parameters": [')
+# The text before each value of a step in `json.dumps` layout.
+BEFORE_ACTION, BEFORE_ACTION_LAST = as_words64(b'{"action": "')
+BEFORE_OBJECTS, BEFORE_OBJECTS_LAST = as_words64(b', "objects": [')
+BEFORE_PARAMETERS, BEFORE_PARAMETERS_LAST = as_words64(b', "parameters": [')
 NAMES = (
     np.frombuffer(b"action", np.uint8),
     np.frombuffer(b"objects", np.uint8),
@@ -61,7 +61,7 @@ NAMES = (
 
 @helper
 def field_of(text, start, stop):
-    """Which field the member's name `text[start:stop]` is."""
+    """Return the field of the member's name `text[start:stop]`."""
     if is_name(text, start, stop, NAMES[0]):
         return ACTION_FIELD
     if is_name(text, start, stop, NAMES[1]):
@@ -72,95 +72,94 @@ def field_of(text, start, stop):
 
 
 @helper
-def read_phrase(ints, line, at, stop, out, end):
-    """Decode the string that opens at `at` to `out[end:]`, as the next phrase: (position after it or BAD, end of
-    out).
-    """
+def read_phrase(ints, line, pos, stop, out, end):
+    """Decode the string at `pos` to `out[end:]` as the next phrase: (position after it or BAD, end of out)."""
     phrase = ints[COUNTS, PHRASES_USED]
     ints[PHRASE_STARTS, phrase] = end
-    at, end = read_string(line, at, stop, out, end)
+    pos, end = read_string(line, pos, stop, out, end)
     ints[PHRASE_STOPS, phrase] = end
     ints[COUNTS, PHRASES_USED] = phrase + 1
-    return at, end
+    return pos, end
 
 
 @helper
-def read_strings(ints, line, at, stop, out, end, patient):
-    """Read the array that opens at `at`, its strings as phrases: (position after it or BAD, end of out, VALID or
-    MISFIT). Unless `patient`, an element that is no string is BAD too.
+def read_strings(ints, line, pos, stop, out, end, lenient):
+    """Read the array at `pos`, its strings as phrases: (position after it or BAD, end of out, VALID or MISFIT).
+
+    With `lenient=False`, any non-string element is BAD.
     """
     found = VALID
-    at = skip_blanks(line, at + 1, stop)
-    if at < stop and line[at] == CLOSE_ARRAY:
-        return at + 1, end, found
+    pos = skip_whitespace(line, pos + 1, stop)
+    if pos < stop and line[pos] == CLOSE_ARRAY:
+        return pos + 1, end, found
     while True:
-        at = skip_blanks(line, at, stop)
-        if at < stop and line[at] == QUOTE:
-            at, end = read_phrase(ints, line, at, stop, out, end)
-        elif not patient:
-            at = np.int64(BAD)
-        elif at < stop and (line[at] == OPEN_ARRAY or line[at] == OPEN_OBJECT):
+        pos = skip_whitespace(line, pos, stop)
+        if pos < stop and line[pos] == QUOTE:
+            pos, end = read_phrase(ints, line, pos, stop, out, end)
+        elif not lenient:
+            pos = np.int64(BAD)
+        elif pos < stop and (line[pos] == OPEN_ARRAY or line[pos] == OPEN_OBJECT):
             found = MISFIT
-            at = skip_value(line, at, stop, np.int64(2), DEPTH_LIMIT, out, end)
+            pos = skip_value(line, pos, stop, np.int64(2), DEPTH_LIMIT, out, end)
         else:
             found = MISFIT
-            at = skip_scalar(line, at, stop, out, end)
-        if at == BAD:
-            return at, end, found
-        at = skip_blanks(line, at, stop)
-        if at >= stop or (line[at] != CLOSE_ARRAY and line[at] != COMMA):
+            pos = skip_scalar(line, pos, stop, out, end)
+        if pos == BAD:
+            return pos, end, found
+        pos = skip_whitespace(line, pos, stop)
+        if pos >= stop or (line[pos] != CLOSE_ARRAY and line[pos] != COMMA):
             return np.int64(BAD), end, found
-        at += 1
-        if line[at - 1] == CLOSE_ARRAY:
-            return at, end, found
+        pos += 1
+        if line[pos - 1] == CLOSE_ARRAY:
+            return pos, end, found
 
 
 @helper
-def read_value(ints, field, line, at, stop, out, end):
-    """Read the value at `at` as phrases of `field`: (position after it or BAD, end of out, VALID or MISFIT)."""
-    if at < stop and field == ACTION_FIELD and line[at] == QUOTE:
-        at, end = read_phrase(ints, line, at, stop, out, end)
-        return at, end, VALID
-    if at < stop and (field == OBJECTS_FIELD or field == PARAMETERS_FIELD) and line[at] == OPEN_ARRAY:
-        return read_strings(ints, line, at, stop, out, end, True)
-    return skip_value(line, at, stop, np.int64(1), DEPTH_LIMIT, out, end), end, MISFIT
+def read_value(ints, field, line, pos, stop, out, end):
+    """Read the value at `pos` as phrases of `field`: (position after it or BAD, end of out, VALID or MISFIT)."""
+    if pos < stop and field == ACTION_FIELD and line[pos] == QUOTE:
+        pos, end = read_phrase(ints, line, pos, stop, out, end)
+        return pos, end, VALID
+    if pos < stop and (field == OBJECTS_FIELD or field == PARAMETERS_FIELD) and line[pos] == OPEN_ARRAY:
+        return read_strings(ints, line, pos, stop, out, end, True)
+    return skip_value(line, pos, stop, np.int64(1), DEPTH_LIMIT, out, end), end, MISFIT
 
 
 @helper
-def stands_at(line, at, stop, words, last):
-    """Whether the words, eight bytes each, stand at `at` in a row, the last of them `last` bytes from there."""
-    if stop - at < last + 8:
+def matches_at(line, pos, stop, words, last):
+    """Return whether the text of `as_words64` occurs at `pos`."""
+    if stop - pos < last + 8:
         return False
     for k in range(words.shape[0] - 1):
-        if load8(line, at + 8 * k) != words[k]:
+        if load8(line, pos + 8 * k) != words[k]:
             return False
-    return load8(line, at + last) == words[words.shape[0] - 1]
+    return load8(line, pos + last) == words[words.shape[0] - 1]
 
 
 @helper
-def read_usual_object(space, line, start, stop):
-    """Read the object as Python's `json.dumps` writes it; False where it is not that, valid or not."""
-    ints = space.ints
-    out = space.bytes[TEXT]
+def read_canonical_object(workspace, line, start, stop):
+    """Read an object in `json.dumps` layout; False if the layout differs (the object may still be valid)."""
+    ints = workspace.ints
+    out = workspace.bytes[TEXT]
     ints[COUNTS, PHRASES_USED] = 0
-    if not stands_at(line, start, stop, BEFORE_ACTION, BEFORE_ACTION_LAST):
+    if not matches_at(line, start, stop, BEFORE_ACTION, BEFORE_ACTION_LAST):
         return False
     ints[COUNTS, ACTION_PHRASE] = 0
-    at, end = read_phrase(ints, line, start + BEFORE_ACTION_LAST + 7, stop, out, np.int64(0))
-    if at == BAD or not stands_at(line, at, stop, BEFORE_OBJECTS, BEFORE_OBJECTS_LAST):
+    pos, end = read_phrase(ints, line, start + BEFORE_ACTION_LAST + 7, stop, out, np.int64(0))
+    if pos == BAD or not matches_at(line, pos, stop, BEFORE_OBJECTS, BEFORE_OBJECTS_LAST):
         return False
     ints[COUNTS, FIRST_OBJECT] = ints[COUNTS, PHRASES_USED]
-    at, end, _ = read_strings(ints, line, at + BEFORE_OBJECTS_LAST + 7, stop, out, end, False)
-    if at == BAD or not stands_at(line, at, stop, BEFORE_PARAMETERS, BEFORE_PARAMETERS_LAST):
+    pos, end, _ = read_strings(ints, line, pos + BEFORE_OBJECTS_LAST + 7, stop, out, end, False)
+    if pos == BAD or not matches_at(line, pos, stop, BEFORE_PARAMETERS, BEFORE_PARAMETERS_LAST):
         return False
     ints[COUNTS, FIRST_PARAMETER] = ints[COUNTS, PHRASES_USED]
-    at, end, _ = read_strings(ints, line, at + BEFORE_PARAMETERS_LAST + 7, stop, out, end, False)
-    return at != BAD and at == stop - 1 and line[at] == CLOSE_OBJECT
+    pos, end, _ = read_strings(ints, line, pos + BEFORE_PARAMETERS_LAST + 7, stop, out, end, False)
+    return pos != BAD and pos == stop - 1 and line[pos] == CLOSE_OBJECT
 
 
 @helper
 def repeat_phrases(ints, first, last):
-    """Note the phrases [first, last) once more, behind all others."""
+    """Append the phrases [first, last) again, after all others."""
     used = ints[COUNTS, PHRASES_USED]
     for k in range(first, last):
         ints[PHRASE_STARTS, used] = ints[PHRASE_STARTS, k]
@@ -170,39 +169,39 @@ def repeat_phrases(ints, first, last):
 
 
 @helper
-def read_step_object(space, line, start, stop):
+def read_step_object(workspace, line, start, stop):
     """Read the object `line[start:stop]` of one step; `line[start]` is its opening brace.
 
-    Strings are decoded to TEXT; their spans there are noted as phrases, of which those of the action, the objects and
-    the parameters are the last, in this order. Of two equal names the last wins. Returns OK, BAD_STEP_JSON or
-    BAD_STEP_SCHEMA; whether the action has a word is left open.
+    Strings are decoded to TEXT, and their spans there recorded as phrases; those of the action, the objects and the
+    parameters come last, in this order. Of two equal names the last wins. Returns OK, BAD_STEP_JSON or
+    BAD_STEP_SCHEMA; whether the action has a word is not checked.
     """
-    if read_usual_object(space, line, start, stop):
+    if read_canonical_object(workspace, line, start, stop):
         return OK
-    ints = space.ints
-    out = space.bytes[TEXT]
+    ints = workspace.ints
+    out = workspace.bytes[TEXT]
     found_action = found_objects = found_parameters = ABSENT
     action = first_object = last_object = first_parameter = last_parameter = np.int64(0)
     unknown = False
     ints[COUNTS, PHRASES_USED] = 0
     end = np.int64(0)
-    at = skip_blanks(line, start + 1, stop)
-    more = not (at < stop and line[at] == CLOSE_OBJECT)
+    pos = skip_whitespace(line, start + 1, stop)
+    more = not (pos < stop and line[pos] == CLOSE_OBJECT)
     while more:
-        at = skip_blanks(line, at, stop)
-        if at >= stop or line[at] != QUOTE:
+        pos = skip_whitespace(line, pos, stop)
+        if pos >= stop or line[pos] != QUOTE:
             return BAD_STEP_JSON
-        at, name_stop = read_string(line, at, stop, out, end)
-        if at == BAD:
+        pos, name_stop = read_string(line, pos, stop, out, end)
+        if pos == BAD:
             return BAD_STEP_JSON
         field = field_of(out, end, name_stop)
-        at = skip_blanks(line, at, stop)
-        if at >= stop or line[at] != COLON:
+        pos = skip_whitespace(line, pos, stop)
+        if pos >= stop or line[pos] != COLON:
             return BAD_STEP_JSON
-        at = skip_blanks(line, at + 1, stop)
+        pos = skip_whitespace(line, pos + 1, stop)
         first = ints[COUNTS, PHRASES_USED]
-        at, end, found = read_value(ints, field, line, at, stop, out, end)
-        if at == BAD:
+        pos, end, found = read_value(ints, field, line, pos, stop, out, end)
+        if pos == BAD:
             return BAD_STEP_JSON
         if field == ACTION_FIELD:
             found_action, action = found, first
@@ -212,12 +211,12 @@ def read_step_object(space, line, start, stop):
             found_parameters, first_parameter, last_parameter = found, first, ints[COUNTS, PHRASES_USED]
         else:
             unknown = True
-        at = skip_blanks(line, at, stop)
-        if at >= stop or (line[at] != COMMA and line[at] != CLOSE_OBJECT):
+        pos = skip_whitespace(line, pos, stop)
+        if pos >= stop or (line[pos] != COMMA and line[pos] != CLOSE_OBJECT):
             return BAD_STEP_JSON
-        more = line[at] == COMMA
-        at += more
-    if skip_blanks(line, at + 1, stop) != stop:
+        more = line[pos] == COMMA
+        pos += more
+    if skip_whitespace(line, pos + 1, stop) != stop:
         return BAD_STEP_JSON
     if unknown or found_action != VALID or found_objects != VALID or found_parameters != VALID:
         return BAD_STEP_SCHEMA

@@ -1,1 +1,1 @@
-"""Alignment, IoU, LCS, subsequence, edit distance, and the rewards that they give."""
+"""Alignment, IoU, LCS, subsequence, edit distance, prompt overlap, and the step rewards."""

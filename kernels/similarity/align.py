@@ -1,7 +1,7 @@
-"""Greedy anchors (paper C.3): which predicted step stands for which reference step, by action.
+"""Greedy anchors (paper C.3): pairs of predicted and reference steps with the same action.
 
-From left to right, a predicted action takes the earliest reference step behind the last match that has the same action;
-where there is none it stays unmatched and the position does not move.
+From left to right, a predicted action takes the earliest reference step after the last match that has the same action;
+without such a step it stays unmatched and the position does not move.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ UNMATCHED = -1
 
 @helper
 def align(partners, prediction, reference, first, following):
-    """Match two int64 action sequences in time linear in both; returns |W|.
+    """Match two int64 action sequences in linear time; returns |W|.
 
     partners: int64 (n,), written: index of the reference step or UNMATCHED. first: int64 scratch indexed by action,
-    following: int64 scratch (m,); `first[s]` is the earliest place of action s that has not been passed yet.
+    following: int64 scratch (m,); `first[s]` is the earliest step with action s that has not been passed.
     """
     n, m = prediction.shape[0], reference.shape[0]
     for i in range(n):
@@ -46,7 +46,7 @@ def align(partners, prediction, reference, first, following):
 
 @kernel
 def anchors(partners, matched, prediction, prediction_offsets, reference, reference_offsets, symbols):
-    """Anchors of each pair of rows of two columns of action sequences.
+    """Compute the anchors of each pair of rows of two columns of action sequences.
 
     partners: int64, one for each predicted step, written: index in the reference's row or UNMATCHED.
     matched: int64 (rows,), written: |W|. prediction, reference: int64 actions in [0, symbols), with int64 offsets

@@ -11,9 +11,9 @@ __all__ = ["iou", "ious"]
 
 @inlined
 def iou(a, b, stamps, stamp):
-    """|A ∩ B| / |A ∪ B| of int64 ids; 1 where both are empty.
+    """Return |A ∩ B| / |A ∪ B| of int64 ids; 1 if both are empty.
 
-    stamps: int64 scratch indexed by id, in which `stamp` and `stamp + 1` do not stand yet.
+    stamps: int64 scratch indexed by id, in which `stamp` and `stamp + 1` do not occur.
     """
     union = 0
     common = 0
@@ -33,7 +33,7 @@ def iou(a, b, stamps, stamp):
 
 @kernel
 def ious(values, a, a_offsets, b, b_offsets, symbols):
-    """IoU of each pair of rows of two columns of sets.
+    """Compute the IoU of each pair of rows of two columns of sets.
 
     values: float64 (rows,), written. a, b: int64 ids in [0, symbols), with int64 offsets (rows + 1,).
     """

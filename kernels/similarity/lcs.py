@@ -1,4 +1,4 @@
-"""Longest common subsequence of two action sequences, 64 steps a machine word (paper C.2).
+"""Longest common subsequence of two action sequences, 64 steps in a machine word (paper C.2).
 
 The bit-vector recurrence is Crochemore, Iliopoulos, Pinzon and Reid's (2001) in Hyyrö's form (2004):
 V ← (V + (V & M)) | (V & ¬M) for each symbol of the other sequence; the zeros of V count the subsequence.
@@ -20,7 +20,7 @@ BITS = 64
 
 @helper
 def zeros(vector, bits):
-    """Number of zeros among the lowest `bits` bits of a uint64."""
+    """Count the zeros among the lowest `bits` bits of a uint64."""
     count = 0
     for k in range(bits):
         count += (vector >> np.uint64(k)) & ONE == ZERO
@@ -29,7 +29,7 @@ def zeros(vector, bits):
 
 @helper
 def lcs_one_word(a, b):
-    """LCS where `a` has at most 64 elements."""
+    """Return the LCS length for `a` of at most 64 elements."""
     n = a.shape[0]
     vector = FULL
     for j in range(b.shape[0]):
@@ -44,10 +44,9 @@ def lcs_one_word(a, b):
 
 @allocating
 def positions(a, symbols, words):
-    """Where each symbol stands in `a`: (first place, next place, row of a kept match mask or -1, the masks).
+    """Index the symbols of `a`: (first index of each, next index of the same, row of its match mask or -1, the masks).
 
-    A symbol that occurs more often than `a` has words gets a mask of its own: at most 64 symbols do, so memory stays
-    linear.
+    Only symbols that occur more often than `a` has words get a mask: at most 64 symbols do, so memory stays linear.
     """
     n = a.shape[0]
     head = np.full(symbols, -1, np.int64)
@@ -58,12 +57,12 @@ def positions(a, symbols, words):
         head[a[i]] = i
         count[a[i]] += 1
     rows = np.full(symbols, -1, np.int64)
-    kept = 0
+    n_masks = 0
     for i in range(n):
         if count[a[i]] > words and rows[a[i]] < 0:
-            rows[a[i]] = kept
-            kept += 1
-    masks = np.zeros((kept, words), np.uint64)
+            rows[a[i]] = n_masks
+            n_masks += 1
+    masks = np.zeros((n_masks, words), np.uint64)
     for i in range(n):
         if rows[a[i]] >= 0:
             masks[rows[a[i]], i // BITS] |= ONE << np.uint64(i % BITS)
@@ -72,7 +71,7 @@ def positions(a, symbols, words):
 
 @helper
 def advance(vector, match):
-    """One step of the recurrence over all words, with carry."""
+    """Advance the recurrence by one symbol over all words, with carry."""
     carry = ZERO
     for k in range(vector.shape[0]):
         both = vector[k] & match[k]
@@ -85,7 +84,7 @@ def advance(vector, match):
 
 @allocating
 def lcs_many_words(a, b, symbols):
-    """LCS for any length, len(b) · ⌈len(a) / 64⌉ word steps."""
+    """Return the LCS length for any lengths in len(b) · ⌈len(a) / 64⌉ word steps."""
     n = a.shape[0]
     words = (n + BITS - 1) // BITS
     head, following, rows, masks = positions(a, symbols, words)
@@ -114,7 +113,7 @@ def lcs_many_words(a, b, symbols):
 
 @helper
 def lcs_length(a, b, symbols):
-    """Length of the longest common subsequence of two int64 arrays with values in [0, symbols)."""
+    """Return the length of the longest common subsequence of two int64 arrays with values in [0, symbols)."""
     if a.shape[0] <= BITS:
         return lcs_one_word(a, b)
     if b.shape[0] <= BITS:
@@ -124,7 +123,7 @@ def lcs_length(a, b, symbols):
 
 @kernel
 def lcs_lengths(lengths, a, a_offsets, b, b_offsets, symbols):
-    """LCS of each pair of rows of two columns of sequences.
+    """Compute the LCS length of each pair of rows of two columns of sequences.
 
     lengths: int64 (rows,), written. a, b: int64 values in [0, symbols). a_offsets, b_offsets: int64 (rows + 1,).
     """

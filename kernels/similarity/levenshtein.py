@@ -1,8 +1,8 @@
-"""Levenshtein distance of two sequences of names, 64 elements a machine word.
+"""Levenshtein distance of two sequences of names, 64 elements in a machine word.
 
-The bit-vector recurrence is Myers' (1999) in Hyyrö's form (2003), whose names the variables carry: bit i of VP (VN)
-says that row i of the table's present column is one larger (smaller) than the row above it, bit i of HP (HN) that it is
-one larger (smaller) than in the column before. A column of blocks hands HP and HN of its last row to the block below.
+The bit-vector recurrence is Myers' (1999) in Hyyrö's form (2003), with his names: bit i of VP (VN) says that row i of
+the current column of the table is one larger (smaller) than the row above, bit i of HP (HN) that it is one larger
+(smaller) than in the column before. Each block of a column passes HP and HN of its last row to the block below.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOP = np.uint64(BITS - 1)
 
 @helper
 def distance_one_word(a, b):
-    """The distance where `a` has 1 to 64 elements."""
+    """Return the distance for `a` of 1 to 64 elements."""
     n = a.shape[0]
     distance = n
     last = np.uint64(n - 1)
@@ -45,7 +45,7 @@ def distance_one_word(a, b):
 
 @helper
 def advance(vp, vn, match, last):
-    """One column of the table, all blocks of it; what its lowest row adds to the distance: -1, 0 or 1."""
+    """Compute all blocks of the next column of the table; returns its change of the distance: -1, 0 or 1."""
     hp_carry, hn_carry = ONE, ZERO
     change = 0
     words = vp.shape[0]
@@ -66,7 +66,7 @@ def advance(vp, vn, match, last):
 
 @allocating
 def distance_many_words(a, b, symbols):
-    """The distance for any length, len(b) · ⌈len(a) / 64⌉ word steps and memory linear in both."""
+    """Return the distance for any lengths in len(b) · ⌈len(a) / 64⌉ word steps and linear memory."""
     n = a.shape[0]
     words = (n + BITS - 1) // BITS
     last = np.uint64((n - 1) % BITS)
@@ -93,7 +93,7 @@ def distance_many_words(a, b, symbols):
 
 @helper
 def levenshtein_distance(a, b, symbols):
-    """Insertions, deletions and replacements that turn `a` into `b`: int64 arrays with values in [0, symbols)."""
+    """Return the Levenshtein distance of two int64 arrays with values in [0, symbols)."""
     if a.shape[0] == 0 or b.shape[0] == 0:
         return a.shape[0] + b.shape[0]
     if a.shape[0] <= BITS:
@@ -105,7 +105,7 @@ def levenshtein_distance(a, b, symbols):
 
 @kernel
 def levenshtein_distances(distances, a, a_offsets, b, b_offsets, symbols):
-    """Levenshtein distance of each pair of rows of two columns of sequences.
+    """Compute the Levenshtein distance of each pair of rows of two columns of sequences.
 
     distances: int64 (rows,), written. a, b: int64 values in [0, symbols). a_offsets, b_offsets: int64 (rows + 1,).
     """

@@ -1,7 +1,7 @@
-"""How much of the end of one text begins another: where a response starts behind a prompt that was cut on the left.
+"""Length of the longest suffix of one text that is a prefix of another: finds a response after a left-truncated prompt.
 
-The automaton is that of Knuth, Morris and Pratt (1977): `failures` is their failure function of the query's beginning,
-and the state after the last byte of the prompt is the overlap. Two comparisons a byte at most, whatever repeats itself.
+The automaton is that of Knuth, Morris and Pratt (1977): `failures` is the failure function of the query's prefix, and
+the state after the last byte of the prompt is the overlap. It makes at most two comparisons for each byte.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["overlaps"]
 
 @helper
 def begins_with(text, start, stop, other, other_start, other_stop):
-    """Whether `text[start:stop]` begins with `other[other_start:other_stop]`."""
+    """Return whether `text[start:stop]` begins with `other[other_start:other_stop]`."""
     size = other_stop - other_start
     if stop - start < size:
         return False
@@ -27,7 +27,7 @@ def begins_with(text, start, stop, other, other_start, other_stop):
 
 @helper
 def overlap(failures, prompts, prompt_start, prompt_stop, queries, query_start, query_stop):
-    """Length of the longest end of one prompt that begins one query."""
+    """Return the length of the longest suffix of one prompt that is a prefix of one query."""
     if begins_with(queries, query_start, query_stop, prompts, prompt_start, prompt_stop):
         return prompt_stop - prompt_start
     size = min(prompt_stop - prompt_start, query_stop - query_start)
@@ -43,8 +43,8 @@ def overlap(failures, prompts, prompt_start, prompt_stop, queries, query_start, 
             state += 1
         failures[k] = state
     state = np.int64(0)
-    for at in range(prompt_stop - size, prompt_stop):
-        byte = prompts[at]
+    for pos in range(prompt_stop - size, prompt_stop):
+        byte = prompts[pos]
         while state > 0 and byte != queries[query_start + state]:
             state = np.int64(failures[state - 1])
         if byte == queries[query_start + state]:
@@ -54,9 +54,9 @@ def overlap(failures, prompts, prompt_start, prompt_stop, queries, query_start, 
 
 @hot_kernel
 def overlaps(lengths, failures, prompts, prompt_offsets, queries, query_offsets):
-    """For each row, the length in bytes of the longest end of the prompt that begins the query.
+    """Compute for each row the length in bytes of the longest suffix of the prompt that is a prefix of the query.
 
-    lengths: int64 (rows,), written. failures: int32, scratch, one for each byte that the shorter text of a row has.
+    lengths: int64 (rows,), written. failures: int32 scratch, one for each byte of the shorter text of any row.
     prompts, queries: text columns.
     """
     for row in range(lengths.shape[0]):

@@ -31,6 +31,7 @@ from ..memory.workspace import (
     WORD_STOP,
 )
 from ..reading.references import FREE, ID_AT, OBJECT_AT, STEP_AT, STRING_AT, find_string
+from ..rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from ..text.interning import PAIR, hash_pair, pair_of
 from .align import UNMATCHED, align
 from .iou import iou
@@ -41,91 +42,93 @@ __all__ = ["measure_semantics"]
 
 
 @helper
-def match_strings(space, references, row):
-    """Write to MAPPED, for each string in the workspace, its number in reference `row`; the strings that it does not
-    have get numbers behind its own. Returns how many it has.
+def match_strings(workspace, references, row):
+    """Write to MAPPED, for each string in the workspace, its id in reference `row`; strings that the reference does not
+    have get ids after its own. Returns the number of the reference's strings.
 
-    Costs what the response costs, however long the reference is.
+    The cost does not depend on the length of the reference.
     """
-    ints = space.ints
-    canon = space.bytes[CANON]
-    own = references.ranges[row + 1, STRING_AT] - references.ranges[row, STRING_AT]
+    ints = workspace.ints
+    canon = workspace.bytes[CANON]
+    reference_strings = references.ranges[row + 1, STRING_AT] - references.ranges[row, STRING_AT]
     for k in range(ints[COUNTS, STRINGS_USED]):
         head, length, digest = ints[HEADS, k], ints[LENGTHS, k], ints[HASHES, k]
         string = np.int64(FREE)
         if length == PAIR:
             first, second = ints[MAPPED, head >> 32], ints[MAPPED, head & 0xFFFFFFFF]
-            if first < own and second < own:
+            if first < reference_strings and second < reference_strings:
                 head = pair_of(first, second)
-                string = find_string(references, row, canon, np.int64(0), length, head, hash_pair(head, space.seed))
+                string = find_string(references, row, canon, np.int64(0), length, head, hash_pair(head, workspace.seed))
         else:
             string = find_string(references, row, canon, ints[STARTS, k], length, head, digest)
-        ints[MAPPED, k] = string if string != FREE else own + k
-    return own
+        ints[MAPPED, k] = string if string != FREE else reference_strings + k
+    return reference_strings
 
 
 @helper
-def adopt(space, references, row, n):
-    """Number the strings of the n key steps as reference `row` does.
+def renumber_with_reference(workspace, references, row, n):
+    """Renumber the strings of the n key steps with the ids of reference `row`.
 
-    Rewrites ACTION, IDS and OBJECTS. Returns the last number + 1.
+    Rewrites ACTION, IDS and OBJECTS. Returns the last id + 1.
     """
-    ints = space.ints
-    own = match_strings(space, references, row)
+    ints = workspace.ints
+    reference_strings = match_strings(workspace, references, row)
     for k in range(ints[COUNTS, IDS_USED]):
         ints[IDS, k] = ints[MAPPED, ints[IDS, k]]
     for k in range(ints[COUNTS, OBJECTS_USED]):
         ints[OBJECTS, k] = ints[MAPPED, ints[OBJECTS, k]]
     for k in range(n):
         ints[ACTION, k] = ints[MAPPED, ints[ACTION, k]]
-    return own + ints[COUNTS, STRINGS_USED]
+    return reference_strings + ints[COUNTS, STRINGS_USED]
 
 
 @inlined
 def next_stamp(ints):
-    """A stamp that does not stand in STAMPS yet, nor does the one behind it."""
+    """Return a fresh stamp; neither it nor the next one occurs in STAMPS."""
     ints[COUNTS, STAMP] += 2
     return ints[COUNTS, STAMP]
 
 
 @inlined
 def object_similarity(ints, i, references, first_object, first_id, j):
-    """Obj(i, j): IoU of the objects; where it is 0 with objects on both sides, of their words (the paper's
+    """Return Obj(i, j): IoU of the objects, or of their words if it is 0 and both steps have objects (the paper's
     compensation).
 
-    i is the response's step, j the row of the reference's among all steps; its objects and words begin at first_…
+    i is a step of the response, j a row of `references.steps`; the reference's objects and ids begin at first_….
     """
-    theirs = references.steps
+    reference_steps = references.steps
     a = ints[OBJECTS, ints[OBJECT_START, i] : ints[OBJECT_STOP, i]]
-    b = references.objects[first_object + theirs[OBJECT_START, j] : first_object + theirs[OBJECT_STOP, j]]
-    whole = iou(a, b, ints[STAMPS], next_stamp(ints))
-    if whole > 0.0 or a.shape[0] == 0 or b.shape[0] == 0:
-        return whole
+    b = references.objects[
+        first_object + reference_steps[OBJECT_START, j] : first_object + reference_steps[OBJECT_STOP, j]
+    ]
+    similarity = iou(a, b, ints[STAMPS], next_stamp(ints))
+    if similarity > 0.0 or a.shape[0] == 0 or b.shape[0] == 0:
+        return similarity
     a = ints[IDS, ints[OBJECT_WORDS, i] : ints[PARAMETER_WORDS, i]]
-    b = references.ids[first_id + theirs[OBJECT_WORDS, j] : first_id + theirs[PARAMETER_WORDS, j]]
+    b = references.ids[first_id + reference_steps[OBJECT_WORDS, j] : first_id + reference_steps[PARAMETER_WORDS, j]]
     return iou(a, b, ints[STAMPS], next_stamp(ints))
 
 
 @inlined
 def parameter_similarity(ints, i, references, first_id, j):
-    """Par(i, j): IoU of the words of all parameters; 1 where neither step has any, 0 where one has none."""
-    theirs = references.steps
+    """Return Par(i, j): IoU of the words of all parameters; 1 if neither step has any, 0 if only one has."""
+    reference_steps = references.steps
     a = ints[IDS, ints[PARAMETER_WORDS, i] : ints[WORD_STOP, i]]
-    b = references.ids[first_id + theirs[PARAMETER_WORDS, j] : first_id + theirs[WORD_STOP, j]]
+    b = references.ids[first_id + reference_steps[PARAMETER_WORDS, j] : first_id + reference_steps[WORD_STOP, j]]
     return iou(a, b, ints[STAMPS], next_stamp(ints))
 
 
 @inlined
 def position_factor(i, j, m, decay):
-    """m_ij = max(0, 1 − (|i − j| / m)^λ)."""
+    """Return m_ij = max(0, 1 − (|i − j| / m)^λ), λ = `decay`."""
     if i == j:
-        return 1.0  # most anchors, and a power costs as much as the rest of them
+        return 1.0  # most anchors; a power costs as much as everything else
     return max(0.0, 1.0 - (abs(i - j) / m) ** decay)
 
 
 @helper
 def sum_over_anchors(ints, references, row, n, m, rules):
-    """Σ m_ij (Obj + ½ Par) over the anchors, in the order of the predicted steps."""
+    """Return Σ m_ij (Obj + ½ Par) over the anchors, in the order of the predicted steps."""
     ranges = references.ranges
     first_step, first_id, first_object = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, OBJECT_AT]
     total = 0.0
@@ -134,8 +137,8 @@ def sum_over_anchors(ints, references, row, n, m, rules):
         if j == UNMATCHED:
             continue
         similarity = object_similarity(ints, i, references, first_object, first_id, first_step + j)
-        if similarity >= 0.5:
-            similarity += 0.5 * parameter_similarity(ints, i, references, first_id, first_step + j)
+        if similarity >= MIN_OBJECT_SIMILARITY:
+            similarity += PARAMETER_WEIGHT * parameter_similarity(ints, i, references, first_id, first_step + j)
         if rules.use_position:
             similarity *= position_factor(i, j, m, rules.position_decay)
         total += similarity
@@ -144,19 +147,19 @@ def sum_over_anchors(ints, references, row, n, m, rules):
 
 @inlined
 def order_reward(predicted, expected, symbols, rules):
-    """`strict`: one action sequence is a subsequence of the other; `lcs`: LCS / m."""
+    """Return the order reward: LCS / m (`lcs`), or whether one action sequence is a subsequence of the other."""
     if rules.lcs_order:
         return lcs_length(predicted, expected, symbols) / expected.shape[0]
     return 1.0 if either_is_subsequence(predicted, expected) else 0.0
 
 
 @helper
-def measure_semantics(space, references, row, n, rules):
-    """(order, content, |W|) of the n steps in the workspace against reference `row`."""
-    ints = space.ints
+def measure_semantics(workspace, references, row, n, rules):
+    """Return (order, content, |W|) of the n steps in the workspace against reference `row`."""
+    ints = workspace.ints
     first_step = references.ranges[row, STEP_AT]
     m = references.ranges[row + 1, STEP_AT] - first_step
-    symbols = adopt(space, references, row, n)
+    symbols = renumber_with_reference(workspace, references, row, n)
     predicted = ints[ACTION, :n]
     expected = references.steps[ACTION, first_step : first_step + m]
     order = order_reward(predicted, expected, symbols, rules)

@@ -9,7 +9,7 @@ __all__ = ["either_is_subsequence", "is_subsequence", "subsequences"]
 
 @helper
 def is_subsequence(a, b):
-    """Whether `a` can be had from `b` by leaving elements out; the empty sequence always can."""
+    """Return whether `a` is a subsequence of `b`; the empty sequence always is."""
     i = 0
     n = a.shape[0]
     if n > b.shape[0]:
@@ -22,13 +22,13 @@ def is_subsequence(a, b):
 
 @helper
 def either_is_subsequence(a, b):
-    """Strict order: one sequence is a subsequence of the other, equality included."""
+    """Return the strict order: whether one sequence is a subsequence of the other, equality included."""
     return is_subsequence(a, b) or is_subsequence(b, a)
 
 
 @kernel
 def subsequences(found, a, a_offsets, b, b_offsets):
-    """Strict order of each pair of rows of two columns of sequences.
+    """Compute the strict order of each pair of rows of two columns of sequences.
 
     found: int64 (rows,), written 1 or 0. a, b: int64. a_offsets, b_offsets: int64 (rows + 1,).
     """

@@ -1,1 +1,1 @@
-"""UTF-8, Unicode normalization, words, units, lines and interning."""
+"""UTF-8, Unicode normalisation, words, units, lines and interning."""

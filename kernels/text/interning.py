@@ -1,7 +1,7 @@
-"""Distinct words of one text, and sequences of them, as small integers: equal exactly where the words are.
+"""Interning: maps equal words of one text, and equal sequences of words, to equal small integers.
 
-A sequence of words is one word after another: the string of all but the last, paired with the last. So the words of an
-object are compared once, and its sequence costs a look-up for every further word.
+Such an integer is called a string. A sequence is interned as a pair: the string of all words but the last, and the
+last word. So its words are compared once, and the sequence costs one look-up for each further word.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from ..memory.workspace import (
     WORD_STAMPS,
 )
 
-__all__ = ["PAIR", "clear", "hash_pair", "intern", "intern_pair", "pair_of", "same_bytes"]
+__all__ = ["PAIR", "hash_pair", "intern", "intern_pair", "pair_of", "reset", "same_bytes"]
 
 EPOCH_SHIFT = 32
 EPOCH_LIMIT = 1 << 31
 STRING_MASK = 0xFFFFFFFF
 FIRST_SLOTS = 256
 PAIR = -1
-"""Length of a string that is a sequence of words: its head is the pair."""
+"""Length of a string that is a pair; its head is the pair."""
 NONE, ONE = np.uint64(0), np.uint64(1)
 
 
 @helper
-def clear(space):
-    """Forget everything read so far. Slots carry the epoch that wrote them, so none is wiped."""
-    ints = space.ints
+def reset(workspace):
+    """Remove all strings and steps. Slots carry the epoch that wrote them, so they need not be cleared."""
+    ints = workspace.ints
     ints[COUNTS, STRINGS_USED] = 0
     ints[COUNTS, CANON_USED] = 0
     ints[COUNTS, IDS_USED] = 0
@@ -53,7 +53,7 @@ def clear(space):
 
 @helper
 def next_epoch(ints):
-    """Make every slot free."""
+    """Free every slot."""
     ints[COUNTS, EPOCH] += 1
     if ints[COUNTS, EPOCH] == EPOCH_LIMIT:
         ints[SLOTS, :] = 0
@@ -61,9 +61,9 @@ def next_epoch(ints):
 
 
 @helper
-def grow(ints):
-    """Spread the strings over four times as many slots, twice where there are no more: so a usual text keeps to a few
-    cache lines, and a long one is spread a few times.
+def rehash(ints):
+    """Rehash the strings into four times as many slots, or twice as many at the end of the row: a usual text stays in
+    a few cache lines, and a long one is rehashed a few times.
     """
     mask = 4 * ints[COUNTS, MASK] + 3
     if mask >= ints.shape[1]:
@@ -79,55 +79,57 @@ def grow(ints):
 
 
 @helper
-def same_bytes(first, at, second, begin, length):
-    """Whether `length` bytes of `first` from `at` and of `second` from `begin` are equal; both go on for eight more."""
+def same_bytes(first, pos, second, begin, length):
+    """Return whether `first[pos:pos + length]` and `second[begin:begin + length]` are equal; reads up to eight bytes
+    past both.
+    """
     k = 0
     while length - k > 8:
-        if load8(first, at + k) != load8(second, begin + k):
+        if load8(first, pos + k) != load8(second, begin + k):
             return False
         k += 8
-    return low_bytes(load8(first, at + k) ^ load8(second, begin + k), length - k) == np.uint64(0)
+    return low_bytes(load8(first, pos + k) ^ load8(second, begin + k), length - k) == np.uint64(0)
 
 
 @inlined
-def same_rest(canon, at, text, start, length, tail):
-    """Whether two words of one length and one head are equal in what follows: `canon[at:]` and `text[start:]`, which
-    ends in `tail`.
+def same_rest(canon, pos, text, start, length, tail):
+    """Return whether the words at `canon[pos:]` and `text[start:]`, of equal lengths and heads, are equal; `tail` is
+    that of the latter.
     """
     if length <= 8:
         return True
-    if load8(canon, at + length - 8) != tail:
+    if load8(canon, pos + length - 8) != tail:
         return False
-    return length <= 16 or same_bytes(read_only(canon), at + 8, text, start + 8, length - 16)
+    return length <= 16 or same_bytes(read_only(canon), pos + 8, text, start + 8, length - 16)
 
 
 @inlined
-def probe(space, text, start, length, head, tail, digest):
-    """Slot of the word `text[start:start + length]`, or of the pair `head`: the one that holds it, or the free one
-    where it belongs. `head` and `tail` of a word are its first and its last eight bytes.
+def probe(workspace, text, start, length, head, tail, digest):
+    """Return the slot that holds the word `text[start:start + length]`, or the pair `head`, or the free slot for it.
+    `head` and `tail` of a word are its first and last eight bytes.
     """
-    ints = space.ints
+    ints = workspace.ints
     mask = ints[COUNTS, MASK]
     epoch = ints[COUNTS, EPOCH]
     slot = digest & mask
     while True:
-        held = ints[SLOTS, slot]
-        if held >> EPOCH_SHIFT != epoch:
+        entry = ints[SLOTS, slot]
+        if entry >> EPOCH_SHIFT != epoch:
             return slot
-        string = held & STRING_MASK
+        string = entry & STRING_MASK
         if (
             ints[HEADS, string] == head
             and ints[LENGTHS, string] == length
-            and same_rest(space.bytes[CANON], ints[STARTS, string], text, start, length, tail)
+            and same_rest(workspace.bytes[CANON], ints[STARTS, string], text, start, length, tail)
         ):
             return slot
         slot = (slot + 1) & mask
 
 
 @inlined
-def add_string(space, slot, start, length, head, digest):
-    """Make a new string of what belongs to the free slot."""
-    ints = space.ints
+def add_string(workspace, slot, start, length, head, digest):
+    """Add a new string in the free slot; returns it."""
+    ints = workspace.ints
     string = ints[COUNTS, STRINGS_USED]
     ints[STARTS, string] = start
     ints[LENGTHS, string] = length
@@ -137,13 +139,13 @@ def add_string(space, slot, start, length, head, digest):
     ints[SLOTS, slot] = ints[COUNTS, EPOCH] << EPOCH_SHIFT | string
     ints[COUNTS, STRINGS_USED] = string + 1
     if 2 * string > ints[COUNTS, MASK]:
-        grow(ints)
+        rehash(ints)
     return string
 
 
 @inlined
 def copy_word(text, start, length, canon, begin):
-    """Copy `text[start:start + length]` to `canon[begin:]`; both arrays go on for 16 bytes."""
+    """Copy `text[start:start + length]` to `canon[begin:]`; reads and writes up to 16 bytes past it."""
     store8(canon, begin, load8(text, start))
     store8(canon, begin + 8, load8(text, start + 8))
     for k in range(16, length, 8):
@@ -151,42 +153,42 @@ def copy_word(text, start, length, canon, begin):
 
 
 @inlined
-def intern(space, text, start, length):
-    """The word `text[start:start + length]` as a string, new or known; new ones are copied to `canon`."""
-    ints = space.ints
+def intern(workspace, text, start, length):
+    """Return the string of the word `text[start:start + length]`; a new word is copied to CANON."""
+    ints = workspace.ints
     head = head_of(text, start, length)
     tail = tail_of(text, start, length)
-    digest = hash_word(text, start, length, head, tail, space.seed)
-    slot = probe(space, text, start, length, np.int64(head), tail, digest)
-    held = ints[SLOTS, slot]
-    if held >> EPOCH_SHIFT == ints[COUNTS, EPOCH]:
-        return held & STRING_MASK
+    digest = hash_word(text, start, length, head, tail, workspace.seed)
+    slot = probe(workspace, text, start, length, np.int64(head), tail, digest)
+    entry = ints[SLOTS, slot]
+    if entry >> EPOCH_SHIFT == ints[COUNTS, EPOCH]:
+        return entry & STRING_MASK
     begin = ints[COUNTS, CANON_USED]
-    copy_word(text, start, length, space.bytes[CANON], begin)
+    copy_word(text, start, length, workspace.bytes[CANON], begin)
     ints[COUNTS, CANON_USED] = begin + length
-    return add_string(space, slot, begin, length, np.int64(head), digest)
+    return add_string(workspace, slot, begin, length, np.int64(head), digest)
 
 
 @inlined
 def pair_of(first, second):
-    """Two strings as the head of a pair."""
+    """Return the head of the pair of two strings."""
     return first << 32 | second
 
 
 @inlined
 def hash_pair(head, seed):
-    """Hash of a pair, 63 bits as an int64."""
+    """Return the hash of a pair, 63 bits as an int64."""
     return np.int64(mix(np.uint64(head) ^ seed) >> ONE)
 
 
 @inlined
-def intern_pair(space, first, second):
-    """The string of the words of `first` and then the word `second`."""
-    ints = space.ints
+def intern_pair(workspace, first, second):
+    """Return the string of the words of `first` followed by the word `second`."""
+    ints = workspace.ints
     head = pair_of(first, second)
-    digest = hash_pair(head, space.seed)
-    slot = probe(space, space.bytes[CANON], np.int64(0), np.int64(PAIR), head, NONE, digest)
-    held = ints[SLOTS, slot]
-    if held >> EPOCH_SHIFT == ints[COUNTS, EPOCH]:
-        return held & STRING_MASK
-    return add_string(space, slot, np.int64(0), np.int64(PAIR), head, digest)
+    digest = hash_pair(head, workspace.seed)
+    slot = probe(workspace, workspace.bytes[CANON], np.int64(0), np.int64(PAIR), head, NONE, digest)
+    entry = ints[SLOTS, slot]
+    if entry >> EPOCH_SHIFT == ints[COUNTS, EPOCH]:
+        return entry & STRING_MASK
+    return add_string(workspace, slot, np.int64(0), np.int64(PAIR), head, digest)

@@ -1,6 +1,6 @@
-"""NFKC where it is not local: a character together with what may reorder with it or compose into it.
+"""NFKC of clusters: a character together with those that may reorder with it or compose into it.
 
-Linear in the cluster: long runs of combining marks are ordered by counting, and composition looks at each mark once.
+Linear in the cluster: long runs of combining marks are sorted by counting, and composition visits each mark once.
 Source: Unicode Standard Annex 15 and chapter 3.11–3.12 (canonical ordering, composition, Hangul arithmetic).
 """
 
@@ -31,7 +31,7 @@ L_COUNT, V_COUNT, T_COUNT = 19, 21, 28
 S_COUNT = L_COUNT * V_COUNT * T_COUNT
 INSERTION_LIMIT = 24
 FIRST_DECOMPOSITION, FIRST_MARK = 0xA0, 0x300
-"""Nothing before them decomposes, or has a class other than 0."""
+"""Lower code points do not decompose, or have combining class 0."""
 
 # Inside `compose_cluster`: combining class << CLASS | code point.
 CLASS = 32
@@ -39,40 +39,40 @@ CODE = (1 << CLASS) - 1
 
 
 @helper
-def decompose(code, out, at, tables):
+def decompose(code, out, pos, tables):
     """Append the NFKD form of `code` to `out`; returns the new length."""
     if code < FIRST_DECOMPOSITION:
-        out[at] = code
-        return at + 1
+        out[pos] = code
+        return pos + 1
     if S_BASE <= code < S_BASE + S_COUNT:
         index = code - S_BASE
-        out[at] = L_BASE + index // (V_COUNT * T_COUNT)
-        out[at + 1] = V_BASE + index % (V_COUNT * T_COUNT) // T_COUNT
+        out[pos] = L_BASE + index // (V_COUNT * T_COUNT)
+        out[pos + 1] = V_BASE + index % (V_COUNT * T_COUNT) // T_COUNT
         if index % T_COUNT == 0:
-            return at + 2
-        out[at + 2] = T_BASE + index % T_COUNT
-        return at + 3
+            return pos + 2
+        out[pos + 2] = T_BASE + index % T_COUNT
+        return pos + 3
     found = tables[DECOMPOSITIONS, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255]
     if found == 0:
-        out[at] = code
-        return at + 1
+        out[pos] = code
+        return pos + 1
     length = np.int64(tables[DECOMPOSITION_POOL, found])
     for k in range(length):
-        out[at + k] = tables[DECOMPOSITION_POOL, found + 1 + k]
-    return at + length
+        out[pos + k] = tables[DECOMPOSITION_POOL, found + 1 + k]
+    return pos + length
 
 
 @helper
 def combining_class(code, tables):
-    """Canonical combining class."""
+    """Return the canonical combining class of `code`."""
     if code < FIRST_MARK:
         return np.int64(0)
     return np.int64(tables[CLASSES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
 
 
 @allocating
-def count_marks(codes, start, stop):
-    """Sort a long run of combining marks by class, stably, in place, by counting."""
+def counting_sort_marks(codes, start, stop):
+    """Sort a long run of combining marks by class, stably, in place, by counting sort."""
     first = np.zeros(257, np.int64)
     for i in range(start, stop):
         first[(codes[i] >> CLASS) + 1] += 1
@@ -80,18 +80,16 @@ def count_marks(codes, start, stop):
         first[c + 1] += first[c]
     ordered = np.empty(stop - start, np.int64)
     for i in range(start, stop):
-        own = codes[i] >> CLASS
-        ordered[first[own]] = codes[i]
-        first[own] += 1
+        combining = codes[i] >> CLASS
+        ordered[first[combining]] = codes[i]
+        first[combining] += 1
     for i in range(start, stop):
         codes[i] = ordered[i - start]
 
 
 @helper
 def order_marks(codes, start, stop):
-    """Sort a run of combining marks by class, stably, in place: short ones by insertion, so that none costs its
-    square.
-    """
+    """Sort a run of combining marks by class, stably, in place: short runs by insertion, long ones by counting."""
     if stop - start <= INSERTION_LIMIT:
         for i in range(start + 1, stop):
             code = codes[i]
@@ -101,12 +99,12 @@ def order_marks(codes, start, stop):
                 j -= 1
             codes[j] = code
         return
-    count_marks(codes, start, stop)
+    counting_sort_marks(codes, start, stop)
 
 
 @helper
 def compose_pair(first, second, tables):
-    """The primary composite of two code points, or -1."""
+    """Return the primary composite of two code points, or -1."""
     if L_BASE <= first < L_BASE + L_COUNT and V_BASE <= second < V_BASE + V_COUNT:
         return S_BASE + ((first - L_BASE) * V_COUNT + (second - V_BASE)) * T_COUNT
     if S_BASE <= first < S_BASE + S_COUNT and T_BASE < second < T_BASE + T_COUNT:
@@ -123,7 +121,7 @@ def compose_pair(first, second, tables):
 
 @helper
 def compose_cluster(codes, count, tables):
-    """Bring `count` decomposed code points into NFKC in place; returns how many are left."""
+    """Order and compose `count` decomposed code points in place; returns the new count."""
     for i in range(count):
         codes[i] |= combining_class(codes[i], tables) << CLASS
     i = 0
@@ -134,20 +132,20 @@ def compose_cluster(codes, count, tables):
         if stop - i > 1:
             order_marks(codes, i, stop)
         i = stop + 1
-    kept = 0
+    n_out = 0
     starter = -1
     previous = 0
     for i in range(count):
         code = codes[i] & CODE
-        own = codes[i] >> CLASS
-        if starter >= 0 and (starter == kept - 1 or (previous != 0 and previous < own)):
+        combining = codes[i] >> CLASS
+        if starter >= 0 and (starter == n_out - 1 or (previous != 0 and previous < combining)):
             composed = compose_pair(codes[starter], code, tables)
             if composed >= 0:
                 codes[starter] = composed
                 continue
-        codes[kept] = code
-        if own == 0:
-            starter = kept
-        previous = own
-        kept += 1
-    return kept
+        codes[n_out] = code
+        if combining == 0:
+            starter = n_out
+        previous = combining
+        n_out += 1
+    return n_out

@@ -1,4 +1,4 @@
-"""Step 1 of words (SCORE.md section 2): degree signs, NFKC, look-alikes and case folding, byte by byte."""
+"""Normalisation, step 1 of words (SCORE.md section 2): degree signs, NFKC, look-alikes and case folding."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ ORDINAL, RING, DEGREE = 0xBA, 0x2DA, 0xB0
 
 @inlined
 def entry_of(code, tables):
-    """`value << 1 | hard` of a code point, see `unicode14.py`."""
+    """Return `value << 1 | hard` of a code point, see `unicode14.py`."""
     return np.int64(tables[ENTRIES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
 
 
 @inlined
-def write_value(value, code, out, at, tables):
-    """Write what a code point becomes; returns the position after it."""
+def write_value(value, code, out, pos, tables):
+    """Write the replacement of a code point; returns the position after it."""
     if value == 0:
-        return encode(code, out, at)
+        return encode(code, out, pos)
     if value == 1:
-        out[at] = SPACE
-        return at + 1
+        out[pos] = SPACE
+        return pos + 1
     length = np.int64(tables[POOL, value])
     for k in range(length):
-        out[at + k] = tables[POOL, value + 1 + k]
-    return at + length
+        out[pos + k] = tables[POOL, value + 1 + k]
+    return pos + length
 
 
 @helper
-def normalize_cluster(text, start, stop, out, at, codes, tables):
-    """NFKC, look-alikes and case folding of `text[start:stop]` by way of its code points."""
+def normalize_cluster(text, start, stop, out, pos, codes, tables):
+    """Normalise `text[start:stop]` into `out[pos:]` by its code points; returns the position after it."""
     count = 0
     i = start
     while i < stop:
@@ -53,58 +53,58 @@ def normalize_cluster(text, start, stop, out, at, codes, tables):
     count = compose_cluster(codes, count, tables)
     for k in range(count):
         code = np.int64(codes[k])
-        at = write_value(entry_of(code, tables) >> 1, code, out, at, tables)
-    return at
+        pos = write_value(entry_of(code, tables) >> 1, code, out, pos, tables)
+    return pos
 
 
 @helper
-def cluster_stop(text, at, stop, tables):
-    """End of the run of hard code points from byte `at` on."""
-    while at < stop and text[at] >= 0x80 and entry_of(decode(text, at), tables) & 1:
-        at += width(text[at])
-    return at
+def cluster_stop(text, pos, stop, tables):
+    """Return the end of the run of hard code points from byte `pos` on."""
+    while pos < stop and text[pos] >= 0x80 and entry_of(decode(text, pos), tables) & 1:
+        pos += width(text[pos])
+    return pos
 
 
 @inlined
-def normalize(text, start, stop, out, at, codes, tables):
-    """Step 1 of words for `text[start:stop]` (UTF-8) into `out[at:]`; returns where it ends.
+def normalize(text, start, stop, out, pos, codes, tables):
+    """Normalise `text[start:stop]` (UTF-8) into `out[pos:]`; returns the position after it.
 
-    Whatever is neither ASCII nor alphanumeric comes out as a space. `out` has room for 11 bytes a byte and 32 more,
-    `codes` (int64) for one code point a byte and 32 more.
+    Characters that are neither ASCII nor alphanumeric become spaces. `out` needs 11 bytes for each byte and 32 more,
+    `codes` (int64) one code point for each byte and 32 more.
     """
     i = start
-    last_in = start  # the character before i, and where its outcome begins: a hard character takes both back
-    last_out = at
-    whole_blocks = text.shape[0] - BLOCK
+    last_in = start  # start of the character before i and of its output: a hard character redoes that one
+    last_out = pos
+    last_block = text.shape[0] - BLOCK
     while i < stop:
-        if i <= whole_blocks:
-            beyond = lower32(text, i, out, at)
-            if beyond == NONE and stop - i >= BLOCK:
+        if i <= last_block:
+            non_ascii = lower32(text, i, out, pos)
+            if non_ascii == NONE and stop - i >= BLOCK:
                 i += BLOCK
-                at += BLOCK
-                last_in, last_out = i - 1, at - 1
+                pos += BLOCK
+                last_in, last_out = i - 1, pos - 1
                 continue
-            plain = min(trailing_zeros(beyond), stop - i)
+            plain = min(trailing_zeros(non_ascii), stop - i)
             if plain:
                 i += plain
-                at += plain
-                last_in, last_out = i - 1, at - 1
+                pos += plain
+                last_in, last_out = i - 1, pos - 1
                 continue
         byte = np.int64(text[i])
         if byte < 0x80:
-            last_in, last_out = i, at
-            out[at] = byte + 32 if 65 <= byte <= 90 else byte
-            at += 1
+            last_in, last_out = i, pos
+            out[pos] = byte + 32 if 65 <= byte <= 90 else byte
+            pos += 1
             i += 1
             continue
         code = decode(text, i)
         entry = entry_of(code, tables)
         if entry & 1:
             i = cluster_stop(text, i, stop, tables)
-            at = normalize_cluster(text, last_in, i, out, last_out, codes, tables)
-            last_in, last_out = i, at
+            pos = normalize_cluster(text, last_in, i, out, last_out, codes, tables)
+            last_in, last_out = i, pos
             continue
-        last_in, last_out = i, at
-        at = write_value(entry >> 1, code, out, at, tables)
+        last_in, last_out = i, pos
+        pos = write_value(entry >> 1, code, out, pos, tables)
         i += width(byte)
-    return at
+    return pos

@@ -1,9 +1,8 @@
-"""Python's strings as UTF-8, read where they stand.
+"""Encoding of Python strings as UTF-8 from their memory, mostly without the GIL.
 
-`str.encode` holds the interpreter while it writes one character after the other, some 3 µs for 2 KB: half of what
-scoring them takes, and no other thread goes on. A string is an array of characters of one width, one, two or four
-bytes, and Numba knows where it begins. So the interpreter is held only for looking where strings stand; they are
-written without it, up to 64 characters at a time where they are ASCII.
+`str.encode` holds the GIL while it encodes character by character, about 3 µs for 2 KB: half of the time of scoring
+them, during which no other thread runs. A string is an array of characters of one, two or four bytes each. So the GIL
+is held only to locate the strings; they are encoded without it, up to 64 characters at a time if they are ASCII.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from ..compiler.jit import JIT, helper, holding_kernel, hot_kernel
+from ..compiler.jit import JIT, gil_kernel, helper, hot_kernel
 from ..memory.load_store import trailing_zeros
 from .utf8 import encode
 
 __all__ = ["ROOM", "encode_strings", "find_strings"]
 
 ROOM = 64
-"""Bytes that `out` has beyond four for each character."""
+"""Bytes that `out` needs in addition to four for each character."""
 
-# Rows of `places`.
-CHARACTERS, LENGTHS, WIDTHS = range(3)
+# Rows of `layouts`.
+ADDRESSES, LENGTHS, WIDTHS = range(3)
 
 NONE = np.uint64(0)
 ASCII_END = 0x80
@@ -35,8 +34,8 @@ FIRST_SURROGATE, LAST_SURROGATE, REPLACEMENT = 0xD800, 0xDFFF, 0xFFFD
 if JIT:
 
     @intrinsic
-    def look_at(typing_context, address):
-        """(where the characters of the str at `address` begin, their number, bytes of each)."""
+    def str_layout(typing_context, address):
+        """Return (address of the characters of the str at `address`, their number, bytes of each)."""
 
         def generate(context, builder, signature, arguments):
             python = context.get_python_api(builder)
@@ -50,7 +49,7 @@ if JIT:
     def _character(width: int) -> Any:
         @intrinsic
         def character(typing_context, address):
-            """The character of `width` bytes at `address`, as an int64."""
+            """Return the character of `width` bytes at `address` as an int64."""
 
             def generate(context, builder, signature, arguments):
                 pointer = builder.inttoptr(arguments[0], ir.IntType(8 * width).as_pointer())
@@ -62,9 +61,9 @@ if JIT:
 
     def _narrow(width: int, lanes: int) -> Any:
         @intrinsic
-        def narrow(typing_context, address, out, to):
-            """Write `lanes` characters of `width` bytes to `out[to:]`, a byte each: bitmap of those that are not
-            ASCII.
+        def narrow(typing_context, address, out, out_pos):
+            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, one byte each; returns the bitmap of those
+            that are not ASCII.
             """
 
             def generate(context, builder, signature, arguments):
@@ -74,8 +73,8 @@ if JIT:
                 data = context.make_array(signature.args[1])(context, builder, arguments[1]).data
                 target = builder.bitcast(builder.gep(data, [arguments[2]]), small.as_pointer())
                 builder.store(block if width == 1 else builder.trunc(block, small), target, align=1)
-                beyond = builder.icmp_unsigned(">=", block, ir.Constant(wide, [ASCII_END] * lanes))
-                bits = builder.bitcast(beyond, ir.IntType(lanes))
+                non_ascii = builder.icmp_unsigned(">=", block, ir.Constant(wide, [ASCII_END] * lanes))
+                bits = builder.bitcast(non_ascii, ir.IntType(lanes))
                 return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
 
             return types.uint64(types.int64, out, types.int64), generate
@@ -84,8 +83,8 @@ if JIT:
 
 else:
 
-    def look_at(address: int) -> tuple[int, int, int]:
-        """(where the characters of the str at `address` begin, their number, bytes of each)."""
+    def str_layout(address: int) -> tuple[int, int, int]:
+        """Return (address of the characters of the str at `address`, their number, bytes of each)."""
         from numba._helperlib import c_helpers  # type: ignore[attr-defined]
 
         size, number = ctypes.c_ssize_t, ctypes.c_int
@@ -96,18 +95,18 @@ else:
 
     def _character(width: int) -> Any:
         def character(address: int) -> np.int64:
-            """The character of `width` bytes at `address`, as an int64."""
+            """Return the character of `width` bytes at `address` as an int64."""
             return np.int64(int.from_bytes(ctypes.string_at(int(address), width), "little"))
 
         return character
 
     def _narrow(width: int, lanes: int) -> Any:
-        def narrow(address: int, out: np.ndarray, to: int) -> np.uint64:
-            """Write `lanes` characters of `width` bytes to `out[to:]`, a byte each: bitmap of those that are not
-            ASCII.
+        def narrow(address: int, out: np.ndarray, out_pos: int) -> np.uint64:
+            """Write `lanes` characters of `width` bytes to `out[out_pos:]`, one byte each; returns the bitmap of those
+            that are not ASCII.
             """
             block = np.frombuffer(ctypes.string_at(int(address), width * lanes), f"<u{width}")
-            out[to : to + lanes] = block & 0xFF
+            out[out_pos : out_pos + lanes] = block & 0xFF
             return np.uint64(int.from_bytes(np.packbits(block >= ASCII_END, bitorder="little").tobytes(), "little"))
 
         return narrow
@@ -118,16 +117,16 @@ def _encoder(width: int, lanes: int) -> Any:
 
     @helper
     def encode_characters(address, length, out, end):
-        """Write `length` characters of `width` bytes at `address` to `out[end:]`; returns its end."""
+        """Encode `length` characters of `width` bytes at `address` to `out[end:]`; returns the new end."""
         stop = address + width * length
         while address < stop:
             if stop - address >= width * lanes:
-                beyond = narrow(address, out, end)
-                if beyond == NONE:
+                non_ascii = narrow(address, out, end)
+                if non_ascii == NONE:
                     address += width * lanes
                     end += lanes
                     continue
-                plain = trailing_zeros(beyond)
+                plain = trailing_zeros(non_ascii)
                 address += width * plain
                 end += plain
             code = character(address)
@@ -149,33 +148,33 @@ def _encoder(width: int, lanes: int) -> Any:
 encode_bytes, encode_pairs, encode_fours = _encoder(1, 64), _encoder(2, 32), _encoder(4, 16)
 
 
-@holding_kernel
-def find_strings(places, addresses):
-    """Look where strings stand, which the caller keeps alive; returns the number of their characters.
+@gil_kernel
+def find_strings(layouts, addresses):
+    """Locate the characters of strings, which the caller keeps alive; returns the number of characters.
 
-    places: int64 (3, n), written: where the characters of each begin, how many there are, bytes of each. addresses:
-    int64 (n,), their `id`.
+    layouts: int64 (3, n), written: address, number and width in bytes of the characters of each. addresses: int64
+    (n,), the `id` of each.
     """
     characters = np.int64(0)
     for k in range(addresses.shape[0]):
-        begin, length, width = look_at(addresses[k])
-        places[CHARACTERS, k] = begin
-        places[LENGTHS, k] = length
-        places[WIDTHS, k] = width
+        begin, length, width = str_layout(addresses[k])
+        layouts[ADDRESSES, k] = begin
+        layouts[LENGTHS, k] = length
+        layouts[WIDTHS, k] = width
         characters += length
     return characters
 
 
 @hot_kernel
-def encode_strings(out, offsets, places):
-    """Write strings that `find_strings` has found as UTF-8, each surrogate as U+FFFD.
+def encode_strings(out, offsets, layouts):
+    """Write the strings that `find_strings` has located as UTF-8, each surrogate as U+FFFD.
 
-    out: uint8, room for four bytes a character and ROOM more. offsets: int64 (n + 1,), written.
+    out: uint8, four bytes for each character and ROOM more, written. offsets: int64 (n + 1,), written.
     """
     end = np.int64(0)
     offsets[0] = 0
-    for k in range(places.shape[1]):
-        begin, length, width = places[CHARACTERS, k], places[LENGTHS, k], places[WIDTHS, k]
+    for k in range(layouts.shape[1]):
+        begin, length, width = layouts[ADDRESSES, k], layouts[LENGTHS, k], layouts[WIDTHS, k]
         if width == 1:
             end = encode_bytes(begin, length, out, end)
         elif width == 2:

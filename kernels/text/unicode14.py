@@ -1,16 +1,15 @@
-"""Unicode 14.0 as tables, whatever Python runs: generated once, shipped as `unicode14.npz`.
+"""Tables of Unicode 14.0, independent of the Python version: generated once, shipped as `unicode14.npz`.
 
-    python -m assay.kernels.text.unicode14        writes the file anew (on Python 3.11, whose unicodedata is 14.0)
+    python -m assay.kernels.text.unicode14        regenerates the file (on Python 3.11, whose unicodedata is 14.0)
 
-Code points are looked up in two levels: `pages[c >> 8]` names a block of 256 entries.
+Code points are looked up in two levels: `pages[c >> 8]` is the number of a block of 256 entries.
 
-- `entries`: what a code point becomes by step 1 of SCORE.md section 2 on its own, as `value << 1 | hard`. Value
-  0: it stays as it is; 1: it becomes a separator; else the index in `pool` of a length byte and that many bytes of
-  UTF-8. In those bytes every character that is neither ASCII nor alphanumeric is a space already, as it separates words
-  whatever it is. `hard`: the code point can reorder with, or compose into, what stands before it, so NFKC is not
-  local there.
-- `decompositions`: index in `decomposition_pool` (a length, then code points) of the NFKD form, 0 for none.
-  Hangul syllables are left to arithmetic.
+- `entries`: the result of step 1 of SCORE.md section 2 for the code point alone, as `value << 1 | hard`. Value 0: it is
+  unchanged; 1: it becomes a separator; else the index in `pool` of a length byte and that many bytes of UTF-8, in which
+  every character that is neither ASCII nor alphanumeric is already a space, because it separates words. `hard`: the
+  code point can reorder with, or compose into, the character before it, so NFKC is not local there.
+- `decompositions`: index in `decomposition_pool` (a length, then code points) of the NFKD form, 0 if unchanged.
+  Hangul syllables are computed instead.
 - `classes`: canonical combining classes.
 - `pairs`, `composites`: the canonical compositions `first << 21 | second`, sorted, and their results.
 """
@@ -37,21 +36,21 @@ def _is_surrogate(code: int) -> bool:
     return 0xD800 <= code <= 0xDFFF
 
 
-def look_alikes_folded(text: str) -> str:
-    """The end of step 1: multiplication sign and dashes to ASCII, then full case folding."""
+def fold_look_alikes(text: str) -> str:
+    """Replace multiplication sign and dashes by ASCII, then fold case: the end of step 1."""
     mapped = ("x" if c == "×" else "-" if ord(c) in DASHES else c for c in text)
     return "".join(mapped).casefold()
 
 
-def alone(code: int) -> str:
-    """Step 1 for one code point that stands alone; what separates words becomes a space."""
+def map_code_point(code: int) -> str:
+    """Return step 1 of one code point alone, with a space for each character that separates words."""
     text = "°" if code in DEGREES else chr(code)
-    folded = look_alikes_folded(unicodedata.normalize("NFKC", text))
+    folded = fold_look_alikes(unicodedata.normalize("NFKC", text))
     return "".join(c if c.isascii() or c.isalnum() else " " for c in folded)
 
 
 def compositions() -> dict[tuple[int, int], int]:
-    """Every canonical pair that NFC composes, Hangul apart."""
+    """Return every canonical pair that NFC composes, except Hangul."""
     found = {}
     for code in range(LAST):
         parts = unicodedata.decomposition(chr(code)).split()
@@ -63,7 +62,7 @@ def compositions() -> dict[tuple[int, int], int]:
 
 
 def build() -> dict[str, np.ndarray]:
-    """All tables by name; raises RuntimeError on a Python of another Unicode version."""
+    """Build all tables by name; raises RuntimeError on a Python of another Unicode version."""
     if unicodedata.unidata_version != "14.0.0":
         raise RuntimeError(f"these tables are Unicode 14.0, this Python has {unicodedata.unidata_version}")
     composed = compositions()
@@ -80,7 +79,7 @@ def build() -> dict[str, np.ndarray]:
         char = chr(code)
         decomposed = unicodedata.normalize("NFKD", char)
         hard = unicodedata.combining(decomposed[0]) != 0 or ord(decomposed[0]) in backward
-        mapped = alone(code)
+        mapped = map_code_point(code)
         if mapped == char:
             value = STAYS
         elif mapped == " ":

@@ -1,6 +1,6 @@
-"""The constant tables that kernels read, as the rows of one array: Unicode 14.0.
+"""The tables of Unicode 14.0 as the rows of one array.
 
-One array, because every array that a compiled function receives costs it seven machine words of arguments.
+One array, because every array argument costs a compiled function seven machine words.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["NO_PAIR", "PAIR_BITS", "PAIR_SHIFT", "PAIR_SLOTS", "tables"]
 
 ROWS = 9
 PAGES, ENTRIES, DECOMPOSITIONS, CLASSES, POOL, DECOMPOSITION_POOL = range(6)
-# The canonical compositions, Hangul apart: two code points and what they compose into, by open addressing of the two;
-# NO_PAIR where a slot is free.
+# The canonical compositions except Hangul, as an open-addressing hash table: two code points and their composite;
+# NO_PAIR in free slots.
 FIRSTS, SECONDS, COMPOSITES = range(6, 9)
 PAIR_SLOTS, PAIR_SHIFT = 1 << 12, np.uint64(52)
 PAIR_BITS = np.uint64(21)
@@ -27,7 +27,7 @@ NO_PAIR = np.iinfo(np.int32).max
 
 @cache
 def tables() -> np.ndarray:
-    """int32 (9, n), read only: `unicode14.py` says what the rows mean. Loaded once."""
+    """Return the tables, int32 (9, n), read only, loaded once; see `unicode14.py` for the rows."""
     with np.load(PATH) as stored:
         rows = {
             PAGES: stored["pages"],
@@ -41,15 +41,15 @@ def tables() -> np.ndarray:
     table = np.full((ROWS, max(map(len, rows.values()))), NO_PAIR, np.int32)
     for row, values in rows.items():
         table[row, : len(values)] = values
-    for slot, pair, composite in slotted(pairs):
+    for slot, pair, composite in assign_slots(pairs):
         table[FIRSTS, slot], table[SECONDS, slot] = divmod(pair, 1 << int(PAIR_BITS))
         table[COMPOSITES, slot] = composite
     table.setflags(write=False)
     return table
 
 
-def slotted(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Each pair (`first << PAIR_BITS | second`) and its composite behind the slot where they belong."""
+def assign_slots(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield (slot, pair, composite) for each pair, which is `first << PAIR_BITS | second`."""
     taken = set()
     for pair, composite in pairs:
         slot = (pair * int(ODD_B) & 2**64 - 1) >> int(PAIR_SHIFT)

@@ -1,4 +1,4 @@
-"""The units of SCORE.md section 2 step 5 as a hash table that kernels probe."""
+"""The units of SCORE.md section 2 step 5 as a hash table."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ UNITS = {canonical: (canonical, *names.split()) for canonical, names in (_OTHER 
 
 SHIFT, SLOTS = np.uint64(55), 1 << 9
 MAX_LENGTH = 16
-"""Bytes that the first and the last eight of a name decide."""
+"""Bytes of the longest name: its first and last eight bytes decide."""
 
 
 def unit_table() -> tuple[np.ndarray, ...]:
-    """Open addressing of the names: their first and last eight bytes, and their lengths, 0 where a slot is free; the
-    canonical names, as bytes of a word, and their lengths.
+    """Build an open-addressing hash table of the names.
+
+    Its columns: first and last eight bytes of a name, its length (0 in a free slot), bytes and length of its canonical
+    name.
     """
     heads, tails, shorts = np.zeros((3, SLOTS), np.uint64)
     lengths, short_lengths = np.zeros((2, SLOTS), np.int64)
@@ -75,7 +77,7 @@ LEADS[[name.encode()[0] for names in UNITS.values() for name in names]] = True
 
 @inlined
 def find_unit(text, start, stop):
-    """The slot of the unit whose name is `text[start:stop]`, or -1."""
+    """Return the slot of the unit whose name is `text[start:stop]`, or -1."""
     length = stop - start
     if length < 1 or length > MAX_LENGTH or not LEADS[text[start]]:
         return np.int64(-1)
@@ -90,7 +92,7 @@ def find_unit(text, start, stop):
 
 
 @inlined
-def write_unit(text, at, unit):
-    """Write the canonical name of a unit to `text[at:at + 8]`; returns the position after it."""
-    store8(text, at, SHORTS[unit])
-    return at + SHORT_LENGTHS[unit]
+def write_unit(text, pos, unit):
+    """Write the canonical name of a unit to `text[pos:pos + 8]`; returns the position after it."""
+    store8(text, pos, SHORTS[unit])
+    return pos + SHORT_LENGTHS[unit]

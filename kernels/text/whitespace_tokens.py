@@ -1,4 +1,4 @@
-"""White-space separated pieces of a text, as Python's `str.split()` cuts them (SCORE.md section 4)."""
+"""Counts white-space separated tokens as Python's `str.split()` does (SCORE.md section 4)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import numpy as np
 
 from ..compiler.jit import helper
 from ..memory.load_store import trailing_zeros
-from ..memory.simd import bits_set, space_bits, wide_lead_bits
+from ..memory.simd import bits_set, space_bits, space_lead_bits
 
-__all__ = ["count_pieces"]
+__all__ = ["count_tokens"]
 
 BLOCK = 64
 NONE, ONE, TOP = np.uint64(0), np.uint64(1), np.uint64(63)
 
 
 @helper
-def wide_space(text, at, stop):
-    """Bytes of the Unicode white space beyond ASCII at `at`, 0 if there is none; `text[at]` is not ASCII."""
-    lead = text[at]
+def unicode_space_width(text, pos, stop):
+    """Return the bytes of the white space at `pos`, 0 if it is another character; `text[pos]` is not ASCII."""
+    lead = text[pos]
     if lead == 0xC2:
-        return 2 if text[at + 1] == 0x85 or text[at + 1] == 0xA0 else 0
-    if stop - at < 3:
+        return 2 if text[pos + 1] == 0x85 or text[pos + 1] == 0xA0 else 0
+    if stop - pos < 3:
         return 0
-    middle, last = text[at + 1], text[at + 2]
+    middle, last = text[pos + 1], text[pos + 2]
     if lead == 0xE1:
         return 3 if middle == 0x9A and last == 0x80 else 0
     if lead == 0xE2:
@@ -33,50 +33,50 @@ def wide_space(text, at, stop):
 
 
 @helper
-def count_at_end(text, at, stop, outside):
-    """Pieces that begin in `text[at:stop]`, byte by byte: where the array ends before a block does."""
-    pieces = np.int64(0)
-    while at < stop:
-        byte = text[at]
+def count_tail(text, pos, stop, outside):
+    """Count the tokens that begin in `text[pos:stop]` byte by byte, because no block fits into the array any more."""
+    tokens = np.int64(0)
+    while pos < stop:
+        byte = text[pos]
         size = 1
         blank = byte == 0x20 or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F
         if byte >= 0x80:
-            size = wide_space(text, at, stop)
+            size = unicode_space_width(text, pos, stop)
             blank = size > 0
             size = max(1, size)
-        pieces += outside and not blank
+        tokens += outside and not blank
         outside = blank
-        at += size
-    return pieces
+        pos += size
+    return tokens
 
 
 @helper
-def count_pieces(text, start, stop):
-    """Number of white-space separated pieces of `text[start:stop]` (UTF-8), 64 bytes at a time."""
-    pieces = np.int64(0)
-    outside = ONE  # whether the byte before the block separates
+def count_tokens(text, start, stop):
+    """Count the white-space separated tokens of `text[start:stop]` (UTF-8), 64 bytes at a time."""
+    tokens = np.int64(0)
+    outside = ONE  # whether the byte before the block is white space
     wide = NONE  # bytes of the block that belong to white space which began before it
-    at = start
-    whole_blocks = text.shape[0] - BLOCK
-    while at < stop:
-        if at > whole_blocks:
-            at += trailing_zeros(~wide)
-            return pieces + count_at_end(text, at, stop, outside != NONE)
-        blank = space_bits(text, at) | wide
-        leads = wide_lead_bits(text, at)
+    pos = start
+    last_block = text.shape[0] - BLOCK
+    while pos < stop:
+        if pos > last_block:
+            pos += trailing_zeros(~wide)
+            return tokens + count_tail(text, pos, stop, outside != NONE)
+        blank = space_bits(text, pos) | wide
+        leads = space_lead_bits(text, pos)
         wide = NONE
         while leads != NONE:
             k = trailing_zeros(leads)
             leads &= leads - ONE
-            size = wide_space(text, at + k, stop) if at + k < stop else 0
+            size = unicode_space_width(text, pos + k, stop) if pos + k < stop else 0
             if size:
                 blank |= ((ONE << np.uint64(size)) - ONE) << np.uint64(k)
                 if k + size > BLOCK:
                     wide = (ONE << np.uint64(k + size - BLOCK)) - ONE
         begins = ~blank & (blank << ONE | outside)
-        if stop - at < BLOCK:
-            begins &= (ONE << np.uint64(stop - at)) - ONE
-        pieces += bits_set(begins)
+        if stop - pos < BLOCK:
+            begins &= (ONE << np.uint64(stop - pos)) - ONE
+        tokens += bits_set(begins)
         outside = blank >> TOP
-        at += BLOCK
-    return pieces
+        pos += BLOCK
+    return tokens

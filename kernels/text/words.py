@@ -1,6 +1,6 @@
-"""Canonical words (SCORE.md section 2, steps 2 to 5) of text that is normalised already.
+"""Canonical words (SCORE.md section 2, steps 2 to 5) of normalised text.
 
-Words are spans of the normalised text, or of what is written behind it where a word is not what stands there.
+Words are spans of the normalised text, or of rewritten copies after it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .units import find_unit, write_unit
 
 __all__ = ["BEGIN", "read_words"]
 
-# The state between two runs: nothing special, the last was a number on its own, or an `x` right after one.
+# The state between two runs: nothing special, the last run was a number, or it was an `x` right after one.
 FRESH, NUMBER, TIMES = 0, 1, 2
 
 BEGIN = 8
-"""Where the text begins in its row: something stands before every word."""
+"""Start of the text in its row: every word has a byte before it."""
 SHORT = 32
 GAP = 40
-"""Bytes between the text and what is written behind it."""
+"""Bytes between the text and the copies after it."""
 FIRST_LETTER = 0x61
-"""Bytes from here on that belong to a run are letters, or beyond ASCII."""
+"""Bytes of a run that are not less than this are letters or not ASCII."""
 
 SPACES = np.uint64(0x2020202020202020)
 NONE, ONE, HALF, TOP = np.uint64(0), np.uint64(1), np.uint64(32), np.uint64(63)
@@ -34,24 +34,24 @@ SPACE, COMMA, DASH, DOT, UNDERSCORE, X, G = 0x20, 0x2C, 0x2D, 0x2E, 0x5F, 0x78, 
 
 @inlined
 def is_digit(byte):
-    """ASCII digits only."""
+    """Return whether `byte` is an ASCII digit."""
     return 48 <= byte <= 57
 
 
 @inlined
-def joins_thousands(norm, at, size):
-    """Whether the comma at `at` stands between a digit and exactly three digits; the text ends at `size`."""
-    if at == BEGIN or at + 3 >= size or not is_digit(norm[at - 1]):
+def joins_thousands(norm, pos, size):
+    """Return whether the comma at `pos` is between a digit and exactly three digits; the text ends at `size`."""
+    if pos == BEGIN or pos + 3 >= size or not is_digit(norm[pos - 1]):
         return False
     for k in range(1, 4):
-        if not is_digit(norm[at + k]):
+        if not is_digit(norm[pos + k]):
             return False
-    return at + 4 >= size or not is_digit(norm[at + 4])
+    return pos + 4 >= size or not is_digit(norm[pos + 4])
 
 
 @inlined
 def number_stop(norm, start, stop):
-    """End of the longest number `-?D(\\.D)*(-D(\\.D)*)?` that begins at `start`; `start` where there is none."""
+    r"""Return the end of the longest number `-?D(\.D)*(-D(\.D)*)?` that begins at `start`, or `start`."""
     i = start
     if norm[i] == DASH:
         i += 1
@@ -71,46 +71,46 @@ def number_stop(norm, start, stop):
 
 
 @inlined
-def note_word(space, count, start, stop):
-    """Record the word `norm[start:stop]`; returns the new number of words."""
-    space.ints[SPAN_STARTS, count] = start
-    space.ints[SPAN_STOPS, count] = stop
+def append_word(workspace, count, start, stop):
+    """Append the word `norm[start:stop]`; returns the new number of words."""
+    workspace.ints[SPAN_STARTS, count] = start
+    workspace.ints[SPAN_STOPS, count] = stop
     return count + 1
 
 
 @inlined
-def classify_run(space, count, start, stop, state):
-    """Turn the run `norm[start:stop]` into one or two words; returns (words so far, end of copies, state)."""
-    norm = space.bytes[NORM]
+def classify_run(workspace, count, start, stop, state):
+    """Append the run `norm[start:stop]` as one or two words; returns (words so far, end of copies, state)."""
+    norm = workspace.bytes[NORM]
     number = number_stop(norm, start, stop)
     if number == stop:
-        return note_word(space, count, start, stop), stop, NUMBER
+        return append_word(workspace, count, start, stop), stop, NUMBER
     if number > start:
         unit = find_unit(norm, number, stop)
         if unit < 0:
-            return note_word(space, count, start, stop), stop, FRESH
-        count = note_word(space, count, start, number)
+            return append_word(workspace, count, start, stop), stop, FRESH
+        count = append_word(workspace, count, start, number)
         norm[number] = SPACE
         end = write_unit(norm, number + 1, unit)
-        return note_word(space, count, number + 1, end), end, FRESH
+        return append_word(workspace, count, number + 1, end), end, FRESH
     if state == NUMBER:
         unit = find_unit(norm, start, stop)
         if unit >= 0:
             end = write_unit(norm, start, unit)
-            return note_word(space, count, start, end), end, FRESH
+            return append_word(workspace, count, start, end), end, FRESH
         if stop - start == 1 and norm[start] == X:
-            return note_word(space, count, start, stop), stop, TIMES
+            return append_word(workspace, count, start, stop), stop, TIMES
     elif state == TIMES and stop - start == 1 and norm[start] == G:
-        behind = space.ints[SPAN_STOPS, count - 1]
-        norm[behind] = G  # a gap
-        space.ints[SPAN_STOPS, count - 1] = behind + 1
+        word_end = workspace.ints[SPAN_STOPS, count - 1]
+        norm[word_end] = G  # a gap
+        workspace.ints[SPAN_STOPS, count - 1] = word_end + 1
         return count, start, FRESH
-    return note_word(space, count, start, stop), stop, FRESH
+    return append_word(workspace, count, start, stop), stop, FRESH
 
 
 @inlined
 def stripped_start(norm, start, stop):
-    """Where the run `norm[start:stop]` begins without its leading `.`, `_` and `-` that has no digit behind it."""
+    """Return the start of the run `norm[start:stop]` without leading `.`, `_`, and `-` that no digit follows."""
     while start < stop:
         byte = norm[start]
         if byte == DASH and is_digit(norm[start + 1]):
@@ -123,95 +123,96 @@ def stripped_start(norm, start, stop):
 
 @inlined
 def copy_run(norm, start, stop, end):
-    """Copy `norm[start:stop]` to `norm[end:]`, eight bytes at a time; returns its end."""
+    """Copy `norm[start:stop]` to `norm[end:]`, eight bytes at a time; returns the new end."""
     for k in range(0, stop - start, 8):
         store8(norm, end + k, load8(norm, start + k))
     return end + stop - start
 
 
 @inlined
-def close_run(space, count, first, end, state):
-    """End the run `norm[first:end]`: strip what trails, classify it; returns (words so far, end of copies, state)."""
-    norm = space.bytes[NORM]
-    while end > first and (norm[end - 1] == DASH or norm[end - 1] == DOT or norm[end - 1] == UNDERSCORE):
+def finish_run(workspace, count, copy_start, end, state):
+    """Strip the end of the run `norm[copy_start:end]` and classify it; returns (words so far, end of copies, state)."""
+    norm = workspace.bytes[NORM]
+    while end > copy_start and (norm[end - 1] == DASH or norm[end - 1] == DOT or norm[end - 1] == UNDERSCORE):
         end -= 1
-    if end == first:
-        return count, first, state
-    return classify_run(space, count, first, end, state)
+    if end == copy_start:
+        return count, copy_start, state
+    return classify_run(workspace, count, copy_start, end, state)
 
 
 @helper
-def add_run(space, count, opened, at, size, first, end, state):
-    """Read the run `norm[opened:at]` of text that ends at `size`, by way of a copy from `first` to `end`.
+def add_run(workspace, count, run_start, pos, text_end, copy_start, copy_end, state):
+    """Append the run `norm[run_start:pos]` to the copy `norm[copy_start:copy_end]`, and read the copy.
 
-    Returns (words so far, where the copy begins, where it ends, state); it begins before 0 unless it goes on behind a
-    comma within a number.
+    Returns (words so far, start and end of the copy, state). The start is -1 unless the run continues after a comma
+    within a number.
     """
-    norm = space.bytes[NORM]
-    if first < 0:
-        opened = stripped_start(norm, opened, at)
-        end += 1
-        first = end
-    end = copy_run(norm, opened, at, end)
-    if norm[at] == COMMA and joins_thousands(norm, at, size):
-        return count, first, end, state
-    count, end, state = close_run(space, count, first, end, state)
-    return count, np.int64(-1), end, state
+    norm = workspace.bytes[NORM]
+    if copy_start < 0:
+        run_start = stripped_start(norm, run_start, pos)
+        copy_end += 1
+        copy_start = copy_end
+    copy_end = copy_run(norm, run_start, pos, copy_end)
+    if norm[pos] == COMMA and joins_thousands(norm, pos, text_end):
+        return count, copy_start, copy_end, state
+    count, copy_end, state = finish_run(workspace, count, copy_start, copy_end, state)
+    return count, np.int64(-1), copy_end, state
 
 
 @inlined
-def normalize_words(space, tables, text, start, stop):
-    """Normalise `text[start:stop]` into `norm`, a space behind it: (its end there, bitmap of runs if it is short).
+def normalize_words(workspace, tables, text, start, stop):
+    """Normalise `text[start:stop]` into `norm` and add a space: (its end there, bitmap of runs, or 0 if not computed).
 
-    Most texts are phrases of a few words, all ASCII: one vector holds them, and no pass is made over what was just
-    written.
+    Most texts are ASCII phrases of a few words: they fit into one vector, which needs no second pass for the runs.
     """
-    norm = space.bytes[NORM]
+    norm = workspace.bytes[NORM]
     if stop - start < SHORT and start + SHORT <= text.shape[0]:
         folded = fold32(text, start, stop - start, norm, np.int64(BEGIN))
         if folded >> HALF == NONE:
             return BEGIN + stop - start, folded
-    size = normalize(text, start, stop, norm, np.int64(BEGIN), space.ints[CODES], tables)
-    store8(norm, size, SPACES)
-    return size, NONE
+    text_end = normalize(text, start, stop, norm, np.int64(BEGIN), workspace.ints[CODES], tables)
+    store8(norm, text_end, SPACES)
+    return text_end, NONE
 
 
 @inlined
-def read_words(space, tables, text, start, stop):
-    """Read the canonical words of `text[start:stop]` (UTF-8): notes their spans in `norm`; returns their number.
+def read_words(workspace, tables, text, start, stop):
+    """Find the canonical words of `text[start:stop]` (UTF-8), as spans of `norm`; returns their number.
 
-    Runs are found in a bitmap, 64 bytes at a time. Nearly all of them begin and end with a letter and do not stand
-    behind a number: those are words as they stand. The others are copied behind the text and worked on there.
+    Runs are found in a bitmap, 64 bytes at a time. Nearly all of them begin and end with a letter and do not follow a
+    number: those are words unchanged. The others are copied after the text and rewritten there.
     """
-    norm = space.bytes[NORM]
-    size, runs = normalize_words(space, tables, text, start, stop)
-    end = size + GAP
-    first = np.int64(-1)
+    norm = workspace.bytes[NORM]
+    text_end, runs = normalize_words(workspace, tables, text, start, stop)
+    copy_end = text_end + GAP
+    copy_start = np.int64(-1)
     count = np.int64(0)
     state = np.int64(FRESH)
-    opened = np.int64(0)
+    run_start = np.int64(0)
     inside = NONE
-    for base in range(BEGIN, size + 1, 64):
+    for base in range(BEGIN, text_end + 1, 64):
         bits = runs
         if bits == NONE:
             bits = run_bits(norm, base)
-            if size - base < 64:
-                bits &= (ONE << np.uint64(size - base)) - ONE
+            if text_end - base < 64:
+                bits &= (ONE << np.uint64(text_end - base)) - ONE
         shifted = bits << ONE | inside
         starts = bits & ~shifted
         stops = shifted & ~bits
         while stops != NONE:
             if inside == NONE:
-                opened = base + trailing_zeros(starts)
+                run_start = base + trailing_zeros(starts)
                 starts &= starts - ONE
             inside = NONE
-            at = base + trailing_zeros(stops)
+            pos = base + trailing_zeros(stops)
             stops &= stops - ONE
-            if state == FRESH and first < 0 and norm[opened] >= FIRST_LETTER and norm[at - 1] >= FIRST_LETTER:
-                count = note_word(space, count, opened, at)
+            if state == FRESH and copy_start < 0 and norm[run_start] >= FIRST_LETTER and norm[pos - 1] >= FIRST_LETTER:
+                count = append_word(workspace, count, run_start, pos)
             else:
-                count, first, end, state = add_run(space, count, opened, at, size, first, end, state)
+                count, copy_start, copy_end, state = add_run(
+                    workspace, count, run_start, pos, text_end, copy_start, copy_end, state
+                )
         if starts != NONE:
-            opened = base + trailing_zeros(starts)
+            run_start = base + trailing_zeros(starts)
         inside = bits >> TOP
     return count

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...kernels.column import column_of
-from ...kernels.reading.references import read_references, reference_room
-from ...kernels.reading.text_spans import ABSENT, BODY, LINE_COLUMNS, NUMBER, PIECES, START, STOP, find_places
+from ...kernels.reading.references import allocate_for, read_references
+from ...kernels.reading.text_spans import ABSENT, BODY, LINE_COLUMNS, NUMBER, START, STOP, TOKENS, find_text_spans
 from ...kernels.status import OK, REASONS
 from ...kernels.text.lines import NO_STEP
 from ...kernels.text.unicode_tables import tables
@@ -135,7 +135,7 @@ def sections_of(text: Text, think_prefilled: bool) -> tuple[int, list[list[int]]
     sections = np.empty((ALL_SECTIONS, 2), np.int64)
     lines = np.empty((len(text.content) // 2 + 2, LINE_COLUMNS), np.int64)
     counts = np.zeros(2, np.int64)
-    whole = int(find_places(sections, lines, counts, text.data, think_prefilled))
+    whole = int(find_text_spans(sections, lines, counts, text.data, think_prefilled))
     key, orc = counts.tolist()
     rows = lines[: key + orc].tolist()
     return whole, sections.tolist(), rows[:key], rows[key:]
@@ -174,7 +174,7 @@ def _statuses(lines: Sequence[bytes]) -> list[str]:
     statuses = np.full(column.rows, OK, np.uint8)
     bad_lines = np.zeros(column.rows, np.int64)
     space = borrow_workspace(int(column.lengths.max(initial=0)))
-    read_references(statuses, bad_lines, reference_room(column), *column, UNLIMITED, tables(), space)
+    read_references(statuses, bad_lines, allocate_for(column), *column, UNLIMITED, tables(), space)
     return [REASONS[status] for status in statuses.tolist()]
 
 
@@ -185,9 +185,9 @@ def _prose(text: Text, rows: Sequence[Sequence[int]], end: int) -> list[Prose]:
         if row[NUMBER] != NO_STEP:
             if steps:
                 steps[-1].end = row[START]
-            steps.append(Prose(row[NUMBER], row[BODY], end, 0, 0, row[PIECES]))
+            steps.append(Prose(row[NUMBER], row[BODY], end, 0, 0, row[TOKENS]))
         elif steps:
-            steps[-1].pieces += row[PIECES]
+            steps[-1].pieces += row[TOKENS]
     for step in steps:
         step.start, step.stop = text.trimmed(step.body, step.end)
     for step, canon in zip(steps, canons([text.part(step.start, step.stop) for step in steps]), strict=True):

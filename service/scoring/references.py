@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ...kernels.reading.references import References, joined, read_references, trimmed
+from ...kernels.reading.references import References, concatenate, read_references, trim
 from ...kernels.status import OK, REASONS
 from ...kernels.text.unicode_tables import tables
 from ..errors import InvalidReference, Issue, row_of
@@ -129,10 +129,10 @@ def read_what_can_be_read(
     parts = {}
 
     def read_part(first: int, last: int) -> None:
-        parts[first] = trimmed(reader.read(rows_of(column, first, last), first))
+        parts[first] = trim(reader.read(rows_of(column, first, last), first))
 
     fill_all(read_part, slices_of(column.rows, threads, PART_ROWS) or [(0, 0)], threads)
-    return joined([parts[first] for first in sorted(parts)]), reader.issues()
+    return concatenate([parts[first] for first in sorted(parts)]), reader.issues()
 
 
 def _without(column: TextColumn, dropped: np.ndarray) -> TextColumn:

@@ -12,8 +12,8 @@ import threading
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ...kernels.memory.workspace import Workspace, workspace
-from ...kernels.reading.references import References, room_for
+from ...kernels.memory.workspace import Workspace, allocate_workspace
+from ...kernels.reading.references import References, allocate
 
 __all__ = ["borrow_bytes", "borrow_room", "borrow_workspace", "borrow_workspace_for"]
 
@@ -34,11 +34,11 @@ _local = threading.local()
 def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
     """This thread's workspace, with room for texts of so many bytes and references as wide (`References.widest`)."""
     if longest > MAX_KEPT_TEXT or widest_reference > MAX_KEPT_WIDTH:
-        return workspace(longest, widest_reference)
+        return allocate_workspace(longest, widest_reference)
     room = getattr(_local, "workspace_room", (-1, -1))
     if longest > room[0] or widest_reference > room[1]:
         room = (_rounded(max(longest, room[0])), _rounded(max(widest_reference, room[1])))
-        _local.workspace, _local.workspace_room = workspace(*room), room
+        _local.workspace, _local.workspace_room = allocate_workspace(*room), room
     return _local.workspace
 
 
@@ -63,11 +63,11 @@ def borrow_room(column: TextColumn) -> References:
     """Columns for the references of `column`, to be read from before this thread borrows them again."""
     most = int(column.offsets[-1] - column.offsets[0])
     if most > MAX_KEPT_ROOM:
-        return room_for(most, column.rows)
+        return allocate(most, column.rows)
     room = getattr(_local, "reference_room", (-1, -1))
     if most > room[0] or column.rows > room[1]:
         room = (_rounded(max(most, room[0])), _rounded(max(column.rows, room[1])))
-        _local.references, _local.reference_room = room_for(*room), room
+        _local.references, _local.reference_room = allocate(*room), room
     return _local.references._replace(ranges=np.zeros((column.rows + 1, 6), np.int64))
 
 

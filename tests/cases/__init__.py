@@ -1,4 +1,4 @@
-"""Worked examples and corner cases as data, to be held against every implementation.
+"""Worked examples and corner cases as data, for every implementation.
 
 `ALL` are whole rewards: response, reference and settings in, the named components out.
 """

@@ -1,4 +1,4 @@
-"""Sequences and sets in, the numbers of the single kernels out.
+"""Sequences and sets, and the results of single kernels.
 
 The first rows of LCS and SUBSEQUENCE are the shapes of the paper's C.2 (a shortened prediction, two exchanged
 neighbours, two exchanged pairs), the first row of ANCHORS is its C.3.

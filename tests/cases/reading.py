@@ -1,4 +1,4 @@
-"""What is read and what is refused (SCORE.md sections 1, 3 and 8)."""
+"""Valid and invalid texts (SCORE.md sections 1, 3 and 8)."""
 
 from .writing import KEY, ORC, answer, case
 
@@ -55,7 +55,7 @@ LINES = [
 
 
 def with_name(name: str, value: str) -> str:
-    """The step with a pair put first: a name already there is overruled by the later one."""
+    """Return the step with a pair inserted first; if the name occurs again, the later one wins."""
     return answer(f"Step 1: {{{name}: {value}, {STEP[1:]}")
 
 

@@ -105,7 +105,7 @@ LENGTHS = [
 
 
 def pair(name: str, predicted: dict, wanted: dict, content: float, **settings: object) -> tuple:
-    """One step against one step: content is Obj + Par / 2."""
+    """Return a case of one step against one step: content is Obj + ½ Par."""
     return case(name, told([predicted]), {"reason": "ok", "anchors": 1, "content": content}, [wanted], **settings)
 
 

@@ -1,4 +1,4 @@
-"""Texts and their canonical words (SCORE.md section 2), what the text is about first."""
+"""Texts and their canonical words (SCORE.md section 2), each with a name."""
 
 UNIT_TABLE = {
     "s": "s sec secs second seconds",

@@ -1,4 +1,4 @@
-"""Writing answers for cases."""
+"""Helpers that write answers for cases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Steps = list[dict[str, Any]]
 
 
 class Case(NamedTuple):
-    """One response and the components, reason or reward that it must get."""
+    """One response and its expected components, reason or reward."""
 
     name: str
     response: str
@@ -19,7 +19,7 @@ class Case(NamedTuple):
 
 
 def step(action: str, objects: str = "", parameters: str = "") -> dict[str, Any]:
-    """A step; objects and parameters are separated by `|`."""
+    """Return a step as JSON; objects and parameters are separated by `|`."""
     return {
         "action": action,
         "objects": objects.split("|") if objects else [],
@@ -33,12 +33,12 @@ ORC = "Step 1: Add the PBS for 5 minutes."
 
 
 def answer(key: str = KEY, orc: str = ORC, think: str = "t", note: str = "n") -> str:
-    """Four sections around lines of key and orc."""
+    """Write the four sections around lines of key and orc."""
     return f"<think>{think}</think>\n<key>\n{key}\n</key>\n<orc>\n{orc}\n</orc>\n<note>{note}</note>"
 
 
 def told(steps: Steps, filler: str = "") -> str:
-    """An answer whose prose covers every step."""
+    """Return an answer whose prose covers every step."""
     prose = [" and ".join([s["action"], *s["objects"], *s["parameters"]]) + filler for s in steps]
     return answer(
         "\n".join(f"Step {i}: {json.dumps(s, ensure_ascii=False)}" for i, s in enumerate(steps, 1)),
@@ -47,7 +47,7 @@ def told(steps: Steps, filler: str = "") -> str:
 
 
 def case(name: str, response: str, expected: Any, reference: Steps | str = ONE_STEP, **settings: Any) -> Case:
-    """A case; a string stands for the reason that is expected."""
+    """Return a case; a string is the expected reason."""
     expected = {"reason": expected} if isinstance(expected, str) else expected
     given = reference if isinstance(reference, str) else {"steps": reference}
     return Case(name, response, expected, given, settings)

@@ -1,4 +1,4 @@
-"""What the slowest texts cost a byte, beside typical rollouts, and how that grows.
+"""The cost of adversarial texts for each byte, relative to typical rollouts, and its growth.
 
     python tests/kernels/cost.py [--bytes 131072] [--rounds 7] [--only marks]
 
@@ -45,7 +45,7 @@ class Cost(NamedTuple):
 
 
 def normalised_bytes(text: str) -> int:
-    """UTF-8 bytes of a text, a character that NFKC expands counting as what it becomes: that is what has to be read."""
+    """Return the UTF-8 bytes of a text; a character that NFKC expands counts as its expansion, which has to be read."""
     return sum(
         count * max(len(char.encode()), len(unicodedata.normalize("NFKC", char).encode()))
         for char, count in Counter(text).items()
@@ -63,7 +63,7 @@ class Load:
         self.bytes = sum(map(normalised_bytes, [*responses, *references]))
 
     def seconds(self) -> float:
-        """Time that this thread has spent computing: what else the machine does hardly counts."""
+        """Return the CPU time of this thread, which other load of the machine hardly affects."""
         CACHE.clear()
         started = time.thread_time()
         self.scorer.score_columns(self.responses, self.references, self.index)
@@ -71,7 +71,7 @@ class Load:
 
 
 def typical() -> Load:
-    """Rollouts as policies write them, some 400 KB."""
+    """Return typical rollouts of policies, about 400 KB."""
     request = rollouts.as_request(list(rollouts.generate(40, 5, seed=3)))
     return Load(request["responses"], request["references"], request["reference_index"])
 
@@ -95,7 +95,7 @@ def measure(name: str, adversary: Adversary, size: int, rounds: int, usual: Load
 
 
 def measure_small(rounds: int, usual: Load) -> Cost:
-    """Responses of the least size that opens both gates, a thousand of them: what a row costs besides its bytes."""
+    """Time a thousand of the smallest responses that pass both gates: the cost of a row besides its bytes."""
     step = 'Step 1:{"action":"a","objects":[],"parameters":[]}'
     response = f"<think></think><key>{step}</key><orc>Step 1:a</orc><note></note>"
     load = Load([response] * 1000, [step], [0] * 1000)
@@ -106,7 +106,7 @@ def measure_small(rounds: int, usual: Load) -> Cost:
 
 
 def costs(size: int, rounds: int, chosen: Callable[[str], bool] = lambda name: True) -> list[Cost]:
-    """All of the catalogue, the dearest first."""
+    """Measure the whole catalogue; returns the most expensive first."""
     usual = typical()
     found = [measure(name, text, size, rounds, usual) for name, text in CATALOGUE.items() if chosen(name)]
     if chosen("the smallest responses"):

@@ -1,8 +1,7 @@
-"""Every kernel behind one face: a row of Python values in, the value of its textbook twin out.
+"""Every kernel behind one interface: a row of Python values in, the value of its textbook twin out.
 
-`LCS(a, b)` computes the twin's value and holds the kernel against it three times: on the row alone, on the row inside
-batches (with empty rows and other rows around it), and on a column that is cut out of a larger buffer. Offset bugs show
-only there.
+`LCS(a, b)` computes the twin's value and compares the kernel with it three times: on the row alone, on the row inside
+batches (between empty and other rows), and on a slice of a larger buffer. Offset bugs show only there.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from assay.kernels.column import TextColumn, column_of, frozen
-from assay.kernels.memory.workspace import Workspace, workspace
+from assay.kernels.memory.workspace import Workspace, allocate_workspace
 from assay.kernels.similarity.align import UNMATCHED, anchors
 from assay.kernels.similarity.iou import ious
 from assay.kernels.similarity.lcs import lcs_lengths
@@ -28,7 +27,7 @@ from tests.reference.align import anchors as twin_anchors
 from tests.reference.iou import iou as twin_iou
 from tests.reference.lcs import lcs_length as twin_lcs
 from tests.reference.levenshtein import levenshtein_distance as twin_levenshtein
-from tests.reference.prefix import overlap as twin_overlap
+from tests.reference.prompt_overlap import overlap as twin_overlap
 from tests.reference.subsequence import is_subsequence as twin_subsequence
 from tests.reference.words import canon as twin_canon
 
@@ -38,8 +37,8 @@ Row = tuple[Any, ...]
 class Face:
     """A kernel and its twin.
 
-    twin: takes the values of one row. many: takes a list of rows, and how much foreign data stands before and behind
-    them in the buffers, and runs the kernel once. empty, other: rows that surround the one under test.
+    twin: takes the values of one row. many: takes a list of rows and the amount of foreign data before and after them
+    in the buffers, and runs the kernel once. empty, other: rows that surround the one under test.
     """
 
     def __init__(self, twin: Callable[..., Any], many: Callable[..., list[Any]], empty: Row, other: Row) -> None:
@@ -57,54 +56,54 @@ class Face:
         batch = [self.other, row, self.empty, self.empty, row, self.other]
         values = [elsewhere, expected, nothing, nothing, expected, elsewhere]
         assert self.many(batch) == values, "among other rows"
-        assert self.many(batch, before=3, behind=2) == values, "in a column cut out of a buffer"
+        assert self.many(batch, before=3, after=2) == values, "in a column cut out of a buffer"
         return expected
 
 
 def numbered(columns: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[list[int]]], int]:
-    """The values of all columns as numbers 0, 1, 2, …, and how many there are: what kernels call symbols."""
+    """Replace the values of all columns by numbers from 0 (the kernels' symbols); returns also their count."""
     symbols: dict[Any, int] = {}
     found = [[[symbols.setdefault(value, len(symbols)) for value in row] for row in column] for column in columns]
     return found, max(1, len(symbols))
 
 
-def int_column(rows: Sequence[Sequence[int]], before: int, behind: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values and offsets, both int64 and read only; the foreign values around them are zeros."""
-    values = [0] * before + [value for row in rows for value in row] + [0] * behind
+def int_column(rows: Sequence[Sequence[int]], before: int, after: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return values and offsets, both int64 and read only; the foreign values around them are zeros."""
+    values = [0] * before + [value for row in rows for value in row] + [0] * after
     offsets = np.cumsum([before, *map(len, rows)])
     return frozen(np.array(values, np.int64), np.int64), frozen(offsets, np.int64)
 
 
-def two_columns(rows: Sequence[Row], before: int, behind: int) -> tuple[list[np.ndarray], int]:
-    """Columns of sequences: ([a, a_offsets, b, b_offsets], symbols)."""
+def two_columns(rows: Sequence[Row], before: int, after: int) -> tuple[list[np.ndarray], int]:
+    """Return columns of sequences: ([a, a_offsets, b, b_offsets], symbols)."""
     (first, second), symbols = numbered([[row[0] for row in rows], [row[1] for row in rows]])
-    return [*int_column(first, before, behind), *int_column(second, behind, before)], symbols
+    return [*int_column(first, before, after), *int_column(second, after, before)], symbols
 
 
-def many_lcs(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[int]:
-    columns, symbols = two_columns(rows, before, behind)
+def many_lcs(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[int]:
+    columns, symbols = two_columns(rows, before, after)
     lengths = np.full(len(rows), -1, np.int64)
     lcs_lengths(lengths, *columns, symbols)
     return lengths.tolist()
 
 
-def many_levenshteins(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[int]:
-    columns, symbols = two_columns(rows, before, behind)
+def many_levenshteins(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[int]:
+    columns, symbols = two_columns(rows, before, after)
     distances = np.full(len(rows), -1, np.int64)
     levenshtein_distances(distances, *columns, symbols)
     return distances.tolist()
 
 
-def many_subsequences(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[bool]:
-    columns, _ = two_columns(rows, before, behind)
+def many_subsequences(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[bool]:
+    columns, _ = two_columns(rows, before, after)
     found = np.full(len(rows), -1, np.int64)
     subsequences(found, *columns)
     assert set(found.tolist()) <= {0, 1}
     return [value == 1 for value in found.tolist()]
 
 
-def many_anchors(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[list[tuple[int, int]]]:
-    columns, symbols = two_columns(rows, before, behind)
+def many_anchors(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[list[tuple[int, int]]]:
+    columns, symbols = two_columns(rows, before, after)
     partners = np.full(columns[0].shape[0], -7, np.int64)
     matched = np.full(len(rows), -7, np.int64)
     anchors(partners, matched, *columns, symbols)
@@ -120,36 +119,36 @@ def many_anchors(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[
     return found
 
 
-def many_ious(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[float]:
-    columns, symbols = two_columns(rows, before, behind)
+def many_ious(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[float]:
+    columns, symbols = two_columns(rows, before, after)
     values = np.full(len(rows), np.nan)
     ious(values, *columns, symbols)
     return values.tolist()
 
 
-def text_column(texts: Sequence[str], before: int = 0, behind: int = 0) -> TextColumn:
-    """A column of texts, cut out of a buffer with so many foreign letters around it."""
-    column = column_of([b"w" * before, *(text.encode() for text in texts), b"w" * behind])
+def text_column(texts: Sequence[str], before: int = 0, after: int = 0) -> TextColumn:
+    """Return a column of texts, a slice of a buffer with `before` and `after` foreign letters around it."""
+    column = column_of([b"w" * before, *(text.encode() for text in texts), b"w" * after])
     return TextColumn(column.data, column.offsets[1:-1])
 
 
-def space_for(column: TextColumn, widest_reference: int = 0) -> Workspace:
-    """A fresh workspace for the longest text of `column`."""
-    return workspace(int(column.lengths.max(initial=0)), widest_reference)
+def workspace_for(column: TextColumn, widest_reference: int = 0) -> Workspace:
+    """Allocate a workspace for the longest text of `column`."""
+    return allocate_workspace(int(column.lengths.max(initial=0)), widest_reference)
 
 
-def many_canons(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[str]:
-    column = text_column([row[0] for row in rows], before, behind)
+def many_canons(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[str]:
+    column = text_column([row[0] for row in rows], before, after)
     canon = np.empty(16 * int(column.lengths.sum()) + 8, np.uint8)
     offsets = np.zeros(column.rows + 1, np.int64)
-    canonical_texts(canon, offsets, *column, tables(), space_for(column))
+    canonical_texts(canon, offsets, *column, tables(), workspace_for(column))
     written = canon.tobytes()
     return [written[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
 
 
-def many_overlaps(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list[str]:
-    prompts = text_column([row[0] for row in rows], before, behind)
-    queries = text_column([row[1] for row in rows], behind, before)
+def many_overlaps(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[str]:
+    prompts = text_column([row[0] for row in rows], before, after)
+    queries = text_column([row[1] for row in rows], after, before)
     lengths = np.full(len(rows), -7, np.int64)
     failures = np.empty(max(1, int(min(prompts.lengths.max(), queries.lengths.max()))), np.int32)
     overlaps(lengths, failures, *prompts, *queries)
@@ -157,7 +156,7 @@ def many_overlaps(rows: Sequence[Row], before: int = 0, behind: int = 0) -> list
 
 
 def either(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Strict order, as the kernel has it."""
+    """Return the strict order as defined by the kernel."""
     return twin_subsequence(a, b) or twin_subsequence(b, a)
 
 

@@ -9,46 +9,50 @@ from typing import NamedTuple
 import numpy as np
 
 from assay.kernels.column import TextColumn
-from assay.kernels.reading.references import References, read_references, reference_room, trimmed
+from assay.kernels.reading.references import References, allocate_for, read_references, trim
 from assay.kernels.status import REASONS
 from assay.kernels.text.unicode_tables import tables
 from assay.kernels.warmup import warmup
-from tests.kernels.faces import space_for, text_column
+from assay.service.scoring.scorer import rules_of
+from assay.service.settings import ScoreSettings
+from tests.kernels.faces import text_column, workspace_for
 from tests.reference.sections import find_sections
 from tests.reference.steps import BadStepError, key_step, lines
 
+PAPER_RULES = rules_of(ScoreSettings())
+
 
 class Verdict(NamedTuple):
-    """Why a text is no reference (`ok` if it is one), and its bad line among the non-blank ones, counted from 0."""
+    """Why a text is not a valid reference (`ok` if it is), and the index of its bad line among the non-blank ones."""
 
     reason: str
     bad_line: int | None
 
 
 def read_columns(
-    texts: Sequence[str], before: int = 0, behind: int = 0, max_steps: int = 1024
+    texts: Sequence[str], before: int = 0, after: int = 0, max_steps: int = 1024
 ) -> tuple[list[Verdict], References]:
     """Run `read_references` once over all texts."""
     warmup()
-    column = text_column(texts, before, behind)
+    column = text_column(texts, before, after)
     statuses = np.full(column.rows, 99, np.uint8)
     bad_lines = np.full(column.rows, -7, np.int64)
-    room = reference_room(column)
-    read_references(statuses, bad_lines, room, *column, max_steps, tables(), space_for(column))
+    room = allocate_for(column)
+    read_references(statuses, bad_lines, room, *column, max_steps, tables(), workspace_for(column))
     reasons = [REASONS[status] for status in statuses]
     bad = ("bad_step_line", "bad_step_json", "bad_step_schema")
     verdicts = [
         Verdict(reason, int(line) if reason in bad else None) for reason, line in zip(reasons, bad_lines, strict=True)
     ]
-    return verdicts, trimmed(room)
+    return verdicts, trim(room)
 
 
-def verdicts_of(texts: Sequence[str], before: int = 0, behind: int = 0, max_steps: int = 1024) -> list[Verdict]:
-    return read_columns(texts, before, behind, max_steps)[0]
+def verdicts_of(texts: Sequence[str], before: int = 0, after: int = 0, max_steps: int = 1024) -> list[Verdict]:
+    return read_columns(texts, before, after, max_steps)[0]
 
 
 def twin_verdict(text: str, max_steps: int = 1024) -> Verdict:
-    """What the textbook twin makes of a reference."""
+    """Return the verdict of the textbook twin on a reference."""
     sections = find_sections(text)
     given = lines(sections.key if sections else text)
     if len(given) > max_steps:
@@ -62,7 +66,7 @@ def twin_verdict(text: str, max_steps: int = 1024) -> Verdict:
 
 
 def texts_of(column: TextColumn | None) -> list[bytes] | None:
-    """The rows of a text column."""
+    """Return the rows of a text column."""
     if column is None:
         return None
     data = column.data.tobytes()
@@ -70,5 +74,5 @@ def texts_of(column: TextColumn | None) -> list[bytes] | None:
 
 
 def step_with(value: str) -> str:
-    """A key line that is valid where `value` is JSON: the name comes again, and the last of two equal names wins."""
+    """Return a key line that is valid if `value` is JSON; its name occurs again, and the later one wins."""
     return f'Step 1: {{"objects": {value}, "action": "add", "objects": [], "parameters": []}}'

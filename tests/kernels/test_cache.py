@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, and what their folder's name depends on. Nothing is compiled here."""
+"""The cache folder of compiled kernels and the digest in its name. Nothing is compiled here."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CPU = "some-cpu +features"
 
 
 def cache_of(package: Path) -> ModuleType:
-    """The module `cache.py` of a copy of the package: it imports nothing of the rest."""
-    spec = importlib.util.spec_from_file_location("copied_cache", package / "cache.py")
+    """Return the module `cache.py` of a copy of the package; it imports no other module of it."""
+    spec = importlib.util.spec_from_file_location("copied_cache", package / "compiler" / "cache.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -36,7 +36,7 @@ def package(tmp_path) -> Path:
 
 @pytest.fixture
 def cache(monkeypatch, tmp_path) -> ModuleType:
-    """The module, with a home and a temporary folder of its own."""
+    """Return the module, with a separate home and temporary folder."""
     for name in ("ASSAY_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "temporary").mkdir()
@@ -45,7 +45,8 @@ def cache(monkeypatch, tmp_path) -> ModuleType:
     return assay.kernels.compiler.cache
 
 
-SOURCES = sorted(path.name for path in (ROOT / "kernels").iterdir() if path.suffix in (".py", ".npz"))
+KERNELS = ROOT / "kernels"
+SOURCES = sorted(p.relative_to(KERNELS).as_posix() for p in KERNELS.rglob("*") if p.suffix in (".py", ".npz"))
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -62,13 +63,15 @@ def test_every_source_and_table_is_in_the_digest(package, name):
     assert cache_of(package).kernels_digest(CPU) == digest, "content counts, not dates"
 
 
-def test_new_and_renamed_sources_are_in_the_digest(package):
+def test_new_renamed_and_moved_sources_are_in_the_digest(package):
     digests = [cache_of(package).kernels_digest(CPU)]
     (package / "extra.py").write_text("")
     digests.append(cache_of(package).kernels_digest(CPU))
     (package / "extra.py").rename(package / "other.py")
     digests.append(cache_of(package).kernels_digest(CPU))
-    assert len(set(digests)) == 3
+    (package / "other.py").rename(package / "text" / "other.py")
+    digests.append(cache_of(package).kernels_digest(CPU))
+    assert len(set(digests)) == 4
 
 
 def test_toolchain_and_cpu_are_in_the_digest(cache, monkeypatch):
@@ -103,7 +106,7 @@ def private(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("home", ["file/below", "", "relative"])
 def test_without_a_home(cache, monkeypatch, tmp_path, home):
-    """A home that is no folder, is empty, or cannot be told: a private temporary folder takes its place."""
+    """A home that is not a folder, empty or unknown is replaced by a private temporary folder."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path / home) if home == "file/below" else home)
     if home == "":
@@ -114,7 +117,7 @@ def test_without_a_home(cache, monkeypatch, tmp_path, home):
 
 
 def read_only(monkeypatch: pytest.MonkeyPatch, cache: ModuleType, *roots: Path) -> None:
-    """Nothing can be written below `roots`, as in a read-only image; modes would not stop a superuser."""
+    """Make everything below `roots` read-only, as in an image; modes would not stop a superuser."""
     genuine = tempfile.TemporaryFile
 
     def refusing(*, dir: Path) -> object:
@@ -125,7 +128,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch, cache: ModuleType, *roots: Path) 
     monkeypatch.setattr(cache.tempfile, "TemporaryFile", refusing)
 
 
-def test_baked_kernels_are_used_where_they_are(cache, monkeypatch, tmp_path):
+def test_kernels_of_a_read_only_image_are_used(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("ASSAY_CACHE_DIR", str(tmp_path / "image"))
     baked = cache.cache_folder(CPU)
     (baked / "score.kernel").write_bytes(b"code")
@@ -141,7 +144,7 @@ def test_nothing_can_be_written(cache, monkeypatch, tmp_path):
 
 
 def test_no_temporary_folder_at_all(cache, monkeypatch, tmp_path):
-    """`tempfile` itself raises where it finds no usable folder."""
+    """`tempfile` itself raises if it finds no usable folder."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
 
@@ -156,7 +159,7 @@ owners = pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no owne
 
 
 def as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on, what is there belongs to somebody else."""
+    """Make every existing file belong to another user."""
     uid = os.getuid() or 1_000
     genuine = {name: getattr(Path, name) for name in ("stat", "lstat")}
 
@@ -195,7 +198,7 @@ def test_a_temporary_folder_that_is_not_private_is_not_used(cache, monkeypatch, 
 @pytest.mark.parametrize("below", [False, True], ids=["root", "folder"])
 @pytest.mark.parametrize("where", ["ASSAY_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "temporary"])
 def test_a_folder_that_others_can_write_to_is_not_used(cache, monkeypatch, tmp_path, caplog, where, below, mode):
-    """What is loaded from it is executed. The next folder takes its place, and the log says why."""
+    """Its content would be executed. The next folder is used instead, and the reason is logged."""
     if where == "temporary":
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("HOME", str(tmp_path / "file"))
@@ -247,7 +250,7 @@ def test_folders_are_private_whatever_the_umask(cache, monkeypatch, tmp_path):
         folder = folder.parent
 
 
-def test_what_is_not_kept_is_told(cache, monkeypatch, tmp_path, caplog):
+def test_a_missing_cache_is_logged(cache, monkeypatch, tmp_path, caplog):
     read_only(monkeypatch, cache, tmp_path)
     with caplog.at_level(logging.WARNING):
         assert cache.cache_folder(CPU) is None

@@ -1,4 +1,4 @@
-"""No text costs much more a byte than a typical rollout, and twice the bytes cost about twice the time.
+"""No text costs much more for each byte than a typical rollout, and twice the bytes take about twice the time.
 
 The goal is five times (`cost.py` prints the table); the bounds here leave room for a busy machine.
 """
@@ -49,7 +49,7 @@ def test_smallest_responses(usual):
 
 
 def test_one_large_reference_for_many_small_responses():
-    """What a response costs does not depend on how long its reference is."""
+    """The cost of a response does not depend on the length of its reference."""
     step = 'Step 1:{"action":"a","objects":[],"parameters":[]}'
     response = f"<think></think><key>{step}</key><orc>Step 1:a</orc><note></note>"
     words = " ".join(f"w{k}" for k in range(30_000))
@@ -82,7 +82,7 @@ def repeated(unit: str, size: int) -> str:
 
 @st.composite
 def slow_texts(draw: st.DrawFn, size: int = 24_000) -> Rollout:
-    """A response of about `size` bytes whose sections and elements are repetitions of a few pieces."""
+    """Draw a response of about `size` bytes whose sections and elements repeat a few pieces."""
     shares = draw(st.lists(st.integers(0, 4), min_size=4, max_size=4))
     budget = [size * share // max(1, sum(shares)) for share in shares]
     unit, count = draw(words), draw(st.integers(1, 200))

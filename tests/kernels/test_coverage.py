@@ -1,4 +1,4 @@
-"""Which words occur in a text: plain search, and the automaton that takes over where words and text are many."""
+"""Which words occur in a text: naive search, and the automaton for many words and long texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {"min_coverage": 0.0, "order": "lcs"}
 
 
 def coverage(words: list[str], prose: str) -> float:
-    """Coverage of the words by the prose, the same for the step alone and behind and before other steps."""
+    """Return the coverage of the words by the prose, the same for the step alone and between other steps."""
     step = json.dumps({"action": "a", "objects": [" ".join(words)], "parameters": words[:3]}, ensure_ascii=False)
     plain = json.dumps({"action": "a", "objects": [], "parameters": []})
     alone = answer(f"Step 1: {step}", f"Step 1: {prose}")
@@ -50,7 +50,7 @@ def test_many_words(words, prose):
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 63, 64, 65, 129] + [4097] * JIT)
 def test_sizes(size):
-    """Words that are there, at either end, across, and all but there; enough of them to leave plain search."""
+    """Words that occur, at either end, across, and almost; enough of them to exceed naive search."""
     text = "ab" * size + "c" + "ba" * size
     words = [text, text[:-1], text[1:], text + "a", "c" * 2, text[::-1], "ab" * size, "ba" * size + "d"]
     missing = [f"zz{k}" for k in range(40)]
@@ -73,7 +73,7 @@ def test_words_inside_words():
 @pytest.mark.parametrize("size", [1500, 5000] if JIT else [700])
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_slow_texts_have_right_scores(name, size):
-    """What is made to be slow takes the rare paths: the rewards are the twin's there as well."""
+    """Adversarial texts take the rare paths, whose rewards are the twin's, too."""
     response, reference = CATALOGUE[name](size)
     expected = score_one(response, parse_reference(reference), SETTINGS)
     scores = Scorer(**SETTINGS).score([response], [reference])

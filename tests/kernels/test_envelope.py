@@ -1,4 +1,4 @@
-"""A request's JSON body, read by the kernel: it takes and refuses what orjson does, and finds the same texts."""
+"""The JSON body of a request: the kernel accepts and refuses what orjson does, and finds the same texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_JSON = object()
 
 
 def by_kernel(body: bytes) -> Any:
-    """Texts of the rows without fault, faults, and other values, as the kernel reads them."""
+    """Return the texts of the valid rows, the faults and the other values as the kernel reads them."""
     try:
         envelope = open_envelope(body, MAX_ELEMENTS, MAX_BYTES)
     except NotJsonError:
@@ -49,7 +49,7 @@ def element(value: Any, takes_steps: bool) -> bytes | str:
 
 
 def by_orjson(body: bytes) -> Any:
-    """The same, from Python objects. Steps are looked at elsewhere."""
+    """Return the same by orjson. Steps are tested elsewhere."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -65,7 +65,7 @@ def by_orjson(body: bytes) -> Any:
 
 
 def is_beyond_doubles(body: bytes) -> bool:
-    """orjson refuses valid JSON in one case: numbers that no double holds."""
+    """Return whether orjson refuses valid JSON because of numbers beyond doubles."""
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -101,7 +101,7 @@ def test_every_short_document():
     "place", ['{{"responses": ["{}"]}}', '{{"references": ["", "a{}b"]}}', '{{"x{}": 1}}', '{{"config": "{}"}}']
 )
 def test_every_byte_inside_a_string(place):
-    """Also bytes that are no UTF-8, alone and in pairs."""
+    """Also bytes that are not UTF-8, alone and in pairs."""
     before, after = (part.encode() for part in place.replace("{{", "{").replace("}}", "}").split("{}", 1))
     for byte in range(256):
         check(before + bytes([byte]) + after)
@@ -133,7 +133,7 @@ UTF8_EDGES = [
 
 @pytest.mark.parametrize("sequence", UTF8_EDGES)
 def test_edges_of_utf8(sequence):
-    """At every place of eight, and at the very end of the body."""
+    """At every offset of eight, and at the end of the body."""
     raw = bytes.fromhex(sequence)
     for filler in range(9):
         for tail in (b'"]}', b'\\n"]}', b'aaaaaaaaaaaa"]}', b""):
@@ -191,14 +191,14 @@ WHOLE = (
 
 
 def test_every_truncation():
-    """And every byte left out, doubled or replaced by one that means something."""
+    """Also every byte left out, doubled or replaced by a special one."""
     assert check(WHOLE) is not NOT_JSON
-    for at in range(len(WHOLE)):
-        check(WHOLE[:at])
-        check(WHOLE[at:])
-        check(WHOLE[:at] + WHOLE[at + 1 :])
+    for pos in range(len(WHOLE)):
+        check(WHOLE[:pos])
+        check(WHOLE[pos:])
+        check(WHOLE[:pos] + WHOLE[pos + 1 :])
         for put in (b'"', b"\\", b"]", b"}", b",", b"\x80", b" "):
-            check(WHOLE[:at] + put + WHOLE[at + 1 :])
+            check(WHOLE[:pos] + put + WHOLE[pos + 1 :])
 
 
 def test_too_many_elements():
@@ -209,7 +209,7 @@ def test_too_many_elements():
 
 
 def test_short_steps_with_long_numbers_stay_in_their_room():
-    """Behind a million steps, `{},` would become more than five times as long: over what the responses are read to."""
+    """After a million steps, `{},` would become more than five times as long and overwrite the responses."""
     steps = b",".join([b"{}"] * (3_000_000 if JIT else 30))
     body = b'{"responses": ["%b"], "references": [{"steps": [%b]}, "x"]}' % (b"y" * 9_000, steps)
     envelope = open_envelope(body, MAX_ELEMENTS, 2**62)
@@ -246,7 +246,7 @@ def test_documents(document):
 def test_damaged_documents(document, data):
     body = bytearray(document.encode())
     for _ in range(data.draw(st.integers(1, 2))):
-        at = data.draw(st.integers(0, len(body)))
+        pos = data.draw(st.integers(0, len(body)))
         kind = data.draw(st.sampled_from(["cut", "put", "put", "replace", "head"]))
         put = data.draw(
             st.one_of(
@@ -254,11 +254,11 @@ def test_damaged_documents(document, data):
             )
         )
         if kind == "cut":
-            del body[at:]
+            del body[pos:]
         elif kind == "head":
-            del body[:at]
+            del body[:pos]
         else:
-            body[at : at + (kind == "replace")] = put
+            body[pos : pos + (kind == "replace")] = put
     check(bytes(body))
 
 

@@ -1,4 +1,4 @@
-"""Files of machine code: only what was written is loaded, and nothing keeps a start from going on."""
+"""Files of machine code: only undamaged files are loaded, and no fault stops a start."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_no_damage_is_read(folder, tmp_path, caplog):
     """Every bit, and every length."""
     path = tmp_path / "a.kernel"
     whole = path.read_bytes()
-    for place in range(len(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+    for index in range(len(whole)):
+        path.write_bytes(whole[:index] + bytes([whole[index] ^ 1 << index % 8]) + whole[index + 1 :])
         assert folder.read("a.kernel", b"purpose") is None
-        path.write_bytes(whole[:place])
+        path.write_bytes(whole[:index])
         assert folder.read("a.kernel", b"purpose") is None
     path.write_bytes(whole + b"\0")
     assert folder.read("a.kernel", b"purpose") is None
@@ -72,7 +72,7 @@ def test_a_folder_in_the_place_of_a_file(folder, tmp_path, caplog):
     assert folder.read("b.kernel", b"purpose") is None
     folder.write("b.kernel", b"purpose", CONTENT)
     assert "b.kernel cannot be used" in caplog.text
-    assert "the kernels are not kept" in caplog.text
+    assert "the kernels are not cached" in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.kernel", "b.kernel"]
 
 
@@ -95,7 +95,7 @@ def test_a_full_disk_is_told_once_and_leaves_nothing(tmp_path, caplog):
         for name in ("a.kernel", "b.kernel"):
             folder.write(name, b"purpose", CONTENT)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert f"the kernels are not kept in {tmp_path}: File too large" in caplog.text
+    assert f"the kernels are not cached in {tmp_path}: File too large" in caplog.text
     assert not list(tmp_path.iterdir())
 
 

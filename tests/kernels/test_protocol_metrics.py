@@ -11,9 +11,9 @@ from assay.kernels.compiler.jit import JIT
 from assay.kernels.protocol_metrics import MEASURES, measure_protocols
 from assay.kernels.status import KEY_NUMBERING, OK, REASONS
 from assay.kernels.text.unicode_tables import tables
-from assay.kernels.warmup import PAPER_RULES, warmup
-from tests.kernels.faces import space_for, text_column
-from tests.kernels.reading import read_columns
+from assay.kernels.warmup import warmup
+from tests.kernels.faces import text_column, workspace_for
+from tests.kernels.reading import PAPER_RULES, read_columns
 from tests.reference.protocol_metrics import adherence, paper_metrics, predicted_steps
 from tests.reference.scorer import parse_reference
 from tests.reference.words import words
@@ -46,11 +46,11 @@ class Slices:
         self.chosen = [-1 if row % 3 == 2 else row % 3 for row in range(rows)]
         self.library_index = frozen(np.array(self.chosen), np.int64)
         self.statuses, self.measures = np.full(rows, 99, np.uint8), np.full((len(MEASURES), rows), JUNK)
-        self.space = space_for(self.responses, max(self.references.widest, self.libraries.widest))
+        self.workspace = workspace_for(self.responses, max(self.references.widest, self.libraries.widest))
 
     def measure(self, first: int, last: int, rules=PAPER_RULES) -> None:
         columns = (*self.responses, self.index, self.references, self.library_index, self.libraries)
-        measure_protocols(self.statuses, self.measures, first, last, *columns, rules, tables(), self.space)
+        measure_protocols(self.statuses, self.measures, first, last, *columns, rules, tables(), self.workspace)
 
 
 def test_against_twin(request_body):

@@ -1,4 +1,4 @@
-"""Starts of processes: the first compiles and keeps, the second loads, an edited source is compiled anew."""
+"""Starts of processes: the first compiles and caches, the second loads, an edited source is recompiled."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ import numpy as np
 from assay.kernels.text.canonical_texts import canonical_texts
 from assay.kernels.column import column_of
 from assay.kernels.text.unicode_tables import tables
-from assay.kernels.memory.workspace import workspace
+from assay.kernels.memory.workspace import allocate_workspace
 canon, offsets = np.zeros(512, np.uint8), np.zeros(2, np.int64)
-canonical_texts(canon, offsets, *column_of([b"5 minutes"]), tables(), workspace(64))
+canonical_texts(canon, offsets, *column_of([b"5 minutes"]), tables(), allocate_workspace(64))
 json.dump(canon[:offsets[1]].tobytes().decode(), sys.stdout)
 """
 """One kernel alone, compiled for the types of its first call."""
+QUICKLY = {"NUMBA_OPT": "1"}
 NO_FOLDER = """
 import tempfile
 def none_found():
@@ -53,16 +54,18 @@ tempfile._get_default_tempdir = none_found
 
 
 class Installation:
-    """A copy of the packages, with a cache folder of its own."""
+    """A copy of the package with a separate cache folder."""
 
     def __init__(self, folder: Path) -> None:
-        for package in ("kernels", "service"):
-            shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
         self.folder = folder
+        self.package = folder / "assay"
+        for part in ("kernels", "service"):
+            shutil.copytree(ROOT / part, self.package / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "__init__.py", self.package)
         self.cache = folder / "cache"
 
     def start(self, code: str = START, file_size: int | None = None, **environment: str) -> subprocess.Popen[str]:
-        """file_size: bytes that a file may have, as if the disk were full."""
+        """Start Python in the folder; file_size: bytes that a file may have, as if the disk were full."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "ASSAY_"))}
         return subprocess.Popen(
             [sys.executable, "-c", code],
@@ -83,7 +86,7 @@ def limit_files(size: int) -> None:
 
 
 def outcome(process: subprocess.Popen[str], said: str = "") -> Any:
-    """What a process has written to its standard output; on standard error it has written nothing, or what it says."""
+    """Return the JSON on a process's standard output; its standard error contains `said`, or nothing."""
     written, complaint = process.communicate(timeout=600)
     assert process.returncode == 0, complaint
     assert said in complaint if said else not complaint
@@ -97,8 +100,8 @@ def installation(tmp_path_factory) -> Installation:
 
 @pytest.fixture(scope="module")
 def first_starts(installation) -> list[Any]:
-    """Outcomes of a first start, and of one that finds no place to keep anything; side by side, as each takes long."""
-    nowhere = str(installation.folder / "kernels" / "jit.py" / "below")
+    """Outcomes of a first start and of one without any cache folder, run in parallel because both are slow."""
+    nowhere = str(installation.package / "__init__.py" / "below")
     without = {"ASSAY_CACHE_DIR": nowhere, "HOME": nowhere, "TMPDIR": nowhere, "NUMBA_OPT": "0"}
     processes = [installation.start(), installation.start(NO_FOLDER + START, **without)]
     return [outcome(processes[0]), outcome(processes[1], said="compiled at every start")]
@@ -112,8 +115,8 @@ def test_a_first_start_fills_the_cache(installation, first_starts):
     assert rewards == pytest.approx([2.5 * 30 / 37])
 
 
-def test_without_any_place_to_keep_them(first_starts):
-    """Slow to start, but it starts, and the rewards are the same."""
+def test_without_any_cache_folder(first_starts):
+    """The start is slow, and the rewards are the same."""
     _, cache, signatures, rewards = first_starts[1]
     assert cache is None
     assert [signatures, rewards] == first_starts[0][2:]
@@ -128,36 +131,34 @@ def test_a_second_start_compiles_nothing(installation, first_starts):
 
 
 def test_an_edited_helper_gives_new_words(tmp_path):
-    """A function that a kernel of another file calls: Numba's own cache does not see that it has changed."""
+    """A function that a kernel of another file calls: Numba's own cache does not notice that it has changed."""
     installation = Installation(tmp_path)
-    helper = installation.folder / "kernels" / "units.py"
+    helper = installation.package / "kernels" / "text" / "units.py"
     content = helper.read_text(encoding="utf-8")
-    edited = content.replace("return at + SHORT_LENGTHS[unit]\n", "return at + SHORT_LENGTHS[unit] - 1\n")
+    edited = content.replace("return pos + SHORT_LENGTHS[unit]\n", "return pos + SHORT_LENGTHS[unit] - 1\n")
     assert edited != content
-    assert outcome(installation.start(CANON)) == "5 min"
+    assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
     files = installation.files()
-    assert outcome(installation.start(CANON)) == "5 min"
-    assert installation.files() == files, "nothing was compiled again"
+    assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
+    assert installation.files() == files, "nothing was recompiled"
     helper.write_text(edited, encoding="utf-8")
-    assert outcome(installation.start(CANON)) == "5 mi"
+    assert outcome(installation.start(CANON, **QUICKLY)) == "5 mi"
     both = installation.files()
-    assert both.items() > files.items(), "the new one is kept beside the old one"
+    assert both.items() > files.items(), "the new kernel is in another folder"
+    assert len({Path(path).parent for path in both}) == 2
     helper.write_text(content, encoding="utf-8")
-    assert outcome(installation.start(CANON)) == "5 min"
+    assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
     assert installation.files() == both
 
 
-QUICKLY = {"NUMBA_OPT": "1"}
-
-
-def test_a_damaged_kernel_is_compiled_again(tmp_path):
+def test_a_damaged_kernel_is_recompiled(tmp_path):
     installation = Installation(tmp_path)
     assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
     (path,) = map(Path, installation.files())
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:5000] + bytes([whole[5000] ^ 4]) + whole[5001:]):
         path.write_bytes(damaged)
-        assert outcome(installation.start(CANON, **QUICKLY), said=f"compiled again: {path} cannot be used") == "5 min"
+        assert outcome(installation.start(CANON, **QUICKLY), said=f"recompiled: {path} cannot be used") == "5 min"
         files = installation.files()
         assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
         assert installation.files() == files, "the damaged file was replaced"
@@ -166,14 +167,14 @@ def test_a_damaged_kernel_is_compiled_again(tmp_path):
 def test_a_full_disk_under_the_cache(tmp_path):
     installation = Installation(tmp_path)
     process = installation.start(CANON, file_size=4096, **QUICKLY)
-    assert outcome(process, said="the kernels are not kept in") == "5 min"
+    assert outcome(process, said="the kernels are not cached in") == "5 min"
     assert not [path for path in installation.cache.rglob("*") if path.is_file()]
 
 
 def test_a_start_that_is_killed_and_two_at_once(tmp_path):
     installation = Installation(tmp_path)
     in_the_middle = "import os, signal; os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-    killed = installation.start(in_the_middle + CANON, **QUICKLY)  # its file is written, and has no name yet
+    killed = installation.start(in_the_middle + CANON, **QUICKLY)  # its file is written but not yet renamed
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
     assert not installation.files()

@@ -57,7 +57,7 @@ def test_joined_texts(first, second):
 
 @pytest.mark.parametrize("shift", range(9))
 def test_every_alignment(shift):
-    """Letters are read eight at a time: whatever is not a plain letter stands at every place among the eight."""
+    """Letters are read eight at a time: every other character is tested at every offset of the eight."""
     filler = "ABCDEFGH"[:shift]
     odd = "É e\u0301 º\u0301 5˚\u0327C ﬁ - , 1,000 \ufdfa 𝟘 각 \u1100\u1161 ° ẞ @ [ ` { \x7f"
     for c in odd.split(" "):

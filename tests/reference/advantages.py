@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def group_advantage(rewards: list[float], ddof: int) -> list[float]:
-    """(r - mean) / std within one group; 0 where all are equal. `hypot` squares without underflow."""
+    """Return (r - mean) / std within one group; 0 if all are equal. `hypot` squares without underflow."""
     if len(rewards) < 2 or max(rewards) == min(rewards):
         return [0.0] * len(rewards)
     mean = math.fsum(rewards) / len(rewards)
@@ -16,7 +16,7 @@ def group_advantage(rewards: list[float], ddof: int) -> list[float]:
 
 
 def advantages(rewards: Sequence[float], reference_index: Sequence[int], ddof: int = 1) -> list[float]:
-    """Advantages in the order of the rewards; raises ValueError where there are rewards but no group of two."""
+    """Return advantages in the order of the rewards; raises ValueError if there are rewards but no group of two."""
     groups = defaultdict(list)
     for k, group in enumerate(reference_index):
         groups[group].append(k)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def anchors(prediction: Sequence, reference: Sequence) -> list[tuple[int, int]]:
-    """W as pairs (i, j), counted from 0: each predicted action takes the earliest equal one after the last match.
+    """Return W as pairs (i, j) from 0: each predicted action takes the earliest equal one after the last match.
 
     A prediction without one stays unmatched, and the position does not move.
     """

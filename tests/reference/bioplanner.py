@@ -1,4 +1,4 @@
-"""BioPlanner's reading of pseudocode by regular expressions, and its distance of calls, from their description."""
+"""BioPlanner's parser of pseudocode by regular expressions, and its distance of calls, from their description."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ UNDEFINED = "undefined_function"
 
 
 def stated(code: str) -> dict[str, dict[str, str]]:
-    """Function name to the arguments of its last call in the text."""
+    """Map each function name to the arguments of its last call in the text."""
     found = {}
     for name, arguments in re.findall(r"(\w+)\s*\(([^)]+)\)", code):
         found[name] = dict(re.findall(r"(\w+)=[\"']([^\"']+)[\"']", arguments))
@@ -21,7 +21,7 @@ def share(part: set[str], whole: set[str]) -> float | None:
 
 
 def argument_shares(predicted: str, true: str) -> tuple[list[float], list[float]]:
-    """Precisions and recalls of the arguments' names, of each function that both call, where they are defined."""
+    """Return precisions and recalls of the arguments' names for each function that both call, if defined."""
     ours, theirs = stated(predicted), stated(true)
     precisions, recalls = [], []
     for name in ours.keys() & theirs.keys():
@@ -31,13 +31,13 @@ def argument_shares(predicted: str, true: str) -> tuple[list[float], list[float]
 
 
 def argument_words(arguments: dict[str, str]) -> list[str]:
-    """The words of `name value name value …`, as BLEU compares them."""
+    """Return the words of `name value name value …`, as BLEU compares them."""
     text = " ".join(f"{name} {value}" for name, value in arguments.items())
     return [word for word in re.split(r"[\s,()\"']", text) if word]
 
 
 def penalized_distance(names: list[str], predicted: str, true: str) -> int:
-    """Levenshtein distance of the calls, breadth first, plus 1 for each undefined name in the predicted program."""
+    """Return the Levenshtein distance of the calls, plus 1 for each undefined name in the predicted program."""
 
     def calls(code: str) -> list[str]:
         return [node.func.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]

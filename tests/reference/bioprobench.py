@@ -1,4 +1,4 @@
-"""How BioProBench's scripts read answers and what they compute, straight from the description of each task."""
+"""BioProBench's parsers of answers and their metrics, from the description of each task."""
 
 import ast
 import math
@@ -12,7 +12,7 @@ FAILED = None
 
 
 def pqa(response: Any) -> tuple[str, int] | None:
-    """Answer and confidence of the first block, or FAILED."""
+    """Return answer and confidence of the first block, or FAILED."""
     if not isinstance(response, str):
         return FAILED
     found = BLOCK.search(response.split("</think>")[-1])
@@ -34,7 +34,7 @@ def pqa(response: Any) -> tuple[str, int] | None:
 
 
 def order(response: Any, steps: int) -> list[int] | None:
-    """Indices of the last block, or FAILED."""
+    """Return the indices of the last block, or FAILED."""
     if not isinstance(response, str):
         return FAILED
     found = BLOCK.findall(response.split("</think>")[-1])
@@ -52,7 +52,7 @@ def order(response: Any, steps: int) -> list[int] | None:
 
 
 def pairs_in_order(given: list[str], right: list[str]) -> tuple[int, int]:
-    """(concordant, all) pairs of distinct texts, each at the place where it stands last."""
+    """Count (concordant, all) pairs of distinct texts, each at its last position."""
     last_given = {text: k for k, text in enumerate(given)}
     last_right = {text: k for k, text in enumerate(right)}
     every = list(combinations(last_right, 2))
@@ -61,7 +61,7 @@ def pairs_in_order(given: list[str], right: list[str]) -> tuple[int, int]:
 
 
 def verdict(response: Any, cut_instruction: bool = True) -> bool | None:
-    """True, False or FAILED."""
+    """Return True, False or FAILED."""
     if not isinstance(response, str):
         return FAILED
     text = response.split("</think>")[-1]
@@ -77,13 +77,13 @@ def verdict(response: Any, cut_instruction: bool = True) -> bool | None:
 
 
 def generated(text: str) -> str:
-    """The part of a response that GEN scores."""
+    """Return the part of a response that GEN scores."""
     text = text.split("</think>")[-1].strip().split("</Structure>")[-1].strip()
     return text.split("[ANSWER_START]")[-1].strip().split("[ANSWER_END]")[0].strip()
 
 
 def step_shares(similarity: list[list[float]], threshold: float = 0.7) -> tuple[float, float]:
-    """Recall and precision of steps from cosines, a row for each reference step; at least one row and column."""
+    """Return recall and precision of steps from cosines, with a row for each reference step and at least one column."""
     columns = list(zip(*similarity, strict=True))
     recall = sum(any(value >= threshold for value in row) for row in similarity) / len(similarity)
     precision = sum(any(value >= threshold for value in column) for column in columns) / len(columns)

@@ -8,7 +8,7 @@ from .steps import BadStepError, KeyStep, OrcStep, key_step, lines, numbered, or
 
 
 class Reading(NamedTuple):
-    """What the gates found. Both gates are open exactly where the reason is `ok`."""
+    """The result of the gates. A response passes both exactly if the reason is `ok`."""
 
     reason: str
     format: int = 0
@@ -19,7 +19,7 @@ class Reading(NamedTuple):
 
 
 def read_response(response: str, settings: dict[str, Any]) -> Reading:
-    """Read a response as far as its first failure."""
+    """Read a response up to its first failure."""
     if len(response.encode()) > settings["max_response_bytes"]:
         return Reading("too_long")
     sections = find_sections("<think>" + response if settings["think_prefilled"] else response)
@@ -39,7 +39,7 @@ def read_response(response: str, settings: dict[str, Any]) -> Reading:
 
 
 def consistency_gate(key: list[KeyStep], orc: list[OrcStep], tau: float) -> Reading:
-    """Numbering, equal numbers of steps, and min cov_i ≥ τ."""
+    """Check numbering, equal numbers of steps, and min cov_i ≥ τ."""
     if not numbered(key):
         return Reading("key_numbering", format=1)
     if not numbered(orc):

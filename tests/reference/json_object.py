@@ -11,7 +11,7 @@ BRACKET = re.compile(r"[\[\]{}]")
 
 
 def depth(text: str) -> int:
-    """How deep arrays and objects are nested; the outermost counts 1."""
+    """Return the nesting depth of arrays and objects; the outermost counts 1."""
     deepest = level = 0
     for bracket in BRACKET.findall(STRING.sub("", text)):
         level += 1 if bracket in "[{" else -1
@@ -20,7 +20,7 @@ def depth(text: str) -> int:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every string of a JSON value, names included; objects are tuples of pairs."""
+    """Yield every string of a JSON value, names included; objects are tuples of pairs."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
@@ -33,7 +33,7 @@ def refuse(literal: str) -> None:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Read one object; the last of two equal names wins. Raises ValueError where `text` is not valid.
+    """Read one object; the last of two equal names wins. Raises ValueError if `text` is not valid.
 
     Numbers are read as floats because Python refuses integers of more than 4,300 digits.
     """

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def lcs_length(a: Sequence, b: Sequence) -> int:
-    """Length of a longest common subsequence: the table of the textbook, a row at a time."""
+    """Return the length of a longest common subsequence by the textbook's table, a row at a time."""
     row = [0] * (len(b) + 1)
     for x in a:
         above = row

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def levenshtein_distance(a: Sequence, b: Sequence) -> int:
-    """Fewest insertions, deletions and replacements of `a` into `b`: the table of the textbook, a row at a time."""
+    """Return the Levenshtein distance of `a` and `b` by the textbook's table, a row at a time."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, start=1):
         above = row

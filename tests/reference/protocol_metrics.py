@@ -19,7 +19,7 @@ NOTHING = dict.fromkeys(
 
 
 def predicted_steps(response: str, think_prefilled: bool = False) -> list[KeyStep]:
-    """The key steps of a response; none where sections or key do not parse, or are over the limits of the reward."""
+    """Return the key steps of a response; none if sections or key do not parse or exceed the limits of the reward."""
     limits = complete_settings({})
     text = encodable(response)
     sections = find_sections("<think>" + text if think_prefilled else text)
@@ -35,7 +35,7 @@ def predicted_steps(response: str, think_prefilled: bool = False) -> list[KeySte
 
 
 def kendall_tau(W: list[tuple[int, int]]) -> float:
-    """(C - D) / (C + D) over all pairs of anchors; 0 where there are none."""
+    """Return (C - D) / (C + D) over all pairs of anchors; 0 without any."""
     signs = [(a[0] < b[0]) == (a[1] < b[1]) for a, b in combinations(W, 2)]
     return (2 * sum(signs) - len(signs)) / len(signs) if signs else 0.0
 
@@ -45,7 +45,7 @@ def mean(values: Collection[float]) -> float:
 
 
 def paper_metrics(prediction: list[KeyStep], reference: ParsedReference) -> dict[str, float]:
-    """Every metric of one prediction."""
+    """Return every metric of one prediction."""
     if not prediction:
         return NOTHING
     n, m = len(prediction), len(reference)
@@ -73,7 +73,7 @@ def paper_metrics(prediction: list[KeyStep], reference: ParsedReference) -> dict
 def adherence(
     prediction: list[KeyStep], reference: ParsedReference, library: Collection[tuple[str, ...]]
 ) -> tuple[float, float] | None:
-    """(share outside the library, share of distractors) of the predicted steps; None without any."""
+    """Return (share outside the library, share of distractors) of the predicted steps; None without any."""
     if not prediction:
         return None
     needed = {step.action for step in reference}

@@ -24,7 +24,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def complete_settings(overrides: dict[str, Any] | None) -> dict[str, Any]:
-    """The defaults with the overrides applied; raises KeyError for an unknown name."""
+    """Return the defaults with the overrides applied; raises KeyError for an unknown name."""
     unknown = (overrides or {}).keys() - DEFAULTS.keys()
     if unknown:
         raise KeyError(*sorted(unknown))
@@ -32,17 +32,17 @@ def complete_settings(overrides: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def total(scale: float, semantics: float, settings: dict[str, Any]) -> float:
-    """SCORE of a response behind open gates."""
+    """Return the SCORE of a response that passes the gates."""
     return scale * semantics if settings["total"] == "product" else scale + semantics
 
 
 def largest_score(settings: dict[str, Any]) -> float:
-    """S: the largest SCORE that the configuration can give."""
+    """Return S, the largest SCORE that the configuration can give."""
     S = 2.5 if settings["semantics"] == "sum" and settings["use_order"] else 1.5
     return S + 1.0 if settings["total"] == "sum" else S
 
 
 def reward(score: float, settings: dict[str, Any]) -> float:
-    """SCORE mapped by `reward_scale` (paper Table 22)."""
+    """Map SCORE by `reward_scale` (paper Table 22)."""
     S = largest_score(settings)
     return {"unit": score / S, "raw": score, "double": 2 * score, "shift": score - S / 2}[settings["reward_scale"]]

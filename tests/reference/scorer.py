@@ -1,4 +1,4 @@
-"""The twins put together: text in, every component out (SCORE.md sections 1 to 6 and 8)."""
+"""The complete twin: text in, every component out (SCORE.md sections 1 to 6 and 8)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ UnreadableReferenceError = BadStepError  # carries the reason of SCORE.md sectio
 
 
 def encodable(text: str) -> str:
-    """The text with U+FFFD for surrogates, which UTF-8 cannot hold."""
+    """Replace surrogates, which UTF-8 cannot encode, by U+FFFD."""
     return SURROGATE.sub("\ufffd", text)
 
 
@@ -42,7 +42,7 @@ def parse_reference(reference: str | Mapping[str, Any], settings: dict[str, Any]
 
 
 def step_from_object(fields: Any) -> KeyStep:
-    """A step that was given as an object instead of a line; raises BadStepError."""
+    """Read a step given as an object instead of a line; raises BadStepError."""
 
     def replaced(value: Any) -> Any:
         if isinstance(value, list):
@@ -53,7 +53,7 @@ def step_from_object(fields: Any) -> KeyStep:
 
 
 def score_one(response: str, reference: ParsedReference, settings: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Every component of one response, its score, reward and reason. Any text has a result."""
+    """Return every component of one response, its score, reward and reason. Any text has a result."""
     settings = complete_settings(settings)
     read = read_response(encodable(response), settings)
     result: dict[str, Any] = {
@@ -99,5 +99,5 @@ def plain_score(
     reference_index: Sequence[int] | None = None,
     **settings: Any,
 ) -> list[float]:
-    """The rewards alone: the plain Python that the benchmark compares with."""
+    """Return the rewards alone, as the plain-Python baseline of the benchmark."""
     return [result["reward"] for result in score(responses, references, reference_index, settings)]

@@ -18,7 +18,7 @@ class Sections(NamedTuple):
 
 
 def find_sections(text: str) -> Sections | None:
-    """The leftmost match: the earliest of each boundary after the one before, in one scan."""
+    """Find the leftmost match: the earliest of each boundary after the one before, in one scan."""
     ends: list[int] = []
     starts: list[int] = []
     position = 0

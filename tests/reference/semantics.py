@@ -10,7 +10,7 @@ from .subsequence import is_subsequence
 
 
 def action_order(prediction: list, reference: list, mode: str) -> float:
-    """1 or 0 for `strict`, LCS / m for `lcs`."""
+    """Return 1 or 0 for `strict`, LCS / m for `lcs`."""
     if mode == "lcs":
         return lcs_length(prediction, reference) / len(reference)
     return float(is_subsequence(prediction, reference) or is_subsequence(reference, prediction))
@@ -21,18 +21,18 @@ def all_words(elements: list[tuple[str, ...]]) -> set[str]:
 
 
 def object_match(p: KeyStep, r: KeyStep) -> float:
-    """Obj(i, j): IoU of the objects, or of their words where no whole object is shared."""
+    """Return Obj(i, j): IoU of the objects, or of their words if no whole object is shared."""
     whole = iou(p.objects, r.objects)
     return whole if whole > 0 else iou(all_words(p.objects), all_words(r.objects))
 
 
 def parameter_match(p: KeyStep, r: KeyStep) -> float:
-    """Par(i, j) where Obj allows it: IoU of the words of all parameters."""
+    """Return Par(i, j): IoU of the words of all parameters."""
     return iou(all_words(p.parameters), all_words(r.parameters))
 
 
 def position_match(i: int, j: int, m: int, decay: float) -> float:
-    """m_ij = max(0, 1 - (|i - j| / m)^λ)."""
+    """Return m_ij = max(0, 1 - (|i - j| / m)^λ)."""
     distance = abs(i - j) / m
     return 1.0 - distance**decay if distance < 1 else 0.0
 
@@ -40,7 +40,7 @@ def position_match(i: int, j: int, m: int, decay: float) -> float:
 def content(
     prediction: list[KeyStep], reference: list[KeyStep], W: list[tuple[int, int]], settings: dict[str, Any]
 ) -> float:
-    """The mean over the anchors of m_ij (Obj + Par / 2)."""
+    """Return the mean over the anchors of m_ij (Obj + ½ Par)."""
     if not W:
         return 0.0
     n, m = len(prediction), len(reference)
@@ -54,7 +54,7 @@ def content(
 
 
 def step_semantics(prediction: list[KeyStep], reference: list[KeyStep], settings: dict[str, Any]) -> dict[str, float]:
-    """The components order, content, semantics and anchors."""
+    """Return the components order, content, semantics and anchors."""
     predicted_actions = [step.action for step in prediction]
     reference_actions = [step.action for step in reference]
     W = anchors(predicted_actions, reference_actions)

@@ -13,7 +13,7 @@ ORC_STEP = re.compile(r"step[ \t]+([0-9]+)[ \t]*:(.*)", re.ASCII | re.IGNORECASE
 
 
 class BadStepError(ValueError):
-    """A key line that is no step; `reason` is the one of SCORE.md section 8."""
+    """A key line that is not a valid step; `reason` is one of SCORE.md section 8."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -37,13 +37,13 @@ class OrcStep(NamedTuple):
 
 
 def lines(block: str) -> list[str]:
-    """The lines that hold more than ASCII white space, trimmed of it."""
+    """Return the lines that are not blank, trimmed of ASCII white space."""
     trimmed = (line.strip(ASCII_SPACE) for line in LINE_END.split(block))
     return [line for line in trimmed if line]
 
 
 def step_from_fields(number: str, fields: Any) -> KeyStep:
-    """A step from the fields of its object; raises BadStepError."""
+    """Return a step from the fields of its object; raises BadStepError."""
     if not isinstance(fields, dict) or fields.keys() != {"action", "objects", "parameters"}:
         raise BadStepError("bad_step_schema")
     arrays = [fields["objects"], fields["parameters"]]
@@ -69,7 +69,7 @@ def key_step(line: str) -> KeyStep:
 
 
 def orc_steps(block: str) -> list[OrcStep]:
-    """Read <orc>; a line of another form continues the step before it, if there is one."""
+    """Read <orc>; a line of another form continues the step before it, if any."""
     opened: list[tuple[str, list[str]]] = []
     for line in lines(block):
         form = ORC_STEP.fullmatch(line)
@@ -81,5 +81,5 @@ def orc_steps(block: str) -> list[OrcStep]:
 
 
 def numbered(steps: list[KeyStep] | list[OrcStep]) -> bool:
-    """Whether the steps are numbered 1..n in that order."""
+    """Return whether the steps are numbered 1..n in that order."""
     return [step.number for step in steps] == [str(i) for i in range(1, len(steps) + 1)]

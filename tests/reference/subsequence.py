@@ -4,6 +4,6 @@ from collections.abc import Sequence
 
 
 def is_subsequence(a: Sequence, b: Sequence) -> bool:
-    """Whether `a` is left of `b` when elements of `b` are struck out."""
+    """Return whether `a` results from `b` by deleting elements."""
     rest = iter(b)
     return all(any(x == y for y in rest) for x in a)

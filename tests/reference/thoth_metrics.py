@@ -39,7 +39,7 @@ def strings(values) -> list[str]:
 
 
 def fields(value: dict) -> tuple[str, list[str], list[str]]:
-    """Fails for values of other types, and then every metric of the record is 0."""
+    """Raise for values of other types; then every metric of the record is 0."""
     action = value.get("action", "").strip().lower()
     return action, strings(value.get("objects", [])), strings(value.get("parameters", []))
 

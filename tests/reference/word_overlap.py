@@ -11,7 +11,7 @@ def grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
 
 
 def common(ours: list, theirs: list) -> int:
-    """Size of the intersection of two multisets."""
+    """Return the size of the intersection of two multisets."""
     left = list(theirs)
     count = 0
     for gram in ours:
@@ -22,7 +22,7 @@ def common(ours: list, theirs: list) -> int:
 
 
 def bleu(reference: Sequence[str], hypothesis: Sequence[str], order: int, smoothing: float) -> float:
-    """Geometric mean of the clipped precisions times the brevity penalty; `smoothing` stands for counts of 0."""
+    """Return the geometric mean of the clipped precisions and the brevity penalty; `smoothing` replaces counts of 0."""
     product = 1.0
     for n in range(1, order + 1):
         matches = common(grams(hypothesis, n), grams(reference, n))
@@ -54,7 +54,7 @@ def meteor(
     stem: Callable[[str], str],
     synonyms: Callable[[str], set[str] | frozenset[str]],
 ) -> float:
-    """Three stages over all pairs of free words, from the end of both texts; NLTK's α, β and γ."""
+    """Match in three stages over all pairs of free words, from the end of both texts; NLTK's α, β and γ."""
     ours, theirs = dict(enumerate(hypothesis)), dict(enumerate(reference))
     pairs: dict[int, int] = {}
 

@@ -42,21 +42,21 @@ NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)*(?:-[0-9]+(?:\.[0-9]+)*)?")
 
 
 def canonical_text(text: str) -> str:
-    """Steps 1 and 2: one spelling for every look-alike."""
+    """Apply steps 1 and 2: one spelling for every look-alike."""
     text = unicodedata.normalize("NFKC", as_unicode14(text).translate(DEGREES))
     return THOUSANDS_COMMA.sub("", text.translate(LOOK_ALIKES).casefold())
 
 
 def runs(text: str) -> list[str]:
-    """Steps 3 and 4: maximal runs, trimmed of punctuation at both ends."""
+    """Apply steps 3 and 4: maximal runs, trimmed of punctuation at both ends."""
     trimmed = (run.rstrip("-._") for run in RUN.findall(canonical_text(text)))
     return [run for run in (LEADING.sub("", run, count=1) for run in trimmed) if run]
 
 
 def words(text: str) -> list[str]:
-    """Step 5: the runs with numbers and units standardised."""
+    """Apply step 5: standardise numbers and units of the runs."""
     found = []
-    after_number = False  # whether the run before is a number of its own
+    after_number = False  # whether the run before is a number
     rest = iter(runs(text))
     run = next(rest, None)
     while run is not None:
@@ -80,5 +80,5 @@ def words(text: str) -> list[str]:
 
 
 def canon(text: str) -> str:
-    """The words joined by single spaces."""
+    """Return the words joined by single spaces."""
     return " ".join(words(text))

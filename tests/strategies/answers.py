@@ -31,7 +31,7 @@ def key_lines(draw: st.DrawFn, number: int, fields: dict[str, Any], broken: bool
 
 @st.composite
 def orc_lines(draw: st.DrawFn, number: int, fields: dict[str, Any]) -> str:
-    """Prose with every element, some of it on lines that continue the step."""
+    """Draw prose with every element, some of it on lines that continue the step."""
     told = [fields["action"], *fields["objects"], *fields["parameters"]]
     between = draw(st.sampled_from([" and ", " and ", "\nand ", " and\r\n\t", " \u2028and ", ", "]))
     filler = draw(st.one_of(st.just(""), texts, st.integers(1, 40).map(lambda k: " so" * k)))
@@ -40,7 +40,7 @@ def orc_lines(draw: st.DrawFn, number: int, fields: dict[str, Any]) -> str:
 
 @st.composite
 def answers(draw: st.DrawFn, protocol: list[dict[str, Any]], broken: bool = False) -> str:
-    """A whole answer that tells `protocol`; with `broken`, one key line is damaged."""
+    """Draw a complete answer for `protocol`; with `broken`, one key line is damaged."""
     damaged = draw(st.integers(1, len(protocol))) if broken else 0
     end = draw(line_ends)
     key = end.join(draw(key_lines(i, step, i == damaged)) for i, step in enumerate(protocol, 1))
@@ -66,7 +66,7 @@ FRAGMENTS = [
 
 @st.composite
 def damaged_answers(draw: st.DrawFn, protocol: list[dict[str, Any]]) -> str:
-    """An answer that was cut, spliced with another, or had a piece put in, doubled or taken out."""
+    """Draw an answer that is truncated, spliced with another, or has a piece inserted, doubled or removed."""
     text = draw(answers(protocol))
     i, j = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
     kind = draw(st.sampled_from(["cut", "head", "splice", "insert", "double", "remove", "replace", "number", "number"]))

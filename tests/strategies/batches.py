@@ -12,7 +12,7 @@ from .texts import texts
 
 @st.composite
 def edited(draw: st.DrawFn, protocol: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a policy makes of a protocol: some steps moved, lost, added or changed."""
+    """Draw a policy's version of a protocol: some steps moved, lost, added or changed."""
     result = [dict(step) for step in protocol]
     for _ in range(draw(st.integers(0, 3))):
         i = draw(st.integers(0, len(result) - 1))
@@ -30,7 +30,7 @@ def edited(draw: st.DrawFn, protocol: list[dict[str, Any]]) -> list[dict[str, An
 
 
 def responses_to(protocol: list[dict[str, Any]]) -> st.SearchStrategy[str]:
-    """Responses to the prompt whose reference tells `protocol`, good and bad."""
+    """Draw responses to the prompt of `protocol`, good and bad."""
     told = edited(protocol)
     return st.one_of(
         told.flatmap(answers),
@@ -47,7 +47,7 @@ responses = protocols.flatmap(responses_to)
 
 @st.composite
 def references_of(draw: st.DrawFn, protocol: list[dict[str, Any]]) -> str | dict[str, Any]:
-    """A readable reference of `protocol`: an answer, its key lines, or steps."""
+    """Draw a valid reference for `protocol`: an answer, its key lines, or steps."""
     kind = draw(st.sampled_from(["answer", "lines", "steps"]))
     if kind == "answer":
         return draw(answers(protocol))
@@ -58,19 +58,19 @@ references = protocols.flatmap(references_of)
 doubtful_references = st.one_of(
     protocols.flatmap(damaged_answers), protocols.flatmap(lambda p: answers(p, broken=True)), texts
 )
-"""References as text that may or may not be readable."""
+"""References as text, valid or not."""
 
 
 @st.composite
 def rollouts(draw: st.DrawFn) -> tuple[str, str | dict[str, Any]]:
-    """A response and the reference that it was meant to reach."""
+    """Draw a response and its reference."""
     protocol = draw(protocols)
     return draw(responses_to(protocol)), draw(references_of(protocol))
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[list[str], list[str | dict[str, Any]], list[int]]:
-    """Responses, references and reference_index of one request."""
+    """Draw responses, references and reference_index of one request."""
     told = draw(st.lists(protocols, min_size=1, max_size=3))
     index = draw(st.lists(st.integers(0, len(told) - 1), max_size=5))
     return [draw(responses_to(told[k])) for k in index], [draw(references_of(p)) for p in told], index

@@ -1,4 +1,4 @@
-"""How many examples a property test gets: a share of what the profile in force allows.
+"""The number of examples of a property test: a share of the active profile's.
 
 pytest                                   the suite, a few thousand examples in all
 pytest --hypothesis-profile=nightly      thirty times as many
@@ -16,5 +16,5 @@ USUAL = 100
 
 
 def examples(count: int) -> Callable[[Any], Any]:
-    """Give a property test `count` examples in the suite, and as much more or less in other profiles."""
+    """Give a property test `count` examples in the suite, and proportionally many in other profiles."""
     return settings(max_examples=max(1, count * settings.default.max_examples // USUAL))

@@ -1,4 +1,4 @@
-"""JSON as text: valid in every spelling, and broken in every way that a strict reader must see."""
+"""JSON as text: valid in every spelling, and invalid in every way that a strict parser must detect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORT = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\b": "\\b", "\f": "\\f", "\n": "
 
 
 def json_string(text: str, styles: list[str]) -> str:
-    """A JSON string whose characters are written in the styles in turn: raw, or as one of their escapes."""
+    """Write a JSON string whose characters take the styles in turn: raw, or one of their escapes."""
     pieces = []
     for c, style in zip(text, cycle(styles), strict=False):
         if style == "short" and c in SHORT:
@@ -65,7 +65,7 @@ ORDERS = [None, None, None, None, *permutations(NAMES), ("action", *NAMES), (*NA
 
 @st.composite
 def step_objects(draw: st.DrawFn, fields: dict[str, Any]) -> str:
-    """A valid JSON object of one step, in any of its spellings: orders, blanks, escapes, doubled names."""
+    """Draw a valid JSON object of one step in any spelling: orders, white space, escapes, doubled names."""
     order = draw(st.sampled_from(ORDERS))
     if order is None:
         return json.dumps(fields, ensure_ascii=draw(st.booleans()))
@@ -85,7 +85,7 @@ def step_objects(draw: st.DrawFn, fields: dict[str, Any]) -> str:
 
 @st.composite
 def broken_objects(draw: st.DrawFn, fields: dict[str, Any]) -> str:
-    """Braces that hold something else: damaged JSON, another schema, or depth around the limit."""
+    """Draw other content in braces: damaged JSON, another schema, or depth around the limit."""
     valid = draw(step_objects(fields))
     kind = draw(st.sampled_from(["value", "value", "cut", "typed", "nested"]))
     if kind == "cut":

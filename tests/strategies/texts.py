@@ -1,4 +1,4 @@
-"""Texts whose characters normalisation, folding, word cutting or line cutting treat in a way of their own."""
+"""Texts of characters that normalisation, folding or the splitting of words or lines treat specially."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNITS = ["x", "X", "×", "g", "G", "xg", "min", "minutes", "second", "s", "µL",
 UNITS += ["C", "℃", "°C", "º", "˚", "%", "percent", "rpm", "v", "volts", "-c", "-min", "%%", "x_", "g.", "and"]
 SEPARATORS = [*"      ", *",.-_%/–−"]
 quantities = st.lists(st.sampled_from(NUMBERS + UNITS + SEPARATORS), min_size=1, max_size=12).map("".join)
-"""Numbers, units and what may stand between them."""
+"""Numbers, units and what may separate them."""
 
 VERBS = ["add", "spin", "wash", "elute"]
 VOCABULARY = [
@@ -65,6 +65,6 @@ SIZES = [0, 1, 2, 3, 5, 8, 63, 64, 65, 127, 128, 129, 200]
 
 @st.composite
 def sequences(draw: st.DrawFn, kinds: int = 4) -> list[int]:
-    """Few kinds of small integers in lengths where bit-parallel code changes its path."""
+    """Draw few kinds of small integers in lengths at which bit-parallel code changes its path."""
     size = draw(st.sampled_from(SIZES))
     return draw(st.lists(st.integers(0, kinds - 1), min_size=size, max_size=size))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
-from ....kernels.text.utf8_validation import are_texts
+from ....kernels.text.utf8_validation import is_valid_column
 from ...errors import Issue
 from ...scoring.scores import Scores
 from ...scoring.text_columns import rows_of
@@ -73,7 +73,7 @@ class StreamColumns:
 
 def prove(column: TextColumn, first: int, last: int) -> None:
     """Raise NotArrowError unless the rows [first, last) are texts."""
-    if not are_texts(*rows_of(column, first, last)):
+    if not is_valid_column(*rows_of(column, first, last)):
         raise NotArrowError
 
 

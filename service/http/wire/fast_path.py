@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from ....kernels.compiler.jit import entry
-from ....kernels.fast_path import UNUSUAL, read_small, score_small, small_request
+from ....kernels.fast_path import USE_GENERAL_PATH, new_request, read_request, score_request
 from ....kernels.json_text.envelope import FIELDS, VALUE
 from ....kernels.text.unicode_tables import tables
 from ...scoring.scorer import Scorer, rules_of
@@ -37,11 +37,11 @@ class FastPath:
         self.rows = 0
         """Responses of the request that was read."""
         self._max_bytes = max_bytes
-        self._small = small_request(max_bytes, min(MAX_ROWS, limits.max_responses))
+        self._request = new_request(max_bytes, min(MAX_ROWS, limits.max_responses))
         self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
         """The result columns by number of rows, always in the same memory."""
         self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes
-        self._read, self._score = entry(read_small), entry(score_small)
+        self._read, self._score = entry(read_request), entry(score_request)
         self._follow(scorer)
 
     def _follow(self, scorer: Scorer) -> None:
@@ -60,22 +60,22 @@ class FastPath:
         """Read a request; return False if the general path has to."""
         if len(body) > self._max_bytes:
             return False
-        small = self._small
-        self.rows = self._read(small, np.frombuffer(body, np.uint8), *self._limits)
-        if self.rows == UNUSUAL:
+        request = self._request
+        self.rows = self._read(request, np.frombuffer(body, np.uint8), *self._limits)
+        if self.rows == USE_GENERAL_PATH:
             return False
-        self.components = bool(small.fields[INCLUDE, 0] == VALUE)
+        self.components = bool(request.fields[INCLUDE, 0] == VALUE)
         if self.components:
-            start, stop = small.fields[INCLUDE, 1:].tolist()
+            start, stop = request.fields[INCLUDE, 1:].tolist()
             return bool(orjson.loads(body[start:stop]) == ["components"])
         return True
 
     def score(self) -> Scores:
         """Score the request that was read."""
-        small, rows = self._small, self.rows
-        self._score(small, rows, self._rules, self._tables)
+        request, rows = self._request, self.rows
+        self._score(request, rows, self._rules, self._tables)
         columns = self._columns.get(rows)
         if columns is None:
-            measured = small.rewards[:rows], small.reasons[:rows], small.components[:, :rows]
-            columns = self._columns[rows] = (*measured, small.reference_index[:rows])
+            measured = request.rewards[:rows], request.reasons[:rows], request.components[:, :rows]
+            columns = self._columns[rows] = (*measured, request.reference_index[:rows])
         return Scores(*columns, self._ddof)

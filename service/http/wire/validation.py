@@ -77,7 +77,7 @@ def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
             Issue(str(found["loc"][0]), reason, detail.format(**found.get("ctx", {})))
             for found in error.errors(include_url=False, include_input=False)
             if len(found["loc"]) == 1
-            for reason, detail in [FIELD_ERRORS[found["type"]]]
+            for reason, detail in [FIELD_ERRORS.get(found["type"], ("wrong_type", "is not of the described type"))]
         ]
     return []
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.kernels.column import column_of
 from assay.kernels.warmup import warmup
 from assay.service.http.endpoints.trainers.prompt_removal import response_behind, responses_behind
-from tests.reference.prefix import response_behind as twin
+from tests.reference.prompt_overlap import response_after as twin
 from tests.strategies import examples, texts
 
 

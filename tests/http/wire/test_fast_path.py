@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import InvalidReference, Scorer, Scores
-from assay.kernels.reading.reference_slots import MAX_KEPT, PLACES
+from assay.kernels.reading.reference_slots import MAX_SLOT_BYTES, SLOT_COUNT
 from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
 from assay.service.http.wire.fast_path import MAX_ROWS, FastPath
 from assay.service.http.wire.json_codec import Limits
@@ -138,22 +138,22 @@ def key_of(number: int, steps: int = 1) -> str:
 def test_references_that_come_again(lane):
     """Some are kept, some have lost their place; neither shows."""
     dice = random.Random(7)
-    for _ in range(3 * PLACES):
-        key = key_of(dice.randrange(2 * PLACES), dice.randint(1, 3))
+    for _ in range(3 * SLOT_COUNT):
+        key = key_of(dice.randrange(2 * SLOT_COUNT), dice.randint(1, 3))
         assert check(lane, body_of([answer(key), answer()][: dice.randint(1, 2)], [key]), Scorer())
 
 
-@pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MAX_KEPT + 1)])
+@pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MAX_SLOT_BYTES + 1)])
 def test_places_that_were_lost_to_what_is_no_reference(lane, bad):
-    good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(PLACES)]
+    good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(SLOT_COUNT)]
     assert all(check(lane, body, Scorer()) for body in good)
-    for k in range(4 * PLACES):
+    for k in range(4 * SLOT_COUNT):
         assert not check(lane, body_of([answer()], [bad and bad + " " * k]), Scorer())
     assert all(check(lane, body, Scorer()) for body in good)
 
 
 def test_references_around_the_length_that_is_kept(lane):
-    for length in (MAX_KEPT - 9, MAX_KEPT - 1, MAX_KEPT, MAX_KEPT + 1):
+    for length in (MAX_SLOT_BYTES - 9, MAX_SLOT_BYTES - 1, MAX_SLOT_BYTES, MAX_SLOT_BYTES + 1):
         key = KEY.replace("pbs", "pbs " + "x" * (length - len(KEY) - 1))
         assert len(key) == length
         for other in (key, key.replace('xx"', 'xy"'), key):

@@ -1,7 +1,7 @@
-"""Texts made to be slow: what a stage of scoring finds hardest, at any size.
+"""Adversarial texts: the worst case of each stage of scoring, at any size.
 
-Each is a function of a size in bytes and gives a rollout of about that size: a response and its reference. Between them
-they aim at every loop that has a length of its own. `cost.py` measures them, `test_cost.py` holds the bounds.
+Each is a function of a size in bytes that returns a rollout of about that size: a response and its reference. Together
+they cover every loop with a separate length. `cost.py` measures them, `test_cost.py` checks the bounds.
 """
 
 from . import coverage, lines, steps, words

@@ -1,4 +1,4 @@
-"""The catalogue of slow texts, and what they are built of."""
+"""The catalogue of slow texts and their building blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def adversary(function: Adversary) -> Adversary:
 
 
 def filled(unit: str, size: int) -> str:
-    """`unit` repeated to at most `size` bytes of UTF-8."""
+    """Repeat `unit` to at most `size` bytes of UTF-8."""
     return unit * (size // len(unit.encode()))
 
 
@@ -37,7 +37,7 @@ def one_step(prose: str = "add pbs 5 min", **fields: Any) -> Rollout:
 
 
 def letters(length: int) -> Iterable[str]:
-    """Every word of so many letters."""
+    """Yield every word of `length` letters."""
     return map("".join, product(ascii_lowercase, repeat=length))
 
 

@@ -1,4 +1,4 @@
-"""Many words in one text: the search for each, the automaton for all, and the hashes that both rest on."""
+"""Many words in one text: naive search, the automaton, and their hashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def near_misses_of_equal_length(size: int) -> Rollout:
 
 @adversary
 def periodic_near_misses(size: int) -> Rollout:
-    """The automaton falls back along every period."""
+    """Make the automaton fall back along every period."""
     words = ["ab" * k + "aa" for k in range(1, int((size // 4) ** 0.5))]
     return one_step(filled("ab", size // 2), objects=words)
 
@@ -52,20 +52,20 @@ def thousands_of_missing_words(size: int) -> Rollout:
 
 @adversary
 def missing_words_and_a_long_one(size: int) -> Rollout:
-    """Short words use up plain search's patience, then one long word becomes a path of the automaton."""
+    """Exhaust naive search with short words, so that one long word becomes a path of the automaton."""
     return one_step("w" * (size // 2), objects=[f"q{k:02}" for k in range(40)] + [filled("abcdefgh0", size // 2)])
 
 
 @adversary
 def missing_words_that_expand(size: int) -> Rollout:
-    """The same of characters of three bytes that NFKC makes twelve or more of."""
+    """Use characters of three bytes that NFKC expands to twelve or more."""
     squared = "".join(islice(cycle("㌀㌖㌁㍿㌳㌘㌅㌫㍍㌆"), size // 6))
     return one_step(squared, objects=[*SHORT, "あ" + squared[5:]])
 
 
 @adversary
 def near_misses_that_expand(size: int) -> Rollout:
-    """Equal beginnings of characters of three bytes that NFKC makes eighteen of, each word with another end."""
+    """Use equal prefixes of characters of three bytes that NFKC expands to eighteen, and different ends."""
     stem = "㌖ab" * 24
     words = [stem + end for end in islice(letters(3), max(40, size // 2 // len(stem.encode())))]
     return one_step(filled("㌖ab", size // 2), objects=words)
@@ -73,14 +73,14 @@ def near_misses_that_expand(size: int) -> Rollout:
 
 @adversary
 def missing_words_in_prose_that_expands(size: int) -> Rollout:
-    """Three bytes of prose become 33, and every word is there but for its last letter."""
+    """Expand three bytes of prose to 33, with every word present except for its last letter."""
     words = [f"{word[:k]}{end}" for word in ("صلى", "الله", "عليه", "وسلم") for k in range(1, 5) for end in "abcdefgh"]
     return one_step(filled("\ufdfa", size), objects=words)
 
 
 @adversary
 def missing_words_whose_edges_collide(size: int) -> Rollout:
-    """As before, the long word chosen letter by letter so that an unkeyed hash puts its edges side by side."""
+    """Choose the long word letter by letter so that an unkeyed hash makes its edges adjacent."""
     length = size // 2
     return one_step("w" * length, objects=[*SHORT, colliding_word(length)])
 
@@ -90,7 +90,7 @@ PLAIN_PATIENCE = 12
 
 
 def colliding_word(length: int) -> str:
-    """Letter by letter the one whose edge comes first in the table that an unkeyed hash would fill."""
+    """Choose for each letter the one whose edge an unkeyed hash would put first."""
     searched = PLAIN_PATIENCE * (2 * length + 3 * len(SHORT)) // (length - 2)
     rest = SHORT[searched:]
     slots = 4

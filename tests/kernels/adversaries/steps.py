@@ -1,4 +1,4 @@
-"""The JSON of key steps, and steps as many as there may be."""
+"""The JSON of key steps, and the maximum of steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def surrogate_pairs(size: int) -> Rollout:
 
 
 def with_value(value: str) -> Rollout:
-    """A valid step whose array of objects comes twice; the last of two equal names wins."""
+    """Return a valid step whose array of objects occurs twice; the last of two equal names wins."""
     return answer(KEY_LINE.replace('"objects"', f'"objects": {value}, "objects"')), REFERENCE
 
 
@@ -71,7 +71,7 @@ def two_letter_objects(size: int) -> Rollout:
 
 
 def many_steps(size: int, actions: str, key_step: str = '{{"action":"{}","objects":[],"parameters":[]}}') -> Rollout:
-    """As many of the smallest steps as fit, up to the limit of 1,024, and a reference of as many."""
+    """Return as many of the smallest steps as fit, at most 1,024, and a reference of as many."""
     count = min(1024, size // 75)
     chosen = list(islice(cycle(actions), count))
     lines = "\n".join(f"Step {i}:{key_step.format(action)}" for i, action in enumerate(chosen, 1))

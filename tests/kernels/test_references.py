@@ -25,7 +25,7 @@ def as_text(reference: str | dict) -> str:
 
 
 def check(text: str) -> Verdict:
-    """The twin's verdict, after holding the kernel against it alone, in a batch, and in a column cut out of others."""
+    """Return the twin's verdict, after comparing the kernel with it alone, in a batch, and in a slice of a column."""
     expected = twin_verdict(text)
     empty, good, bad = Verdict("no_steps", None), Verdict("ok", None), Verdict("bad_step_json", 0)
     assert verdicts_of([text]) == [expected]
@@ -76,7 +76,7 @@ def test_limit_of_steps():
 
 
 def part(parsed: References, row: int) -> list[list]:
-    """What the columns hold of one reference: within it, everything counts from its own beginning."""
+    """Return the part of the columns for one reference; its positions are relative to its starts."""
     columns = {
         STEP_AT: [parsed.steps.T],
         ID_AT: [parsed.ids],

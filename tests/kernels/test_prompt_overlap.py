@@ -1,4 +1,4 @@
-"""The end of a prompt that begins a query: in batches, against its definition, and linear whatever repeats itself."""
+"""The suffix of a prompt that is a prefix of a query: in batches, against its definition, and in linear time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_periods(period, foreign, times, cut):
 
 ADVERSARIES = {
     "one letter, then another": (lambda n: ("a" * n, "a" * (n - 1) + "b")),
-    "the query goes on": (lambda n: ("b" + "a" * n, "a" * (2 * n))),
+    "the query continues": (lambda n: ("b" + "a" * n, "a" * (2 * n))),
     "a long period": (lambda n: (("a" * 99 + "b") * (n // 100) + "c", ("a" * 99 + "b") * (n // 100) + "a")),
 }
 

@@ -47,7 +47,7 @@ def assert_agree(rows: Iterable[str]) -> None:
 
 @pytest.mark.parametrize("plane", range(17))
 def test_every_code_point(plane):
-    """Alone, between letters, and where a thousands' comma or a unit may stand before or behind it."""
+    """Alone, between letters, and where a thousands' comma or a unit may precede or follow it."""
     codes = [code for code in CODES if code >> 16 == plane]
     if not JIT:
         codes = codes[::1009]
@@ -68,7 +68,7 @@ def test_every_starter_with_every_second():
     assert_agree(rows[::step])
 
 
-def test_every_mark_behind_a_letter_and_another_mark():
+def test_every_mark_after_a_letter_and_another_mark():
     step = 1 if JIT else 53
     assert_agree([f"e{mark}x" for mark in MARKS][::step])
     assert_agree([f"e{mark}\u0301 {mark}e\u0301 e\u0323{mark}o" for mark in MARKS][::step])

@@ -1,4 +1,4 @@
-"""The JSON of a key step, by way of `read_references`: exactly RFC 8259, as strict as the twin."""
+"""The JSON of a key step, read by `read_references`: exactly RFC 8259, as strict as the twin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP = 'Step 1: {"action": "add µ\\u00b5\\ud83d\\ude00", "objects": ["a", "b\\n
 
 
 def assert_agree(lines: Iterable[str]) -> set[str]:
-    """All lines in one batch against the twin; returns the reasons that occurred."""
+    """Compare all lines in one batch with the twin; returns the reasons that occurred."""
     given_lines = list(lines)
     found = verdicts_of(given_lines)
     expected = [twin_verdict(line) for line in given_lines]
@@ -77,8 +77,8 @@ def test_every_escaped_unit():
 def test_every_truncation():
     assert_agree(STEP[:stop] for stop in range(len(STEP)))
     assert_agree(STEP[:stop] + "}" for stop in range(len(STEP)))
-    assert_agree(STEP[:at] + STEP[at + 1 :] for at in range(len(STEP)))
-    assert_agree(STEP[:at] + c + STEP[at:] for at in range(len(STEP)) for c in ' "\\,:{}[]0\x00\x0b\xa0')
+    assert_agree(STEP[:pos] + STEP[pos + 1 :] for pos in range(len(STEP)))
+    assert_agree(STEP[:pos] + c + STEP[pos:] for pos in range(len(STEP)) for c in ' "\\,:{}[]0\x00\x0b\xa0')
 
 
 @pytest.mark.parametrize("depth", [1, 97, 98, 99, 100, 101, 102, 5000])
@@ -97,7 +97,7 @@ def test_depth(depth):
 
 @pytest.mark.parametrize("size", [0, 1, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 4097])
 def test_long_strings(size):
-    """Strings are read eight bytes at a time."""
+    """Strings are read in blocks of 64 bytes."""
     for end in ['"', "", '\\"', '\\""', "\n", "\x1f", '\x7f"', 'é"', '\\u00e9"', "\\", '\\ud83d"', '\\ud83d\\ude00"']:
         assert_agree([step_with('"' + "a" * size + end), step_with('["' + "é" * size + end + "]")])
 
@@ -110,8 +110,8 @@ def test_valid_values(value):
 
 @given(st.one_of(json_values, json_strings), st.integers(0, 60), st.text('"\\{}[],:u0 eE.-\x1f', max_size=2))
 @examples(300)
-def test_damaged_values(value, at, put):
-    assert_agree([step_with(value[:at] + put + value[at + 1 :]), step_with(value[:at] + put + value[at:])])
+def test_damaged_values(value, pos, put):
+    assert_agree([step_with(value[:pos] + put + value[pos + 1 :]), step_with(value[:pos] + put + value[pos:])])
 
 
 @given(st.data(), steps)

@@ -1,4 +1,4 @@
-"""Members and elements found in place: as strict as orjson, and each value where it stands."""
+"""Spans of members and elements: as strict as orjson, and each value at its position."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("a", "response", "µ")
 
 
 def found_in(body: bytes, start: int, stop: int, names: tuple[str, ...] = NAMES) -> tuple[int, list[bytes]]:
-    """(outcome, values) of the object in `body[start:stop]`."""
+    """Return (outcome, values) of the object in `body[start:stop]`."""
     warmup()
     spans = np.full((len(names), 2), -7, np.int64)
     column = frozen(np.frombuffer(body, np.uint8), np.uint8)
@@ -32,7 +32,7 @@ def found_in(body: bytes, start: int, stop: int, names: tuple[str, ...] = NAMES)
 
 
 def members(body: bytes, names: tuple[str, ...] = NAMES) -> tuple[int, list[bytes]]:
-    """The same alone and inside foreign bytes."""
+    """Return the same, compared alone and inside foreign bytes."""
     alone = found_in(body, 0, len(body), names)
     assert found_in(b'{"' + body + b']"', 2, 2 + len(body), names) == alone
     return alone
@@ -54,7 +54,7 @@ def by_orjson(body: bytes) -> Any:
 
 
 def check(body: bytes) -> None:
-    """Both kernels on one document."""
+    """Compare both kernels with orjson on one document."""
     expected = by_orjson(body)
     if expected is None:  # null, or a number that no double holds
         return

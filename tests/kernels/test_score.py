@@ -1,4 +1,4 @@
-"""The kernel that scores a slice: it writes its rows and no others, whatever stood there before."""
+"""The kernel that scores a slice writes its rows and no others, whatever they contained before."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from assay.kernels.score import COMPONENTS, score_slice
 from assay.kernels.status import REASONS
 from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode_tables import tables
-from assay.kernels.warmup import PAPER_RULES, warmup
-from tests.kernels.faces import space_for, text_column
-from tests.kernels.reading import read_columns
+from assay.kernels.warmup import warmup
+from tests.kernels.faces import text_column, workspace_for
+from tests.kernels.reading import PAPER_RULES, read_columns
 from tests.reference.scorer import score
 
 PROMPTS = 8 if JIT else 2
@@ -39,12 +39,12 @@ class Slices:
         rows = self.responses.rows
         self.rewards, self.reasons = np.full(rows, JUNK), np.full(rows, 99, np.uint8)
         self.components = np.full((len(COMPONENTS), rows), JUNK)
-        self.space = space_for(self.responses, self.references.widest)
+        self.workspace = workspace_for(self.responses, self.references.widest)
 
     def score(self, first: int, last: int, rules=PAPER_RULES) -> None:
         outputs = (self.rewards, self.reasons, self.components)
         columns = (*self.responses, self.index, self.references)
-        score_slice(*outputs, first, last, *columns, rules, tables(), self.space)
+        score_slice(*outputs, first, last, *columns, rules, tables(), self.workspace)
 
     def written(self) -> list[bool]:
         return (self.rewards != JUNK).tolist()
@@ -85,14 +85,14 @@ def test_rows_do_not_remember_each_other(request_body):
 
 
 def test_epochs_come_to_an_end(request_body):
-    """Slots of the hash table carry the number of the text that wrote them; numbers start anew before they run out."""
+    """Slots of the hash table carry the number of the text that wrote them; they restart before they overflow."""
     usual, late = Slices(request_body), Slices(request_body)
     rows = len(usual.rewards)
     usual.score(0, rows)
     late.score(0, rows)
-    late.space.ints[COUNTS, EPOCH] = EPOCH_LIMIT - 3
+    late.workspace.ints[COUNTS, EPOCH] = EPOCH_LIMIT - 3
     late.score(0, rows)
-    assert late.space.ints[COUNTS, EPOCH] < EPOCH_LIMIT / 2
+    assert late.workspace.ints[COUNTS, EPOCH] < EPOCH_LIMIT / 2
     assert late.components.tobytes() == usual.components.tobytes()
 
 

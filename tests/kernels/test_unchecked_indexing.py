@@ -1,4 +1,4 @@
-"""Kernels take indices as they are, and nothing else that is compiled in the process does."""
+"""Kernels are compiled without negative-index handling, other functions of the process with it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from numba.np import arrayobj
 
-from assay.kernels.compiler.unchecked_indexing import EMITTER, plain_indices
+from assay.kernels.compiler.unchecked_indexing import EMITTER, unchecked_indexing
 from assay.kernels.warmup import KERNELS, warmup
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 
-def element(array, at):
-    return array[at]
+def element(array, pos):
+    return array[pos]
 
 
 def code_of(function) -> str:
@@ -25,7 +25,7 @@ def code_of(function) -> str:
 def test_what_is_compiled_within_asks_no_index_whether_it_is_negative():
     """Also a test of this Numba: another one may call its function by another name."""
     signature = numba.types.int64(numba.types.int64[::1], numba.types.int64)
-    with plain_indices():
+    with unchecked_indexing():
         plain = numba.njit(signature, error_model="numpy")(element)
     usual = numba.njit(signature, error_model="numpy")(element)
     assert "icmp slt" not in code_of(plain)
@@ -46,7 +46,7 @@ def test_the_compiler_is_left_as_it_was_after_an_error():
     before = getattr(arrayobj, EMITTER)
 
     def fail() -> None:
-        with plain_indices():
+        with unchecked_indexing():
             assert getattr(arrayobj, EMITTER) is not before
             raise ZeroDivisionError
 
@@ -57,6 +57,6 @@ def test_the_compiler_is_left_as_it_was_after_an_error():
 
 def test_a_compiler_without_that_function_compiles_as_usual(monkeypatch):
     monkeypatch.delattr(arrayobj, EMITTER)
-    with plain_indices():
+    with unchecked_indexing():
         assert not hasattr(arrayobj, EMITTER)
     assert not hasattr(arrayobj, EMITTER)

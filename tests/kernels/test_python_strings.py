@@ -1,4 +1,4 @@
-"""Python's strings written as UTF-8 from where they stand, against `str.encode`."""
+"""Python strings encoded from their memory, against `str.encode`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.strategies import examples
 warmup()
 
 ALPHABETS = ["aZ ~", "aé", "a–", "é–ж", "a😀", "–é😀a", "a\ud800\udfff", "a\ud83d\ude00é😀"]
-"""Characters of one, two and four bytes; surrogates, alone and in what would be a pair elsewhere."""
+"""Characters of one, two and four bytes; surrogates, alone and in pairs."""
 
 
 class Text(str):
-    """A string of a class of its own keeps its characters elsewhere."""
+    """A subclass of str, which stores its characters elsewhere."""
 
 
 def written(texts: list[str]) -> list[bytes]:
-    """Each text as the kernels write it; nothing behind the last one's room is touched."""
+    """Return each text as the kernels encode it; checks that nothing after the buffer is written."""
     places, offsets = np.zeros((3, len(texts)), np.int64), np.zeros(len(texts) + 1, np.int64)
     characters = find_strings(places, np.array([id(text) for text in texts], np.int64))
     assert characters == sum(map(len, texts))
@@ -49,7 +49,7 @@ def test_texts(texts):
 @pytest.mark.parametrize("odd", ["", "é", "–", "😀", "\ud800", "\x7f", "\x80"])
 @pytest.mark.parametrize("widest", ["", "é", "–", "😀"])
 def test_one_odd_character_anywhere(odd, widest):
-    """Around every border of the vectors that ASCII is written by, in strings of every width."""
+    """Around every boundary of the vectors for ASCII, in strings of every width."""
     texts = ["a" * before + odd + "b" * after + widest for before in range(66) for after in (0, 1, 14, 15, 31, 63, 64)]
     assert written(texts) == list(map(expected, texts))
 
@@ -60,7 +60,7 @@ def test_strings_of_other_classes():
 
 
 def test_a_string_that_knows_its_utf8_already():
-    """Some libraries ask a string for it, and it keeps it beside its characters."""
+    """Some libraries request it, and the string stores it beside its characters."""
     text = "crème – " * 20
     assert orjson.loads(orjson.dumps(text)) == text
     assert written([text, text]) == [text.encode()] * 2

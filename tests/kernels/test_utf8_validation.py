@@ -1,4 +1,4 @@
-"""Texts that are taken as UTF-8, against Python's own decoder, row by row."""
+"""UTF-8 validation of text columns, against Python's decoder, row by row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.kernels.column import TextColumn
 from assay.kernels.compiler.jit import JIT
-from assay.kernels.text.utf8_validation import are_texts
+from assay.kernels.text.utf8_validation import is_valid_column
 from assay.kernels.warmup import warmup
 from tests.strategies import examples
 
@@ -17,13 +17,13 @@ warmup()
 
 EDGES = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF]
 EDGES += [0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
-"""Bytes on either side of every border that RFC 3629 draws."""
+"""Bytes on either side of every boundary of RFC 3629."""
 
 
 def holds(rows: list[bytes]) -> bool:
-    """`are_texts` of the rows, which begin behind other text and are followed by some."""
+    """Return `is_valid_column` of the rows, with other text before and after them."""
     data = np.frombuffer(b"~" * 7 + b"".join(rows) + b"~" * 9, np.uint8)
-    return bool(are_texts(*TextColumn.of(data, 7 + np.cumsum([0, *map(len, rows)]))))
+    return bool(is_valid_column(*TextColumn.of(data, 7 + np.cumsum([0, *map(len, rows)]))))
 
 
 def is_text(row: bytes) -> bool:
@@ -35,7 +35,7 @@ def is_text(row: bytes) -> bool:
 
 
 def test_every_pair_and_triple_of_edges():
-    """Wherever in a block they stand: at its beginning, across its end, and where too little is left for one."""
+    """At the start of a block, across its end, and where less than a block is left."""
     for before in (0, 61, 62, 63, 64, 130) if JIT else (62,):
         for first in EDGES:
             for second in EDGES:
@@ -93,4 +93,4 @@ def test_a_character_of_two_rows_belongs_to_neither():
 )
 def test_rows_lie_inside_their_buffer(offsets, expected):
     column = TextColumn.of(np.frombuffer(b"abcdef", np.uint8), np.array(offsets, np.int64))
-    assert are_texts(*column) == expected
+    assert is_valid_column(*column) == expected

@@ -1,4 +1,4 @@
-"""Eight bytes at a time, against plain Python."""
+"""Loads and stores of eight bytes, against plain Python."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.strategies import examples
 U64 = np.uint64
 
 
-def ask(text: np.ndarray, at: int, count: int, out: np.ndarray) -> tuple[Any, ...]:
-    """Everything about `text[at:at + 8]`; a copy of it goes to `out[at:]`."""
-    word = load8(read_only(text), at)
-    store8(out, at, word)
+def ask(text: np.ndarray, pos: int, count: int, out: np.ndarray) -> tuple[Any, ...]:
+    """Everything about `text[pos:pos + 8]`; a copy of it goes to `out[pos:]`."""
+    word = load8(read_only(text), pos)
+    store8(out, pos, word)
     return word, low_bytes(word, count), trailing_zeros(word)
 
 
@@ -32,14 +32,14 @@ def asked():
 
 @given(st.binary(min_size=8, max_size=8), st.integers(0, 24), st.integers(0, 8))
 @examples(100)
-def test_against_plain_python(asked, content, at, count):
+def test_against_plain_python(asked, content, pos, count):
     text, out = np.full(32, 0xEE, np.uint8), np.zeros(32, np.uint8)
-    text[at : at + 8] = list(content)
-    word, lowest, zeros = asked(text, at, count, out)
+    text[pos : pos + 8] = list(content)
+    word, lowest, zeros = asked(text, pos, count, out)
     value = int.from_bytes(content, "little")
     assert int(word) == value
     assert int(lowest) == int.from_bytes(content[:count], "little")
     assert zeros == (64 if value == 0 else (value & -value).bit_length() - 1)
-    assert out[at : at + 8].tobytes() == content
-    assert not out[:at].any()
-    assert not out[at + 8 :].any()
+    assert out[pos : pos + 8].tobytes() == content
+    assert not out[:pos].any()
+    assert not out[pos + 8 :].any()

@@ -1,4 +1,4 @@
-"""References as steps in a request's JSON body: what they become, what is wrong with them, and their scores."""
+"""References given as steps in the JSON body of a request: their texts, faults and scores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def outcome(score: Any) -> Any:
 @given(protocols, st.data())
 @examples(150)
 def test_steps(protocol, data):
-    """Steps in a body are what the same steps are in process, whatever their JSON looks like."""
+    """Steps in a body are read like the same steps in process, whatever the layout of their JSON."""
     steps = [data.draw(step_objects(step)) for step in protocol]
     between = data.draw(st.sampled_from([",", " ,\n", "\r\n,\t"]))
     reference = '{"steps":\n [' + between.join(steps) + "]\r}"
