@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import Any, Protocol
 
 from ...kernels.warmup import compiled_signatures, warmup
 from ..config import Config
@@ -16,6 +17,7 @@ from .endpoints.about import About
 from .request.api_keys import Keys
 from .request.origin import OriginCheck
 from .request.readiness import Readiness
+from .request.telemetry.merged_metrics import Families
 from .request.telemetry.metrics import Metrics
 from .request.telemetry.refusal_log import Refusals
 from .request.telemetry.tracing import otlp_tracing
@@ -25,10 +27,20 @@ from .request.work.worker_threads import Workers
 from .wire.fast_path import SmallLane
 from .wire.json_codec import Limits
 
-if TYPE_CHECKING:
-    from .process.worker_channel import Member
+__all__ = ["Fleet", "ServiceState"]
 
-__all__ = ["ServiceState"]
+
+class Fleet(Protocol):
+    """The other processes of the service, as seen by one of them."""
+
+    async def join(self, readiness: Readiness, registry: Any, preparing: Thread) -> None:
+        """Start to report readiness and metrics; return when this process may listen."""
+
+    def listens(self) -> None:
+        """Report that this process accepts connections."""
+
+    async def merged(self) -> Families:
+        """Return the metrics of all processes."""
 
 
 class ServiceState:
@@ -52,7 +64,7 @@ class ServiceState:
             {"version": VERSION, "config_id": self.config_id, "rules_version": RULES_VERSION}, self._readings()
         )
         self.refusals = Refusals()
-        self.fleet: Member | None = None
+        self.fleet: Fleet | None = None
         """The other processes of this service, where there are some."""
         self.tracing = otlp_tracing() if server.traces else None
         self.origin: OriginCheck | None = None

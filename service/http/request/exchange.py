@@ -137,7 +137,7 @@ class Exchange(Request):
         """Call back when the client closes the connection, also while its body is not being read; None: no more."""
         connection = self.scope.get(CONNECTION)
         if connection is not None:
-            connection.farewell = callback
+            connection.on_disconnect = callback
 
     async def until_gone(self) -> None:
         """Return when the client has closed the connection. Only to be called once the body is read."""

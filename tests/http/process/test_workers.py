@@ -18,7 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay.service.config import Config, ServerSettings
-from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, shared_out
+from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
 from assay.service.http.request.telemetry.merged_metrics import Merged, counted, merge
 from tests.http.live_server import COMMAND, ROOT, LiveServer, launched
 from tests.http.samples import REQUEST, REWARDS, problem_of
@@ -193,7 +193,7 @@ def test_silent_workers_are_killed_one_at_a_time():
     supervisor = Supervisor(Config(ServerSettings(workers=3, worker_timeout_seconds=2)), 0)
     for slot in range(3):
         supervisor.workers[slot] = Worker(slot, Process(slot), 0.0)
-        supervisor.workers[slot].heard = 10.0 - slot
+        supervisor.workers[slot].last_message = 10.0 - slot
     supervisor.kill_silent(11.9)
     supervisor.kill_silent(11.9)
     assert killed == [2, 1]
@@ -223,7 +223,7 @@ def test_a_crash_loop_is_given_up_loudly(caplog):
 
 def test_the_machine_is_divided_among_the_workers(monkeypatch):
     monkeypatch.setattr("assay.service.http.process.supervisor.usable_cores", lambda: 8)
-    server = shared_out(
+    server = worker_config(
         Config(ServerSettings(workers=4, max_queued_bytes=5), origins={"max_queued_bytes": "flag"})
     ).server
     assert (server.threads, server.max_work_bytes, server.max_queued_bytes) == (2, 64 << 20, 5)
