@@ -39,7 +39,7 @@ def test_every_unreadable_reference_is_listed(call, tmp_path: Path) -> None:
         12: "wrong_type",
     }
     assert all(": error: " in line for line in result.stdout.splitlines())
-    assert "12 checked, 7 unreadable, 0 with a warning" in result.stderr
+    assert "12 checked, 7 invalid, 0 with a warning" in result.stderr
 
 
 def test_an_answer_that_would_close_a_gate_is_a_warning(call, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_settings_decide_what_is_readable(call, tmp_path: Path) -> None:
 def test_the_published_records(call, shared: Path) -> None:
     result = call("check", shared / "data" / "scirecipe_demo.jsonl")
     assert result.exit_code == 0
-    assert "23 checked, 0 unreadable, 6 with a warning" in result.stderr
+    assert "23 checked, 0 invalid, 6 with a warning" in result.stderr
 
 
 def test_a_document_that_is_no_json(call, tmp_path: Path) -> None:

@@ -346,7 +346,7 @@ def test_check(call, tmp_path: Path) -> None:
             [f"{source}[2]", "error"],
             [f"{source}[3]", "warning"],
         ]
-        assert "5 checked, 2 unreadable, 1 with a warning" in result.stderr
+        assert "5 checked, 2 invalid, 1 with a warning" in result.stderr
 
 
 def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

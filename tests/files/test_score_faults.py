@@ -63,7 +63,7 @@ def test_faults_of_an_array_are_named_by_record(call, tmp_path: Path) -> None:
     first, second, third, fourth = json.loads(target.read_bytes())
     assert first == third == {**GOOD, "reward": 1.0, "reason": "ok"}
     assert second["error"]["record"] == 1
-    assert fourth == {"error": {"reason": "not_an_object", "detail": "the row is JSON, but no object", "record": 3}}
+    assert fourth == {"error": {"reason": "not_an_object", "detail": "the row is not a JSON object", "record": 3}}
     assert f"{source}[1]: " in result.stderr
 
 

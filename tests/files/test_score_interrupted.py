@@ -75,7 +75,7 @@ def test_lines_are_whole_after_a_signal(start, tmp_path: Path, example_rollouts,
     assert json.loads(rows[0])["reason"]
     assert b"Traceback" not in complaint
     if number == signal.SIGINT:
-        assert b"Interrupted: the rows that were finished are written." in complaint
+        assert b"Interrupted: finished rows were written." in complaint
 
 
 def test_a_json_document_appears_whole_or_not_at_all(start, tmp_path: Path, example_rollouts) -> None:
@@ -89,7 +89,7 @@ def test_a_json_document_appears_whole_or_not_at_all(start, tmp_path: Path, exam
     complaint = process.stderr.read()
     process.stderr.close()
     assert process.wait(timeout=60) == 130
-    assert b"Interrupted: nothing is written." in complaint
+    assert b"Interrupted: nothing was written." in complaint
     assert target.read_text() == "earlier\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.json"]
 

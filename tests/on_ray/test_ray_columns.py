@@ -49,7 +49,7 @@ def test_slices_cover_every_response_once_and_every_reference(texts, references,
     assert [piece.first for piece in pieces] == [0, *(piece.last for piece in pieces[:-1])]
     assert pieces[-1].last == len(texts)
     for piece in pieces:
-        assert piece.rows[piece.places].tolist() == index[piece.first : piece.last].tolist()
+        assert piece.rows[piece.positions].tolist() == index[piece.first : piece.last].tolist()
         assert len(np.unique(piece.rows)) == len(piece.rows)
     assert set(np.concatenate([piece.rows for piece in pieces]).tolist()) == set(range(references))
 
@@ -64,7 +64,7 @@ def test_slices_give_the_rewards_of_the_whole(example_rollouts):
     column, expected = column_of([r.encode() for r in responses]), column_of([r.encode() for r in references])
     for piece in pieces_of(column, len(references), index, 5):
         texts = rows_between(column, piece.first, piece.last)
-        issues, rewards, codes, measures = actor.score(texts, rows_at(expected, piece.rows), piece.places)
+        issues, rewards, codes, measures = actor.score(texts, rows_at(expected, piece.rows), piece.positions)
         assert issues == ()
         assert rewards.tobytes() == whole.rewards[piece.first : piece.last].tobytes()
         assert codes.tobytes() == whole.reason_codes[piece.first : piece.last].tobytes()
