@@ -1,8 +1,8 @@
-"""Rewards from an Assay service, for trainers.
+"""Client of an Assay service, for trainers.
 
-`Client` and `AsyncClient` send responses and references and give back columns of rewards. They keep connections alive,
-hold a deadline, retry what is worth retrying, and gather concurrent single calls into batches. When scoring fails for
-good they raise an `AssayError`: a failure never becomes a reward.
+`Client` and `AsyncClient` send responses and references and return columns of rewards. They keep connections alive,
+enforce a deadline, retry transient failures, and coalesce concurrent single calls into batches. If scoring fails for
+good, they raise an `AssayError`: a failure never becomes a reward.
 """
 
 from __future__ import annotations

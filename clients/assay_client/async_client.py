@@ -7,31 +7,33 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .async_transport import AsyncTransport
-from .batches import Entry, deliver
+from .batches import Entry, settle_entries
+from .coalescing import AsyncCoalescer
 from .errors import AssayError, Unavailable
-from .exchange import GRACE, BaseClient, Outgoing
-from .gatherers import AsyncGatherer
+from .exchange import GRACE_SECONDS, BaseClient, OutgoingRequest
 from .replies import Reply, read_document, read_scores
-from .requests import assembled, score_request, sendable_reference
+from .requests import assemble_request, checked_reference, score_request
 from .results import Score, Scores
-from .retries import Send, Sleep, converse
-from .wire import Fault
+from .retries import Send, Sleep, retry_steps
+from .transport.asynchronous import AsyncTransport
+from .transport.http11 import Fault
 
 __all__ = ["AsyncClient"]
 
 
 class AsyncClient(BaseClient):
-    """`Client` for event loops: the same settings, methods and errors, to be awaited.
+    """Asynchronous `Client`; usable in successive event loops, and in several at once.
 
-    One object may be used in one event loop after another, and in several at once: nothing of it is bound to a loop
-    for longer than that loop lives.
+    Parameters
+    ----------
+    settings, **given
+        As for `Client`, as are the errors.
     """
 
     def _start(self) -> None:
         super()._start()
         self._transport = AsyncTransport(self.settings.connect_timeout, self.settings.max_connections)
-        self._gatherer = AsyncGatherer(self.settings.window, self.settings.max_batch, self._send_batch)
+        self._coalescer = AsyncCoalescer(self.settings.window, self.settings.max_batch, self._send_batch)
 
     def _after_fork(self) -> None:
         self._transport.abandon()
@@ -48,10 +50,18 @@ class AsyncClient(BaseClient):
         timeout: float | None = None,
         records: Sequence[object] | None = None,
     ) -> Scores:
-        """Score a batch in one request; see `Client.score`."""
+        """Score a batch of n responses in one request.
+
+        Parameters and errors are those of `Client.score`.
+
+        Returns
+        -------
+        Scores
+            Columns of n entries, in the order of the responses.
+        """
         request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
-        outgoing = Outgoing("POST", "/v1/score", request.body)
-        return read_scores(await self._call(outgoing, await self._end(timeout)), request)
+        outgoing = OutgoingRequest("POST", "/v1/score", request.body)
+        return read_scores(await self._call(outgoing, await self._deadline(timeout)), request)
 
     async def score_one(
         self,
@@ -62,27 +72,27 @@ class AsyncClient(BaseClient):
         timeout: float | None = None,
         record: object = None,
     ) -> Score:
-        """Score one response; calls at the same time share a request. See `Client.score_one`."""
+        """Score one response; concurrent calls in one event loop share a request. See `Client.score_one`."""
         key = self.settings.merged(config)
-        content = sendable_reference(response, reference, record)  # a fault of its own stays its own
+        content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
-        entry = Entry(response, content, await self._end(timeout), record, future)
+        entry = Entry(response, content, await self._deadline(timeout), record, future)
         if self.settings.window > 0:
-            self._gatherer.add(entry, key)  # which also minds the deadline
+            self._coalescer.add(entry, key)  # which also enforces the deadline
         else:
             await self._send_batch([entry], key)
         return await future
 
     async def config(self, timeout: float | None = None) -> dict[str, Any]:
-        """The service's effective default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return read_document(await self._call(Outgoing("GET", "/v1/config"), await self._end(timeout)))
+        """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
+        return read_document(await self._call(OutgoingRequest("GET", "/v1/config"), await self._deadline(timeout)))
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Return once a service is ready to score; raises Unavailable. In mode "local", this starts it."""
-        read_document(await self._call(Outgoing("GET", "/readyz"), await self._end(timeout)))
+        """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
+        read_document(await self._call(OutgoingRequest("GET", "/readyz"), await self._deadline(timeout)))
 
     async def close(self) -> None:
-        """Close idle connections and let go of a local service. The client can be used again all the same."""
+        """Close idle connections and release a local service. The client can still be used afterwards."""
         self._transport.close()
         self._release_local()
 
@@ -92,22 +102,24 @@ class AsyncClient(BaseClient):
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    async def _end(self, timeout: float | None) -> float:
-        """The moment by which a call must end. A first start of a local service is not part of the call's time."""
+    async def _deadline(self, timeout: float | None) -> float:
+        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
         if self._needs_local:
-            await asyncio.to_thread(self._hold_local, self.settings.start_timeout)
+            await asyncio.to_thread(self._acquire_local, self.settings.start_timeout)
         return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
 
-    async def _call(self, outgoing: Outgoing, deadline: float) -> Reply:
-        """The reply to keep; raises Unavailable."""
+    async def _call(self, outgoing: OutgoingRequest, deadline: float) -> Reply:
+        """Send the request until a reply is final; raise Unavailable."""
         try:
-            # Attempts keep their own time; this is for a call that waits for a connection all along.
-            return await asyncio.wait_for(self._drive(outgoing, deadline), deadline - time.monotonic() + GRACE / 2)
+            # Attempts have their own timeouts; this one ends a call that only waits for a connection.
+            return await asyncio.wait_for(
+                self._retry(outgoing, deadline), deadline - time.monotonic() + GRACE_SECONDS / 2
+            )
         except asyncio.TimeoutError:
-            raise Unavailable("no reward: there was no free connection within the deadline") from None
+            raise Unavailable("no reward: no connection was free within the deadline") from None
 
-    async def _drive(self, outgoing: Outgoing, deadline: float) -> Reply:
-        steps = converse(self._endpoints, self.settings, deadline)
+    async def _retry(self, outgoing: OutgoingRequest, deadline: float) -> Reply:
+        steps = retry_steps(self._endpoints, self.settings, deadline)
         outcome: Reply | Fault | None = None
         while True:
             try:
@@ -120,9 +132,9 @@ class AsyncClient(BaseClient):
                 continue
             outcome = await self._attempt(outgoing, step)
             if isinstance(outcome, Fault) and self._local is not None:
-                await asyncio.to_thread(self._hold_local, deadline - time.monotonic())
+                await asyncio.to_thread(self._acquire_local, deadline - time.monotonic())
 
-    async def _attempt(self, outgoing: Outgoing, step: Send) -> Reply | Fault:
+    async def _attempt(self, outgoing: OutgoingRequest, step: Send) -> Reply | Fault:
         head = outgoing.head(step.address, self.settings.api_key, step.seconds)
         try:
             reply = await self._transport.exchange(step.address, head, outgoing.body, step.seconds)
@@ -131,8 +143,8 @@ class AsyncClient(BaseClient):
             return fault
 
     async def _send_batch(self, entries: list[Entry], config: str) -> None:
-        """Settle every entry of these settings of the reward."""
-        batches = deliver(entries)
+        """Settle every entry; `config` holds their settings of the reward."""
+        batches = settle_entries(entries)
         outcome: Scores | AssayError | None = None
         while True:
             try:
@@ -146,6 +158,6 @@ class AsyncClient(BaseClient):
 
     async def _score_entries(self, batch: list[Entry], config: str) -> Scores:
         texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
-        request = assembled(texts, references, None, config, ("components",))
+        request = assemble_request(texts, references, None, config, ("components",))
         deadline = max(entry.deadline for entry in batch)
-        return read_scores(await self._call(Outgoing("POST", "/v1/score", request.body), deadline), request)
+        return read_scores(await self._call(OutgoingRequest("POST", "/v1/score", request.body), deadline), request)

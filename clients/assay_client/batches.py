@@ -1,4 +1,4 @@
-"""Single calls gathered into batches, and a batch's outcome given back to each of them. Without input or output."""
+"""Batches of single calls: which to send, and how their outcome settles each call. No I/O."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any, Protocol
 from .errors import AssayError, InvalidRequest, Issue, TooLarge, invalid
 from .results import Score, Scores
 
-__all__ = ["PLACE", "Entry", "Settled", "deliver"]
+__all__ = ["ITEM_PATH", "AnyFuture", "Entry", "settle_entries"]
 
-PLACE = re.compile(r"(references|responses|reference_index)\[([0-9]+)\](.*)", re.DOTALL)
+ITEM_PATH = re.compile(r"(references|responses|reference_index)\[([0-9]+)\](.*)", re.DOTALL)
 
 
-class Settled(Protocol):
-    """What both kinds of future have in common."""
+class AnyFuture(Protocol):
+    """Interface of `asyncio.Future` and `concurrent.futures.Future`."""
 
     def done(self) -> bool: ...
     def set_result(self, result: Any, /) -> None: ...
@@ -28,33 +28,33 @@ class Settled(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One single call."""
+    """One single call in a batch."""
 
     response: str
     reference: str | bytes
-    """Its text, or steps as JSON."""
+    """Text, or JSON of its steps."""
     deadline: float
     record: object
-    future: Settled
+    future: AnyFuture
 
     def resolve(self, score: Score) -> None:
-        """Give the caller its score, unless it has gone."""
+        """Give the caller its score, unless the call has ended."""
         if not self.future.done():
-            with suppress(InvalidStateError):  # given up in another thread, just now
+            with suppress(InvalidStateError):  # cancelled in another thread meanwhile
                 self.future.set_result(score)
 
     def fail(self, error: BaseException) -> None:
-        """Give the caller its error, unless it has gone."""
+        """Give the caller its error, unless the call has ended."""
         if not self.future.done():
             with suppress(InvalidStateError):
                 self.future.set_exception(error)
 
 
-def deliver(entries: Sequence[Entry]) -> Generator[list[Entry], Scores | AssayError, None]:
-    """Yields batches to score, is sent the scores or the error of each, and settles every entry.
+def settle_entries(entries: Sequence[Entry]) -> Generator[list[Entry], Scores | AssayError, None]:
+    """Yield batches to score, receive the scores or the error of each, and settle every entry.
 
-    An error that names some entries fails only these, and the rest is sent again. A batch that is too large is halved.
-    Any other error is that of all entries of the batch.
+    An error that names some entries fails only these, and the others are sent again. A batch that is too large is
+    halved. Any other error fails all entries of the batch.
     """
     queue = [list(entries)]
     while queue:
@@ -72,11 +72,11 @@ def deliver(entries: Sequence[Entry]) -> Generator[list[Entry], Scores | AssayEr
 
 
 def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
-    """Fail the entries that the error names, or all where it names something else; returns the others."""
+    """Fail the entries that the error names, or all if it names anything else; return the others."""
     named = issues_by_entry(batch, error)
     if not named:
         for entry in batch:
-            entry.fail(copy.copy(error))  # one for each: a traceback grows on an exception as it is raised
+            entry.fail(copy.copy(error))  # a copy each: raising an exception changes its traceback
         return []
     for k, issues in named.items():
         record = batch[k].record
@@ -85,10 +85,10 @@ def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
 
 
 def issues_by_entry(batch: list[Entry], error: AssayError) -> dict[int, list[Issue]]:
-    """The issues of each entry that is named, as if it had been sent alone; empty if one names no entry."""
+    """Return the issues by entry, as if each had been sent alone; empty if an issue names no entry."""
     named: dict[int, list[Issue]] = {}
     for issue in error.issues if isinstance(error, InvalidRequest) else ():
-        found = PLACE.fullmatch(issue.path)
+        found = ITEM_PATH.fullmatch(issue.path)
         if found is None or int(found[2]) >= len(batch):
             return {}
         own = issue._replace(path={"references": "reference"}.get(found[1], "response") + found[3])

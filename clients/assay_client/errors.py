@@ -1,18 +1,17 @@
-"""Everything that the client raises on purpose.
+"""The exceptions of the client.
 
     AssayError
-    ├── InvalidRequest (ValueError)   what was sent cannot be scored; sending it again would not help
+    ├── InvalidRequest (ValueError)   the request cannot be scored; a retry would not help
     │   ├── InvalidReference          a reference is missing or unreadable
     │   ├── InvalidSetting            an unknown setting, of the reward or of the client, or a value out of range
     │   └── TooLarge                  over a limit of the service
     ├── Unauthorized                  the key is missing or wrong
-    ├── Unavailable                   no reply within the deadline, whatever was tried
+    ├── Unavailable                   no reply within the deadline, despite retries
     │   └── LocalServiceError         the service of mode "local" could not be started
     ├── ServiceError                  the service failed on this request
-    └── BadReply                      what came back is not a reply to this request
+    └── BadReply                      the response is not a reply to this request
 
-Each can be pickled, so that it arrives where a trainer's worker process reports to. None of them quotes a response or
-a reference.
+All of them can be pickled, so that worker processes can report them. None of them quotes a response or a reference.
 """
 
 from __future__ import annotations
@@ -37,20 +36,19 @@ __all__ = [
 ]
 
 MAX_SHOWN = 10
-"""Issues that a message spells out; `issues` has all of them."""
-
+"""Issues that a message lists; `issues` has all of them."""
 
 HINT = "; `assay check` lists every such reference of a data set"
 
 
 class Issue(NamedTuple):
-    """One offending place: where it is, e.g. `references[3]`, the machine-readable reason, a sentence for people."""
+    """One invalid value: its path, e.g. `references[3]`, a machine-readable reason, and a sentence for people."""
 
     path: str
     reason: str
     detail: str
     record: object = None
-    """The caller's own name for what was to be scored, e.g. the row of a data set, where it has given one."""
+    """The caller's name for the response, e.g. its row in a data set; None if not given."""
 
     def __str__(self) -> str:
         return f"{'' if self.record is None else f'record {self.record}: '}{self.path}: {self.reason} ({self.detail})"
@@ -61,7 +59,7 @@ Offence = Issue
 
 
 class AssayError(Exception):
-    """Base of every error of this package; `request_id` finds the exchange in the service's log."""
+    """Base of every error of this package; `request_id` identifies the request in the service's log."""
 
     # Only the message is positional: an exception is unpickled from its positional arguments, then given its __dict__.
     def __init__(self, message: str, *, status: int | None = None, request_id: str | None = None) -> None:
@@ -71,7 +69,7 @@ class AssayError(Exception):
 
 
 class InvalidRequest(AssayError, ValueError):
-    """What was sent cannot be scored. `issues` names the places to mend (the service lists at most 100)."""
+    """The request cannot be scored. `issues` lists the values to fix (the service lists at most 100)."""
 
     def __init__(
         self,
@@ -103,11 +101,11 @@ class TooLarge(InvalidRequest):
 
 
 class Unauthorized(AssayError):
-    """The service wants a key, and this one is missing or wrong."""
+    """The service requires a key, which is missing or wrong."""
 
 
 class Unavailable(AssayError):
-    """No reply within the deadline. `attempts` counts the requests that were begun."""
+    """No reply within the deadline. `attempts` counts the requests that were started."""
 
     def __init__(self, message: str, *, attempts: int = 0, status: int | None = None) -> None:
         super().__init__(message, status=status)
@@ -115,7 +113,7 @@ class Unavailable(AssayError):
 
 
 class LocalServiceError(Unavailable):
-    """The service of mode "local" could not be started; the message ends with what it wrote last."""
+    """The service of mode "local" could not be started; the message ends with the end of its log."""
 
 
 class ServiceError(AssayError):
@@ -123,25 +121,25 @@ class ServiceError(AssayError):
 
 
 class BadReply(AssayError):
-    """A reply that is not one to this request: not JSON, of another length, or with a number that is not finite."""
+    """An invalid reply: not JSON, of the wrong length, or with a number that is not finite."""
 
 
 def invalid(
     issues: Sequence[Issue], *, record: object = None, status: int | None = None, request_id: str | None = None
 ) -> InvalidRequest:
-    """The most particular error for these issues, with all of them in its message as far as they fit.
+    """Return the most specific error for these issues; its message lists the first ones.
 
-    `record` is that of all of them.
+    `record`, if given, is the record of all of them.
     """
-    named = [issue if record is None else issue._replace(record=record) for issue in issues]
-    shown = "; ".join(map(str, named[:MAX_SHOWN]))
-    more = f"; and {len(named) - MAX_SHOWN} more" if len(named) > MAX_SHOWN else ""
-    kind = kind_of(named)
-    hint = HINT if kind is InvalidReference and any(o.reason != "missing_column" for o in named) else ""
-    return kind(f"{shown}{more}{hint}", issues=named, status=status, request_id=request_id)
+    listed = [issue if record is None else issue._replace(record=record) for issue in issues]
+    shown = "; ".join(map(str, listed[:MAX_SHOWN]))
+    more = f"; and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""
+    kind = error_class(listed)
+    hint = HINT if kind is InvalidReference and any(issue.reason != "missing_column" for issue in listed) else ""
+    return kind(f"{shown}{more}{hint}", issues=listed, status=status, request_id=request_id)
 
 
-def kind_of(issues: Sequence[Issue]) -> type[InvalidRequest]:
+def error_class(issues: Sequence[Issue]) -> type[InvalidRequest]:
     if all(issue.path.startswith("reference") and "_index" not in issue.path for issue in issues):
         return InvalidReference
     if all(issue.path.startswith("config") or issue.reason.endswith("_setting") for issue in issues):

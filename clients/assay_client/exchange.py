@@ -1,4 +1,4 @@
-"""What the synchronous and the asynchronous client share: their settings, and how a request is put on the wire."""
+"""Shared parts of the synchronous and the asynchronous client: settings, fork handling, requests."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from .addresses import Address
 from .errors import InvalidRequest
 from .local import LocalService, shared_local_service
 from .replies import Reply, error_of
 from .retries import Endpoints
-from .settings import NAMES, ClientSettings
-from .wire import Fault, request_head
+from .settings import ARGUMENT_NAMES, ClientSettings
+from .transport.addresses import Address
+from .transport.http11 import Fault, request_head
 
-__all__ = ["BaseClient", "Outgoing"]
+__all__ = ["BaseClient", "OutgoingRequest"]
 
-GRACE = 0.25
-"""Seconds past the deadline in which a batch may still say why it failed."""
+GRACE_SECONDS = 0.25
+"""Seconds after the deadline in which a batch may still report why it failed."""
 
-_numbers = count(1)
+_request_numbers = count(1)
 
 
-class Outgoing:
-    """One request that is to be answered once, however often it is sent."""
+class OutgoingRequest:
+    """One request, which may be sent several times under the same id."""
 
     def __init__(self, method: str, route: str, body: bytes = b"") -> None:
         self.method = method
         self.route = route
         self.body = body
-        self.request_id = f"{secrets.token_hex(6)}-{next(_numbers):x}"
+        self.request_id = f"{secrets.token_hex(6)}-{next(_request_numbers):x}"
 
     def head(self, address: Address, api_key: str | None, seconds: float) -> bytes:
-        """The request's head for this service, which need not work on it for longer than anybody waits.
+        """Return the head of the request for this service, which is asked to reply within `seconds`.
 
-        A URL's own credentials are meant for its service; the key is for those whose URL has none.
+        Credentials in a URL are sent to its service only; the key is for services whose URL has none.
         """
         headers = {"X-Request-ID": self.request_id, "X-Request-Timeout": f"{max(seconds, 0.001):.3f}"}
         authorization = address.authorization or (api_key and f"Bearer {api_key}")
@@ -47,41 +47,41 @@ class Outgoing:
         return request_head(self.method, address, self.route, headers, len(self.body))
 
     def check(self, reply: Reply, address: Address) -> Reply:
-        """The reply; raises Fault for one to another request, InvalidRequest where there is no such route."""
+        """Return the reply; raise Fault if it belongs to another request, InvalidRequest if the route is missing."""
         if reply.headers.get("x-request-id", self.request_id) != self.request_id:
-            raise Fault("a reply to another request came back")
+            raise Fault("the reply belongs to another request")
         if reply.status == 404:
             error = error_of(reply)
-            detail = f"there is no {self.route} of an Assay service at {address}: is this its base URL (ASSAY_URL)?"
+            detail = f"no {self.route} of an Assay service at {address}: is this its base URL (ASSAY_URL)?"
             raise InvalidRequest(f"{str(error).rstrip('.')}; {detail}", status=404, request_id=reply.request_id)
         return reply
 
 
 class BaseClient:
-    """Settings, services in turn, and the hold on this machine's own service."""
+    """Settings, the services in use, and the lease on a local service."""
 
     def __init__(self, settings: ClientSettings | str | Sequence[str] | None = None, **given: Any) -> None:
-        self.settings = settings_of(settings, given)
+        self.settings = resolve_settings(settings, given)
         self._start()
 
     def _start(self) -> None:
-        """Set up what belongs to this process alone."""
+        """Create the state that is private to this process."""
         self._endpoints = Endpoints(self.settings.addresses)
         self._local: LocalService | None = None
-        self._holding = threading.Lock()
-        _living.add(self)
+        self._local_lock = threading.Lock()
+        _all_clients.add(self)
 
     def _after_fork(self) -> None:
-        """In a forked child: connections, locks and the hold on a local service are the parent's."""
+        """Reset a forked child: connections, locks and the lease on a local service are the parent's."""
         self._start()
 
     @property
     def _needs_local(self) -> bool:
         return self.settings.mode == "local" and self._local is None
 
-    def _hold_local(self, seconds: float) -> None:
-        """Mode "local": hold the service of this machine, starting it where it does not run. Blocks."""
-        with self._holding:
+    def _acquire_local(self, seconds: float) -> None:
+        """Acquire the service of mode "local", starting it if needed; blocks."""
+        with self._local_lock:
             if self._local is not None:
                 self._local.ensure(seconds)
                 return
@@ -94,7 +94,7 @@ class BaseClient:
             self._local = local
 
     def _release_local(self) -> None:
-        with self._holding:
+        with self._local_lock:
             if self._local is not None:
                 self._local.release()
                 self._local = None
@@ -111,36 +111,36 @@ class BaseClient:
         return f"{type(self).__name__}({where})"
 
 
-def settings_of(first: Any, given: dict[str, Any]) -> ClientSettings:
-    """The settings of a client that is made with these arguments; raises TypeError and InvalidSetting."""
-    given = {name: value for name, value in given.items() if value is not None or name not in NAMES}
+def resolve_settings(first: Any, given: dict[str, Any]) -> ClientSettings:
+    """Return the settings that these arguments of a client mean; raise TypeError or InvalidSetting."""
+    given = {name: value for name, value in given.items() if value is not None or name not in ARGUMENT_NAMES}
     if isinstance(first, ClientSettings):
         if given:
-            raise TypeError(f"there are settings already: {', '.join(given)} cannot be given as well")
+            raise TypeError(f"{', '.join(given)}: not allowed with a ClientSettings object")
         return first
     if first is not None:
-        twice = [name for name in ("base_url", "uds") if name in given]
-        if twice:
-            raise TypeError(f"there is an address already: {twice[0]}= cannot be given as well")
+        extra = [name for name in ("base_url", "uds") if name in given]
+        if extra:
+            raise TypeError(f"{extra[0]}=: not allowed with a positional address")
         given["base_url"] = first
     url = given.get("base_url", "")
     several = isinstance(url, Iterable) and not isinstance(url, (str, bytes, Mapping))
     urls = list(url) if several else [url]
     for part in urls:
         if not isinstance(part, str):
-            raise TypeError(f"base_url= takes a URL, several in a list, or 'local': no {type(part).__name__}")
+            raise TypeError(f"base_url= must be a URL, a list of URLs or 'local', not {type(part).__name__}")
     if several:
         given["base_url"] = urls
     return ClientSettings.read(**given)
 
 
-_living: weakref.WeakSet[BaseClient] = weakref.WeakSet()
+_all_clients: weakref.WeakSet[BaseClient] = weakref.WeakSet()
 
 
-def _start_anew() -> None:
-    for client in list(_living):
+def _reset_after_fork() -> None:
+    for client in list(_all_clients):
         client._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,4 +1,4 @@
-"""JSON with the standard library, or with orjson where it is installed; the bytes mean the same."""
+"""JSON with orjson if it is installed, else with the standard library."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def dumps(value: Any) -> bytes:
-    """Strings, lists and objects of strings as UTF-8; each lone surrogate becomes U+FFFD.
+    """Return JSON in UTF-8, with each lone surrogate replaced by U+FFFD.
 
-    Raises TypeError or ValueError for what JSON does not know.
+    Raise TypeError or ValueError if the value has no JSON form.
     """
     if orjson is not None:
         try:
             return orjson.dumps(value)
-        except TypeError:  # a lone surrogate, or no JSON at all: the next lines tell which
+        except TypeError:  # a lone surrogate, or not JSON: json.dumps decides
             pass
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
@@ -34,11 +34,11 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(body: bytes | bytearray) -> Any:
-    """The value of a JSON text; raises ValueError, also for NaN and the infinities."""
+    """Return the value of a JSON text; raise ValueError, also for NaN and the infinities."""
     if orjson is not None:
         return orjson.loads(body)
-    return json.loads(body.decode(), parse_constant=refuse)
+    return json.loads(body.decode(), parse_constant=reject_constant)
 
 
-def refuse(name: str) -> Any:
+def reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")

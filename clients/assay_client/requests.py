@@ -1,4 +1,4 @@
-"""Responses and references to the bytes of `POST /v1/score`, each different reference once."""
+"""Builds the body of `POST /v1/score`, with each distinct reference once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from .errors import Issue, invalid
 from .json_text import dumps
 
-__all__ = ["INCLUDES", "ScoreRequest", "assembled", "score_request", "sendable_reference"]
+__all__ = ["INCLUDES", "ScoreRequest", "assemble_request", "checked_reference", "score_request"]
 
 INCLUDES = ("components", "advantages")
 NO_REFERENCE = Issue("reference", "wrong_type", 'a string or {"steps": [...]} is needed')
@@ -21,31 +21,31 @@ ROW_PATH = re.compile(r"(?:references|responses)\[([0-9]+)\]")
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """One request's body, and what is needed to read the reply to it."""
+    """The body of a request, and what is needed to read its reply."""
 
     body: bytes
     responses: int
     include: tuple[str, ...]
-    owners: tuple[tuple[int, ...], ...] | None
-    """For each reference that is sent, its positions among the caller's; None where they are the same."""
+    caller_positions: tuple[tuple[int, ...], ...] | None
+    """For each reference sent, its positions in the caller's list; None if the lists are equal."""
     records: tuple[object, ...] | None = None
-    """The caller's names for its responses, where each has a reference of its own."""
+    """The caller's names for the responses, if each has a separate reference."""
 
-    def in_callers_words(self, issues: Sequence[Issue]) -> list[Issue]:
-        """Issues with the numbers of references as the caller counts them, and with its names for the records."""
-        return with_records(self.in_callers_numbers(issues), self.records)
+    def in_caller_terms(self, issues: Sequence[Issue]) -> list[Issue]:
+        """Return issues with the caller's positions of references and its names for the records."""
+        return with_records(self.with_caller_positions(issues), self.records)
 
-    def in_callers_numbers(self, issues: Sequence[Issue]) -> list[Issue]:
-        if self.owners is None:
+    def with_caller_positions(self, issues: Sequence[Issue]) -> list[Issue]:
+        if self.caller_positions is None:
             return list(issues)
         renamed = []
         for issue in issues:
             found = REFERENCE_PATH.match(issue.path)
-            if found is None or int(found[1]) >= len(self.owners):
+            if found is None or int(found[1]) >= len(self.caller_positions):
                 renamed.append(issue)
             else:
                 rest = issue.path[found.end() :]
-                renamed += [issue._replace(path=f"references[{k}]{rest}") for k in self.owners[int(found[1])]]
+                renamed += [issue._replace(path=f"references[{k}]{rest}") for k in self.caller_positions[int(found[1])]]
         return renamed
 
 
@@ -57,42 +57,42 @@ def score_request(
     include: Iterable[str],
     records: Sequence[object] | None = None,
 ) -> ScoreRequest:
-    """Raises InvalidRequest naming every response that is no string and every reference of a wrong type.
+    """Check and encode a batch; raise InvalidRequest for responses and references of a wrong type.
 
-    `config` is JSON; `records` are names for the responses, for errors. Equal references are sent once, unless group
-    advantages are asked for: these groups are made of responses with the same number of a reference.
+    `config` is JSON; `records` are names of the responses for errors. Equal references are sent once, unless group
+    advantages are requested: their groups are the responses with the same `reference_index`.
     """
-    wanted = tuple(include)
-    sendable = [reference_content(reference) for reference in checked_sequence(references, "references")]
-    issues = [NO_REFERENCE._replace(path=f"references[{k}]") for k, content in enumerate(sendable) if content is None]
+    columns = tuple(include)
+    contents = [reference_content(reference) for reference in checked_sequence(references, "references")]
+    issues = [NO_REFERENCE._replace(path=f"references[{k}]") for k, content in enumerate(contents) if content is None]
     issues += [
         NO_RESPONSE._replace(path=f"responses[{k}]")
         for k, response in enumerate(checked_sequence(responses, "responses"))
         if not isinstance(response, str)
     ]
-    issues += [Issue("include", "unknown_column", f"{name!r}") for name in wanted if name not in INCLUDES]
-    paired = records is not None and reference_index is None and len(sendable) == len(responses) == len(records)
+    issues += [Issue("include", "unknown_column", f"{name!r}") for name in columns if name not in INCLUDES]
+    paired = records is not None and reference_index is None and len(contents) == len(responses) == len(records)
     names = tuple(records) if paired and records is not None else None
     if issues:
         raise invalid(with_records(issues, names))
     index = None if reference_index is None else [int(k) for k in reference_index]
-    contents = [content for content in sendable if content is not None]
-    return replace(assembled(responses, contents, index, config, wanted), records=names)
+    encodable = [content for content in contents if content is not None]
+    return replace(assemble_request(responses, encodable, index, config, columns), records=names)
 
 
 def with_records(issues: Sequence[Issue], records: Sequence[object] | None) -> list[Issue]:
-    """Issues with the names of their records, where there are any."""
+    """Return issues with the names of their records, if there are any."""
     if records is None:
         return list(issues)
-    places = [ROW_PATH.match(issue.path) for issue in issues]
+    rows = [ROW_PATH.match(issue.path) for issue in issues]
     return [
-        issue._replace(record=records[int(place[1])]) if place and int(place[1]) < len(records) else issue
-        for issue, place in zip(issues, places, strict=True)
+        issue._replace(record=records[int(row[1])]) if row and int(row[1]) < len(records) else issue
+        for issue, row in zip(issues, rows, strict=True)
     ]
 
 
-def sendable_reference(response: Any, reference: Any, record: object) -> str | bytes:
-    """The reference of a single call; raises InvalidRequest where it or the response has a wrong type."""
+def checked_reference(response: Any, reference: Any, record: object) -> str | bytes:
+    """Return the encoded reference of a single call; raise InvalidRequest if it or the response has a wrong type."""
     content = reference_content(reference)
     if content is not None and isinstance(response, str):
         return content
@@ -101,26 +101,26 @@ def sendable_reference(response: Any, reference: Any, record: object) -> str | b
     raise invalid(issues, record=record)
 
 
-def assembled(
+def assemble_request(
     responses: Sequence[str],
     references: Sequence[str | bytes],
     index: list[int] | None,
     config: str,
-    wanted: tuple[str, ...],
+    columns: tuple[str, ...],
 ) -> ScoreRequest:
-    """The request of checked responses and of references as text or, steps, as JSON already."""
-    owners = None
-    if index is None and len(references) == len(responses) and "advantages" not in wanted:
-        references, index, owners = deduplicated(references)
+    """Encode a request with checked responses and with references as text or as JSON of their steps."""
+    caller_positions = None
+    if index is None and len(references) == len(responses) and "advantages" not in columns:
+        references, index, caller_positions = deduplicate(references)
     encoded = [dumps(content) if isinstance(content, str) else content for content in references]
     parts = [b'{"references":[', b",".join(encoded), b'],"responses":', dumps(list(responses))]
     if index is not None:
         parts += [b',"reference_index":', dumps(index)]
     if config != "{}":
         parts += [b',"config":', config.encode()]
-    if wanted:
-        parts += [b',"include":', dumps(list(wanted))]
-    return ScoreRequest(b"".join([*parts, b"}"]), len(responses), wanted, owners)
+    if columns:
+        parts += [b',"include":', dumps(list(columns))]
+    return ScoreRequest(b"".join([*parts, b"}"]), len(responses), columns, caller_positions)
 
 
 def checked_sequence(given: Any, name: str) -> Sequence[Any]:
@@ -130,9 +130,9 @@ def checked_sequence(given: Any, name: str) -> Sequence[Any]:
 
 
 def reference_content(reference: Any) -> str | bytes | None:
-    """Text as it is, steps as JSON; None where it is neither text nor an object of JSON's types.
+    """Return text unchanged and steps as JSON; None if the reference is neither.
 
-    Text becomes JSON once equal ones have been found, of which single calls bring many.
+    Text is encoded later, after duplicates have been removed: single calls have many.
     """
     if isinstance(reference, str):
         return reference
@@ -144,17 +144,17 @@ def reference_content(reference: Any) -> str | bytes | None:
         return None
 
 
-def deduplicated(
+def deduplicate(
     contents: Sequence[str | bytes],
 ) -> tuple[list[str | bytes], list[int] | None, tuple[tuple[int, ...], ...] | None]:
-    """(references, index, owners); the index and owners are None where all differ."""
+    """Return (references, index, caller_positions); index and caller_positions are None if all references differ."""
     positions: dict[str | bytes, list[int]] = {}
     for k, content in enumerate(contents):
         positions.setdefault(content, []).append(k)
     if len(positions) == len(contents):
         return list(contents), None, None
     index = [0] * len(contents)
-    for number, owned in enumerate(positions.values()):
+    for j, owned in enumerate(positions.values()):
         for k in owned:
-            index[k] = number
+            index[k] = j
     return list(positions), index, tuple(map(tuple, positions.values()))

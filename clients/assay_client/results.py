@@ -1,4 +1,4 @@
-"""What scoring gives back: columns for a batch, one row for a single response."""
+"""Results of scoring: columns for a batch, one row for a single response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPONENTS = (
     "anchors",
     "score",
 )
-"""Names of the components, in the order of every reply; a trainer may rely on each being there."""
+"""Names of the components, in the order of replies; every reply with components has all of them."""
 
 REASONS = (
     "ok",
@@ -38,35 +38,35 @@ REASONS = (
     "step_count",
     "low_coverage",
 )
-"""Why a response could not be scored, by number: 0 is `ok`."""
+"""Reasons by their code: 0 is `ok`, the others say why a response could not be scored."""
 
 
 class Score(NamedTuple):
-    """The reward of one response, finite, with its origin."""
+    """The finite reward of one response, with its reason and components."""
 
     reward: float
     reason: str
     """`ok`, or why the response could not be scored."""
     components: Mapping[str, float]
     config_id: str
-    """Digest of the configuration and of the scoring rules' version."""
+    """Digest of the configuration and the version of the scoring rules."""
 
     @property
     def reason_code(self) -> int:
-        """Number of the reason; -1 for one that this version of the client does not know."""
+        """Index in `REASONS`; -1 for a reason unknown to this version of the client."""
         return reason_code(self.reason)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Columns of one length, in the order of the responses; every number is finite."""
+    """Columns with one finite entry per response, in the order of the responses."""
 
     rewards: list[float]
     reasons: list[str]
     components: dict[str, list[float]] | None
-    """By name; None unless asked for."""
+    """By name; None unless requested."""
     advantages: list[float] | None
-    """Group advantages; None unless asked for."""
+    """Group advantages; None unless requested."""
     config_id: str
     request_id: str
 
@@ -74,12 +74,12 @@ class Scores:
         return len(self.rewards)
 
     def row(self, k: int) -> Score:
-        """Response `k` alone."""
+        """Return the score of response `k`."""
         components = {name: column[k] for name, column in (self.components or {}).items()}
         return Score(self.rewards[k], self.reasons[k], components, self.config_id)
 
     def rows(self) -> Iterator[Score]:
-        """Every response alone, in order: cheaper than `row` for each."""
+        """Yield the score of every response: faster than `row` for each."""
         names, columns = tuple(self.components or ()), tuple((self.components or {}).values())
         numbers: Iterator[tuple[float, ...]] = zip(*columns, strict=True) if columns else repeat(())
         for reward, reason, values in zip(self.rewards, self.reasons, numbers, strict=False):

@@ -1,8 +1,7 @@
-"""What to do next in a call: send to which service, wait how long, or give up. Without any input or output.
+"""Retry policy of a call, without I/O: which service to try next, how long to wait, and when to give up.
 
-A conversation is a generator. It yields `Send` and is sent a `Reply` or a `Fault`, or yields `Sleep` and is sent
-nothing; it returns the reply to keep, or raises Unavailable. The synchronous and the asynchronous client drive the
-same one.
+`retry_steps` is a generator that both clients drive. It yields `Send` and receives a `Reply` or a `Fault`, or yields
+`Sleep` and receives None; it returns the final reply or raises Unavailable.
 """
 
 from __future__ import annotations
@@ -15,82 +14,78 @@ from collections.abc import Callable, Generator, Sequence
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from .addresses import Address
 from .errors import Unavailable
 from .replies import Reply, problem_document
 from .settings import ClientSettings
-from .wire import Fault
+from .transport.addresses import Address
+from .transport.http11 import Fault
 
-__all__ = ["Conversation", "Endpoints", "Send", "Sleep", "converse", "retry_after"]
+__all__ = ["Endpoints", "RetrySteps", "Send", "Sleep", "retry_after", "retry_steps"]
 
-RETRIED = frozenset({408, 429, 502, 503, 504})
+RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
 MAX_STALE = 3
-"""Connections from the pool that may turn out closed before that counts as a failure of the service."""
+"""Stale pooled connections that a call accepts before it counts them as failures of the service."""
 
 MAX_DETAIL = 200
 
 
 class Send(NamedTuple):
-    """Exchange the request with this service, within so many seconds."""
+    """Send the request to this service and wait up to `seconds` for the reply."""
 
     address: Address
     seconds: float
 
 
 class Sleep(NamedTuple):
-    """Do nothing for so many seconds."""
+    """Wait for `seconds`."""
 
     seconds: float
 
 
-Conversation = Generator["Send | Sleep", "Reply | Fault | None", Reply]
+RetrySteps = Generator["Send | Sleep", "Reply | Fault | None", Reply]
 
 
 class Endpoints:
-    """The services of one client: calls take turns among them, and prefer those that have not just failed.
-
-    Shared by all calls of a client, in any thread.
-    """
+    """The services of one client, used in rotation, those that failed recently last. Thread-safe."""
 
     def __init__(self, addresses: Sequence[Address]) -> None:
         self.addresses = tuple(addresses)
         self._lock = threading.Lock()
-        self._turn = random.randrange(len(self.addresses)) if self.addresses else 0
-        self._resting: dict[Address, float] = {}
+        self._next = random.randrange(len(self.addresses)) if self.addresses else 0
+        self._last_until: dict[Address, float] = {}
 
-    def in_turn(self, now: float) -> list[Address]:
-        """All, the one to try first at the front."""
+    def in_order(self, now: float) -> list[Address]:
+        """Return all addresses in the order to try them."""
         with self._lock:
-            self._turn = (self._turn + 1) % len(self.addresses)
-            turned = self.addresses[self._turn :] + self.addresses[: self._turn]
-            return sorted(turned, key=lambda address: max(0.0, self._resting.get(address, 0.0) - now))
+            self._next = (self._next + 1) % len(self.addresses)
+            rotated = self.addresses[self._next :] + self.addresses[: self._next]
+            return sorted(rotated, key=lambda address: max(0.0, self._last_until.get(address, 0.0) - now))
 
-    def rest(self, address: Address, until: float) -> None:
-        """Leave a service that has failed to the last, until then."""
+    def put_last(self, address: Address, until: float) -> None:
+        """Put a service that has failed last until then."""
         with self._lock:
-            self._resting[address] = until
+            self._last_until[address] = until
 
-    def works(self, address: Address) -> None:
+    def restore(self, address: Address) -> None:
         """Forget that a service has failed."""
-        if address in self._resting:
+        if address in self._last_until:
             with self._lock:
-                self._resting.pop(address, None)
+                self._last_until.pop(address, None)
 
 
-def converse(
+def retry_steps(
     endpoints: Endpoints,
     settings: ClientSettings,
     deadline: float,
     clock: Callable[[], float] = time.monotonic,
     uniform: Callable[[float, float], float] = random.uniform,
-) -> Conversation:
-    """One call until `deadline` on `clock`.
+) -> RetrySteps:
+    """Yield the steps of one call until `deadline` on `clock`.
 
-    Connection faults, 408, 429, 502, 503 and 504 are tried again: at once on a service not yet tried, else after a
-    pause drawn from nothing up to a bound that doubles (exponential backoff with full jitter), and not before
-    `Retry-After`.
+    Connection faults, 408, 429, 502, 503 and 504 are retried: immediately on a service not yet tried, else with
+    exponential backoff and full jitter, and not before `Retry-After`.
     """
-    order = endpoints.in_turn(clock())
+    order = endpoints.in_order(clock())
     ready_at = dict.fromkeys(order, float("-inf"))
     failures: Counter[Address] = Counter()
     faults: Counter[str] = Counter()
@@ -99,57 +94,58 @@ def converse(
         address = min(order, key=lambda candidate: ready_at[candidate])
         now = clock()
         if now >= deadline or ready_at[address] >= deadline:
-            raise gave_up(faults, attempts, asked_to_wait=ready_at[address] - now if now < deadline else 0.0)
+            raise unavailable(faults, attempts, delay=ready_at[address] - now if now < deadline else 0.0)
         if ready_at[address] > now:
             yield Sleep(ready_at[address] - now)
             continue
         attempts += 1
         outcome = yield Send(address, min(deadline - now, settings.attempt_timeout))
         assert outcome is not None
-        if isinstance(outcome, Reply) and outcome.status not in RETRIED:
-            endpoints.works(address)
+        if isinstance(outcome, Reply) and outcome.status not in RETRIED_STATUSES:
+            endpoints.restore(address)
             return outcome
         if isinstance(outcome, Fault) and outcome.stale and stale < MAX_STALE:
             stale += 1
             continue
         now = clock()
-        asked = retry_after(outcome) if isinstance(outcome, Reply) else 0.0
+        minimum = retry_after(outcome) if isinstance(outcome, Reply) else 0.0
         bound = min(settings.max_backoff, settings.backoff * 2.0 ** min(failures[address], 32))
         failures[address] += 1
-        faults[f"{address}: {description(outcome)}"] += 1
-        ready_at[address] = now + asked + uniform(0.0, bound)
-        endpoints.rest(address, now + max(asked, settings.max_backoff))
+        faults[f"{address}: {describe(outcome)}"] += 1
+        ready_at[address] = now + minimum + uniform(0.0, bound)
+        endpoints.put_last(address, now + max(minimum, settings.max_backoff))
 
 
-def description(outcome: Reply | Fault) -> str:
+def describe(outcome: Reply | Fault) -> str:
     if isinstance(outcome, Fault):
-        return outcome.what
+        return outcome.detail
     detail = str(problem_document(outcome).get("detail", ""))[:MAX_DETAIL]
     return f"HTTP {outcome.status} {detail}".rstrip()
 
 
-def gave_up(faults: Counter[str], attempts: int, asked_to_wait: float) -> Unavailable:
-    seen = "; ".join(f"{what} ({count} times)" if count > 1 else what for what, count in faults.most_common(5))
-    waiting = f"; the next attempt would be in {asked_to_wait:.1f} s, past the deadline" if asked_to_wait > 0 else ""
+def unavailable(faults: Counter[str], attempts: int, delay: float) -> Unavailable:
+    common = faults.most_common(5)
+    causes = "; ".join(f"{cause} ({count} times)" if count > 1 else cause for cause, count in common)
+    waiting = f"; the next attempt would be in {delay:.1f} s, past the deadline" if delay > 0 else ""
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-    message = f"no reward: the service did not answer within the deadline, after {tried}{waiting}. {seen}"
+    message = f"no reward: the service did not answer within the deadline, after {tried}{waiting}. {causes}"
     return Unavailable(message.rstrip(". ") + ".", attempts=attempts)
 
 
 def retry_after(reply: Reply) -> float:
-    """Seconds that the service asks to wait, given as such or as a date; 0 where it does not, or not readably."""
-    given = reply.headers.get("retry-after", "").strip()
-    if given.isascii() and given.isdigit():
-        return float(given[:9])
+    """Return the delay that `Retry-After` asks for, in seconds; 0 if the header is missing or invalid."""
+    value = reply.headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
     try:
-        moment = parsedate_to_datetime(given).timestamp()
+        moment = parsedate_to_datetime(value).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):
         return 0.0
     return max(0.0, moment - service_time(reply))
 
 
 def service_time(reply: Reply) -> float:
-    """The service's own clock, by which it gives dates; ours where it does not tell."""
+    """Return the time on the service's clock, or on this machine's if the reply has no date."""
     try:
         return parsedate_to_datetime(reply.headers.get("date", "")).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):

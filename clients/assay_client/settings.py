@@ -1,4 +1,4 @@
-"""The client's settings, and where each comes from: arguments, then environment variables, then defaults.
+"""Settings of the client, from arguments, environment variables and defaults, in this order.
 
 Nothing is read at import.
 """
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any
 
-from .addresses import Address, address_of
 from .errors import InvalidSetting, Issue, invalid
+from .transport.addresses import Address, address_of
 
 __all__ = ["DEFAULT_URL", "VARIABLES", "ClientSettings"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-"""Where `assay serve` listens unless told otherwise."""
+"""Default address of `assay serve`."""
 
 MODES = ("remote", "local")
 VARIABLES = {
@@ -34,81 +34,112 @@ VARIABLES = {
     "ASSAY_CLIENT_START_TIMEOUT": "start_timeout",
     "ASSAY_CLIENT_RUNTIME_DIR": "runtime_dir",
 }
-ADAPTERS_VARIABLES = ("ASSAY_CLIENT_REFERENCE", "ASSAY_CLIENT_ON_FAILURE", "ASSAY_CLIENT_DATA_SOURCES")
-"""Variables with our prefix that the adapters read themselves."""
+ADAPTER_VARIABLES = ("ASSAY_CLIENT_REFERENCE", "ASSAY_CLIENT_ON_FAILURE", "ASSAY_CLIENT_DATA_SOURCES")
+"""Variables with the client's prefix that the adapters read."""
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How to reach the service and how long to try. Times in seconds. Picklable and hashable."""
+    """How to reach the service, and timeouts in seconds. Immutable, picklable and hashable.
+
+    Attributes
+    ----------
+    addresses : tuple of Address
+        The services; empty in mode "local".
+    mode : str
+        "remote" or "local".
+    api_key : str or None
+        Bearer key for services whose URL has none.
+    command : tuple of str
+        Mode "local": the `assay` command and its first arguments; if empty, `assay` is found on PATH.
+    config : str
+        Settings of the reward for every request, as canonical JSON.
+    timeout : float
+        Time until a call ends, with its result or an error.
+    attempt_timeout : float
+        Time until one attempt ends, slightly above the service's own deadline.
+    connect_timeout : float
+        Time until a connection is open.
+    backoff, max_backoff : float
+        Upper bound of the first random delay before a retry, which doubles with each retry, and its maximum.
+    window : float
+        Time that a single call waits for others to share its request; 0 sends each separately.
+    max_batch : int
+        Maximum number of single calls in one request.
+    max_connections : int
+        Connections of an asynchronous client per event loop; further calls wait.
+    start_timeout : float
+        Mode "local": time for the start of the service, which may compile kernels.
+    linger : float
+        Mode "local": time that the service runs on after the last process that used it.
+    runtime_dir : str or None
+        Mode "local": folder of sockets and locks; None for a private one in /tmp.
+    """
 
     addresses: tuple[Address, ...] = ()
-    """Empty in mode "local"."""
     mode: str = "remote"
     api_key: str | None = field(default=None, repr=False)
     command: tuple[str, ...] = ()
-    """Mode "local": the `assay` command and its first arguments; empty: found on PATH."""
     config: str = "{}"
-    """Settings of the reward for every request, as canonical JSON."""
     timeout: float = 120.0
-    """A call ends by then, with its result or an error."""
     attempt_timeout: float = 40.0
-    """One attempt ends by then: a little more than the service allows itself."""
     connect_timeout: float = 5.0
     backoff: float = 0.1
-    """Longest pause before the first retry; it doubles with each, and the pause is drawn from nothing up to it."""
     max_backoff: float = 5.0
     window: float = 0.002
-    """How long a single call waits for others to share its request; 0 sends each alone."""
     max_batch: int = 512
-    """Most single calls in one request."""
     max_connections: int = 64
-    """Connections that an asynchronous client has open in one event loop; further calls wait."""
     start_timeout: float = 600.0
-    """Mode "local": the service's first start may have to compile its kernels."""
     linger: float = 2.0
-    """Mode "local": the service ends this long after the last process that uses it."""
     runtime_dir: str | None = None
-    """Mode "local": folder for sockets and locks; None: one in /tmp, for this user alone."""
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None, **given: Any) -> ClientSettings:
-        """Lay arguments over environment over defaults; an argument that is None counts as not given.
+        """Read settings from arguments, else from the environment; an argument that is None is ignored.
 
-        `base_url` is a URL, several in a list or separated by commas, or `local`; `uds` a socket's path.
-        Raises InvalidSetting naming every offender.
+        Parameters
+        ----------
+        environ : mapping, optional
+            The environment; `os.environ` by default.
+        **given
+            As for `Client`.
+
+        Raises
+        ------
+        InvalidSetting
+            With an issue for every invalid or unknown setting.
         """
         environ = os.environ if environ is None else environ
-        issues = [unknown(name) for name in given if name not in NAMES]
+        issues = [unknown(name) for name in given if name not in ARGUMENT_NAMES]
         issues += [unknown(v) for v in environ if v.startswith("ASSAY_CLIENT_") and v not in KNOWN_VARIABLES]
         values = {name: environ[variable] for variable, name in VARIABLES.items() if environ.get(variable)}
-        values.update({name: value for name, value in given.items() if value is not None and name in NAMES})
-        places = {name: variable for variable, name in VARIABLES.items() if given.get(name) is None}
-        settle_mode(values, given)
+        values.update({name: value for name, value in given.items() if value is not None and name in ARGUMENT_NAMES})
+        variables = {name: variable for variable, name in VARIABLES.items() if given.get(name) is None}
+        resolve_mode(values, given)
         read: dict[str, Any] = {}
         for name, value in values.items():
             try:
-                read[TARGETS.get(name, name)] = READERS[name](value)
+                read[FIELD_NAMES.get(name, name)] = PARSERS[name](value)
             except (TypeError, ValueError, OverflowError) as error:  # noqa: PERF203
                 detail = error.issues[0].detail if isinstance(error, InvalidSetting) else str(error)
-                issues.append(Issue(places.get(name, name), "invalid_setting", detail))
+                issues.append(Issue(variables.get(name, name), "invalid_setting", detail))
         if issues:
             raise InvalidSetting(invalid(issues).args[0], issues=issues)
         return cls(**read)
 
     def merged(self, overrides: Mapping[str, Any] | None) -> str:
-        """`config` with a call's own settings laid over it, as canonical JSON; raises InvalidSetting."""
+        """Return `config` with the settings of a call merged into it, as canonical JSON; raise InvalidSetting."""
         if not overrides:
             return self.config
         try:
-            return canonical({**json.loads(self.config), **overrides})
+            return canonical_json({**json.loads(self.config), **overrides})
         except (TypeError, ValueError):
-            detail = "an object of numbers, switches and names is needed"
-            raise InvalidSetting(detail, issues=[Issue("config", "invalid_setting", detail)]) from None
+            detail = "must be an object of numbers, booleans and strings"
+            raise InvalidSetting(f"config: {detail}", issues=[Issue("config", "invalid_setting", detail)]) from None
 
 
-def settle_mode(values: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """`base_url="local"` means mode "local"; an address given as an argument outweighs a mode of the environment."""
+def resolve_mode(values: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Handle `base_url="local"`, and let an address argument override a mode from the environment."""
     if given.get("uds") is not None:
         values["base_url"] = [f"unix:{values.pop('uds')}"]
         values.setdefault("mode", "remote")
@@ -122,80 +153,80 @@ def settle_mode(values: dict[str, Any], given: Mapping[str, Any]) -> None:
         values.setdefault("base_url", DEFAULT_URL)
 
 
-def canonical(config: Any) -> str:
+def canonical_json(config: Any) -> str:
     return json.dumps(config, sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
-def read_addresses(given: str | Sequence[str]) -> tuple[Address, ...]:
+def parse_addresses(given: str | Sequence[str]) -> tuple[Address, ...]:
     urls = given.split(",") if isinstance(given, str) else list(given)
     found = tuple(address_of(url.strip()) for url in urls if url.strip())
     if not found:
-        raise ValueError("no URL is named")
+        raise ValueError("must have a URL")
     return found
 
 
-def read_mode(given: str) -> str:
+def parse_mode(given: str) -> str:
     if given not in MODES:
         raise ValueError(f"must be one of: {', '.join(MODES)}")
     return given
 
 
-def read_command(given: str | Sequence[str]) -> tuple[str, ...]:
+def parse_command(given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(shlex.split(given)) if isinstance(given, str) else tuple(map(os.fspath, given))
 
 
-def read_config(given: str | Mapping[str, Any]) -> str:
+def parse_config(given: str | Mapping[str, Any]) -> str:
     try:
         config = json.loads(given) if isinstance(given, str) else dict(given)
         if not isinstance(config, dict):
             raise TypeError
-        return canonical(config)
+        return canonical_json(config)
     except (TypeError, ValueError):
-        raise ValueError("a JSON object of settings is needed") from None
+        raise ValueError("must be a JSON object of settings") from None
 
 
-def read_key(given: str) -> str:
+def parse_key(given: str) -> str:
     if not given or not all("!" <= character <= "~" for character in given):
-        raise ValueError("a key is made of visible ASCII characters without spaces")
+        raise ValueError("must be visible ASCII characters without spaces")
     return given
 
 
-def read_positive(given: Any) -> float:
+def parse_positive(given: Any) -> float:
     if isinstance(given, bool) or not (isfinite(float(given)) and float(given) > 0):
-        raise ValueError("a finite number above 0 is needed")
+        raise ValueError("must be a finite number above 0")
     return float(given)
 
 
-def read_seconds(given: Any) -> float:
-    return 0.0 if not isinstance(given, bool) and float(given) == 0 else read_positive(given)
+def parse_seconds(given: Any) -> float:
+    return 0.0 if not isinstance(given, bool) and float(given) == 0 else parse_positive(given)
 
 
-def read_count(given: Any) -> int:
+def parse_count(given: Any) -> int:
     if isinstance(given, bool) or int(given) < 1 or float(given) != int(given):
-        raise ValueError("a whole number of at least 1 is needed")
+        raise ValueError("must be an integer of at least 1")
     return int(given)
 
 
 def unknown(name: str) -> Issue:
-    return Issue(name, "unknown_setting", "there is no setting of this name")
+    return Issue(name, "unknown_setting", "no such setting")
 
 
-READERS: dict[str, Any] = {
-    "base_url": read_addresses,
-    "mode": read_mode,
-    "api_key": read_key,
-    "command": read_command,
-    "config": read_config,
-    "window": read_seconds,
-    "linger": read_seconds,
-    "max_batch": read_count,
-    "max_connections": read_count,
+PARSERS: dict[str, Any] = {
+    "base_url": parse_addresses,
+    "mode": parse_mode,
+    "api_key": parse_key,
+    "command": parse_command,
+    "config": parse_config,
+    "window": parse_seconds,
+    "linger": parse_seconds,
+    "max_batch": parse_count,
+    "max_connections": parse_count,
     "runtime_dir": os.fspath,
     **dict.fromkeys(
-        ("timeout", "attempt_timeout", "connect_timeout", "backoff", "max_backoff", "start_timeout"), read_positive
+        ("timeout", "attempt_timeout", "connect_timeout", "backoff", "max_backoff", "start_timeout"), parse_positive
     ),
 }
-TARGETS = {"base_url": "addresses"}
-NAMES = {*READERS, "uds"}
-KNOWN_VARIABLES = {*VARIABLES, *ADAPTERS_VARIABLES}
-assert {TARGETS.get(name, name) for name in READERS} == {setting.name for setting in fields(ClientSettings)}
+FIELD_NAMES = {"base_url": "addresses"}
+ARGUMENT_NAMES = {*PARSERS, "uds"}
+KNOWN_VARIABLES = {*VARIABLES, *ADAPTER_VARIABLES}
+assert {FIELD_NAMES.get(name, name) for name in PARSERS} == {setting.name for setting in fields(ClientSettings)}

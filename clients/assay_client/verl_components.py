@@ -1,9 +1,9 @@
-"""The components behind the rewards, per training step of verl: `python -m assay_client.verl_components FOLDER`.
+"""Components of the rewards per training step of verl: `python -m assay_client.verl_components FOLDER`.
 
-In training verl logs the reward alone, but `trainer.rollout_data_dir=FOLDER` makes it write every sample of step N with
-all numbers of the reward function to FOLDER/N.jsonl. This reads those files as they come and writes one line a step,
-the mean of every `score_…` number but `score_reason_code`, to a CSV file, and to TensorBoard where that is installed
-and asked for. Samples that Assay has not scored (ASSAY_CLIENT_DATA_SOURCES) are left out.
+During training, verl logs the reward only, but `trainer.rollout_data_dir=FOLDER` makes it write every sample of step N
+with all numbers of the reward function to FOLDER/N.jsonl. This program reads those files as they appear and writes one
+line per step, the means of all `score_…` numbers except `score_reason_code`, to a CSV file and, with --tensorboard, to
+TensorBoard. Samples that Assay has not scored (ASSAY_CLIENT_DATA_SOURCES) are left out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .adapters.common import METRICS
 __all__ = ["main", "step_means"]
 
 COLUMNS = ("step", "samples", "score", *(name for name in METRICS if name != "score_reason_code"))
-SETTLED = 2.0
-"""Seconds after which a file that has not changed is whole."""
+SETTLE_SECONDS = 2.0
+"""A file that has not changed for this long is complete."""
 
 
 def step_means(path: Path) -> dict[str, float]:
-    """Means over one step's samples, by column; a number that no sample has is left out."""
+    """Return the means over the samples of one step, by column; a column without numbers is left out."""
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
     samples = 0
@@ -46,12 +46,12 @@ def step_means(path: Path) -> dict[str, float]:
 
 
 def finished_steps(folder: Path, follow: bool, poll: float = 1.0) -> Iterator[Path]:
-    """The files of all steps in their order; with `follow`, for ever, each once it is whole."""
+    """Yield the files of all steps in order; with `follow`, forever, each once it is complete."""
     done: set[Path] = set()
     while True:
         waiting = [path for path in folder.glob("*.jsonl") if path.stem.isdigit() and path not in done]
         for path in sorted(waiting, key=lambda path: int(path.stem)):
-            if follow and time.time() - path.stat().st_mtime < SETTLED:
+            if follow and time.time() - path.stat().st_mtime < SETTLE_SECONDS:
                 break
             done.add(path)
             yield path
@@ -61,7 +61,7 @@ def finished_steps(folder: Path, follow: bool, poll: float = 1.0) -> Iterator[Pa
 
 
 def tensorboard(folder: str) -> Callable[[dict[str, float]], None]:
-    """Writes the means of a step as scalars `assay/…`; raises ImportError where there is no TensorBoard."""
+    """Return a function that writes the means of a step as scalars `assay/…`; raise ImportError if not installed."""
     from torch.utils.tensorboard import SummaryWriter
 
     writer = SummaryWriter(folder)
@@ -76,12 +76,12 @@ def tensorboard(folder: str) -> Callable[[dict[str, float]], None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line and report until every step is reported, or for ever with --follow."""
+    """Report every step once, or with --follow until interrupted."""
     parser = argparse.ArgumentParser(prog="python -m assay_client.verl_components", description=__doc__)
     parser.add_argument("folder", type=Path, help="verl's trainer.rollout_data_dir")
     parser.add_argument("--csv", type=Path, help="file to write (default: standard output)")
-    parser.add_argument("--tensorboard", metavar="LOGDIR", help="folder of event files to write as well")
-    parser.add_argument("--follow", action="store_true", help="go on as training does, until interrupted")
+    parser.add_argument("--tensorboard", metavar="LOGDIR", help="also write event files to this folder")
+    parser.add_argument("--follow", action="store_true", help="wait for further steps until interrupted")
     options = parser.parse_args(arguments)
     sinks = [tensorboard(options.tensorboard)] if options.tensorboard else []
     sink: Any = options.csv.open("w", encoding="utf-8", newline="") if options.csv else sys.stdout

@@ -1,9 +1,9 @@
-"""AReaL: the reward by its import path, so that every worker process of the pool has a client of its own.
+"""AReaL: the reward by its import path, so that every worker process of the pool has a separate client.
 
     python rows.py areal train.jsonl -o train.areal.jsonl
     ASSAY_URL=http://reward-host:8000 python areal_grpo.py --config grpo.yaml
 
-AReaL gives a reward 15 s and then counts it as 0: the function raises after 12, which is retried and then seen.
+AReaL counts a reward as 0 after 15 s: the function raises after 12 s, and AReaL raises after its retries.
 """
 
 from __future__ import annotations

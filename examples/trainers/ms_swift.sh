@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ms-swift: a plugin file that registers the reward "assay"; the whole local batch in one request.
+# ms-swift: a plugin that registers the reward "assay"; one request per local batch.
 #   python rows.py ms-swift train.jsonl -o train.swift.jsonl
 #   ASSAY_URL=http://reward-host:8000 MODEL=Qwen/Qwen3-8B ./ms_swift.sh
 set -euo pipefail

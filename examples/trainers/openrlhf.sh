@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# OpenRLHF: nothing to install, the service speaks its protocol. Settings of the reward travel in the address: …/compat/openrlhf?order=lcs
+# OpenRLHF: nothing to install, the service has a route for it. Settings of the reward go into the address: …/compat/openrlhf?order=lcs
 #   python rows.py openrlhf train.jsonl -o train.openrlhf.jsonl
 #   ASSAY_URL=http://reward-host:8000 MODEL=Qwen/Qwen3-8B ./openrlhf.sh
 set -euo pipefail
@@ -18,6 +18,6 @@ python3 -m openrlhf.cli.train_ppo_ray \
     --rollout.max_new_tokens 2048 \
     "$@"
 # group_norm is GRPO; without it OpenRLHF trains a critic of the same size (GAE).
-# Older versions call the options --remote_rm_url and --advantage_estimator. In place of an address the reward function
-# of assay_client does as well: --reward.remote_url …/clients/assay_client/adapters/for_openrlhf.py (retries within
-# 120 s, a local service).
+# In older versions the options are --remote_rm_url and --advantage_estimator. Instead of an address, the reward function
+# of assay_client can be used (retries within 120 s, a local service):
+#   --reward.remote_url …/clients/assay_client/adapters/for_openrlhf.py

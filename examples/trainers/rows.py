@@ -1,9 +1,9 @@
-"""Rows of a data set in the form that a trainer wants them, from JSON lines with `prompt` and `reference`.
+"""Convert JSON lines with `prompt` and `reference` to the rows of a trainer.
 
     python rows.py verl train.jsonl -o train.parquet
     python rows.py slime ../rollouts.jsonl -o train.jsonl
 
-Each prompt once; an `id` stays, so that errors can name the record. Parquet needs pyarrow, JSON lines nothing.
+Duplicate prompts are dropped; an `id` is kept, so that errors can name the record. Parquet needs pyarrow.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ FORMS: dict[str, Callable[[Row], Row]] = {
     "areal": lambda row: {"messages": chat(row), "reference": row["reference"], "query_id": row["id"]},
     "skyrl": for_skyrl,
 }
-"""By trainer: a row as it reads it."""
+"""Conversion of a row, by trainer."""
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Raises SystemExit naming the line that lacks a prompt or a reference."""
+    """Yield rows with unique prompts; raise SystemExit naming a line without prompt or reference."""
     seen: set[str] = set()
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -74,7 +74,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def write_rows(rows: Iterable[Row], path: Path) -> int:
-    """JSON lines, or Parquet by the ending; returns how many."""
+    """Write JSON lines or, if the path ends in .parquet, Parquet; return the number of rows."""
     listed = list(rows)
     if path.suffix == ".parquet":
         import pyarrow
@@ -88,7 +88,7 @@ def write_rows(rows: Iterable[Row], path: Path) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Rows of a data set in the form that a trainer wants them.")
+    parser = argparse.ArgumentParser(description="Convert JSON lines to the rows of a trainer.")
     parser.add_argument("trainer", choices=sorted(FORMS))
     parser.add_argument("source", type=Path, help="JSON lines with prompt and reference")
     parser.add_argument("-o", "--output", type=Path, required=True, help="….jsonl or ….parquet")

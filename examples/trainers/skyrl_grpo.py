@@ -1,11 +1,11 @@
-"""SkyRL: an environment of one turn whose reward is the service's; SkyRL averages the components as its metrics.
+"""SkyRL: a single-turn environment with the reward of the service; SkyRL averages the components as metrics.
 
     python rows.py skyrl train.jsonl -o train.parquet
     ASSAY_URL=http://reward-host:8000 python skyrl_grpo.py environment.env_class=assay \
         data.train_data="['train.parquet']" data.val_data="['train.parquet']" trainer.logger=console \
         trainer.policy.model.path=Qwen/Qwen3-8B generator.n_samples_per_prompt=8
 
-The overrides are those of SkyRL 0.4; `environment.skyrl_gym.max_env_workers` is how many calls may share a request.
+The overrides are those of SkyRL 0.4; `environment.skyrl_gym.max_env_workers` limits the calls that share a request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENTRY_POINT = "assay_client.adapters.for_skyrl:AssayEnv"
 
 
 def train(config: Any) -> None:
-    """Runs where the trainer runs: the environment is registered there."""
+    """Register the environment in the process of the trainer, and train."""
     from skyrl.train.entrypoints.main_base import BasePPOExp
     from skyrl_gym.envs import register
 
@@ -26,7 +26,7 @@ def train(config: Any) -> None:
 
 
 def configured(arguments: list[str]) -> Any:
-    """SkyRL's configuration from its own overrides, checked as SkyRL checks it."""
+    """Return SkyRL's configuration from its overrides, validated by SkyRL."""
     from skyrl.train.config import SkyRLTrainConfig
     from skyrl.train.utils import validate_cfg
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# slime: run in its checkout, with MODEL_ARGS of scripts/models/….sh. Two ways to the reward, both one flag or two.
+# slime: runs in its checkout, with MODEL_ARGS of scripts/models/….sh. The reward is a function or an address.
 #   python rows.py slime train.jsonl -o train.slime.jsonl
 #   ASSAY_URL=http://reward-host:8000 SLIME=/path/to/slime MODEL_SCRIPT=scripts/models/qwen3-8B.sh ./slime.sh
 set -euo pipefail
@@ -11,11 +11,11 @@ MODEL_ARGS=()
 source "${MODEL_SCRIPT:?one of scripts/models/*.sh}"
 
 if [[ ${REWARD:-function} == function ]]; then
-    # The client: groups in one request, a deadline, retries. Components come along in sample.reward.
+    # The client: groups in one request, a deadline, retries, components in sample.reward.
     export PYTHONPATH="$here/../../clients${PYTHONPATH:+:$PYTHONPATH}"
     reward=(--custom-rm-path assay_client.adapters.for_slime.custom_rm --group-rm --reward-key reward)
 else
-    # Nothing but an address.
+    # An address only.
     reward=(--rm-type remote_rm --rm-url "$ASSAY_URL/compat/slime" --reward-key reward)
 fi
 

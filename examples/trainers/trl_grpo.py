@@ -1,4 +1,4 @@
-"""TRL: the whole batch of a step in one request, every component in the trainer's log as `score/…`.
+"""TRL: one request per step, with all components in the trainer's log as `score/…`.
 
 python rows.py trl train.jsonl -o train.trl.jsonl
 ASSAY_URL=http://reward-host:8000 accelerate launch trl_grpo.py Qwen/Qwen3-0.6B train.trl.jsonl
@@ -17,7 +17,7 @@ def main(model: str, data: str) -> None:
 
     trainer = GRPOTrainer(
         model=model,
-        reward_funcs=score_reward,  # or async_score_reward, beside others that take their time
+        reward_funcs=score_reward,  # or async_score_reward, with other slow rewards
         args=GRPOConfig(output_dir="out", num_generations=8, max_completion_length=2048, logging_steps=1),
         train_dataset=load_dataset("json", data_files=data, split="train"),
     )

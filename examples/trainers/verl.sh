@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# verl, GRPO: one asynchronous call a sample; concurrent calls share requests to the service.
+# verl, GRPO: one asynchronous call per sample; concurrent calls share requests to the service.
 #   python rows.py verl train.jsonl -o train.parquet
 #   ASSAY_URL=http://reward-host:8000 MODEL=Qwen/Qwen3-8B ./verl.sh
 set -euo pipefail
@@ -22,5 +22,5 @@ python3 -m verl.trainer.main_ppo \
     "$@"
 # Settings of the reward: ASSAY_CLIENT_CONFIG='{"order": "lcs"}' for all workers, or an argument of this script,
 #   +reward.custom_reward_function.reward_kwargs.config.order=lcs
-# Older versions of verl call the option custom_reward_function.path. The components behind the rewards, step by step:
+# In older versions the option is custom_reward_function.path. Components of the rewards, per step:
 #   python3 -m assay_client.verl_components rollouts --follow --csv components.csv --tensorboard runs/assay

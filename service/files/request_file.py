@@ -9,8 +9,8 @@ import click
 import orjson
 
 from ..errors import Issue, ScoringError
-from ..http.wire import json_codec as codec
 from ..http.wire.envelope import Envelope
+from ..http.wire.json_codec import Batch, Limits, decode_score_request, encode, parse_envelope
 from ..http.wire.problems import Problem
 from ..http.wire.stage_times import StageTimes
 from ..http.wire.task_request import answer_task, asks_for_another_task
@@ -26,7 +26,7 @@ from .score_rows import Job, Observer, row_output
 
 __all__ = ["is_request", "score_request"]
 
-LIMITS = codec.Limits(2**62, 2**62, MAX_REFERENCE_BYTES, max_compared_bytes=2**62)
+LIMITS = Limits(2**62, 2**62, MAX_REFERENCE_BYTES, max_compared_bytes=2**62)
 """Files have no limits, except that of a reference."""
 
 
@@ -44,19 +44,19 @@ def score_request(job: Job, scorer: Scorer, document: str, observer: Observer | 
     For an invalid request, every validation error is listed on standard error and in the output.
     """
     try:
-        envelope = codec.unfold(document.encode(), LIMITS)
+        envelope = parse_envelope(document.encode(), LIMITS)
     except Problem as problem:
         raise DocumentError(problem.issues[0].detail) from None
     add_includes(envelope, {"components": job.components, "advantages": job.advantages})
     if asks_for_another_task(envelope):
         return score_task_request(job, document, envelope)
     try:
-        batch = codec.read(envelope, scorer, LIMITS)
+        batch = decode_score_request(envelope, scorer, LIMITS)
         scores = batch.score()
         if observer is not None:
             observer.add(rollouts_of(orjson.loads(document), batch), scores)
         if job.target_format == "json":
-            write_document(job.target, codec.encode(scores, batch, batch.scorer.config_id))
+            write_document(job.target, encode(scores, batch, batch.scorer.config_id))
         else:
             write_rows(job, orjson.loads(document), batch, scores)
     except ScoringError as error:
@@ -86,7 +86,7 @@ def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
         envelope.values["include"] = [*named, *(name for name, asked in wanted.items() if asked and name not in named)]
 
 
-def rollouts_of(request: dict[str, Any], batch: codec.Batch) -> list[Rollout]:
+def rollouts_of(request: dict[str, Any], batch: Batch) -> list[Rollout]:
     """Return the responses of the request as rows; those with the same reference are a group."""
     pairs = zip(request["responses"], batch.reference_index.tolist(), strict=True)
     references = request["references"]
@@ -96,7 +96,7 @@ def rollouts_of(request: dict[str, Any], batch: codec.Batch) -> list[Rollout]:
     ]
 
 
-def write_rows(job: Job, request: dict[str, Any], batch: codec.Batch, scores: Scores) -> None:
+def write_rows(job: Job, request: dict[str, Any], batch: Batch, scores: Scores) -> None:
     """Write a row for each response: the response, its reference and its results."""
     references = request["references"]
     advantages = scores.advantages().tolist() if batch.advantages else []

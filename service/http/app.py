@@ -1,4 +1,4 @@
-"""The application: routes, their frame, and a warm-up that runs while probes are answered already."""
+"""The application: routes, middleware, and a warm-up that runs while probes are answered already."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...kernels.warmup import warmup as compile_kernels
 from ..config import Config
 from ..version import VERSION
 from .endpoints.openapi import complete
-from .middleware import Frame
+from .middleware import RequestMiddleware
 from .routes import add_routes, guarded_paths, routes_by_address
 from .state import ServiceState
 
@@ -23,7 +23,7 @@ DESCRIPTION = "Exact SCORE rewards for laboratory protocols. Every error is a pr
 
 
 class Application(FastAPI):
-    """FastAPI without its own middleware: the frame answers all errors in one form, and measures what there is."""
+    """FastAPI without its own middleware: `RequestMiddleware` answers all errors in one form."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
@@ -60,12 +60,7 @@ def create_app(
         if state.fleet is not None:
             await state.fleet.join(state.readiness, state.metrics.registry, preparing)
         yield
-        state.workers.close()
-        if state.tracing is not None:
-            state.tracing.close()
-        state.explainers.close()
-        state.evaluators.close()
-        state.rewarders.close()
+        state.close()
 
     app = Application(
         title="Assay",
@@ -76,6 +71,6 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.service = state
-    add_routes(app, with_docs=config.server.docs, with_playground=config.server.playground)
-    app.add_middleware(Frame, state=state, routes=routes_by_address(app))
+    add_routes(app, state)
+    app.add_middleware(RequestMiddleware, state=state, routes=routes_by_address(app))
     return app

@@ -1,4 +1,4 @@
-"""The outermost layer of every request: its exchange, its place in the metrics, and an answer to every failure."""
+"""The outermost layer of every request: it makes the exchange, answers every failure, and counts the request."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from time import perf_counter
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .request.exchange import CONNECTION, ClientGone, Exchange
-from .request.telemetry.refusal_log import named
-from .request.telemetry.tracebacks import forget_frames, stack_of
-from .routes import EXCHANGE, DirectRoute, methods_of
+from .request.exchange import CONNECTION, EXCHANGE, ClientGone, Exchange
+from .request.routing import DirectRoute
+from .request.telemetry.refusal_log import log_ids
+from .request.tracebacks import forget_frames, stack_of
 from .state import ServiceState
 from .wire.problems import Problem
 
-__all__ = ["Frame"]
+__all__ = ["RequestMiddleware"]
 
 log = logging.getLogger("assay")
 
 CLIENT_GONE = 499
-"""Code in the metrics for requests that nobody waited for."""
+"""Status in the metrics for requests whose client has disconnected."""
 
 
-class Frame:
+class RequestMiddleware:
     """Pure ASGI: it copies nothing of a body and wraps neither `receive` nor `send`.
 
-    No address of the service has a variable part, so a request's route is one look into a dictionary; the application
-    below is asked only for what is not there.
+    No path of the service has a variable part, so the route of a request is one dictionary lookup; the application
+    below is called only for paths that are not there.
     """
 
     def __init__(self, app: ASGIApp, state: ServiceState, routes: Mapping[tuple[str, str], DirectRoute]) -> None:
@@ -44,7 +44,7 @@ class Frame:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        exchange = scope[EXCHANGE] = Exchange(scope, receive, send, self.state)
+        exchange = scope[EXCHANGE] = Exchange(scope, receive, send, self.state.readiness, self.state.admission)
         path = scope["path"]
         if path[-1:] == "/" and path != "/":
             path = scope["path"] = path.rstrip("/") or "/"
@@ -68,17 +68,17 @@ class Frame:
             self.count(exchange)
             if self.tracing is not None:
                 self.tracing.end(span, exchange, route_of(exchange))
-            del scope[EXCHANGE]  # the two name each other: what is let go at once need not be found by the collector
+            del scope[EXCHANGE]  # so that the garbage collector need not find the cycle
 
     def check_origin(self, exchange: Exchange) -> None:
-        """Raise Problem for what a web page sends that has no business here."""
+        """Raise Problem for a request that the web page of another site has sent."""
         if self.state.origin is not None:
             found = self.state.origin.objection(exchange.scope["method"], exchange.raw_headers)
             if found is not None:
                 raise Problem(found.kind, found.detail)
 
     async def answer(self, exchange: Exchange, error: Exception) -> None:
-        """Turn what was raised into the reply, unless there is nobody to read it or it has begun already."""
+        """Turn an error into the reply, unless the client has gone or a reply has begun already."""
         if isinstance(error, ClientGone):
             self.state.metrics.disconnects.add(1)
             exchange.status = exchange.status or CLIENT_GONE
@@ -91,9 +91,9 @@ class Frame:
             await exchange.reply_problem(problem)
 
     def log_refusal(self, exchange: Exchange, problem: Problem) -> None:
-        """Say in the log what a trainer's or another program's request was refused for, if not too often.
+        """Log why the request of a trainer or another program was refused, if not too often.
 
-        Probes that find the service not ready, and browsers that ask for what there is not, are no news.
+        Probes that find the service not ready, and paths that do not exist, are not logged.
         """
         method, path = exchange.scope["method"], exchange.scope["path"]
         route = self.routes.get((path, method))
@@ -108,13 +108,14 @@ class Frame:
         if isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND:
             return Problem("not-found", "There is nothing at this address.")
         if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            allowed = ", ".join(methods_of(exchange.scope["app"], exchange.scope["path"]))
+            path = exchange.scope["path"]
+            allowed = ", ".join(sorted(method for known, method in self.routes if known == path))
             return Problem(
                 "method-not-allowed",
                 f"This address takes {allowed}.",
                 headers=[(b"allow", allowed.encode("ascii"))],
             )
-        log.error("request %s failed\n%s", exchange.request_id.decode("ascii"), stack_of(error), extra=named(exchange))
+        log.error("request %s failed\n%s", exchange.request_id.decode(), stack_of(error), extra=log_ids(exchange))
         if isinstance(error, MemoryError):
             detail = "The service could not get the memory that this request needs; nothing was scored."
             return Problem("out-of-memory", detail, headers=[(b"retry-after", b"1")])
@@ -128,10 +129,10 @@ class Frame:
             self.state.metrics.waits.observe(exchange.times.queue)
         if self.access_log:
             method, status = exchange.scope["method"], exchange.status
-            extra = named(exchange) | {"method": method, "route": route, "status": status, "seconds": seconds}
+            extra = log_ids(exchange) | {"method": method, "route": route, "status": status, "seconds": seconds}
             log.info("%s %s %d in %.1f ms", method, route, status, 1e3 * seconds, extra=extra)
 
 
 def route_of(exchange: Exchange) -> str:
-    """The address that the request was for, as the metrics name it."""
+    """Return the path of the request's route, as the metrics name it."""
     return getattr(exchange.scope.get("route"), "path", "unmatched")

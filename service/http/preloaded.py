@@ -1,4 +1,4 @@
-"""Imported by the server from which processes are forked, and nowhere else: each begins with everything loaded."""
+"""Imported only by the server from which processes are forked, so that each starts with everything loaded."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported: only a pro
 
 from ...kernels.warmup import warmup
 from ..evaluate.registry import every_task
-from .endpoints import evaluate as evaluating
+from .endpoints import evaluate, score
 from .endpoints.trainers import aggregate
-from .request.work import jobs
-from .wire import task_request as task_scoring
+from .request import jobs
 
-__all__ = ["aggregate", "evaluating", "jobs", "task_scoring"]
+__all__ = ["aggregate", "evaluate", "jobs", "score"]
 
 every_task()
 warmup()

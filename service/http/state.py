@@ -3,117 +3,111 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from threading import Thread
 from typing import Any, Protocol
 
 from ...kernels.warmup import compiled_signatures, warmup
 from ..config import Config
+from ..evaluate.registry import every_task
 from ..scoring.scorer import Scorer
 from ..scoring.self_test import run_selftest
 from ..settings import RULES_VERSION
 from ..version import VERSION
-from .endpoints.about import About
+from .endpoints.paths import Paths
+from .endpoints.probes import Channel
+from .request.admission import Admission
 from .request.api_keys import Keys
 from .request.origin import OriginCheck
+from .request.processes import Processes
 from .request.readiness import Readiness
-from .request.telemetry.merged_metrics import Families
 from .request.telemetry.metrics import Metrics
-from .request.telemetry.refusal_log import Refusals
+from .request.telemetry.refusal_log import RefusalLog
 from .request.telemetry.tracing import otlp_tracing
-from .request.work.admission import Admission
-from .request.work.processes import Processes
-from .request.work.worker_threads import Workers
-from .wire.fast_path import SmallLane
+from .request.worker_threads import WorkerThreads
 from .wire.json_codec import Limits
 
-__all__ = ["Fleet", "ServiceState"]
+__all__ = ["ServiceState"]
 
 
-class Fleet(Protocol):
-    """The other processes of the service, as seen by one of them."""
+class Fleet(Channel, Protocol):
+    """The worker's end of its channel to the supervisor (see `process/worker_channel.py`)."""
 
-    async def join(self, readiness: Readiness, registry: Any, preparing: Thread) -> None:
-        """Start to report readiness and metrics; return when this process may listen."""
-
-    def listens(self) -> None:
-        """Report that this process accepts connections."""
-
-    async def merged(self) -> Families:
-        """Return the metrics of all processes."""
+    def join(self, readiness: Readiness, registry: Any, preparing: Thread) -> Awaitable[None]: ...
+    def listens(self) -> None: ...
 
 
 class ServiceState:
-    """One application's settings, threads, metrics and, once it is ready, its scorer."""
+    """The settings, threads and metrics of one application."""
 
     def __init__(self, config: Config, warm_up: Callable[[], Any] = warmup) -> None:
         self.config = config
-        self.config_id = config.score.config_id
         server = config.server
-        self.limits = Limits(server.max_body_bytes, server.max_responses, server.max_reference_bytes)
-        self.about = About(config)
         self.keys = Keys(config.fixed_keys, server.api_keys_file)
         self.readiness = Readiness()
         self.admission = Admission(server)
-        self.workers = Workers(server.threads, server.max_queued, lambda: self.admission.replies_full)
-        self.explainers = Workers(1, server.max_queued)
+        self.workers = WorkerThreads(server.threads, server.max_queued, lambda: self.admission.replies_full)
+        self.explainers = WorkerThreads(1, server.max_queued)
         self.evaluators = Processes(server.max_queued)
         self.rewarders = Processes(server.max_queued)
         """For rewards of other tasks, which a long evaluation must not hold up either."""
-        self.metrics = Metrics(
-            {"version": VERSION, "config_id": self.config_id, "rules_version": RULES_VERSION}, self._readings()
-        )
-        self.refusals = Refusals()
+        limits = Limits(server.max_body_bytes, server.max_responses, server.max_reference_bytes)
+        self.paths = Paths(limits, self.readiness, self.workers)
+        build = {"version": VERSION, "config_id": config.score.config_id, "rules_version": RULES_VERSION}
+        self.metrics = Metrics(build, self._readings())
+        self.refusals = RefusalLog()
         self.fleet: Fleet | None = None
-        """The other processes of this service, where there are some."""
+        """The channel to the supervisor, in a worker process."""
         self.tracing = otlp_tracing() if server.traces else None
         self.origin: OriginCheck | None = None
-        """Set by the process that listens: behind somebody else's server, `Host` and `Origin` are its concern."""
+        """Set by the process that listens: under another server, `Host` and `Origin` are that server's concern."""
         self.cut_off = 0
         """Requests that were in flight when the process had to end."""
         self.selftests: list[Callable[[], None]] = [run_selftest]
-        """Each raises SelfTestFailed where the service must not become ready. The process that listens adds its own."""
+        """Each raises SelfTestFailed if the service must not become ready. The process that listens adds its own."""
         self._warm_up = warm_up
-        self._scorer: Scorer | None = None
-        self.small: SmallLane
-        """Of the event loop's thread, once the service is ready."""
 
     @property
     def scorer(self) -> Scorer:
         """The scorer of the default configuration; raises Problem `not-ready` before there is one."""
-        self.readiness.check()
-        assert self._scorer is not None
-        return self._scorer
+        return self.paths.scorer
 
     def prepare(self) -> None:
-        """Everything that comes before the first request; raises what stands in the way."""
+        """Do everything that comes before the first request; raise what prevents it."""
         self._warm_up()
         for selftest in self.selftests:
             selftest()
         server = self.config.server
-        scorer = Scorer(self.config.score, threads=server.threads)
-        self.small = SmallLane(scorer, server.inline_bytes, self.limits)
-        self._scorer = scorer
-        _ = self.about.tasks  # imports every task, so that no request has to
+        every_task()  # imports them, so that no request has to
+        self.paths.open(Scorer(self.config.score, threads=server.threads), server.inline_bytes)
         gc.collect()
         self.admission.resident.start()
-        gc.freeze()  # what is here now stays, so the collector need not look at it again and again
+        gc.freeze()  # the collector need not look again at what is here now
+
+    def close(self) -> None:
+        """End the threads and processes, and send the traces that are left."""
+        self.workers.close()
+        if self.tracing is not None:
+            self.tracing.close()
+        self.explainers.close()
+        self.evaluators.close()
+        self.rewarders.close()
 
     def _readings(self) -> list[tuple[str, str, Callable[[], float]]]:
         ready, admission = self.readiness, self.admission
         return [
             ("assay_ready", "1 once the service is ready to score.", lambda: ready.obstacle is None),
             ("assay_draining", "1 from SIGTERM on.", lambda: ready.draining),
-            ("assay_work_bytes", "Bytes of bodies that are read or scored.", lambda: admission.work),
-            ("assay_work_bytes_limit", "Most bytes in work.", lambda: admission.batches.most),
+            ("assay_work_bytes", "Bytes of bodies that are read or scored.", lambda: admission.in_use),
+            ("assay_work_bytes_limit", "Most bytes in work.", lambda: admission.batches.capacity),
             (
                 "assay_resident_limit_bytes",
                 "Resident bytes above which new batches are refused; 0 before the service is ready.",
                 lambda: admission.resident.limit,
             ),
             ("assay_unread_reply_bytes", "Bytes of replies that clients have not taken yet.", lambda: admission.unread),
-            ("assay_queued_bytes", "Bytes of bodies that wait for their turn.", lambda: admission.batches.queued),
-            ("assay_queued_bytes_limit", "Most bytes that may wait.", lambda: admission.batches.most_queued),
+            ("assay_queued_bytes", "Bytes of bodies that wait for their turn.", lambda: admission.batches.queued_bytes),
+            ("assay_queued_bytes_limit", "Most bytes that may wait.", lambda: admission.batches.max_queued_bytes),
             ("assay_queued_requests", "Requests that wait for their turn.", lambda: admission.batches.waiting),
             ("assay_batches_unfinished", "Batches that are scored or wait.", lambda: self.workers.unfinished),
             (

@@ -36,7 +36,7 @@ def test_help_lists_every_command(call) -> None:
 
 
 def test_every_command_has_its_file() -> None:
-    files = {path.stem for path in (ROOT / "service" / "cli").glob("*.py")} - {"__init__", "main", "options"}
+    files = {path.stem for path in (ROOT / "service" / "commands").glob("*.py")} - {"__init__", "options"}
     assert files == set(COMMANDS)
     for name in COMMANDS:
         assert isinstance(import_module(f"assay.service.cli.{name}").command, click.Command)

@@ -1,4 +1,4 @@
-"""What trainers hand over, and what the numbers that they get must be like."""
+"""Sample completions of trainers, and checks of the metrics they get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One face for both clients, so that a test of what they promise runs on each."""
+"""One interface to both clients, so that a test runs with each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay_client import AsyncClient, Client, Score, Scores
 
 
 class SyncFace:
-    """`Client`; calls at the same time come from threads."""
+    """`Client`; concurrent calls are made from threads."""
 
     def __init__(self, **settings: Any) -> None:
         self.client = Client(**settings)
@@ -25,7 +25,7 @@ class SyncFace:
         return self.client.score_one(*arguments, **options)
 
     def together(self, calls: list[tuple[Any, ...]], **options: Any) -> list[Any]:
-        """The result or the error of each call of `score_one`."""
+        """Return the result or the error of each call of `score_one`."""
 
         def call(arguments: tuple[Any, ...]) -> Any:
             try:
@@ -41,7 +41,7 @@ class SyncFace:
 
 
 class AsyncFace:
-    """`AsyncClient`; each call runs in an event loop of its own."""
+    """`AsyncClient`; each call runs in a separate event loop."""
 
     def __init__(self, **settings: Any) -> None:
         self.client = AsyncClient(**settings)
@@ -68,7 +68,7 @@ Face = Callable[..., Any]
 
 @pytest.fixture(params=[SyncFace, AsyncFace], ids=["sync", "async"])
 def face(request: pytest.FixtureRequest) -> Any:
-    """`face(**settings)` makes a client of each kind; all are closed at the end."""
+    """Return a function that creates clients of either kind, which are closed at the end."""
     made: list[Any] = []
 
     def make(**settings: Any) -> Any:

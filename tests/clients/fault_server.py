@@ -1,6 +1,6 @@
-"""A small HTTP server on loopback that fails on command, and else answers with rewards that are easy to check.
+"""A small HTTP server on loopback that fails on request, and otherwise replies with predictable rewards.
 
-The reward of a response is its length / 1000; a reference that holds `BROKEN` is answered 422 as the service does.
+The reward of a response is its length / 1000; a reference that contains `BROKEN` gets status 422, as from the service.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONFIG_ID = "0123456789abcdef"
 
 
 class Request(NamedTuple):
-    """What has come."""
+    """A received request."""
 
     method: str
     path: str
@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 Act = Callable[[socket.socket, Request], bool]
-"""Answers a request; true where the connection may be used on."""
+"""Replies to a request; returns whether the connection may be reused."""
 
 
 def reward_of(response: str) -> float:
@@ -42,7 +42,7 @@ def reward_of(response: str) -> float:
 
 
 def scores(document: dict[str, Any]) -> dict[str, Any]:
-    """The reply to a request's document."""
+    """Return the reply to a request."""
     responses = document["responses"]
     reply: dict[str, Any] = {
         "rewards": [reward_of(response) for response in responses],
@@ -61,7 +61,7 @@ def http(status: int, body: bytes, headers: dict[str, str] | None = None, length
 
 
 def answer(connection: socket.socket, request: Request) -> bool:
-    """As the service would."""
+    """Reply as the service would."""
     echo = {"X-Request-ID": request.headers.get("x-request-id", "-")}
     if request.method == "GET":
         connection.sendall(http(200, b"{}", echo))
@@ -78,7 +78,7 @@ def answer(connection: socket.socket, request: Request) -> bool:
 
 
 def raw(reply: bytes) -> Act:
-    """Answer with these bytes, then close."""
+    """Reply with these bytes, then close."""
 
     def act(connection: socket.socket, request: Request) -> bool:
         connection.sendall(reply)
@@ -88,7 +88,7 @@ def raw(reply: bytes) -> Act:
 
 
 def status(code: int, **headers: str) -> Act:
-    """Answer with a problem document."""
+    """Reply with a problem document."""
     body = json.dumps({"title": f"Problem {code}", "status": code, "detail": f"detail of {code}"}).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
@@ -100,7 +100,7 @@ def status(code: int, **headers: str) -> Act:
 
 
 def document(changed: Callable[[dict[str, Any]], Any]) -> Act:
-    """Answer 200 with a reply that has been tampered with."""
+    """Reply with status 200 and a modified document."""
 
     def act(connection: socket.socket, request: Request) -> bool:
         reply = scores(request.document)
@@ -111,18 +111,18 @@ def document(changed: Callable[[dict[str, Any]], Any]) -> Act:
 
 
 def reset(connection: socket.socket, request: Request) -> bool:
-    """Tear the connection down."""
+    """Reset the connection."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return False
 
 
 def close(connection: socket.socket, request: Request) -> bool:
-    """End the connection without a word."""
+    """Close the connection without a reply."""
     return False
 
 
 def late(seconds: float) -> Act:
-    """Answer after a while."""
+    """Reply after a delay."""
 
     def act(connection: socket.socket, request: Request) -> bool:
         time.sleep(seconds)
@@ -132,14 +132,14 @@ def late(seconds: float) -> Act:
 
 
 def truncated(connection: socket.socket, request: Request) -> bool:
-    """Answer with half a body."""
+    """Reply with half a body."""
     body = json.dumps(scores(request.document)).encode()
     connection.sendall(http(200, body[: len(body) // 2], length=len(body)))
     return False
 
 
 def chunked(connection: socket.socket, request: Request) -> bool:
-    """Answer in chunks of seven bytes, with an interim response before and a trailer after them."""
+    """Reply in chunks of seven bytes, after an interim response and with a trailer."""
     body = json.dumps(scores(request.document)).encode()
     pieces = [body[k : k + 7] for k in range(0, len(body), 7)]
     coded = b"".join(b"%x;a=b\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
@@ -150,7 +150,7 @@ def chunked(connection: socket.socket, request: Request) -> bool:
 
 
 class FaultServer:
-    """Serves until the end of its context. `script` holds what to do with the next requests; then it answers."""
+    """Serves until the end of its context: `script` handles the next requests, `otherwise` all others."""
 
     def __init__(self, path: str | None = None) -> None:
         self.script: list[Act] = []

@@ -1,6 +1,6 @@
-"""A stand-in for `assay serve --uds PATH` that is up at once: run as `fleeting_service.py FOLDER serve --uds PATH …`.
+"""A substitute for `assay serve --uds PATH` that starts quickly: `fleeting_service.py FOLDER serve --uds PATH …`.
 
-It leaves a file FOLDER/PID with the names of its ASSAY variables, and answers like the fault server.
+It writes the names of its ASSAY variables to FOLDER/PID, and replies like the fault server.
 """
 
 from __future__ import annotations

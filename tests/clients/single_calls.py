@@ -1,7 +1,7 @@
-"""A process of its own that makes many single calls at once, as a trainer does: single_calls.py URL COUNT [WINDOW].
+"""Make many concurrent single calls, as a trainer does: single_calls.py URL COUNT [WINDOW].
 
-The calls are those of `samples.REQUEST`, over and over. It prints the seconds that they took together, and their
-rewards. In the process of the tests, whose heap is that of a whole suite, Python's collector would be measured too.
+It repeats the calls of `samples.REQUEST`, and prints the total seconds and the rewards. In the process of the tests,
+with the heap of a whole suite, Python's garbage collector would be measured too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESPONSES = REQUEST["responses"]
 
 
 async def run(url: str, count: int, **settings: float) -> tuple[float, list[float]]:
-    """How long `count` concurrent calls take, and what they give."""
+    """Return the seconds of `count` concurrent calls, and their rewards."""
     async with AsyncClient(base_url=url, **settings) as client:
         await client.score_one(RESPONSES[0], REFERENCE)
         started = time.perf_counter()

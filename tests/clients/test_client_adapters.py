@@ -39,14 +39,14 @@ EOS = "<|im_end|>\n"
 
 
 class Log(NamedTuple):
-    """What TRL offers for logging."""
+    """TRL's logging callbacks."""
 
     metrics: dict[str, float]
     columns: dict[str, list[Any]]
 
 
 def trl(function: Callable[..., Any], completions: list[Any], log: Log | None = None, **columns: Any) -> list[Any]:
-    """As GRPOTrainer calls a reward function."""
+    """Call a reward function as GRPOTrainer does."""
     offered = {"log_metric": log.metrics.__setitem__, "log_extra": log.columns.__setitem__} if log else {}
     arguments = {"prompts": ["p"] * len(completions), "completions": completions, "completion_ids": [[1]] * 3}
     result = function(**arguments, **columns, **offered, trainer_state=None)
@@ -103,7 +103,7 @@ def test_ms_swift_gets_no_none(down: FaultServer, monkeypatch: pytest.MonkeyPatc
 
 
 class Sample:
-    """What slime hands over."""
+    """A sample of slime."""
 
     def __init__(self, response: str, label: Any, index: int = 0) -> None:
         self.prompt, self.response, self.label, self.index = "p", response, label, index
@@ -135,7 +135,7 @@ def test_areal() -> None:
     assert [for_areal.reward_fn(completions=text + EOS, **row) for text in TEXTS] == pytest.approx(EXPECTED)
 
 
-def test_areal_raises_within_its_trainers_patience(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_areal_raises_before_the_timeout_of_its_trainer(down: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable):
         for_areal.reward_fn("p", "x", [1], [2], answer="r")
     monkeypatch.delenv("ASSAY_CLIENT_TIMEOUT")
@@ -201,7 +201,7 @@ def test_openrlhf(cut: int) -> None:
         ("a" * 100_000 + "X", "a" * 99_999 + "ba" + "a" * 100_000, "X"),
     ],
 )
-def test_the_response_follows_the_longest_end_of_the_prompt(query: str, prompt: Any, response: str) -> None:
+def test_the_response_follows_the_longest_suffix_of_the_prompt(query: str, prompt: Any, response: str) -> None:
     assert for_openrlhf.response_of(query, prompt) == response
 
 
@@ -222,7 +222,7 @@ def test_a_final_failure_is_an_exception(call: Callable[[], Any]) -> None:
         call()
 
 
-def test_numbers_are_those_of_the_services_own_addresses() -> None:
+def test_metrics_are_those_of_the_routes_for_trainers() -> None:
     assert METRICS == NUMBERS
     components = dict.fromkeys(COMPONENTS, 0.5)
     for code, reason in enumerate(REASONS):
@@ -234,7 +234,7 @@ def test_numbers_are_those_of_the_services_own_addresses() -> None:
     assert (unknown["score_reason_code"], unknown["score_readable"]) == (-1, 0)
 
 
-def test_references_of_data_frames_are_read() -> None:
+def test_references_of_data_frames_are_accepted() -> None:
     step = {"action": "add", "objects": np.array(["pbs"], object), "parameters": np.array([], object)}
     plain = {"steps": [{"action": "add", "objects": ["pbs"], "parameters": []}]}
     assert reference_of({"steps": np.array([step], object)}) == plain

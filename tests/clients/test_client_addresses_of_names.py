@@ -1,4 +1,4 @@
-"""Names with several addresses, of which some swallow packets, refuse, or cannot be reached at all."""
+"""Host names with several addresses, some of which drop packets, refuse, or cannot be reached."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Unavailable, connecting
-from assay_client.connecting import STAGGER, connected_socket, connected_socket_async, interleaved
+from assay_client import AsyncClient, Unavailable
+from assay_client.transport import connecting
+from assay_client.transport.connecting import (
+    ATTEMPT_DELAY,
+    connected_socket,
+    connected_socket_async,
+    interleave_families,
+)
 from tests.clients.fault_server import FaultServer
 
 NAME = "service.test"
 CONNECT_TIMEOUT = 8.0
-"""What one address that swallows packets would cost if it were waited for."""
+"""Seconds that an address that drops packets would cost if the client waited for it."""
 
 Resolver = dict[str, list[tuple[str, int]]]
 
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Resolver:
-    """Addresses by name, as a resolver would give them."""
+    """Return the addresses by host name that a patched resolver gives."""
     known: Resolver = {}
     asked = socket.getaddrinfo
 
@@ -42,7 +48,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Resolver:
 
 @pytest.fixture
 def silent() -> Iterator[tuple[str, int]]:
-    """An address that swallows packets: a listener whose queue is full and from which nobody takes."""
+    """Yield an address that drops packets: a listener with a full queue that accepts no connection."""
     with contextlib.ExitStack() as opened:
         listener = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         where = listener.getsockname()
@@ -55,7 +61,7 @@ def silent() -> Iterator[tuple[str, int]]:
             if not poll.poll(200):
                 break
         else:
-            pytest.skip("the queue of a listener has no end here")
+            pytest.skip("the queue of a listener is unlimited here")
         yield where
 
 
@@ -70,14 +76,14 @@ def where_of(server: FaultServer) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_an_address_that_swallows_packets_costs_a_moment(
+def test_an_address_that_drops_packets_costs_only_the_delay(
     face: Any, names: Resolver, silent: tuple[str, int], faults: FaultServer
 ) -> None:
     names[NAME] = [silent, silent, where_of(faults)]
     client = face(base_url=f"http://{NAME}:8000", timeout=3 * CONNECT_TIMEOUT, connect_timeout=CONNECT_TIMEOUT)
     started = time.monotonic()
     assert client.score(["abc"], ["r"]).rewards == [0.003]
-    assert 2 * STAGGER <= time.monotonic() - started < CONNECT_TIMEOUT / 2
+    assert 2 * ATTEMPT_DELAY <= time.monotonic() - started < CONNECT_TIMEOUT / 2
     assert len(faults.requests) == 1
 
 
@@ -87,12 +93,10 @@ def test_an_address_that_refuses_costs_nothing(
     names[NAME] = [refusing] * 20 + [where_of(faults)]
     started = time.monotonic()
     assert face(base_url=f"http://{NAME}", timeout=20).score(["abc"], ["r"]).rewards == [0.003]
-    assert time.monotonic() - started < 20 * STAGGER
+    assert time.monotonic() - started < 20 * ATTEMPT_DELAY
 
 
-def test_names_without_any_address_that_answers(
-    face: Any, names: Resolver, silent: tuple[str, int], refusing: tuple[str, int]
-) -> None:
+def test_no_address_answers(face: Any, names: Resolver, silent: tuple[str, int], refusing: tuple[str, int]) -> None:
     names[NAME] = [silent, refusing]
     with pytest.raises(Unavailable, match="no connection in time"):
         face(base_url=f"http://{NAME}", timeout=1, connect_timeout=0.5).score(["abc"], ["r"])
@@ -115,15 +119,15 @@ def test_the_first_to_answer_is_used_and_the_others_are_closed(
 def test_a_call_that_is_cancelled_leaves_no_socket(
     names: Resolver, silent: tuple[str, int], faults: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At whatever step of the loop: also when one address has answered, and while the others are let go."""
-    monkeypatch.setattr(connecting, "STAGGER", 0.0)
+    """Cancel at each step of the loop, also after one address has answered and while the others are closed."""
+    monkeypatch.setattr(connecting, "ATTEMPT_DELAY", 0.0)
     names[NAME] = [silent, where_of(faults), where_of(faults)]
     opened: list[socket.socket] = []
 
     class Remembered(socket.socket):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            if threading.current_thread() is threading.main_thread():  # not those that the server accepts
+            if threading.current_thread() is threading.main_thread():  # not sockets accepted by the server
                 opened.append(self)
 
     monkeypatch.setattr(socket, "socket", Remembered)
@@ -151,10 +155,9 @@ def test_a_call_that_is_cancelled_leaves_no_socket(
     assert all(sock.fileno() == -1 for sock in opened)
 
 
-def test_looking_up_a_name_counts_to_the_time(
+def test_name_resolution_counts_towards_the_timeout(
     names: Resolver, silent: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a resolver takes is not there for the connection."""
     asked, clock, late = socket.getaddrinfo, time.monotonic, [0.0]
     names[NAME] = [silent]
 
@@ -170,12 +173,12 @@ def test_looking_up_a_name_counts_to_the_time(
     assert clock() - started < CONNECT_TIMEOUT / 2
 
 
-def test_looking_up_a_name_does_not_hold_up_the_loop(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resolver answers only once the loop has gone on meanwhile."""
-    asked, gone_on = socket.getaddrinfo, threading.Event()
+def test_name_resolution_does_not_block_the_loop(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver answers only once the loop has continued."""
+    asked, continued = socket.getaddrinfo, threading.Event()
 
     def getaddrinfo(*arguments: Any, **options: Any) -> Any:
-        assert gone_on.wait(20)
+        assert continued.wait(20)
         return asked(*arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
@@ -184,16 +187,16 @@ def test_looking_up_a_name_does_not_hold_up_the_loop(faults: FaultServer, monkey
         client = AsyncClient(base_url=faults.url.replace("127.0.0.1", "localhost"), timeout=30, connect_timeout=30)
         call = asyncio.ensure_future(client.score(["abc"], ["r"]))
         await asyncio.sleep(0)
-        gone_on.set()
+        continued.set()
         return (await call).rewards
 
     assert asyncio.run(run()) == [0.003]
 
 
-def test_families_take_turns() -> None:
+def test_address_families_alternate() -> None:
     def entry(family: int, number: int) -> Any:
         return (family, socket.SOCK_STREAM, 6, "", (str(number), 80))
 
     six, four = socket.AF_INET6, socket.AF_INET
-    found = interleaved([entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)])
-    assert [target.where[0] for target in found] == ["1", "4", "2", "3"]
+    found = interleave_families([entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)])
+    assert [target.sockaddr[0] for target in found] == ["1", "4", "2", "3"]

@@ -1,4 +1,4 @@
-"""Broken references in a data set: `assay check` lists them before training, and errors of the client name the same."""
+"""Invalid references of a data set: errors of the client name the records that `assay check` lists."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SINGLES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.usefixtures("compiled")
-def test_check_lists_what_training_would_stumble_over(tmp_path: Path) -> None:
+def test_check_lists_the_references_that_training_would_reject(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
     done = subprocess.run([*CHECK, str(path)], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -79,7 +79,7 @@ def test_the_error_of_a_single_call_names_its_record(call: Callable[[], Any]) ->
         call()
 
 
-def test_a_wrong_type_is_named_before_anything_is_sent(down: Any) -> None:
+def test_a_wrong_type_is_reported_before_anything_is_sent(down: Any) -> None:
     with pytest.raises(InvalidReference, match=r"^record b: references\[1\]: wrong_type"):
         for_trl.score_reward(["p"] * 2, [PERFECT] * 2, reference=[REFERENCE, 5], id=["a", "b"])
     assert not down.requests

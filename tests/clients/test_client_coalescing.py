@@ -1,4 +1,4 @@
-"""Single calls at the same time share requests, and each gets its own result or its own error."""
+"""Concurrent single calls share requests, and each gets its own result or error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.http.samples import REWARDS
 
 
 def together(n: int) -> dict[str, Any]:
-    """Settings with which n calls share a request, however slowly a busy machine makes them: they fill it."""
+    """Return settings with which n calls fill a request, even if a busy machine makes them slowly."""
     return {"window": 30.0, "max_batch": n, "backoff": 0.01}
 
 
@@ -33,7 +33,7 @@ def rewards(n: int) -> list[float]:
     return [reward_of(response) for response, _ in calls(n)]
 
 
-def test_calls_at_the_same_time_share_a_request(face: Any, faults: FaultServer) -> None:
+def test_concurrent_calls_share_a_request(face: Any, faults: FaultServer) -> None:
     found = face(base_url=faults.url, **together(20)).together(calls(20))
     assert [score.reward for score in found] == rewards(20)
     assert {score.config_id for score in found} == {CONFIG_ID}
@@ -49,13 +49,13 @@ def test_a_full_batch_does_not_wait(face: Any, faults: FaultServer) -> None:
     assert [len(request.document["responses"]) for request in faults.requests] == [8, 8]
 
 
-def test_a_window_of_nothing_sends_each_alone(face: Any, faults: FaultServer) -> None:
+def test_a_window_of_zero_sends_each_separately(face: Any, faults: FaultServer) -> None:
     found = face(base_url=faults.url, window=0).together(calls(6))
     assert [score.reward for score in found] == rewards(6)
     assert len(faults.requests) == 6
 
 
-def test_other_settings_travel_apart(face: Any, faults: FaultServer) -> None:
+def test_different_settings_are_sent_separately(face: Any, faults: FaultServer) -> None:
     client = face(base_url=faults.url, **together(3))
     client.together(calls(3), config={"order": "lcs"})
     client.together(calls(3))
@@ -84,13 +84,13 @@ def test_more_bad_references_than_an_error_lists(face: Any, faults: FaultServer)
     assert [len(request.document["responses"]) for request in faults.requests] == [131, 31, 1]
 
 
-def test_a_wrong_type_is_its_callers_own(face: Any, faults: FaultServer) -> None:
+def test_a_wrong_type_fails_its_own_caller_only(face: Any, faults: FaultServer) -> None:
     found = face(base_url=faults.url, **together(2)).together([("x", "r"), ("y", None), (None, "r"), ("zz", "r")])
     assert [getattr(outcome, "reward", None) for outcome in found] == [0.001, None, None, 0.002]
     assert len(faults.requests) == 1
 
 
-def test_what_is_too_large_together_is_halved(face: Any, faults: FaultServer) -> None:
+def test_a_batch_that_is_too_large_is_halved(face: Any, faults: FaultServer) -> None:
     def at_most_three(connection: Any, request: Any) -> bool:
         return (answer if len(request.document["responses"]) <= 3 else status(413))(connection, request)
 
@@ -101,7 +101,7 @@ def test_what_is_too_large_together_is_halved(face: Any, faults: FaultServer) ->
     assert {type(outcome) for outcome in face(base_url=faults.url, **together(3)).together(calls(3))} == {TooLarge}
 
 
-def test_any_other_error_is_that_of_the_whole_batch(face: Any, faults: FaultServer) -> None:
+def test_any_other_error_fails_the_whole_batch(face: Any, faults: FaultServer) -> None:
     faults.otherwise = status(500)
     found = face(base_url=faults.url, **together(5)).together(calls(5))
     assert [type(outcome) for outcome in found] == [ServiceError] * 5
@@ -109,13 +109,13 @@ def test_any_other_error_is_that_of_the_whole_batch(face: Any, faults: FaultServ
     assert len(faults.requests) == 1
 
 
-def test_faults_on_the_way_are_not_seen(face: Any, faults: FaultServer) -> None:
+def test_transient_faults_are_retried(face: Any, faults: FaultServer) -> None:
     faults.script = [status(503)] * 2
     found = face(base_url=faults.url, **together(5)).together(calls(5))
     assert [score.reward for score in found] == rewards(5)
 
 
-def test_a_caller_with_less_time_leaves_the_others_theirs(faults: FaultServer) -> None:
+def test_a_caller_with_less_time_does_not_shorten_that_of_others(faults: FaultServer) -> None:
     faults.otherwise = late(1.5)
 
     async def run() -> list[Any]:
@@ -154,7 +154,7 @@ def test_each_caller_of_a_batch_ends_by_its_own_deadline(faults: FaultServer) ->
         return found
 
     assert all(0.0 <= seconds < 0.8 for seconds in asyncio.run(run()))
-    # The one whose time (and grace) was over before the window closed was not sent any more.
+    # The call whose deadline (and grace) ended before the window closed was not sent.
     assert [len(request.document["responses"]) for request in faults.requests] == [3]
 
 
@@ -208,17 +208,17 @@ def requests_served(server: LiveServer) -> float:
 
 
 def single_calls(url: str, count: int, *window: str) -> float:
-    """Seconds that one of `count` concurrent single calls costs in a process of its own; its answers are checked."""
+    """Return the seconds per call of `count` concurrent single calls in a separate process; check their rewards."""
     command = [sys.executable, str(Path(__file__).parent / "single_calls.py"), url, str(count), *window]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
     assert found["rewards"] == pytest.approx([REWARDS[k % 3] for k in range(count)], abs=1e-12)
     return found["seconds"] / count
 
 
-def test_thousands_of_single_calls_arrive_in_few_requests_and_quicker(server: LiveServer) -> None:
+def test_thousands_of_single_calls_share_few_requests_and_are_faster(server: LiveServer) -> None:
     n, alone = 5120, 640
     uncoalesced = coalesced = float("inf")
-    for _ in range(5):  # other work on the machine comes and goes: the best of each counts, taken in turns
+    for _ in range(5):  # the best of each, measured alternately: the machine may be busy
         uncoalesced = min(uncoalesced, single_calls(server.url, alone, "0"))
         before = requests_served(server)
         coalesced = min(coalesced, single_calls(server.url, n))

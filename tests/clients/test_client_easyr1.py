@@ -1,4 +1,4 @@
-"""The file for EasyR1, loaded and called as EasyR1 does it."""
+"""The adapter for EasyR1, loaded and called as by EasyR1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.http.samples import REFERENCE, SWAPPED
 
 
 def reward_function(monkeypatch: pytest.MonkeyPatch, **kwargs: Any) -> Any:
-    """From `FILE:NAME` and `reward_function_kwargs`, as its managers make it."""
+    """Return the function of `FILE:NAME` with `reward_function_kwargs`, as EasyR1's managers load it."""
     spec = importlib.util.spec_from_file_location("custom_reward_fn", Path(for_easyr1.__file__))
     assert spec is not None
     assert spec.loader is not None

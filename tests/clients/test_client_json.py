@@ -1,4 +1,4 @@
-"""JSON with orjson and without it."""
+"""JSON with and without orjson."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         ({"a": ["\ud800", {}]}, {"a": ["\ufffd", {}]}),
     ],
 )
-def test_what_is_written_means_the_same(value: Any, meaning: Any) -> None:
+def test_both_write_the_same_value(value: Any, meaning: Any) -> None:
     written = json_text.dumps(value)
     assert json.loads(written.decode()) == meaning
     assert json_text.loads(written) == meaning
@@ -38,13 +38,13 @@ def test_what_is_written_means_the_same(value: Any, meaning: Any) -> None:
 
 @pytest.mark.usefixtures("_library")
 @pytest.mark.parametrize("value", [{1, 2}, b"x", {"a": object()}])
-def test_what_is_no_json_is_refused(value: Any) -> None:
+def test_values_without_a_json_form_are_rejected(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         json_text.dumps(value)
 
 
 @pytest.mark.usefixtures("_library")
 @pytest.mark.parametrize("body", [b"", b"{", b'{"a": NaN}', b"[Infinity]", b"[-Infinity]", b'"\xff"', b"1 2"])
-def test_what_is_not_json_cannot_be_read(body: bytes) -> None:
+def test_invalid_json_is_rejected(body: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         json_text.loads(body)

@@ -1,4 +1,4 @@
-"""Mode "local": one service for all who ask, which ends with the last of them however they end."""
+"""Mode "local": all processes share one service, which ends with the last of them, however it ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ sys.stdin.readline()
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A short path for sockets; whatever still runs there at the end is ended."""
+    """Yield a folder with a short path for sockets; kill the services that still run at the end."""
     with TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)
         for record in Path(folder).glob("started/*"):
@@ -50,14 +50,14 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def settings(home: Path) -> dict[str, Any]:
-    """Settings of a service that starts quickly and leaves a file for each start in `home/started`."""
+    """Return settings of a service that starts quickly and leaves a file for each start in `home/started`."""
     (home / "started").mkdir()
     command = [sys.executable, str(FLEETING), str(home / "started")]
     return {"mode": "local", "command": command, "runtime_dir": str(home / "run"), "linger": 0.0, "backoff": 0.02}
 
 
 def services(home: Path) -> list[int]:
-    """Process ids of all services that were started."""
+    """Return the process ids of all started services."""
     return [int(path.name) for path in sorted((home / "started").iterdir(), key=lambda path: path.stat().st_mtime_ns)]
 
 
@@ -79,7 +79,7 @@ def until(condition: Any, seconds: float = 20) -> bool:
 
 
 def user(settings: dict[str, Any]) -> subprocess.Popen[str]:
-    """A process that uses the service until its standard input ends."""
+    """Start a process that uses the service until its standard input ends."""
     command = [sys.executable, "-c", USER, json.dumps(settings)]
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "clients")}
     return subprocess.Popen(
@@ -149,7 +149,7 @@ time.sleep(60)
     assert until(lambda: not runs(service))
 
 
-def test_closing_lets_it_go_and_using_the_client_again_starts_it(home: Path, settings: dict[str, Any]) -> None:
+def test_closing_releases_it_and_using_the_client_again_starts_it(home: Path, settings: dict[str, Any]) -> None:
     client, other = Client(**settings), AsyncClient(**settings)
     assert client.score(["xx"], ["r"]).rewards == [0.002]
     assert asyncio.run(other.score(["xx"], ["r"])).rewards == [0.002]
@@ -165,15 +165,15 @@ def test_closing_lets_it_go_and_using_the_client_again_starts_it(home: Path, set
     assert until(lambda: not runs(services(home)[1]))
 
 
-@pytest.mark.parametrize("victim", ["service", "keeper"])
-def test_it_is_there_again_after_a_kill(
+@pytest.mark.parametrize("victim", ["service", "daemon"])
+def test_it_is_restarted_after_a_kill(
     home: Path, settings: dict[str, Any], victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(**settings) as client:
         assert client.score(["xx"], ["r"]).rewards == [0.002]
         (service,) = services(home)
-        keeper = int(Path(f"/proc/{service}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill({"service": service, "keeper": keeper}[victim], signal.SIGKILL)
+        daemon = int(Path(f"/proc/{service}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill({"service": service, "daemon": daemon}[victim], signal.SIGKILL)
         assert until(lambda: not runs(service))
         for k in range(1, 20):
             assert client.score(["x" * k], ["r"]).rewards == [k / 1000]
@@ -182,7 +182,7 @@ def test_it_is_there_again_after_a_kill(
     assert until(lambda: not runs(second))
 
 
-def test_calls_at_the_same_time_start_it_once(home: Path, settings: dict[str, Any]) -> None:
+def test_concurrent_calls_start_it_once(home: Path, settings: dict[str, Any]) -> None:
     client = AsyncClient(**settings)
 
     async def step() -> list[float]:
@@ -195,7 +195,7 @@ def test_calls_at_the_same_time_start_it_once(home: Path, settings: dict[str, An
     assert until(lambda: not runs(service))
 
 
-def test_a_service_that_does_not_start_says_why(home: Path, settings: dict[str, Any]) -> None:
+def test_the_error_says_why_a_service_does_not_start(home: Path, settings: dict[str, Any]) -> None:
     broken = [sys.executable, "-c", "import sys; sys.exit('no kernel fits this machine')"]
     with pytest.raises(LocalServiceError, match="no kernel fits this machine"):
         Client(**{**settings, "command": broken}).score(["xx"], ["r"])
@@ -203,17 +203,17 @@ def test_a_service_that_does_not_start_says_why(home: Path, settings: dict[str, 
         Client(**{**settings, "command": ["/no/such/command"]}).score(["xx"], ["r"])
 
 
-def test_without_a_command_it_says_what_to_do(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_a_command_says_what_to_do(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(LocalServiceError, match="ASSAY_CLIENT_COMMAND"):
         Client(mode="local", runtime_dir=settings["runtime_dir"]).score(["xx"], ["r"])
 
 
-def test_the_folder_is_this_users_alone(home: Path, settings: dict[str, Any]) -> None:
+def test_the_folder_is_private(home: Path, settings: dict[str, Any]) -> None:
     (home / "run").mkdir(mode=0o777)
     (home / "run").chmod(0o777)
-    with pytest.raises(LocalServiceError, match="not for this user alone"):
+    with pytest.raises(LocalServiceError, match="others can access it"):
         Client(**settings).score(["xx"], ["r"])
     (home / "run").rmdir()
     with Client(**settings) as client:
@@ -221,7 +221,7 @@ def test_the_folder_is_this_users_alone(home: Path, settings: dict[str, Any]) ->
         assert stat.S_IMODE((home / "run").stat().st_mode) == 0o700
 
 
-def test_the_service_does_not_see_what_is_the_clients_own(
+def test_the_service_does_not_get_the_variables_of_the_client(
     home: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ASSAY_URL", "ASSAY_API_KEY", "ASSAY_CLIENT_TIMEOUT", "ASSAY_PORT", "ASSAY_API_KEYS"):
@@ -270,7 +270,7 @@ client.close()
 
 
 def test_both_sides_of_a_fork_score_at_once(home: Path) -> None:
-    """A used client and its children ask the same real service; the first to end leaves it to the others."""
+    """A used client and its children share one real service, which outlives the first of them to end."""
     given = list(rollouts.generate(20, 3, seed=5))
     references = list(dict.fromkeys(one["reference"] for one in given))
     index = [references.index(one["reference"]) for one in given]

@@ -1,4 +1,4 @@
-"""Which rows get None in place of a reward from the adapter for TRL, and what is never hidden by it."""
+"""Rows that get None instead of a reward from the adapter for TRL, and errors that are still raised."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tolerant(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def service(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
-    """The environment names a service that does what the test tells it."""
+    """Point the environment to a scripted service."""
     monkeypatch.setenv("ASSAY_URL", faults.url)
     monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.3")
     return faults
@@ -80,7 +80,7 @@ def test_a_batch_of_other_tasks_sends_nothing(function: Function, service: Fault
 
 
 @FUNCTIONS
-def test_errors_count_the_rows_of_the_batch(function: Function, service: FaultServer) -> None:
+def test_errors_have_the_positions_of_the_whole_batch(function: Function, service: FaultServer) -> None:
     references = [None, "r", None, "BROKEN", "r"]
     with pytest.raises(InvalidReference, match=r"record e: references\[3\]: bad_step_json") as caught:
         rewards(function, ["x"] * 5, reference=references, id=["a", "c", "d", "e", "f"])
@@ -91,10 +91,9 @@ def test_errors_count_the_rows_of_the_batch(function: Function, service: FaultSe
 
 
 @FUNCTIONS
-def test_names_of_records_that_cannot_be_hashed(
+def test_names_of_records_need_not_be_hashable(
     function: Function, service: FaultServer, tolerant: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A column `id` may hold anything."""
     for name in ([2], {"a": 2}):
         assert rewards(function, ["x", "y"], reference=["r", 7], id=[[1], name])[1] is None
         assert rewards(function, ["x", "y"], reference=["r", 7], id=[[1], name])[1] is None
@@ -103,7 +102,7 @@ def test_names_of_records_that_cannot_be_hashed(
 
 @FUNCTIONS
 @pytest.mark.usefixtures("tolerant")
-def test_a_bad_reference_costs_its_own_row(
+def test_an_invalid_reference_fails_its_own_row_only(
     function: Function, service: FaultServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
@@ -117,7 +116,7 @@ def test_a_bad_reference_costs_its_own_row(
 
 @FUNCTIONS
 @pytest.mark.usefixtures("tolerant")
-def test_more_bad_references_than_a_reply_names(
+def test_more_invalid_references_than_a_reply_lists(
     function: Function, service: FaultServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = [f"BROKEN {k}" for k in range(250)]
@@ -154,7 +153,7 @@ def test_an_outage_is_none_and_is_logged_once(
         (500, ServiceError),
     ],
 )
-def test_what_would_not_pass_is_raised(
+def test_permanent_errors_are_raised(
     function: Function, service: FaultServer, code: int, error: type[AssayError]
 ) -> None:
     service.otherwise = status(code)

@@ -1,4 +1,4 @@
-"""OpenRLHF by its file and by its URL: the same numbers for the same rollouts."""
+"""OpenRLHF's file and route give the same numbers for the same rollouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distribution: what it needs, what it imports, and that its adapters work by their path alone."""
+"""The distribution: its dependencies and imports, and adapters that are loaded by their path."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ README = (CLIENTS / "README.md").read_text(encoding="utf-8")
 OLDEST = (3, 10)
 
 OPTIONAL = {"orjson", "swift", "skyrl_gym", "torch", "verl"}
-"""Packages that are used where they are, in a `try` or where asked for."""
+"""Packages that are imported in a `try` or on request only."""
 
 
 def name_of(path: Path) -> str:
@@ -34,21 +35,39 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+NAMES = set(map(name_of, MODULES))
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the full names of all imported modules, also those for type checking and inside functions."""
+    package = (path if path.name == "__init__.py" else path.parent / "__init__.py").relative_to(CLIENTS).parts[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), feature_version=OLDEST)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package[: len(package) + 1 - node.level] if node.level else ()
+            module = ".".join([*parents, *([node.module] if node.module else [])])
+            members = {f"{module}.{alias.name}" for alias in node.names}
+            found |= members & NAMES or {module}
+    return found
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_nothing_but_the_standard_library_is_needed(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=OLDEST)
-    roots = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            roots |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            roots.add(str(node.module).split(".")[0])
+    roots = {name.split(".")[0] for name in imports_of(path)}
     assert roots <= sys.stdlib_module_names | OPTIONAL | {"assay_client"}
 
 
-def test_the_keeper_stands_alone() -> None:
+def test_no_import_cycle() -> None:
+    graph = {name_of(path): {name for name in imports_of(path) if name in NAMES} for path in MODULES}
+    assert "assay_client.transport.http11" in graph["assay_client.client"]
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_the_local_daemon_runs_alone() -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import runpy; runpy.run_path({str(PACKAGE / 'keeper.py')!r})"],
+        [sys.executable, "-I", "-S", "-c", f"import runpy; runpy.run_path({str(PACKAGE / 'local_daemon.py')!r})"],
         check=True,
         capture_output=True,
     )
@@ -56,8 +75,8 @@ def test_the_keeper_stands_alone() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_public_names_are_sorted_and_there(path: Path) -> None:
-    if path.name == "keeper.py":
+def test_public_names_are_sorted_and_exist(path: Path) -> None:
+    if path.name == "local_daemon.py":
         return
     module = importlib.import_module(name_of(path))
     public = list(getattr(module, "__all__", []))
@@ -66,17 +85,17 @@ def test_public_names_are_sorted_and_there(path: Path) -> None:
     assert all(hasattr(module, word) for word in public)
 
 
-def test_the_version_stands_in_both_places() -> None:
+def test_the_version_is_the_same_in_both_places() -> None:
     stated = re.search(r'^version = "(.*)"$', (CLIENTS / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     assert stated is not None
     assert stated[1] == assay_client.__version__
 
 
-def test_importing_is_quick_and_reads_no_environment() -> None:
+def test_importing_loads_little_and_reads_no_environment() -> None:
     code = "import sys, assay_client; print(*sys.modules)"
     environ = {"PYTHONPATH": str(CLIENTS), "ASSAY_CLIENT_TIMEOUT": "nonsense", "PATH": os.environ["PATH"]}
     shown = subprocess.run([sys.executable, "-c", code], env=environ, check=True, capture_output=True, text=True)
-    assert not {"numpy", "service", "kernels", "httpx"} & set(shown.stdout.split())
+    assert not {"numpy", "assay", "httpx"} & set(shown.stdout.split())
 
 
 LOADED = """
@@ -118,7 +137,7 @@ def first_number(result: object) -> object:
 
 @pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("place", ["in the clone", "beside the package", "installed"])
-def test_adapters_by_their_path_alone(path: Path, place: str, faults: FaultServer, tmp_path: Path) -> None:
+def test_adapters_loaded_by_their_path(path: Path, place: str, faults: FaultServer, tmp_path: Path) -> None:
     environ = {"ASSAY_URL": faults.url, "PATH": os.environ["PATH"]}
     if place == "beside the package":
         shutil.copytree(PACKAGE, tmp_path / "assay_client", ignore=shutil.ignore_patterns("__pycache__", "for_*"))
@@ -142,7 +161,7 @@ def test_adapters_by_their_path_alone(path: Path, place: str, faults: FaultServe
 PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def test_the_snippet_of_the_readme_prints_what_is_printed_below_it(server: object) -> None:
+def test_the_snippet_of_the_readme_prints_the_output_below_it(server: object) -> None:
     snippet = next(text for text in PYTHON if text.startswith("from assay_client import Client"))
     shown = README[README.index(snippet) :].partition("```text\n")[2].partition("```")[0]
     environ = {"PYTHONPATH": str(CLIENTS), "PATH": os.environ["PATH"], "ASSAY_URL": server.url}  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Threads, event loops that come and go, forked children, spawned ones, and what is left behind: nothing."""
+"""Threads, successive event loops, forked and spawned processes; no connection leaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LENGTHS = range(1, 13)
 
 
 def script(body: str, url: str) -> str:
-    """What a process of its own prints, which has warnings as errors and a client at `url` in its environment."""
+    """Return the output of a separate process with warnings as errors and `url` in its environment."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "clients"), "ASSAY_URL": url}
     command = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning", "-c", body]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
@@ -66,7 +66,7 @@ def test_uvloop(faults: FaultServer) -> None:
     assert all(not pool.idle._idle for pool in client._transport._pools.values())
 
 
-def test_a_loop_that_is_left_without_being_shut_down(faults: FaultServer) -> None:
+def test_a_loop_that_is_not_shut_down(faults: FaultServer) -> None:
     client = AsyncClient(base_url=faults.url)
     for _ in range(3):
         loop = asyncio.new_event_loop()
@@ -145,8 +145,8 @@ print(codes)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_child_has_connections_of_its_own(faults: FaultServer) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_opens_new_connections(faults: FaultServer) -> None:
     assert script(FORKING, faults.url) == "[0, 0, 0, 0, 0, 0]\n"
 
 
@@ -171,7 +171,7 @@ print(asyncio.run(main()))
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_child_forked_inside_an_event_loop(faults: FaultServer) -> None:
     assert script(ASYNC_FORKING, faults.url) == "0\n"
 
@@ -199,7 +199,7 @@ def score(client, k):
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_a_pool_of_processes_to_which_the_client_is_sent(faults: FaultServer, method: str, tmp_path: Path) -> None:
+def test_a_client_can_be_sent_to_a_process_pool(faults: FaultServer, method: str, tmp_path: Path) -> None:
     (tmp_path / "pool_task.py").write_text(POOL_TASK)
     (tmp_path / "main.py").write_text(POOLING)
     environ = {**os.environ, "PYTHONPATH": f"{ROOT / 'clients'}{os.pathsep}{tmp_path}", "ASSAY_URL": faults.url}

@@ -1,4 +1,4 @@
-"""Replies that lie, and the reading of HTTP byte by byte."""
+"""Invalid replies, and the HTTP parser byte by byte."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay_client import BadReply
-from assay_client.wire import MAX_HEAD, Fault, ResponseReader
+from assay_client.transport.http11 import MAX_HEAD, Fault, ResponseReader
 from tests.clients.fault_server import FaultServer, chunked, document, http, raw
 
 
@@ -19,14 +19,14 @@ def instead(name: str, value: Any) -> Any:
     return lambda reply: reply | {name: value}
 
 
-LIES = {
+INVALID_REPLIES = {
     "null reward": document(instead("rewards", [0.1, None])),
     "text for a reward": document(instead("rewards", [0.1, "0.2"])),
     "true for a reward": document(instead("rewards", [0.1, True])),
     "NaN": document(instead("rewards", [0.1, float("nan")])),
     "infinity": document(instead("rewards", [0.1, float("inf")])),
     "1e999": raw(http(200, b'{"rewards": [1e999, 1], "reasons": ["ok", "ok"], "config_id": "x"}')),
-    "a number beyond all": raw(http(200, b'{"rewards": [1%s, 1], "reasons": ["ok", "ok"]}' % (b"0" * 400))),
+    "a number out of range": raw(http(200, b'{"rewards": [1%s, 1], "reasons": ["ok", "ok"]}' % (b"0" * 400))),
     "too few rewards": document(instead("rewards", [0.1])),
     "too many rewards": document(instead("rewards", [0.1] * 3)),
     "no rewards": document(without("rewards")),
@@ -38,25 +38,25 @@ LIES = {
     "a short component": document(lambda reply: reply | {"components": reply["components"] | {"order": [1.0]}}),
     "no config_id": document(without("config_id")),
     "an array": raw(http(200, b"[]")),
-    "no JSON": raw(http(200, b"<html>It works!</html>")),
-    "no UTF-8": raw(http(200, b'{"rewards": "\xff"}')),
-    "nothing": raw(http(200, b"")),
+    "not JSON": raw(http(200, b"<html>It works!</html>")),
+    "not UTF-8": raw(http(200, b'{"rewards": "\xff"}')),
+    "empty": raw(http(200, b"")),
     "a redirect": raw(http(302, b"", {"Location": "http://elsewhere/"})),
     "no content": raw(b"HTTP/1.1 204 No Content\r\n\r\n"),
 }
 
 
-@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-def test_a_lie_is_an_error_and_never_a_reward(face: Any, faults: FaultServer, lie: Any) -> None:
-    faults.script = [lie]
+@pytest.mark.parametrize("reply", INVALID_REPLIES.values(), ids=INVALID_REPLIES)
+def test_an_invalid_reply_is_an_error_and_never_a_reward(face: Any, faults: FaultServer, reply: Any) -> None:
+    faults.script = [reply]
     with pytest.raises(BadReply):
         face(base_url=faults.url).score(["a", "bb"], ["r"])
     assert len(faults.requests) == 1
 
 
-@pytest.mark.parametrize("lie", ["null reward", "NaN", "no JSON"])
-def test_a_lie_reaches_single_callers_too(face: Any, faults: FaultServer, lie: str) -> None:
-    faults.otherwise = LIES[lie]
+@pytest.mark.parametrize("reply", ["null reward", "NaN", "not JSON"])
+def test_an_invalid_reply_fails_single_calls_too(face: Any, faults: FaultServer, reply: str) -> None:
+    faults.otherwise = INVALID_REPLIES[reply]
     found = face(base_url=faults.url).together([("a", "r"), ("bb", "r")])
     assert [type(error) for error in found] == [BadReply, BadReply]
 
@@ -96,7 +96,7 @@ WELL_FORMED = {
 
 @pytest.mark.parametrize(("whole", "body", "reusable"), WELL_FORMED.values(), ids=WELL_FORMED)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000])
-def test_a_response_may_come_in_any_pieces(whole: bytes, body: bytes, reusable: bool, size: int) -> None:
+def test_a_response_may_arrive_in_any_pieces(whole: bytes, body: bytes, reusable: bool, size: int) -> None:
     reader = ResponseReader()
     for k in range(0, len(whole), size):
         assert not reader.done
@@ -117,7 +117,7 @@ def test_a_response_cut_anywhere_is_a_fault(whole: bytes) -> None:
             reader.feed(b"")
 
 
-def test_a_connection_with_more_on_it_than_the_response_is_not_used_again() -> None:
+def test_a_connection_with_bytes_after_the_response_is_not_reused() -> None:
     reader = ResponseReader()
     reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\n")
     assert reader.done
@@ -140,6 +140,6 @@ def test_a_connection_with_more_on_it_than_the_response_is_not_used_again() -> N
         b"x" * (MAX_HEAD + 1),
     ],
 )
-def test_what_is_malformed_is_a_fault(start: bytes) -> None:
+def test_a_malformed_response_is_a_fault(start: bytes) -> None:
     with pytest.raises(Fault):
         ResponseReader().feed(start)

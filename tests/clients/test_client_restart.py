@@ -1,4 +1,4 @@
-"""A real service that is killed and started again under running clients, and one that never comes back."""
+"""A real service that is killed and restarted under running clients, and one that is not restarted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.http.samples import PERFECT, REFERENCE, SWAPPED, SWAPPED_REWARD
 
 KNOWN = [(PERFECT, 1.0), (SWAPPED, SWAPPED_REWARD), ("nothing", 0.0)]
 PATIENT = {"timeout": 300, "backoff": 0.05, "max_backoff": 0.5}
-"""A start on a machine that has no kernel in its cache yet takes minutes."""
+"""A start without cached kernels takes minutes."""
 
 
 def free_port() -> str:
@@ -32,7 +32,7 @@ def started(stack: ExitStack, port: str) -> LiveServer:
 
 
 class Callers:
-    """Threads that score singles and batches, and a loop that scores singles, until they are told to stop."""
+    """Threads that score singles and batches, and a loop that scores singles, until `stop`."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -80,12 +80,12 @@ class Callers:
         asyncio.run(run())
 
     def progress(self) -> None:
-        """Wait until every caller has got something new."""
+        """Wait until every caller has new results."""
         before = list(self.done)
         end = time.monotonic() + 300
         while not all(now > then + 3 for now, then in zip(self.done, before, strict=True)):
-            assert time.monotonic() < end, "the callers do not get on"
-            assert all(thread.is_alive() for thread in self.threads), "a caller has given up"
+            assert time.monotonic() < end, "the callers make no progress"
+            assert all(thread.is_alive() for thread in self.threads), "a caller has ended"
             time.sleep(0.02)
 
 
@@ -107,8 +107,8 @@ def test_a_killed_and_restarted_service_costs_no_reward() -> None:
         assert min(callers.done) > 9
 
 
-def test_a_stopped_process_is_not_waited_for_longer_than_an_attempt(server: LiveServer) -> None:
-    """SIGSTOP: the system still accepts connections for a process that does nothing."""
+def test_a_stopped_process_costs_one_attempt_timeout(server: LiveServer) -> None:
+    """After SIGSTOP, the system still accepts connections for the process."""
     with launched("--drain-seconds", "0") as halted:
         halted.wait_until_ready()
         with Client(base_url=[halted.url, server.url], attempt_timeout=0.5, **PATIENT) as client:
@@ -118,7 +118,7 @@ def test_a_stopped_process_is_not_waited_for_longer_than_an_attempt(server: Live
                 assert client.score([PERFECT], [REFERENCE]).rewards == [1.0]
 
 
-def test_a_service_that_is_gone_for_good(face: Any) -> None:
+def test_a_service_that_is_not_restarted(face: Any) -> None:
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         client = face(base_url=server.url, timeout=1.5)

@@ -1,4 +1,4 @@
-"""What is tried again, how often, how soon and where; and what is not."""
+"""Which errors are retried, how often, how soon and where."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable
-from assay_client.addresses import address_of
 from assay_client.replies import Reply
-from assay_client.retries import Endpoints, Send, Sleep, converse, retry_after
+from assay_client.retries import Endpoints, Send, Sleep, retry_after, retry_steps
 from assay_client.settings import ClientSettings
-from assay_client.wire import Fault
+from assay_client.transport.addresses import address_of
+from assay_client.transport.http11 import Fault
 from tests.clients.fault_server import FaultServer, Request, answer, close, http, late, raw, reset, status, truncated
 
 QUICK = {"backoff": 0.01, "max_backoff": 0.05, "timeout": 20}
@@ -51,13 +51,13 @@ def unused_url() -> str:
         "502",
         "503",
         "504",
-        "no HTTP",
+        "not HTTP",
         "bad length",
         "bad chunk",
         "other id",
     ],
 )
-def test_what_is_tried_again(face: Any, faults: FaultServer, fault: Any) -> None:
+def test_transient_errors_are_retried(face: Any, faults: FaultServer, fault: Any) -> None:
     faults.script = [fault] * 3
     assert face(base_url=faults.url, **QUICK).score(["abc"], ["r"]).rewards == [0.003]
     assert len(faults.requests) == 4
@@ -77,14 +77,14 @@ def test_what_is_tried_again(face: Any, faults: FaultServer, fault: Any) -> None
         (500, ServiceError),
     ],
 )
-def test_what_is_not(face: Any, faults: FaultServer, code: int, error: type[Exception]) -> None:
+def test_other_errors_are_not_retried(face: Any, faults: FaultServer, code: int, error: type[Exception]) -> None:
     faults.script = [status(code)]
     with pytest.raises(error, match=f"HTTP {code}: detail of {code}"):
         face(base_url=faults.url, **QUICK).score(["abc"], ["r"])
     assert len(faults.requests) == 1
 
 
-def test_retry_after_is_waited_for(face: Any, faults: FaultServer) -> None:
+def test_retry_after_is_respected(face: Any, faults: FaultServer) -> None:
     faults.script = [status(503, Retry_After="1")]
     face(base_url=faults.url, **QUICK).score(["abc"], ["r"])
     first, second = faults.requests
@@ -116,7 +116,7 @@ def test_both_forms_of_retry_after(headers: dict[str, str], seconds: float) -> N
     assert retry_after(Reply(503, headers, b"")) == seconds
 
 
-def test_nobody_there_is_an_error_that_says_so(face: Any) -> None:
+def test_the_error_of_a_refused_connection(face: Any) -> None:
     url = unused_url()
     started = time.monotonic()
     with pytest.raises(Unavailable) as caught:
@@ -136,7 +136,7 @@ def test_the_deadline_holds_while_a_service_is_silent(face: Any, faults: FaultSe
     assert float(faults.requests[0].headers["x-request-timeout"]) <= 0.5
 
 
-def test_a_silent_service_is_left_for_another(face: Any, faults: FaultServer) -> None:
+def test_a_silent_service_is_replaced_by_another(face: Any, faults: FaultServer) -> None:
     faults.otherwise = late(2)
     with FaultServer() as other:
         client = face(base_url=[faults.url, other.url], attempt_timeout=0.2, **QUICK)
@@ -146,7 +146,7 @@ def test_a_silent_service_is_left_for_another(face: Any, faults: FaultServer) ->
     assert len(other.requests) == 4
 
 
-def test_several_services_take_turns_and_stand_in_for_each_other(face: Any, faults: FaultServer) -> None:
+def test_several_services_share_the_load_and_replace_each_other(face: Any, faults: FaultServer) -> None:
     with FaultServer() as other:
         client = face(base_url=f"{faults.url}, {other.url},{unused_url()}", **QUICK)
         for _ in range(12):
@@ -168,7 +168,7 @@ def test_connections_are_kept_alive(faults: FaultServer) -> None:
     assert faults.connections == 1
 
 
-def test_a_connection_that_has_gone_stale_is_no_failure(faults: FaultServer) -> None:
+def test_a_stale_connection_is_not_a_failure(faults: FaultServer) -> None:
     from assay_client import Client
 
     def answer_and_close(connection: socket.socket, request: Request) -> bool:
@@ -184,7 +184,7 @@ def test_a_connection_that_has_gone_stale_is_no_failure(faults: FaultServer) -> 
 
 
 def drive(outcomes: list[Any], **settings: Any) -> tuple[list[Any], list[tuple[float, float]]]:
-    """The steps of a conversation whose outcomes are given, on a clock that only sleeping moves, and its draws."""
+    """Return the retry steps for these outcomes, on a clock that only Sleep advances, and the random draws."""
     moment, draws = 0.0, []
 
     def uniform(low: float, high: float) -> float:
@@ -193,7 +193,7 @@ def drive(outcomes: list[Any], **settings: Any) -> tuple[list[Any], list[tuple[f
 
     address = address_of("http://a")
     own = ClientSettings(addresses=(address,), **settings)
-    steps = converse(Endpoints([address]), own, own.timeout, lambda: moment, uniform)
+    steps = retry_steps(Endpoints([address]), own, own.timeout, lambda: moment, uniform)
     seen: list[Any] = []
     outcome = None
     while True:
@@ -210,14 +210,14 @@ def drive(outcomes: list[Any], **settings: Any) -> tuple[list[Any], list[tuple[f
             outcome = outcomes.pop(0)
 
 
-def test_pauses_double_up_to_a_bound_and_are_drawn_from_nothing_on() -> None:
+def test_delays_are_random_up_to_a_bound_that_doubles() -> None:
     seen, draws = drive([Fault("x")] * 8 + [Reply(200, {}, b"")], backoff=0.1, max_backoff=2.0, timeout=100)
     assert draws == [(0.0, bound) for bound in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)]
     assert [step.seconds for step in seen if isinstance(step, Sleep)] == pytest.approx([high for _, high in draws])
     assert isinstance(seen[-1], StopIteration)
 
 
-def test_attempts_fit_into_what_is_left() -> None:
+def test_attempts_end_by_the_deadline() -> None:
     seen, _ = drive([Fault("x")] * 50, backoff=1, max_backoff=1, timeout=3.5, attempt_timeout=2)
     assert [step.seconds for step in seen if isinstance(step, Send)] == [2, 2, 1.5, 0.5]
     assert isinstance(seen[-1], Unavailable)
@@ -225,14 +225,14 @@ def test_attempts_fit_into_what_is_left() -> None:
     assert "x (4 times)" in str(seen[-1])
 
 
-def test_stale_connections_cost_no_pause_but_not_for_ever() -> None:
+def test_only_a_few_stale_connections_are_retried_without_delay() -> None:
     seen, draws = drive([Fault("x", stale=True)] * 4 + [Reply(200, {}, b"")], timeout=10)
     assert [type(step) for step in seen] == [Send] * 4 + [Sleep, Send, StopIteration]
     assert len(draws) == 1
 
 
-def test_services_begin_at_different_places() -> None:
+def test_clients_start_with_different_services() -> None:
     addresses = [address_of(f"http://host{k}") for k in range(8)]
     random.seed(5)
-    first = {Endpoints(addresses).in_turn(0)[0] for _ in range(64)}
+    first = {Endpoints(addresses).in_order(0)[0] for _ in range(64)}
     assert len(first) > 4

@@ -1,4 +1,4 @@
-"""What comes back from a real service, by both clients."""
+"""Scores of a real service, with both clients."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from assay_client import (
     InvalidSetting,
     Issue,
     LocalServiceError,
+    Offence,
     ServiceError,
     TooLarge,
     Unauthorized,
@@ -46,7 +47,7 @@ def test_a_batch(face: Any, server: LiveServer) -> None:
 
 
 def test_minus_zero_is_zero(face: Any, server: LiveServer) -> None:
-    """Be it in the client's settings or in those of a call."""
+    """-0 equals 0 in the settings of the client and of a call."""
     expected = face(base_url=server.url, config={"min_coverage": 0.0}).score(RESPONSES, [REFERENCE]).config_id
     client = face(base_url=server.url, config={"min_coverage": -0.0})
     assert client.score(RESPONSES, [REFERENCE]).config_id == expected
@@ -54,7 +55,7 @@ def test_minus_zero_is_zero(face: Any, server: LiveServer) -> None:
     assert face(base_url=server.url).score_one(PERFECT, REFERENCE, config={"min_coverage": -0.0}).config_id == expected
 
 
-def test_what_is_not_asked_for_is_none(face: Any, server: LiveServer) -> None:
+def test_columns_that_are_not_requested_are_none(face: Any, server: LiveServer) -> None:
     scores = face(base_url=server.url).score(RESPONSES, [REFERENCE], include=())
     assert scores.components is None
     assert scores.advantages is None
@@ -104,7 +105,7 @@ def test_lone_surrogates_become_the_replacement_character(face: Any, server: Liv
     assert client.score([broken, said], [REFERENCE, steps]).rewards == [1, 1]
 
 
-def test_errors_name_every_reference_in_the_callers_numbers(face: Any, server: LiveServer) -> None:
+def test_errors_name_references_by_the_callers_positions(face: Any, server: LiveServer) -> None:
     references = [REFERENCE, "Step 1: nothing", REFERENCE, "", "Step 1: nothing"]
     with pytest.raises(InvalidReference) as caught:
         face(base_url=server.url).score([PERFECT] * 5, references)
@@ -134,25 +135,25 @@ def test_errors_name_the_record_of_a_single_call(face: Any, server: LiveServer) 
         ([PERFECT], REFERENCE, ["references"]),
     ],
 )
-def test_wrong_types_never_leave(face: Any, faults: Any, responses: Any, references: Any, paths: list[str]) -> None:
+def test_wrong_types_are_not_sent(face: Any, faults: Any, responses: Any, references: Any, paths: list[str]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         face(base_url=faults.url).score(responses, references)
     assert [issue.path for issue in caught.value.issues] == paths
     assert not faults.requests
 
 
-def test_lengths_that_do_not_fit(face: Any, server: LiveServer) -> None:
+def test_lengths_that_differ(face: Any, server: LiveServer) -> None:
     with pytest.raises(InvalidRequest, match="reference_index") as caught:
         face(base_url=server.url).score([PERFECT] * 3, [REFERENCE] * 2)
     assert not isinstance(caught.value, InvalidReference)
 
 
-def test_equal_references_travel_once_but_not_for_advantages(face: Any, faults: Any) -> None:
+def test_equal_references_are_sent_once_but_not_for_advantages(face: Any, faults: Any) -> None:
     client = face(base_url=faults.url)
     client.score(["a", "b", "c"], ["r", "s", "r"])
     assert faults.requests[0].document["references"] == ["r", "s"]
     assert faults.requests[0].document["reference_index"] == [0, 1, 0]
-    with pytest.raises(BadReply):  # the groups of advantages are those of the numbers; this server gives none
+    with pytest.raises(BadReply):  # groups of advantages are by reference_index; this server returns none
         client.score(["a", "b", "c"], ["r", "s", "r"], include=("advantages",))
     assert faults.requests[1].document["references"] == ["r", "s", "r"]
     assert "reference_index" not in faults.requests[1].document
@@ -160,7 +161,7 @@ def test_equal_references_travel_once_but_not_for_advantages(face: Any, faults: 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The Unix socket of a service that wants a key."""
+    """Yield the Unix socket of a service that requires a key."""
     path = str(tmp_path_factory.mktemp("uds") / "s")
     with launched("--drain-seconds", "0", "--uds", path, environ={"ASSAY_API_KEYS": KEY}) as server:
         server.wait_until_ready()
@@ -202,8 +203,16 @@ def test_descriptions_and_readiness(server: LiveServer) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_errors_survive_the_way_between_processes(error: AssayError) -> None:
+def test_errors_can_be_pickled(error: AssayError) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+def test_the_former_names_of_issues() -> None:
+    assert Offence is Issue
+    issue = Offence("references[0]", "no_steps", "none", record=7)
+    error = pickle.loads(pickle.dumps(InvalidReference("a", issues=[issue])))
+    assert error.offences == error.issues == (issue,)
+    assert type(error.offences[0]) is Issue

@@ -1,4 +1,4 @@
-"""Where the client's settings come from, and what it says about wrong ones."""
+"""Sources of the client's settings, and errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from assay.service.http.app import create_app
 from assay_client import AsyncClient, Client, ClientSettings, InvalidRequest, InvalidSetting
-from assay_client.addresses import address_of
 from assay_client.settings import DEFAULT_URL
+from assay_client.transport.addresses import address_of
 from tests.clients.client_faces import AsyncFace, SyncFace
 from tests.clients.fault_server import FaultServer, status
 
@@ -76,12 +76,12 @@ def test_addresses(url: str, shown: str, path: str | None) -> None:
 @pytest.mark.parametrize(
     "url", ["", "host", "ftp://host", "http://", "http://host:x", "http://host?order=lcs", "http+unix://run/s", "unix:"]
 )
-def test_what_is_no_address(url: str) -> None:
+def test_invalid_addresses(url: str) -> None:
     with pytest.raises(InvalidSetting, match=r"base_url|ASSAY_URL"):
         ClientSettings.read({}, base_url=[url] if url else "")
 
 
-def test_every_offender_is_named_where_it_stands() -> None:
+def test_every_invalid_setting_is_named_by_its_source() -> None:
     environ = {"ASSAY_URL": "nowhere", "ASSAY_CLIENT_TIMEOUT": "soon", "ASSAY_CLIENT_TIMEUOT": "1"}
     with pytest.raises(InvalidSetting) as caught:
         ClientSettings.read(environ, window=-1, max_batch=0.5, config="[]", attempt_timeout=float("nan"), nonsense=1)
@@ -146,9 +146,9 @@ def test_arguments_that_contradict_each_other(make: Any) -> None:
 
 
 def test_the_address_of_a_route_is_not_the_base() -> None:
-    """Whichever of the service's own: also behind a proxy's prefix, and with a key, which is not repeated.
+    """Every route is rejected, also after a proxy's prefix and with a key, which the error does not contain.
 
-    Words that a proxy may have it under are no such routes.
+    Words that a proxy may use as a prefix are accepted.
     """
     known = {getattr(route, "path", "/") for route in create_app().routes}
     words = {"/", "/docs", "/health", "/metrics", "/ping", "/version"}
@@ -161,15 +161,15 @@ def test_the_address_of_a_route_is_not_the_base() -> None:
         with pytest.raises(InvalidSetting) as caught:
             ClientSettings.read({"ASSAY_URL": f"http://any:secret@host:8000/proxy{path}"})
         assert "ASSAY_URL" in str(caught.value)
-        assert "the base http://host:8000/proxy is needed" in str(caught.value)
+        assert "use the base URL http://host:8000/proxy" in str(caught.value)
         assert "secret" not in str(caught.value)
     for url in ("http://host/v1", "http://host/docs/assay", "http://host/my-v1/scores", "http://host/compat"):
         assert str(address_of(url)) == url
 
 
 @pytest.mark.parametrize("make", [SyncFace, AsyncFace])
-def test_a_base_that_is_none(make: Any, faults: FaultServer) -> None:
-    """Prefixes of proxies are not known in advance: the reply tells."""
+def test_a_wrong_base(make: Any, faults: FaultServer) -> None:
+    """Prefixes of proxies are not known in advance: the reply decides."""
     faults.otherwise = status(404)
     client = make(base_url=f"{faults.url}/v1")
     with pytest.raises(InvalidRequest, match=rf"HTTP 404.*no /v1/score .* at {faults.url}/v1.*base URL"):

@@ -1,4 +1,4 @@
-"""https, with a certificate made for the test."""
+"""HTTPS, with a certificate created for the test."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from assay_client import InvalidRequest, Unavailable
-from assay_client.sockets import tls_context
+from assay_client.transport.sockets import tls_context
 from tests.clients.fault_server import FaultServer, http, raw
 from tests.http.live_server import LiveServer
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make a certificate")
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to create a certificate")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TlsServer(FaultServer):
-    """The fault server behind TLS."""
+    """The fault server over TLS."""
 
     def __init__(self, certificate: Path) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class TlsServer(FaultServer):
         with contextlib.suppress(OSError), connection:
             wrapped = self._context.wrap_socket(connection, server_side=True)
             with self._lock:
-                self._open.add(wrapped)  # to be shut down in place of the bare one, which is empty now
+                self._open.add(wrapped)  # shut down instead of the original, which is detached
             super()._serve(wrapped)
 
 
@@ -67,14 +67,14 @@ def test_https(face: Any, guarded: TlsServer, certificate: Path, monkeypatch: py
     ]
 
 
-def test_a_certificate_that_nobody_vouches_for(face: Any, guarded: TlsServer) -> None:
+def test_an_untrusted_certificate(face: Any, guarded: TlsServer) -> None:
     with pytest.raises(Unavailable, match="certificate is not trusted"):
         face(base_url=guarded.url, timeout=1).score(["x"], ["r"])
     assert not guarded.requests
 
 
 class ClosingServer(FaultServer):
-    """Takes a few bytes and closes."""
+    """Receives a few bytes and closes."""
 
     def _serve(self, connection: socket.socket) -> None:
         with self._lock:
@@ -84,9 +84,9 @@ class ClosingServer(FaultServer):
 
 
 def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
-    """The service itself answers in plain HTTP; others just close."""
+    """The service replies in plain HTTP; others only close the connection."""
     client = face(base_url=server.url.replace("http:", "https:"), timeout=0.5)
-    with pytest.raises(Unavailable, match=r"does not speak TLS: http:// is meant"):
+    with pytest.raises(Unavailable, match=r"does not speak TLS: use http:// instead"):
         client.score(["x"], ["r"])
     with ClosingServer() as closing:
         client = face(base_url=closing.url.replace("http:", "https:"), timeout=0.5)
@@ -104,7 +104,7 @@ def test_https_to_a_port_without_tls(face: Any, server: LiveServer) -> None:
     ids=["alert", "nginx", "Go"],
 )
 def test_http_to_a_port_with_tls(face: Any, faults: FaultServer, reply: bytes, error: type[Exception]) -> None:
-    """As servers answer that tell; OpenSSL's own just closes."""
+    """Servers that report it; that of OpenSSL only closes the connection."""
     faults.otherwise = raw(reply)
-    with pytest.raises(error, match=r"the port speaks TLS: https:// is meant"):
+    with pytest.raises(error, match=r"the port speaks TLS: use https:// instead"):
         face(base_url=faults.url, timeout=0.5).score(["x"], ["r"])

@@ -1,4 +1,4 @@
-"""The adapter for verl, as old and new versions call it, and the components of every training step."""
+"""The adapter for verl, as called by old and new versions, and components per training step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from assay_client import InvalidRequest, InvalidSetting
 from assay_client.adapters import for_verl, for_verl_sync
 from assay_client.adapters.common import METRICS
-from assay_client.verl_components import SETTLED, finished_steps
+from assay_client.verl_components import SETTLE_SECONDS, finished_steps
 from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
 from tests.clients.fault_server import FaultServer
 from tests.http.samples import REFERENCE, SWAPPED, SWAPPED_REWARD
@@ -29,7 +29,7 @@ CLIENTS = Path(__file__).resolve().parents[2] / "clients"
 
 @pytest.mark.usefixtures("at")
 def test_verl_reward_loop() -> None:
-    """As the reward loop calls it: by keyword, through a partial, one task a sample."""
+    """Call it as the reward loop does: by keyword, through a partial, one task per sample."""
     assert inspect.iscoroutinefunction(for_verl.compute_score)
     call = partial(for_verl.compute_score, reward_router_address=None)
 
@@ -131,5 +131,5 @@ def test_components_per_step_while_verl_runs(tmp_path: Path) -> None:
     for step in (1, 2):
         path = tmp_path / f"{step}.jsonl"
         path.write_text("{}\n", encoding="utf-8")
-        os.utime(path, (path.stat().st_mtime - SETTLED,) * 2)
+        os.utime(path, (path.stat().st_mtime - SETTLE_SECONDS,) * 2)
         assert next(steps) == path

@@ -1,6 +1,6 @@
 """Data sets of several tasks in verl: ASSAY_CLIENT_DATA_SOURCES, and verl's own rewards for the rest.
 
-verl itself is not here: a stand-in with its signatures takes its place. tests/trainers has the real one.
+verl is replaced by a substitute with its signatures; tests/trainers uses the real one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.http.samples import REFERENCE
 
 NAMES = {"score", "acc", "score_applies", *METRICS}
 
-STANDS_IN = """
+SUBSTITUTE = """
 import threading
 calls = []
 
@@ -49,11 +49,11 @@ SIGNATURES = {
 
 @pytest.fixture(params=SIGNATURES)
 def verl(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """verl's module of rewards, by the signatures of several versions."""
+    """Install a module of rewards with the signatures of several versions of verl."""
     folder = tmp_path / "verl" / "utils"
     folder.mkdir(parents=True)
     name, more = SIGNATURES[request.param]
-    (folder / "reward_score.py").write_text(STANDS_IN.format(name=name, more=more), encoding="utf-8")
+    (folder / "reward_score.py").write_text(SUBSTITUTE.format(name=name, more=more), encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     from verl.utils import reward_score
 
@@ -101,16 +101,16 @@ def test_other_data_sources_are_verls(way: Way, verl: Any, monkeypatch: pytest.M
     assert [result["score_applies"] for result in found] == [1, 0, 1, 0, 0, 0]
     assert [result["score_readable"] for result in found] == [1, 0, 0, 0, 0, 0]
     assert [result["score_reason_code"] for result in found] == [0, -1, 3, -1, -1, -1]
-    for result in found:  # verl takes the names from one sample, and fails where another has not the same
+    for result in found:  # verl takes the names from one sample, and fails if another differs
         check_numbers(result, NAMES)
     assert sorted(call[0] for call in verl.calls) == ["dapo", "dapo", "gsm8k", "gsm8k"]
     assert all(call[1] == {"index": 1} and not call[2] for call in verl.calls)
     threads = {call[3] for call in verl.calls}
-    assert (threading.get_ident() in threads) is (way is not in_loop), "an event loop must not wait for them"
+    assert (threading.get_ident() in threads) is (way is not in_loop), "they must not block the event loop"
 
 
 def test_options_that_verls_function_takes(verl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Among its `reward_kwargs`, as verl would pass them to its own function."""
+    """Only known `reward_kwargs` are passed on, as by verl."""
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe")
     for_verl_sync.compute_score("gsm8k", "4", "4", options={"a": 1}, config={"order": "lcs"})
     assert verl.calls[0][2] in ({"a": 1}, {"options": {"a": 1}})
@@ -118,13 +118,13 @@ def test_options_that_verls_function_takes(verl: Any, monkeypatch: pytest.Monkey
 
 @WAYS
 @pytest.mark.usefixtures("verl")
-def test_a_data_source_that_nobody_scores(way: Way, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_data_source(way: Way, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_URL", faults.url)
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe,toth")
-    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: 'thoth' is not among them, and verl has no"):
+    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: 'thoth' is not in the list, and verl has no"):
         way()
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", " , ")
-    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: names separated by commas"):
+    with pytest.raises(InvalidSetting, match=r"ASSAY_CLIENT_DATA_SOURCES: must be names separated by commas"):
         way()
 
 
@@ -136,7 +136,7 @@ def test_without_verl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("verl")
-def test_errors_count_the_rows_of_the_batch(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_have_the_positions_of_the_whole_batch(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_URL", faults.url)
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "thoth")
     sources, infos = ["gsm8k", "thoth", "gsm8k", "thoth"], [{"index": k} for k in range(4)]
@@ -157,9 +157,7 @@ def test_a_batch_of_other_tasks_sends_nothing(faults: FaultServer, monkeypatch: 
 
 @WAYS
 @pytest.mark.usefixtures("at", "verl")
-def test_components_are_means_of_what_was_scored_here(
-    way: Way, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_components_are_means_over_samples_of_assay(way: Way, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "scirecipe,thoth")
     dump = tmp_path / "7.jsonl"
     dump.write_text("".join(json.dumps(row) + "\n" for row in way()), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The examples for trainers: scripts that a shell can read, files that they name, rows that the adapters understand."""
+"""The examples for trainers: valid scripts, existing files, rows that the adapters accept."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ rows = loaded(TRAINERS / "rows.py")
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_are_read_by_the_shell(path: Path) -> None:
+def test_scripts_are_valid(path: Path) -> None:
     subprocess.run(["bash", "-n", str(path)], check=True)
-    assert path.stat().st_mode & 0o111, "it can be run"
+    assert path.stat().st_mode & 0o111, "must be executable"
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_hand_everything_over(path: Path, tmp_path: Path) -> None:
-    """With commands in place of the trainers that print what they are given."""
+def test_scripts_pass_everything_on(path: Path, tmp_path: Path) -> None:
+    """Replace the trainers by commands that print their arguments."""
     for name in ("python3", "swift"):
         (tmp_path / name).write_text('#!/bin/sh\nprintf "%s\\n" "$ASSAY_URL" "$REWARD_PATH" "$@"\n')
         (tmp_path / name).chmod(0o755)
@@ -65,7 +65,7 @@ def test_scripts_hand_everything_over(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_the_adapters_that_are_named_exist(path: Path) -> None:
+def test_named_adapters_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for name in re.findall(r"\b(for_[a-z_]+)\.py\b", text):
         assert (ROOT / "clients" / "assay_client" / "adapters" / f"{name}.py").is_file()
@@ -74,7 +74,7 @@ def test_the_adapters_that_are_named_exist(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
-def test_programs_are_python_of_the_trainers(path: Path) -> None:
+def test_programs_are_valid_for_old_versions_of_python(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
 
 

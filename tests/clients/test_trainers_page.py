@@ -1,4 +1,4 @@
-"""The lines of docs/trainers.md for trainers without a file of their own, called as these trainers call them."""
+"""The snippets of docs/trainers.md for trainers without an adapter, called as by these trainers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainers.md"
 
 
 def snippet(word: str) -> dict[str, Any]:
-    """What the only snippet with this word defines."""
+    """Return what the only snippet with this word defines."""
     snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     (code,) = (one for one in snippets if word in one)
     names: dict[str, Any] = {"__name__": "snippet"}
@@ -31,7 +31,7 @@ def snippet(word: str) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("at")
 def test_tunix() -> None:
-    """Its manager gives columns as arrays, and `mode` beside them; what it gets goes into an array of numbers."""
+    """Its manager passes columns as arrays, and `mode`; the result must fit an array of numbers."""
     function = snippet("AssayReward")["score_reward"]
     columns = {"reference": np.array([REFERENCE] * 3), "mode": "Mode.TRAIN"}
     rewards = np.zeros((3, 1))
@@ -43,7 +43,7 @@ def test_tunix() -> None:
 
 @dataclass
 class RewardOutput:
-    """As rLLM has it, which is not in a registry."""
+    """The class of rLLM, which is not in a registry."""
 
     reward: float
     metadata: dict[str, Any] = field(default_factory=dict)

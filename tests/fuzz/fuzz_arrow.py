@@ -16,7 +16,7 @@ import pyarrow as pa
 from assay import Scorer
 from assay.kernels.column import column_of
 from assay.service.http.endpoints.score import answer_arrow
-from assay.service.http.request.intake import Body
+from assay.service.http.wire.compression import Body
 from assay.service.http.wire.json_codec import Limits
 from assay.service.http.wire.media_types import ARROW
 from assay.service.http.wire.problems import Problem

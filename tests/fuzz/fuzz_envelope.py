@@ -15,8 +15,8 @@ from tests.fuzz.fuzzing import fuzz, outcome
 import orjson
 
 from assay import Scorer, ScoringError
-from assay.service.http.endpoints.score import answer
-from assay.service.http.request.intake import Body
+from assay.service.http.endpoints.score import answer_json
+from assay.service.http.wire.compression import Body
 from assay.service.http.wire.json_codec import Limits
 from assay.service.http.wire.media_types import JSON
 from assay.service.http.wire.problems import Problem
@@ -33,8 +33,8 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data)
     with suppress(RecursionError):  # Python's, where it compares values as deep as a request may be
         check_envelope(body)
-    reply = outcome(answer, Body(body, b"", JSON, False), SCORER, LIMITS, StageTimes())
-    if reply is None:  # it asks for another task
+    reply = outcome(answer_json, Body(body, b"", JSON, False), SCORER, LIMITS, StageTimes())
+    if reply is OTHER_TASK:  # it asks for another task
         assert orjson.loads(data)["task"] != "score"
         return
     if isinstance(reply, Problem):

@@ -11,7 +11,7 @@ from tests.fuzz.fuzzing import fuzz
 
 # isort: split
 from assay import Scorer
-from assay.service.http.wire.fast_path import SmallLane
+from assay.service.http.wire.fast_path import FastPath
 from tests.fuzz.fuzz_envelope import seeds
 from tests.fuzz.request_seeds import WORDS
 from tests.guard_pages import GuardedMemory
@@ -23,7 +23,7 @@ SCORER = Scorer(threads=1)
 
 def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data)
-    lane = SmallLane(SCORER, len(data), LIMITS)
+    lane = FastPath(SCORER, len(data), LIMITS)
     taken = check_lane(lane, body, SCORER)
     assert check_lane(lane, body, SCORER) == taken
 

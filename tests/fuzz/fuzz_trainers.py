@@ -6,26 +6,24 @@ An input is one byte that chooses the trainer, then a body.
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 from tests.fuzz.fuzzing import fuzz
 
 # isort: split
 from assay import Scorer
-from assay.service.http.endpoints.trainers.endpoint import TrainerRoute
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
 from assay.service.http.endpoints.trainers.query_settings import Chosen
 from assay.service.http.endpoints.trainers.slime import Slime
-from assay.service.http.request.intake import Body
-from assay.service.http.wire.fast_path import SmallLane
+from assay.service.http.wire.compression import Body
+from assay.service.http.wire.fast_path import FastPath
 from assay.service.http.wire.media_types import JSON
 from assay.service.http.wire.stage_times import StageTimes
 from tests.cases import answer
 from tests.cases.writing import KEY
 from tests.guard_pages import GuardedMemory
-from tests.http.trainers.test_trainer_requests import LIMITS, outcome
+from tests.http.trainers.test_trainer_requests import LIMITS, endpoint, outcome
 
 SCORER = Scorer(threads=1)
 DIALECTS: list[Any] = [OpenRlhf(), Slime(), NemoGym()]
@@ -36,11 +34,10 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data[1:])
     options = dialect.options()
     inline = len(body) + 64
-    chosen = Chosen(SCORER, SmallLane(SCORER, inline, LIMITS), options, dialect.names(options))
-    service: Any = SimpleNamespace(limits=LIMITS, config=SimpleNamespace(server=SimpleNamespace(inline_bytes=inline)))
-    route = TrainerRoute(dialect)
-    general = outcome(route._answer_any, Body(body, b"", JSON, False), chosen, LIMITS, StageTimes())
-    assert outcome(route._answer_inline, body, chosen, service, StageTimes()) == general
+    chosen = Chosen(SCORER, FastPath(SCORER, inline, LIMITS), options, dialect.names(options))
+    route = endpoint(dialect)
+    general = outcome(route._answer_long, Body(body, b"", JSON, False), chosen, StageTimes())
+    assert outcome(route._answer_short, Body(body, b"", JSON, True), chosen, StageTimes()) == general
     assert isinstance(general, bytes) or general[0] in ("not-json", "invalid-request", "too-large")
 
 

@@ -1,6 +1,6 @@
 """Let each allocation of a request fail once, and then score under guard pages; prints how many could fail.
 
-    python tests/scoring/failing_allocations.py lists|json|lane ROWS
+    python tests/scoring/failing_allocations.py lists|json|fast ROWS
 
 Every round begins with a thread that has scored a short batch. Then the memory for a longer one cannot be had,
 somewhere on its way, and what comes next needs more than was there before and less than was asked for.
@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from assay import Scorer
-from assay.service.http.endpoints.score import answer, answer_small
-from assay.service.http.request.intake import Body
-from assay.service.http.wire.fast_path import SmallLane
+from assay.service.http.endpoints.score import answer_json, fast_answer
+from assay.service.http.wire.compression import Body
+from assay.service.http.wire.fast_path import FastPath
 from assay.service.http.wire.json_codec import Limits
 from assay.service.http.wire.media_types import JSON
 from assay.service.http.wire.stage_times import StageTimes
@@ -41,19 +41,20 @@ def by_lists(scorer: Scorer, batch: Batch) -> Any:
 
 
 def by_json(scorer: Scorer, batch: Batch) -> Any:
-    found = answer(Body(orjson.dumps(batch), b"", JSON, False), scorer, LIMITS, StageTimes())
+    found = answer_json(Body(orjson.dumps(batch), b"", JSON, False), scorer, LIMITS, StageTimes())
     assert found is not None
     return found.body
 
 
-def by_lane(scorer: Scorer, batch: Batch) -> Any:
-    found = answer_small(orjson.dumps(batch), SmallLane(scorer, 1 << 14, LIMITS), StageTimes())
+def by_fast_path(scorer: Scorer, batch: Batch) -> Any:
+    body = Body(orjson.dumps(batch), b"", JSON, True)
+    found = fast_answer(body, FastPath(scorer, 1 << 14, LIMITS), StageTimes())
     assert found is not None
     return found.body
 
 
 def main(way: str, rows: int) -> None:
-    score = {"lists": by_lists, "json": by_json, "lane": by_lane}[way]
+    score = {"lists": by_lists, "json": by_json, "fast": by_fast_path}[way]
     scorer = Scorer(threads=1)
     short, between, long = batch_of(1, 0), batch_of(rows, 100), batch_of(rows, 300)
     expected = {id(batch): score(scorer, batch) for batch in (short, between, long)}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it is Linux tha
 FAILING_ALLOCATIONS = Path(__file__).with_name("failing_allocations.py")
 
 
-@pytest.mark.parametrize(("way", "rows"), [("lists", 3), ("lists", 64), ("json", 64), ("lane", 1)])
+@pytest.mark.parametrize(("way", "rows"), [("lists", 3), ("lists", 64), ("json", 64), ("fast", 1)])
 def test_every_allocation_fails_once(compiled, way, rows):
     assert int(printed(FAILING_ALLOCATIONS, way, rows)) > 20
 

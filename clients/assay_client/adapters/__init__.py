@@ -1,1 +1,1 @@
-"""Functions and classes of the forms that trainers call, a few lines each. Every file also works by its path alone."""
+"""Functions and classes with the signatures that trainers call. Every file also works when loaded by its path."""

@@ -1,4 +1,4 @@
-"""What the adapters share: clients of this process, and what trainers hand over, read."""
+"""Helpers shared_client by the adapters: per-process clients and conversion of trainer arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..async_client import AsyncClient
-from ..batches import PLACE
+from ..batches import ITEM_PATH
 from ..client import Client
 from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Issue, TooLarge, invalid
 from ..exchange import BaseClient
@@ -21,7 +21,6 @@ __all__ = [
     "async_client",
     "column_of",
     "completion_text",
-    "in_rows_of_batch",
     "means_of",
     "metrics_of",
     "none_on_failure",
@@ -29,9 +28,10 @@ __all__ = [
     "record_of",
     "records_of",
     "reference_of",
-    "reference_place",
+    "reference_position",
     "required",
     "sync_client",
+    "with_batch_rows",
 ]
 
 C = TypeVar("C", bound=BaseClient)
@@ -45,34 +45,34 @@ FREQUENT_REASONS = (
     "step_count",
     "low_coverage",
 )
-"""Reasons with a number of their own, 1 or 0: trainers average numbers, and the mean of these is a share."""
+"""Reasons with a separate metric, 1 or 0: trainers average metrics, and its mean is the share of the reason."""
 
 REASON_METRICS = ("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
 COMPONENT_METRICS = tuple(f"score_{name}" for name in COMPONENTS)
 METRICS = REASON_METRICS + COMPONENT_METRICS
-"""Names of the numbers beside the reward; the prefix keeps them apart from a trainer's own."""
+"""Names of the metrics besides the reward; the prefix distinguishes them from a trainer's own."""
 
 REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
-"""Columns of a data set in which the reference is looked for, unless ASSAY_CLIENT_REFERENCE names one."""
+"""Columns of a data set that may hold the reference, unless ASSAY_CLIENT_REFERENCE names one."""
 
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
-"""Columns of a data set by which an error names a record."""
+"""Columns of a data set that may hold the name of a record."""
 
 _clients: dict[Hashable, BaseClient] = {}
 
 
 def sync_client(**given: Any) -> Client:
-    """This process's client for the settings in the environment now, with `given` laid over them."""
-    return shared(Client, given)
+    """Return this process's client for the current environment, with the settings `given`."""
+    return shared_client(Client, given)
 
 
 def async_client(**given: Any) -> AsyncClient:
-    """As `sync_client`."""
-    return shared(AsyncClient, given)
+    """Return the asynchronous client for the same settings as `sync_client`."""
+    return shared_client(AsyncClient, given)
 
 
-def shared(kind: type[C], given: dict[str, Any]) -> C:
-    """Found by the text of the variables: reading them anew for each of thousands of samples would show."""
+def shared_client(kind: type[C], given: dict[str, Any]) -> C:
+    """Return a cached client, looked up by unparsed variables: parsing them for every sample would be slow."""
     key = (kind, tuple(map(os.environ.get, VARIABLES)), tuple(given.items()))
     client = _clients.get(key)
     if client is None:
@@ -81,21 +81,21 @@ def shared(kind: type[C], given: dict[str, Any]) -> C:
 
 
 def metrics_of(score: Score) -> dict[str, float]:
-    """The numbers beside the reward, always the same names: trainers crash on keys that differ between samples."""
-    numbers = numbers_of_reason(score.reason).copy()
-    numbers.update(zip(COMPONENT_METRICS, map(score.components.__getitem__, COMPONENTS), strict=True))
-    return numbers
+    """Return the metrics besides the reward, always with the same names: trainers fail if samples differ in them."""
+    metrics = reason_metrics(score.reason).copy()
+    metrics.update(zip(COMPONENT_METRICS, map(score.components.__getitem__, COMPONENTS), strict=True))
+    return metrics
 
 
 @lru_cache(maxsize=64)
-def numbers_of_reason(reason: str) -> dict[str, float]:
-    """The REASON_METRICS of a reason; the caller changes a copy."""
+def reason_metrics(reason: str) -> dict[str, float]:
+    """Return the REASON_METRICS of a reason. Do not modify the cached result."""
     numbers = [reason_code(reason), *(reason == name for name in ("ok", *FREQUENT_REASONS))]
     return dict(zip(REASON_METRICS, map(float, numbers), strict=True))
 
 
 def means_of(scores: Scores) -> dict[str, float]:
-    """The mean of every component, the share of readable responses, and those of the frequent reasons.
+    """Return the means of the components and the shares of readable responses and of the frequent reasons.
 
     Empty for an empty batch.
     """
@@ -109,42 +109,42 @@ def means_of(scores: Scores) -> dict[str, float]:
 
 
 def reference_of(given: Any) -> Any:
-    """A reference as the client takes it: text, or steps whose arrays may be NumPy's or anybody's.
+    """Convert a reference to text or steps of built-in types; arrays may be those of NumPy and the like.
 
-    What cannot be one is given back as it is, for the client to name it.
+    Return anything else unchanged: the client reports it.
     """
     if isinstance(given, str):
         return given
     if isinstance(given, Mapping):
-        return plain(given)
+        return to_builtin(given)
     if isinstance(given, (list, tuple)) or hasattr(given, "tolist"):
-        steps = plain(given)
+        steps = to_builtin(given)
         return {"steps": steps} if isinstance(steps, list) else steps
     return given
 
 
-def plain(value: Any) -> Any:
+def to_builtin(value: Any) -> Any:
     if hasattr(value, "tolist"):  # arrays and scalars of NumPy, Arrow and PyTorch
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(name): plain(inner) for name, inner in value.items()}
+        return {str(name): to_builtin(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(inner) for inner in value]
+        return [to_builtin(inner) for inner in value]
     return value
 
 
 def completion_text(completion: Any) -> str:
-    """The text of a completion, given as text or as chat messages, of which the last assistant's counts.
+    """Return the text of a completion; of chat messages, that of the last assistant message.
 
-    Where a parser has taken the reasoning out of the text, it is put back between <think> and </think>.
+    Reasoning that a parser has separated from the text is put back between <think> and </think>.
     """
     if isinstance(completion, str):
         return completion
     messages = [completion] if isinstance(completion, Mapping) else list(completion)
-    spoken = [message for message in messages if message.get("role", "assistant") == "assistant"]
-    if not spoken:
+    replies = [message for message in messages if message.get("role", "assistant") == "assistant"]
+    if not replies:
         return ""
-    message = spoken[-1]
+    message = replies[-1]
     content = message.get("content") or ""
     text = content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
     reasoning = message.get("reasoning_content") or message.get("thinking")
@@ -152,18 +152,18 @@ def completion_text(completion: Any) -> str:
 
 
 def column_of(columns: Mapping[str, Any], name: str | None = None) -> Any:
-    """The references among a row's or a batch's columns; raises InvalidReference where there are none."""
-    wanted = name or os.environ.get("ASSAY_CLIENT_REFERENCE")
-    names: Iterable[str] = (wanted,) if wanted else REFERENCE_COLUMNS
+    """Return the reference column of a row or a batch; raise InvalidReference if missing."""
+    chosen = name or os.environ.get("ASSAY_CLIENT_REFERENCE")
+    names: Iterable[str] = (chosen,) if chosen else REFERENCE_COLUMNS
     for candidate in names:
         if columns.get(candidate) is not None:
             return columns[candidate]
     detail = f"looked for {', '.join(names)} among {', '.join(sorted(columns)) or 'no columns'}"
-    raise invalid([Issue("reference", "missing_column", f"{detail}; ASSAY_CLIENT_REFERENCE names another")])
+    raise invalid([Issue("reference", "missing_column", f"{detail}; set ASSAY_CLIENT_REFERENCE to another name")])
 
 
 def none_on_failure(given: bool | None) -> bool:
-    """Whether a trainer that knows None shall get it in place of an exception; the default is to raise."""
+    """Return whether a trainer that supports None gets it instead of an exception (default: no)."""
     if given is not None:
         return given
     chosen = os.environ.get("ASSAY_CLIENT_ON_FAILURE", "raise")
@@ -174,55 +174,55 @@ def none_on_failure(given: bool | None) -> bool:
 
 
 def pairs_of(responses: Iterable[str], references: Sequence[Any]) -> tuple[list[str], list[Any]]:
-    """Both as the client takes them, and as many of one as of the other: a trainer never means one for all."""
-    texts, read = list(responses), [reference_of(reference) for reference in references]
-    if len(texts) != len(read):
-        raise invalid([Issue("references", "length_mismatch", f"{len(read)} for {len(texts)} responses")])
-    return texts, read
+    """Convert responses and references, and require equally many: trainers give every response a reference."""
+    texts, converted = list(responses), [reference_of(reference) for reference in references]
+    if len(texts) != len(converted):
+        raise invalid([Issue("references", "length_mismatch", f"{len(converted)} for {len(texts)} responses")])
+    return texts, converted
 
 
 def record_of(row: Any) -> object:
-    """A row's own name or number in its data set, where it has one."""
+    """Return the name or number of a row in its data set, or None."""
     given = (row.get(name) for name in RECORD_COLUMNS) if isinstance(row, Mapping) else ()
-    return next((plain(name) for name in given if name is not None), None)
+    return next((to_builtin(name) for name in given if name is not None), None)
 
 
 def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
-    """The names of n rows, where one of the batch's columns holds them."""
+    """Return the names of n rows from the first column that has them, or None."""
     for name in RECORD_COLUMNS:
-        given = plain(columns.get(name))
+        given = to_builtin(columns.get(name))
         if isinstance(given, list) and len(given) == n:
             return given
     return None
 
 
-def reference_place(issue: Issue) -> tuple[int, str]:
-    """The number of the reference that an issue names, -1 if it names none, and the rest of its path."""
-    found = PLACE.fullmatch(issue.path)
+def reference_position(issue: Issue) -> tuple[int, str]:
+    """Return the position of the reference that an issue names (-1 for none) and the rest of its path."""
+    found = ITEM_PATH.fullmatch(issue.path)
     return (int(found[2]), found[3]) if found and found[1] == "references" else (-1, issue.path)
 
 
-def in_rows_of_batch(error: AssayError, rows: Sequence[int]) -> AssayError:
-    """The error of a request that held some rows of a batch, with the numbers of rows as the batch has them."""
+def with_batch_rows(error: AssayError, rows: Sequence[int]) -> AssayError:
+    """Return the error of a request of some rows of a batch, with positions in the whole batch."""
     if not isinstance(error, InvalidRequest) or isinstance(error, TooLarge):
         return error
-    issues = [in_row_of_batch(issue, rows) for issue in error.issues]
+    issues = [with_batch_row(issue, rows) for issue in error.issues]
     if issues == list(error.issues):
         return error
     return invalid(issues, status=error.status, request_id=error.request_id)
 
 
-def in_row_of_batch(issue: Issue, rows: Sequence[int]) -> Issue:
-    found = PLACE.fullmatch(issue.path)
+def with_batch_row(issue: Issue, rows: Sequence[int]) -> Issue:
+    found = ITEM_PATH.fullmatch(issue.path)
     if found is None or int(found[2]) >= len(rows):
         return issue
     return issue._replace(path=f"{found[1]}[{rows[int(found[2])]}]{found[3]}")
 
 
 def required(reference: Any, record: object = None) -> Any:
-    """The reference; raises InvalidReference for a missing one."""
+    """Return the converted reference; raise InvalidReference if it is None."""
     if reference is None:
-        error = invalid([Issue("reference", "wrong_type", "there is none")], record=record)
+        error = invalid([Issue("reference", "wrong_type", "the reference is missing")], record=record)
         assert isinstance(error, InvalidReference)
         raise error
     return reference_of(reference)

@@ -1,13 +1,13 @@
 """Reward function for AReaL: `from assay_client.adapters.for_areal import reward_fn`.
 
-AReaL gives each call 15 s and then counts it as 0, so unless ASSAY_CLIENT_TIMEOUT says otherwise this raises after 12.
+AReaL counts a call as 0 after 15 s, so this raises after 12 s unless ASSAY_CLIENT_TIMEOUT is set.
 """
 
 from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 
@@ -20,12 +20,12 @@ from assay_client.adapters.common import column_of, record_of, required, sync_cl
 
 __all__ = ["reward_fn"]
 
-SECONDS = 12.0
+TIMEOUT = 12.0
 
 
 def reward_fn(prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, **data: Any) -> float:
-    """The reward of one completion; the reference is a column of the row. Raises AssayError."""
-    timeout = None if os.environ.get("ASSAY_CLIENT_TIMEOUT") else SECONDS
-    client = sync_client(window=0.0, timeout=timeout)  # a worker has one call at a time: no company comes
+    """Return the reward of one completion, whose reference is a column of the row; raise AssayError."""
+    timeout = None if os.environ.get("ASSAY_CLIENT_TIMEOUT") else TIMEOUT
+    client = sync_client(window=0.0, timeout=timeout)  # a worker has one call at a time: there is nothing to coalesce
     record = record_of(data)
     return client.score_one(completions, required(column_of(data), record), record=record).reward

@@ -1,14 +1,14 @@
 """Reward function for EasyR1: `worker.reward.reward_function=…/for_easyr1.py:compute_score`.
 
-EasyR1 began as a copy of verl, and calls another function: with a batch of dictionaries (`reward_type=batch`) or
-with one (`sequential`), each with `response` and `ground_truth`. It wants the reward as `overall`.
+EasyR1, a fork of verl, calls it with a list of dictionaries (`reward_type=batch`) or with one (`sequential`), each with
+`response` and `ground_truth`, and takes the reward from `overall`.
 """
 
 from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 
@@ -26,10 +26,10 @@ __all__ = ["compute_score"]
 def compute_score(
     reward_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, config: Mapping[str, Any] | None = None
 ) -> dict[str, float] | list[dict[str, float]]:
-    """`overall`, which trains, and the numbers it is made of, for one sample or for each of a batch, from one request.
+    """Return `overall`, the reward, and its metrics, for one sample or for each of a batch; one request.
 
-    config: settings of the reward, from `worker.reward.reward_function_kwargs`, laid over ASSAY_CLIENT_CONFIG.
-    Raises AssayError.
+    `config`, from `worker.reward.reward_function_kwargs`, overrides settings in ASSAY_CLIENT_CONFIG.
+    Raise AssayError.
     """
     if isinstance(reward_inputs, Mapping):
         (result,) = results_of([reward_inputs], config)

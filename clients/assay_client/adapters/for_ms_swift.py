@@ -1,13 +1,13 @@
 """Reward for ms-swift: `--external_plugins …/for_ms_swift.py --reward_funcs assay`.
 
-It raises when scoring fails for good: None would count as 0 in this trainer's sums.
+It raises if scoring fails for good: this trainer counts None as 0.
 """
 
 from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 
@@ -30,10 +30,10 @@ __all__ = ["AssayReward"]
 
 
 class AssayReward(ORM):
-    """One reward a completion, for the whole local batch from one request."""
+    """Rewards of the whole local batch, from one request."""
 
     def __init__(self, args: Any = None, **kwargs: Any) -> None:
-        self.args = args  # all that ORM itself does with it, in the versions in which it does anything
+        self.args = args  # as ORM itself does in the versions that take arguments
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
         texts, references = pairs_of(map(completion_text, completions), column_of(columns))

@@ -1,13 +1,13 @@
 """Reward function for OpenRLHF: `--reward.remote_url …/for_openrlhf.py` (older: `--remote_rm_url`).
 
-The service speaks this trainer's HTTP as well (`/compat/openrlhf`); this file is for settings that a URL cannot hold.
+The service has an HTTP route for this trainer, too (`/compat/openrlhf`); this file is for settings unfit for a URL.
 """
 
 from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 
@@ -21,12 +21,12 @@ from assay_client.adapters.common import METRICS, metrics_of, pairs_of, required
 
 __all__ = ["reward_func"]
 
-MAX_RESPELLED = 1 << 16
-"""Characters of a prompt whose other spelling is looked for."""
+MAX_NORMALIZED = 1 << 16
+"""Characters of a prompt that is also looked for in NFC."""
 
 
 def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any], **kwargs: Any) -> dict[str, Any]:
-    """Rewards of a batch, most often of one sample: then concurrent calls share requests. Raises AssayError."""
+    """Return the rewards of a batch; concurrent calls with one sample share requests. Raise AssayError."""
     responses = [response_of(query, prompt) for query, prompt in zip(queries, prompts, strict=True)]
     references = [required(label, k) for k, label in enumerate(labels)]
     if len(responses) == 1:
@@ -35,34 +35,34 @@ def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence
         scores = sync_client().score(*pairs_of(responses, references))
         rows = [scores.row(k) for k in range(len(scores))]
     rewards = [row.reward for row in rows]
-    numbers = [metrics_of(row) for row in rows]
+    metrics = [metrics_of(row) for row in rows]
     return {
         "rewards": rewards,
         "scores": list(rewards),
-        "extra_logs": {name: [number[name] for number in numbers] for name in METRICS},
+        "extra_logs": {name: [row[name] for row in metrics] for name in METRICS},
     }
 
 
 def response_of(query: str, prompt: str) -> str:
-    """What follows the prompt, of which this trainer may have cut off the beginning.
+    """Return what follows the prompt, whose beginning this trainer may have cut off.
 
-    The prompt itself may show the tags of an answer, so that searching the whole query would score the prompt. Where
-    nothing of it begins the query, it may stand there in NFC, as some tokenizers give texts back, or behind the
-    replacement characters of a cut through a character.
+    The prompt may contain the tags of a response, so that searching the whole query could score the prompt. If the
+    query begins with no part of it, the prompt may be in NFC, as some tokenizers return text, or follow the replacement
+    characters of a cut inside a character.
     """
     prompt = prompt or ""
     if query.startswith(prompt):
         return query[len(prompt) :]
-    length = overlap_of(prompt, query)
-    if length or len(prompt) > MAX_RESPELLED:
+    length = overlap_length(prompt, query)
+    if length or len(prompt) > MAX_NORMALIZED:
         return query[length:]
-    begun = query.lstrip("\ufffd")
-    length = max(overlap_of(spelling, begun) for spelling in (prompt, unicodedata.normalize("NFC", prompt)))
-    return begun[length:] if length else query
+    stripped = query.lstrip("\ufffd")
+    length = max(overlap_length(form, stripped) for form in (prompt, unicodedata.normalize("NFC", prompt)))
+    return stripped[length:] if length else query
 
 
-def overlap_of(prompt: str, query: str) -> int:
-    """Length of the longest end of `prompt` that begins `query`, in time linear in both (Knuth, Morris, Pratt 1977)."""
+def overlap_length(prompt: str, query: str) -> int:
+    """Return the length of the longest suffix of `prompt` that is a prefix of `query` (Knuth-Morris-Pratt)."""
     size = min(len(prompt), len(query))
     failures = [0] * size
     state = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 
@@ -26,7 +26,7 @@ __all__ = ["AssayEnv"]
 
 
 class AssayEnv(BaseTextEnv):
-    """One turn: the action is the response."""
+    """Single-turn environment: the action is the response."""
 
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()
@@ -35,11 +35,11 @@ class AssayEnv(BaseTextEnv):
         self.metrics = dict.fromkeys(METRICS, 0.0)
 
     def step(self, action: str) -> dict[str, Any]:
-        """Score the response; raises AssayError. Calls of several threads share requests."""
+        """Score the response; raise AssayError. Concurrent calls of several threads share requests."""
         score = sync_client().score_one(action, self.reference, record=self.record)
         self.metrics = metrics_of(score)
         return {"observations": [], "reward": score.reward, "done": True, "metadata": {"reason": score.reason}}
 
     def get_metrics(self) -> dict[str, float]:
-        """Numbers behind the reward, which the trainer averages."""
+        """Return the metrics of the reward, which the trainer averages."""
         return self.metrics

@@ -1,13 +1,13 @@
 """Custom reward for slime: `--custom-rm-path assay_client.adapters.for_slime.custom_rm`, with `--group-rm` or without.
 
-With `--reward-key reward` the components come along in `sample.reward`.
+With `--reward-key reward`, `sample.reward` also has the components.
 """
 
 from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 
@@ -24,7 +24,7 @@ __all__ = ["custom_rm"]
 
 
 async def custom_rm(args: Any, sample: Any, **kwargs: Any) -> Any:
-    """The reward of one sample, or a list for a list of samples; raises AssayError."""
+    """Return the reward of one sample, or a list for a list of samples; raise AssayError."""
     if isinstance(sample, Sequence):
         return list(await asyncio.gather(*(custom_rm(args, one) for one in sample)))
     record = getattr(sample, "index", None)

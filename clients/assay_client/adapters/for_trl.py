@@ -1,13 +1,13 @@
 """Reward function for TRL (GRPOTrainer, RLOOTrainer, AsyncGRPOTrainer) and for axolotl's `trl.reward_funcs`.
 
-The whole local batch goes into one request; means of the components go to the trainer's log.
+The whole local batch is one request; means of the components go to the trainer's log.
 """
 
 from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 
@@ -21,13 +21,13 @@ from assay_client.adapters.common import (
     async_client,
     column_of,
     completion_text,
-    in_rows_of_batch,
     means_of,
     none_on_failure,
     pairs_of,
     records_of,
-    reference_place,
+    reference_position,
     sync_client,
+    with_batch_rows,
 )
 from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable
 from assay_client.results import Scores
@@ -35,7 +35,7 @@ from assay_client.results import Scores
 __all__ = ["async_score_reward", "score_reward"]
 
 MAX_LOGGED = 100
-"""Unreadable references that one process logs."""
+"""Invalid references that one process logs."""
 
 logger = logging.getLogger("assay_client")
 
@@ -49,14 +49,14 @@ def score_reward(
     none_if_failed: bool | None = None,
     **columns: Any,
 ) -> list[float | None]:
-    """One reward a completion. The references are a column of the data set (see ASSAY_CLIENT_REFERENCE).
+    """Return one reward per completion. The references are a column of the data set (see ASSAY_CLIENT_REFERENCE).
 
     A row whose reference is None belongs to another task and gets None, which this trainer leaves to its other reward
-    functions. Raises AssayError when scoring fails for good. With ASSAY_CLIENT_ON_FAILURE=none, a row whose reference
-    cannot be read gets None, and so do all rows while the service does not answer; every other error is still raised.
+    functions. Raise AssayError if scoring fails for good. With ASSAY_CLIENT_ON_FAILURE=none, a row with an invalid
+    reference gets None, as do all rows while the service does not answer; every other error is still raised.
     """
     tolerant, rollouts, client = none_on_failure(none_if_failed), rollouts_of(completions, columns), sync_client()
-    steps = scoring(rollouts, tolerant)
+    steps = score_steps(rollouts, tolerant)
     outcome: Scores | AssayError | None = None
     while True:
         try:
@@ -78,9 +78,9 @@ async def async_score_reward(
     none_if_failed: bool | None = None,
     **columns: Any,
 ) -> list[float | None]:
-    """`score_reward` for a trainer that awaits: several reward functions then run at the same time."""
+    """Return as `score_reward`, but asynchronously: several reward functions can run concurrently."""
     tolerant, rollouts, client = none_on_failure(none_if_failed), rollouts_of(completions, columns), async_client()
-    steps = scoring(rollouts, tolerant)
+    steps = score_steps(rollouts, tolerant)
     outcome: Scores | AssayError | None = None
     while True:
         try:
@@ -94,18 +94,18 @@ async def async_score_reward(
 
 
 class Rollouts(NamedTuple):
-    """Rows of a batch that are to be scored."""
+    """Rows of a batch to score."""
 
     rows: list[int]
     texts: list[str]
     references: list[Any]
     records: list[object] | None
 
-    def only(self, places: Sequence[int]) -> Rollouts:
-        """Those at these places of the four lists."""
-        records = None if self.records is None else [self.records[k] for k in places]
-        rows, texts = [self.rows[k] for k in places], [self.texts[k] for k in places]
-        return Rollouts(rows, texts, [self.references[k] for k in places], records)
+    def select(self, positions: Sequence[int]) -> Rollouts:
+        """Return the rows at these positions of the four lists."""
+        records = None if self.records is None else [self.records[k] for k in positions]
+        rows, texts = [self.rows[k] for k in positions], [self.texts[k] for k in positions]
+        return Rollouts(rows, texts, [self.references[k] for k in positions], records)
 
 
 class Scored(NamedTuple):
@@ -116,16 +116,16 @@ class Scored(NamedTuple):
 
 
 def rollouts_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollouts:
-    """The rows that have a reference."""
+    """Return the rows that have a reference."""
     texts, references = pairs_of(map(completion_text, completions), column_of(columns))
     every = Rollouts(list(range(len(texts))), texts, references, records_of(columns, len(texts)))
-    return every.only([k for k, reference in enumerate(references) if reference is not None])
+    return every.select([k for k, reference in enumerate(references) if reference is not None])
 
 
-def scoring(rollouts: Rollouts, tolerant: bool) -> Generator[Rollouts, Scores | AssayError, Scored | None]:
-    """Yields what to send, is sent the scores or the error, and returns the scores; None where there are none.
+def score_steps(rollouts: Rollouts, tolerant: bool) -> Generator[Rollouts, Scores | AssayError, Scored | None]:
+    """Yield rows to send, receive their scores or error, and return the scores, or None if there are none.
 
-    Raises every error that is not tolerated.
+    Raise every error that is not tolerated.
     """
     while rollouts.rows:
         outcome = yield rollouts
@@ -135,51 +135,51 @@ def scoring(rollouts: Rollouts, tolerant: bool) -> Generator[Rollouts, Scores | 
         if tolerant and isinstance(outcome, Unavailable) and not isinstance(outcome, LocalServiceError):
             log.unanswered(outcome)
             return None
-        unreadable = issues_by_place(outcome, len(rollouts.rows)) if tolerant else {}
-        if not unreadable:
-            raise in_rows_of_batch(outcome, rollouts.rows)
-        for place, issue in unreadable.items():
-            log.unreadable(issue, rollouts.references[place])
-        rollouts = rollouts.only([k for k in range(len(rollouts.rows)) if k not in unreadable])
+        invalid = issues_by_position(outcome, len(rollouts.rows)) if tolerant else {}
+        if not invalid:
+            raise with_batch_rows(outcome, rollouts.rows)
+        for position, issue in invalid.items():
+            log.invalid_reference(issue, rollouts.references[position])
+        rollouts = rollouts.select([k for k in range(len(rollouts.rows)) if k not in invalid])
     return None
 
 
-def issues_by_place(error: AssayError, n: int) -> dict[int, Issue]:
-    """An issue of each reference that an error is about; empty where it is about anything else too."""
+def issues_by_position(error: AssayError, n: int) -> dict[int, Issue]:
+    """Return an issue for each reference that an error names; empty if the error names anything else."""
     named: dict[int, Issue] = {}
     for issue in error.issues if isinstance(error, InvalidReference) else ():
-        place, rest = reference_place(issue)
-        if not 0 <= place < n:
+        position, rest = reference_position(issue)
+        if not 0 <= position < n:
             return {}
-        named[place] = issue._replace(path=f"reference{rest}")
+        named[position] = issue._replace(path=f"reference{rest}")
     return named
 
 
 class Log:
-    """What this process has logged about rewards that became None: each thing once, in thousands of steps."""
+    """Log of the reasons why rewards are None: each is logged once per process or outage, not in every step."""
 
     def __init__(self) -> None:
         self._unanswered = False
-        self._unreadable: set[Hashable] = set()
+        self._logged_references: set[Hashable] = set()
 
     def answered(self) -> None:
-        """Log the next failure to answer again."""
+        """Note that the service answers: the next outage is logged again."""
         self._unanswered = False
 
     def unanswered(self, error: Unavailable) -> None:
-        """Log that the service does not answer, unless that was so the last time."""
+        """Log that the service does not answer, once per outage."""
         if not self._unanswered:
             logger.warning("Rewards are None until the service answers (ASSAY_CLIENT_ON_FAILURE=none): %s", error)
         self._unanswered = True
 
-    def unreadable(self, issue: Issue, reference: Any) -> None:
-        """Log a record whose reference cannot be read, unless it was logged before."""
+    def invalid_reference(self, issue: Issue, reference: Any) -> None:
+        """Log a record whose reference is invalid, once."""
         key = (repr(reference if issue.record is None else issue.record), issue.reason)
-        if key in self._unreadable or len(self._unreadable) >= MAX_LOGGED:
+        if key in self._logged_references or len(self._logged_references) >= MAX_LOGGED:
             return
-        self._unreadable.add(key)
-        last = "; further ones are not logged" if len(self._unreadable) == MAX_LOGGED else ""
-        logger.warning("Rewards are None for a reference that cannot be read: %s%s", issue, last)
+        self._logged_references.add(key)
+        last = "; further ones are not logged" if len(self._logged_references) == MAX_LOGGED else ""
+        logger.warning("Rewards are None for an invalid reference: %s%s", issue, last)
 
 
 log = Log()
@@ -191,18 +191,18 @@ def rewards_of(
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
 ) -> list[float | None]:
-    """The rewards of n rows, which the trainer's log gets with their components."""
+    """Return the rewards of n rows, and log the means of their components and their reasons."""
     if log_metric is not None and scored is not None:
         for name, mean in means_of(scored.scores).items():
             log_metric(name, mean)
     if log_extra is not None:
-        log_extra("score_reason", [None] * n if scored is None else spread(scored.scores.reasons, scored.rows, n))
-    return [None] * n if scored is None else spread(scored.scores.rewards, scored.rows, n)
+        log_extra("score_reason", [None] * n if scored is None else scatter(scored.scores.reasons, scored.rows, n))
+    return [None] * n if scored is None else scatter(scored.scores.rewards, scored.rows, n)
 
 
-def spread(values: Sequence[Any], rows: Sequence[int], n: int) -> list[Any]:
-    """The values at their rows of n, None elsewhere."""
-    whole: list[Any] = [None] * n
+def scatter(values: Sequence[Any], rows: Sequence[int], n: int) -> list[Any]:
+    """Return a list of n with the values at their rows and None elsewhere."""
+    column: list[Any] = [None] * n
     for row, value in zip(rows, values, strict=True):
-        whole[row] = value
-    return whole
+        column[row] = value
+    return column

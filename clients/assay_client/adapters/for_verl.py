@@ -1,11 +1,11 @@
 """Reward function for verl: `reward.custom_reward_function.path=…/for_verl.py` (older: `custom_reward_function.path`).
 
-`compute_score` is for the reward loop, which calls it once a sample: concurrent calls share requests.
+`compute_score` is for the reward loop, which calls it once per sample: concurrent calls share requests.
 `compute_score_batch` is for the older batch manager, `compute_score_sync` for the older sequential one, which finds it
-under the default name in for_verl_sync.py. `config` among the trainer's `reward_kwargs` overrides settings of the
-reward; below it stands ASSAY_CLIENT_CONFIG, then the switches of Thoth's recipe (GRPO_ORDER_MODE and so on).
+under the default name in for_verl_sync.py. Settings of the reward come from `config` in the trainer's `reward_kwargs`,
+then from ASSAY_CLIENT_CONFIG, then from the switches of Thoth's recipe (GRPO_ORDER_MODE and so on).
 
-With ASSAY_CLIENT_DATA_SOURCES, a list separated by commas, rows of other data sources are scored by verl's own
+If ASSAY_CLIENT_DATA_SOURCES, a comma-separated list, is set, rows of other data sources are scored by verl's own
 `default_compute_score`.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 
@@ -29,12 +29,12 @@ from typing import Any
 from assay_client.adapters.common import (
     METRICS,
     async_client,
-    in_rows_of_batch,
     metrics_of,
     pairs_of,
     record_of,
     required,
     sync_client,
+    with_batch_rows,
 )
 from assay_client.errors import AssayError, InvalidSetting, Issue
 from assay_client.exchange import BaseClient
@@ -50,31 +50,31 @@ SWITCHES: dict[str, tuple[str, dict[str, str]]] = {
     "GRPO_CONTENT_DENOM": ("content_denominator", {"matched": "matched", "max_len": "max_len"}),
     "GRPO_FINAL_COMBINE": ("total", {"product": "product", "sum": "sum"}),
 }
-"""Environment switches of Thoth's launch script: the setting of each, and its values."""
+"""Environment switches of Thoth's launch script: the setting that each means, and its values."""
 
 
 async def compute_score(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> dict[str, float]:
-    """`score`, which trains, and the numbers behind it, always under the same names. Raises AssayError."""
-    chosen = chosen_sources()
-    if not is_ours(data_source, chosen):  # in a thread, as verl itself calls what does not await
+    """Return `score`, the reward, and its metrics, always under the same names. Raise AssayError."""
+    selected = selected_sources()
+    if not is_selected(data_source, selected):  # in a thread, as verl runs synchronous functions
         return await asyncio.to_thread(score_of_verl, data_source, solution_str, ground_truth, extra_info, kwargs)
     record, client = record_of(extra_info), async_client()
     reference, config = required(ground_truth, record), config_of(client, kwargs)
-    return result_of(await client.score_one(solution_str, reference, config=config, record=record), chosen)
+    return result_of(await client.score_one(solution_str, reference, config=config, record=record), selected)
 
 
 def compute_score_sync(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> dict[str, float]:
-    """`compute_score` for managers that do not await."""
-    chosen = chosen_sources()
-    if not is_ours(data_source, chosen):
+    """Return as `compute_score`, for managers that do not await."""
+    selected = selected_sources()
+    if not is_selected(data_source, selected):
         return score_of_verl(data_source, solution_str, ground_truth, extra_info, kwargs)
     record, client = record_of(extra_info), sync_client()
     reference, config = required(ground_truth, record), config_of(client, kwargs)
-    return result_of(client.score_one(solution_str, reference, config=config, record=record), chosen)
+    return result_of(client.score_one(solution_str, reference, config=config, record=record), selected)
 
 
 def compute_score_batch(
@@ -84,11 +84,11 @@ def compute_score_batch(
     extra_infos: Any = None,
     **kwargs: Any,
 ) -> list[dict[str, float]]:
-    """One result for each sample of the batch, from one request."""
-    client, chosen = sync_client(), chosen_sources()
+    """Return one result per sample of the batch, from one request."""
+    client, selected = sync_client(), selected_sources()
     texts, references = pairs_of(solution_strs, ground_truths)
     infos = [None] * len(texts) if extra_infos is None else extra_infos
-    rows = [k for k in range(len(texts)) if chosen is None or is_ours(data_sources[k], chosen)]
+    rows = [k for k in range(len(texts)) if selected is None or is_selected(data_sources[k], selected)]
     found: dict[int, dict[str, float]] = {}
     if rows:
         pairs = [texts[k] for k in rows], [references[k] for k in rows]
@@ -96,79 +96,81 @@ def compute_score_batch(
         try:
             scores = client.score(*pairs, config=config_of(client, kwargs), records=records)
         except AssayError as error:
-            raise in_rows_of_batch(error, rows) from None
-        found = {row: result_of(score, chosen) for row, score in zip(rows, scores.rows(), strict=True)}
+            raise with_batch_rows(error, rows) from None
+        found = {row: result_of(score, selected) for row, score in zip(rows, scores.rows(), strict=True)}
     for k in set(range(len(texts))) - found.keys():
         found[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs)
     return [found[k] for k in range(len(texts))]
 
 
-def result_of(score: Score, chosen: list[str] | None) -> dict[str, float]:
-    """What verl gets for a sample; beside samples that verl scores, under the names that these have too."""
+def result_of(score: Score, selected: list[str] | None) -> dict[str, float]:
+    """Return the result of a sample, with the additional names of samples that verl scores if there can be any."""
     result = {"score": score.reward} | metrics_of(score)
-    return result if chosen is None else result | {"score_applies": 1.0, "acc": score.reward}
+    return result if selected is None else result | {"score_applies": 1.0, "acc": score.reward}
 
 
-def chosen_sources() -> list[str] | None:
-    """The data sources that are scored here, None for all; raises InvalidSetting where the variable names none."""
-    chosen = os.environ.get(DATA_SOURCES)
-    if not chosen:
+def selected_sources() -> list[str] | None:
+    """Return the data sources that Assay scores, None for all; raise InvalidSetting if the list is empty."""
+    selected = os.environ.get(DATA_SOURCES)
+    if not selected:
         return None
-    names = [name.strip() for name in chosen.split(",") if name.strip()]
+    names = [name.strip() for name in selected.split(",") if name.strip()]
     if not names:
-        raise wrong_data_sources("names separated by commas are needed")
+        raise data_sources_error("must be names separated by commas")
     return names
 
 
-def is_ours(data_source: Any, chosen: list[str] | None) -> bool:
-    return chosen is None or str(data_source) in chosen
+def is_selected(data_source: Any, selected: list[str] | None) -> bool:
+    return selected is None or str(data_source) in selected
 
 
 def score_of_verl(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any, kwargs: Mapping[str, Any]
 ) -> dict[str, float]:
-    """The result of verl's own function under the names that Assay's rows have; raises what that raises.
+    """Return the result of verl's own function under the names of Assay's results; raise its errors.
 
-    The numbers that are Assay's alone are 0, as is `score_applies`. NaN would say so too, but verl's estimator `gdpo`
-    spreads it to the whole batch. `acc` is that function's own, or the score, as verl itself has it.
+    Assay's own metrics are 0, as is `score_applies`: verl's estimator `gdpo` would spread NaN to the whole batch.
+    `acc` is that of verl's function if it has one, else the score, as in verl.
     """
     function = default_compute_score()
     parameters = inspect.signature(function).parameters
-    every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    options = {name: value for name, value in kwargs.items() if name != "config" and (every or name in parameters)}
+    accepts_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    options = {
+        name: value for name, value in kwargs.items() if name != "config" and (accepts_all or name in parameters)
+    }
     try:
-        given = function(data_source, solution_str, ground_truth, extra_info, **options)
+        outcome = function(data_source, solution_str, ground_truth, extra_info, **options)
     except NotImplementedError as error:
-        raise wrong_data_sources(f"{data_source!r} is not among them, and verl has no reward for it") from error
-    result = given if isinstance(given, Mapping) else {"score": given}
+        raise data_sources_error(f"{data_source!r} is not in the list, and verl has no reward for it") from error
+    result = outcome if isinstance(outcome, Mapping) else {"score": outcome}
     score = float(result["score"])
-    numbers = dict.fromkeys(METRICS, 0.0) | {"score_reason_code": -1.0}
-    return {"score": score, **numbers, "score_applies": 0.0, "acc": float(result.get("acc", score))}
+    metrics = dict.fromkeys(METRICS, 0.0) | {"score_reason_code": -1.0}
+    return {"score": score, **metrics, "score_applies": 0.0, "acc": float(result.get("acc", score))}
 
 
 def default_compute_score() -> Callable[..., Any]:
-    """verl's own function; raises InvalidSetting where it cannot be imported."""
+    """Return verl's own function; raise InvalidSetting if it cannot be imported."""
     try:
         from verl.utils import reward_score
 
         return getattr(reward_score, "default_compute_score", None) or reward_score._default_compute_score
     except (ImportError, AttributeError) as error:
-        raise wrong_data_sources(f"verl's default_compute_score cannot be imported ({error})") from error
+        raise data_sources_error(f"verl's default_compute_score cannot be imported ({error})") from error
 
 
-def wrong_data_sources(detail: str) -> InvalidSetting:
+def data_sources_error(detail: str) -> InvalidSetting:
     issue = Issue(DATA_SOURCES, "invalid_setting", detail)
     return InvalidSetting(f"{DATA_SOURCES}: {detail}", issues=[issue])
 
 
 def config_of(client: BaseClient, kwargs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What is laid over the client's own settings of the reward: each comes from the strongest of its three places."""
+    """Return what overrides the client's settings of the reward: each from the first of its three sources."""
     given, recipe = kwargs.get("config"), recipe_config()
     return recipe | json.loads(client.settings.config) | dict(given or {}) if recipe else given
 
 
 def recipe_config(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Settings that the switches of Thoth's recipe stand for; raises InvalidSetting naming every wrong one."""
+    """Return the settings that the switches of Thoth's recipe mean; raise InvalidSetting for invalid values."""
     environ = os.environ if environ is None else environ
     given = {variable: environ[variable] for variable in SWITCHES if environ.get(variable)}
     issues = [
@@ -177,5 +179,5 @@ def recipe_config(environ: Mapping[str, str] | None = None) -> dict[str, str]:
         if value not in SWITCHES[variable][1]
     ]
     if issues:
-        raise InvalidSetting("; ".join(f"{o.path} {o.detail}" for o in issues), issues=issues)
+        raise InvalidSetting("; ".join(f"{issue.path} {issue.detail}" for issue in issues), issues=issues)
     return {SWITCHES[variable][0]: SWITCHES[variable][1][value] for variable, value in given.items()}

@@ -1,10 +1,10 @@
-"""for_verl.py for verl before its reward loop, whose managers do not await: its `compute_score` is a plain function."""
+"""for_verl.py for versions of verl before the reward loop: a synchronous `compute_score`."""
 
 from __future__ import annotations
 
 try:
     import assay_client  # noqa: F401
-except ModuleNotFoundError:  # this file was named by its path, and the package stands around it or beside it
+except ModuleNotFoundError:  # loaded by its path: the package is around this file or next to it
     import sys
     from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""A NeMo Gym resources server that hands each request on to the service, for `gym env start`.
+"""A NeMo Gym resources server that forwards each request to the service, for `gym env start`.
 
 Put this folder into Gym's resources_servers/ as `assay`. Gym starts and finds its servers by host and port, without a
-path, so it needs this small one in between; clients that take an address (verifiers, prime-rl) need none:
+path, so it needs this proxy; clients that accept an address (verifiers, prime-rl) do not:
 `resources_url = "http://reward-host:8000/compat/nemo-gym"`.
 """
 
@@ -18,18 +18,18 @@ class AssayServerConfig(BaseResourcesServerConfig):
     assay_url: str = "http://127.0.0.1:8000"
     """The service."""
     query: str = ""
-    """Settings of the reward and of the route, as they stand in an address: `order=lcs&reference_field=gold`."""
+    """Settings of the reward and of the route, as in an address: `order=lcs&reference_field=gold`."""
     REVERIFY_MODE: ClassVar[ReverifyMode] = ReverifyMode.STATELESS
-    """A reward follows from its request alone: `gym eval reverify` may score saved rollouts again."""
+    """A reward depends on its request only: `gym eval reverify` may score saved rollouts again."""
 
 
 class AssayServer(SimpleResourcesServer):
     config: AssayServerConfig
 
     async def verify(self, request: Request) -> Response:
-        """The very bytes there, and the very bytes back: errors are the service's own, never a reward.
+        """Forward the bytes of request and reply unchanged: errors are those of the service, never a reward.
 
-        With `on_bad_reference=mask` in the query, a row whose reference cannot be read comes back masked.
+        With `on_bad_reference=mask` in the query, a row with an invalid reference is masked.
         """
         address = f"{self.config.assay_url.rstrip('/')}/compat/nemo-gym/verify?{self.config.query}".rstrip("?")
         headers = {"Content-Type": "application/json"}

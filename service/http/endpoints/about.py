@@ -16,7 +16,7 @@ from ...settings import RULES_VERSION, ScoreSettings
 from ...version import VERSION
 from ..request.exchange import Exchange
 
-__all__ = ["About", "config", "index", "tasks", "version"]
+__all__ = ["About"]
 
 VERSION_REPLY = orjson.dumps({"version": VERSION})
 
@@ -38,15 +38,30 @@ SCORE_REASONS = {
 
 
 class About:
-    """The bytes of the replies that never change while the process lives."""
+    """Replies that are constant for the life of the process, pre-encoded."""
 
     def __init__(self, settings: Config) -> None:
-        self.index = orjson.dumps(index_of(settings))
-        self.config = orjson.dumps(config_of(settings))
+        self.index_reply = orjson.dumps(index_of(settings))
+        self._config_reply = orjson.dumps(config_of(settings))
+
+    async def index(self, exchange: Exchange) -> None:
+        """What this server is, and where to go on."""
+        await exchange.reply(self.index_reply)
+
+    async def config(self, exchange: Exchange) -> None:
+        """The configuration of requests that bring none, its id, the limits, and the JSON schema of the settings."""
+        await exchange.reply(self._config_reply)
+
+    async def tasks(self, exchange: Exchange) -> None:
+        """Every task: its metrics, its reward, and the schemas of its records and options."""
+        await exchange.reply(self._tasks_reply)
+
+    async def version(self, exchange: Exchange) -> None:
+        """The version of the service."""
+        await exchange.reply(VERSION_REPLY)
 
     @cached_property
-    def tasks(self) -> bytes:
-        """Made when it is first asked for, as every task is imported for it."""
+    def _tasks_reply(self) -> bytes:
         return orjson.dumps({"tasks": [task_of(task) for task in every_task()]})
 
 
@@ -108,23 +123,3 @@ def reward_of(task: Task) -> dict[str, Any] | None:
         "components": list(task.components),
         "config": reward_schema(task),
     }
-
-
-async def index(exchange: Exchange) -> None:
-    """What this server is, and where to go on."""
-    await exchange.reply(exchange.service.about.index)
-
-
-async def config(exchange: Exchange) -> None:
-    """The configuration of requests that bring none, its id, the limits, and the JSON schema of the settings."""
-    await exchange.reply(exchange.service.about.config)
-
-
-async def tasks(exchange: Exchange) -> None:
-    """Every task: its metrics, its reward, and the schemas of its records and options."""
-    await exchange.reply(exchange.service.about.tasks)
-
-
-async def version(exchange: Exchange) -> None:
-    """The version of the service."""
-    await exchange.reply(VERSION_REPLY)

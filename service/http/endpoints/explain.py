@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter
 from typing import Any, NamedTuple
 
-from ...errors import InvalidRequest, InvalidSetting, Issue, ScoringError
+from ...errors import InvalidRequest, InvalidSetting, ScoringError
 from ...explain.derivation import MAX_BYTES
 from ...explain.explanation import explain as explain_response
 from ...explain.explanation import reference_faults
-from ...explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
+from ...explain.schema import MAX_SUGGESTED, ExplainRequest
 from ...scoring.scorer import Scorer
 from ..request.exchange import Exchange
-from ..request.intake import Body
-from ..wire.json_codec import Limits
+from ..request.worker_threads import WorkerThreads
+from ..wire.compression import Body
+from ..wire.json_codec import Limits, json_document
 from ..wire.problems import refusal
 from ..wire.stage_times import StageTimes
-from .evaluate import json_document
+from ..wire.validation import field_issues
+from .paths import Paths
 
-__all__ = ["MAX_BODY_BYTES", "answer", "explain"]
+__all__ = ["MAX_BODY_BYTES", "ExplainEndpoint", "answer"]
 
 MAX_BODY_BYTES = 8 * MAX_BYTES
 """Room for a response and a reference of the largest size in JSON, where a byte may take six."""
-
-FIELDS: dict[str, tuple[tuple[type[Any], ...], str]] = {
-    "response": ((str,), "must be a string"),
-    "reference": ((str, dict), "must be a string or an object with steps"),
-    "config": ((dict,), "must be an object"),
-    "suggestions": ((int,), f"must be an integer from 0 to {MAX_SUGGESTIONS}"),
-}
-REQUIRED = ("response", "reference")
 
 
 class Request(NamedTuple):
@@ -42,46 +35,43 @@ class Request(NamedTuple):
     suggestions: int
 
 
-async def explain(exchange: Exchange) -> None:
-    """Explain one reward: every number with its origin, and what would change it most."""
-    service = exchange.service
-    job = partial(answer, exchange.taken, service.scorer, service.limits, exchange.times)
-    await exchange.reply(await service.explainers.run(job, exchange))
+class ExplainEndpoint:
+    """Explains single rewards, on threads that score nothing."""
+
+    def __init__(self, paths: Paths, workers: WorkerThreads) -> None:
+        self._paths = paths
+        self._workers = workers
+
+    async def explain(self, exchange: Exchange) -> None:
+        """Explain one reward: every number with its origin, and what would change it most."""
+        job = partial(answer, exchange.taken, self._paths.scorer, self._paths.limits, exchange.times)
+        await exchange.reply(await self._workers.run(job, exchange))
 
 
 def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> bytes:
-    """The whole way from a request's bytes to its reply's; raises Problem."""
-    started = perf_counter()
+    """Return the bytes of the reply; raise Problem."""
+    times.start()
     document = json_document(body.plain(min(limits.max_body_bytes, MAX_BODY_BYTES)))
     try:
-        request = read(document, scorer, limits)
-        decoded = perf_counter()
+        request = decode_explain_request(document, scorer, limits)
+        times.decoded()
         explanation = explain_response(
             request.scorer, request.response, request.reference, request.suggestions, limits.max_reference_bytes
         )
     except ScoringError as error:
         raise refusal(list(error.issues)) from None
-    explained = perf_counter()
+    times.scored()
     reply = explanation.model_dump_json().encode()
-    times.decode, times.score, times.encode = decoded - started, explained - decoded, perf_counter() - explained
+    times.encoded()
     return reply
 
 
-def read(document: Any, scorer: Scorer, limits: Limits) -> Request:
-    """The request of a document; raises InvalidRequest naming every offending place."""
-    if not isinstance(document, dict):
-        raise InvalidRequest([Issue("body", "wrong_type", "must be an object")])
-    issues = [Issue(name, "missing_field", "this field is required") for name in REQUIRED if name not in document]
-    issues += [Issue(n, "unknown_field", "there is no field of this name") for n in document if n not in FIELDS]
-    issues += [
-        Issue(name, "wrong_type", detail)
-        for name, (kinds, detail) in FIELDS.items()
-        if name in document and type(document[name]) not in kinds
-    ]
+def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Request:
+    """Return the request of a document; raise InvalidRequest naming every offending place."""
+    issues = field_issues(ExplainRequest, document)
+    if type(document) is not dict:
+        raise InvalidRequest(issues)
     wrong = {issue.path for issue in issues}
-    suggestions = document.get("suggestions", MAX_SUGGESTED)
-    if "suggestions" not in wrong and not 0 <= suggestions <= MAX_SUGGESTIONS:
-        issues.append(Issue("suggestions", "out_of_range", FIELDS["suggestions"][1]))
     if "config" not in wrong:
         try:
             scorer = scorer.with_overrides(document.get("config", {}))
@@ -91,4 +81,5 @@ def read(document: Any, scorer: Scorer, limits: Limits) -> Request:
         issues += reference_faults(document["reference"], scorer.settings.max_steps, limits.max_reference_bytes)
     if issues:
         raise InvalidRequest(issues)
+    suggestions = document.get("suggestions", MAX_SUGGESTED)
     return Request(document["response"], document["reference"], scorer, suggestions)

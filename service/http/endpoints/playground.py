@@ -71,7 +71,9 @@ class StaticFile:
 class Playground:
     """The page, and by their addresses the files that it loads."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, index_reply: bytes, folder: Path = FOLDER) -> None:
+        """`index_reply` is what clients other than browsers get in place of the page."""
+        self._index_reply = index_reply
         self.page = StaticFile(folder / PAGE, vary=b"accept, accept-encoding")
         paths = (path for path in sorted(folder.iterdir()) if path.suffix in MEDIA_TYPES and path.name != PAGE)
         self.files = {ADDRESS + path.name: StaticFile(path) for path in paths}
@@ -81,7 +83,7 @@ class Playground:
         if prefers_html(exchange.header(b"accept")):
             await self.page.reply(exchange)
         else:
-            await exchange.reply(exchange.service.about.index, headers=((b"vary", b"accept, accept-encoding"),))
+            await exchange.reply(self._index_reply, headers=((b"vary", b"accept, accept-encoding"),))
 
 
 def prefers_html(accept: bytes) -> bool:

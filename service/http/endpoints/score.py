@@ -3,108 +3,114 @@
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import ScoringError
 from ...scoring.scorer import Scorer
+from ..request.deadline import Deadline
 from ..request.exchange import Exchange
-from ..request.intake import Body
-from ..wire.arrow_request import answer_stream
+from ..request.processes import Processes
+from ..request.telemetry.metrics import Metrics
+from ..wire.arrow_request import answer_arrow
+from ..wire.compression import Body, decompress
 from ..wire.envelope import Envelope
-from ..wire.fast_path import SmallLane
-from ..wire.json_codec import Limits, encode, read, unfold
+from ..wire.fast_path import FastPath
+from ..wire.json_codec import Limits, decode_score_request, encode, parse_envelope
 from ..wire.media_types import ARROW
 from ..wire.problems import Problem, refusal
 from ..wire.stage_times import StageTimes
-from ..wire.task_request import answer_body, asks_for_another_task
+from ..wire.task_request import answer_task, asks_for_another_task
 from ..wire.validation import all_issues
+from .paths import Paths
 
-__all__ = ["Answer", "answer", "score"]
+__all__ = ["OTHER_TASK", "Answer", "ScoreEndpoint", "answer_json", "fast_answer", "task_answer"]
 
 
 class Answer(NamedTuple):
-    """A reply's bytes, and the columns that the metrics count."""
+    """The bytes of a reply, and the columns that the metrics count."""
 
     body: bytes
     rewards: np.ndarray
     reason_codes: np.ndarray
 
 
-async def score(exchange: Exchange) -> None:
-    """Score every response against its reference: rewards, reasons and, if asked for, components and advantages."""
-    service, body = exchange.service, exchange.taken
-    scorer = service.scorer
-    result: Answer | None
-    if body.media_type == ARROW:
-        arrow = partial(answer_arrow, body, exchange.scope["query_string"], scorer, service.limits, exchange.times)
-        result = await service.workers.run(arrow, exchange)
-    elif body.inline:
-        small = answer_small(bytes(body.data), service.small, exchange.times)
-        result = small or answer_inline(body, scorer, service.limits, exchange.times)
-    else:
-        result = await service.workers.run(partial(answer, body, scorer, service.limits, exchange.times), exchange)
-    if result is None:
-        task = partial(answer_body, body.data, body.encoding, service.limits, exchange.deadline)
-        await exchange.reply(await service.rewarders.run(task, exchange))
-        return
-    service.metrics.scored(result.rewards, result.reason_codes, exchange.times)
-    await exchange.reply(result.body, body.media_type)
+OTHER_TASK = Answer(b"", np.empty(0), np.empty(0, np.uint8))
+"""Stands for the answer to a request for another task, which a process gives."""
 
 
-def answer_inline(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | None:
-    """As `answer`, on the event loop's thread."""
-    envelope = unfold(body.data, limits)
-    return None if asks_for_another_task(envelope) else answer_envelope(envelope, scorer, limits, times)
+class ScoreEndpoint:
+    """Scores batches and single responses, as JSON and as Arrow streams."""
+
+    def __init__(self, paths: Paths, processes: Processes, metrics: Metrics) -> None:
+        """`processes` compute the rewards of other tasks."""
+        self._paths = paths
+        self._processes = processes
+        self._metrics = metrics
+
+    async def score(self, exchange: Exchange) -> None:
+        """Score every response against its reference: rewards, reasons and, if asked for, components and advantages."""
+        body, times, limits = exchange.taken, exchange.times, self._paths.limits
+        scorer = self._paths.scorer
+        if body.media_type == ARROW:
+            general = partial(stream_answer, body, exchange.scope["query_string"], scorer, limits, times)
+        else:
+            general = partial(answer_json, body, scorer, limits, times)
+        fast = partial(fast_answer, body, self._paths.fast_path, times)
+        result = await self._paths.answer(exchange, fast, general)
+        if result is OTHER_TASK:
+            task = partial(task_answer, body.data, body.encoding, limits, exchange.deadline)
+            await exchange.reply(await self._processes.run(task, exchange))
+            return
+        self._metrics.scored(result.rewards, result.reason_codes, times)
+        await exchange.reply(result.body, body.media_type)
 
 
-def answer_small(body: bytes, lane: SmallLane, times: StageTimes) -> Answer | None:
-    """The reply to a usual small request; None where `answer` has to look at it."""
-    started = perf_counter()
-    if not lane.read(body):
+def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
+    """Answer a request in the usual form; return None for any other."""
+    times.start()
+    if not path.read(bytes(body.data)):
         return None
-    decoded = perf_counter()
-    scores = lane.score()
-    scored = perf_counter()
-    reply = encode(scores, lane, lane.config_id)
-    times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
+    times.decoded()
+    scores = path.score()
+    times.scored()
+    reply = encode(scores, path, path.config_id)
+    times.encoded()
     return Answer(reply, scores.rewards, scores.reason_codes)
 
 
-def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | None:
-    """The whole way from a JSON request's bytes to its reply's; None for another task than SCORE. Raises Problem."""
-    started = perf_counter()
-    plain = body.plain(limits.max_body_bytes)
-    envelope = unfold(plain, limits)
+def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
+    """Answer any JSON request, or return OTHER_TASK; raise Problem naming every offending place."""
+    times.start()
+    envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
     if asks_for_another_task(envelope):
-        return None
-    return answer_envelope(envelope, scorer, limits, times, started)
-
-
-def answer_envelope(
-    envelope: Envelope, scorer: Scorer, limits: Limits, times: StageTimes, started: float | None = None
-) -> Answer:
-    """The rest of the way, from a JSON request's envelope; `started` is when its reading began."""
-    started = perf_counter() if started is None else started
+        return OTHER_TASK
     try:
-        batch = read(envelope, scorer, limits)
-        decoded = perf_counter()
+        batch = decode_score_request(envelope, scorer, limits)
+        times.decoded()
         scores = batch.score()
-        scored = perf_counter()
+        times.scored()
         reply = encode(scores, batch, batch.scorer.config_id)
     except ScoringError as error:
         raise invalid_request(envelope, error, scorer, limits) from None
-    times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
+    times.encoded()
     return Answer(reply, scores.rewards, scores.reason_codes)
 
 
-def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
-    """The whole way from an Arrow stream's bytes to its reply's; raises Problem."""
-    return Answer(*answer_stream(body.plain(limits.max_body_bytes), query, scorer, limits, times))
+def stream_answer(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
+    """Answer an Arrow stream; raise Problem."""
+    return Answer(*answer_arrow(body.plain(limits.max_body_bytes), query, scorer, limits, times))
+
+
+def task_answer(
+    body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes
+) -> bytes:
+    """Answer a request for another task, in a process; raise Problem."""
+    body = decompress(body, encoding, limits.max_body_bytes)
+    return answer_task(body, parse_envelope(body, limits), limits, times, lambda _done: deadline.check())
 
 
 def invalid_request(envelope: Envelope, error: ScoringError, scorer: Scorer, limits: Limits) -> Problem:
-    """Every offending place, not only those of the fault that was met first."""
+    """Return the problem with every offending place, not only those of the fault that was met first."""
     return refusal(all_issues(envelope, scorer, limits) or list(error.issues))

@@ -1,4 +1,4 @@
-"""The moment by which a request must be answered."""
+"""The deadline of one request."""
 
 from __future__ import annotations
 
@@ -7,41 +7,43 @@ from time import perf_counter
 
 from ...errors import Issue
 from ..wire.problems import Problem
-from .exchange import Exchange
 
-__all__ = ["Deadline"]
+__all__ = ["Deadline", "deadline_exceeded", "deadline_of"]
 
 
 class Deadline:
-    """A moment on the exchange's clock, in seconds. (uvloop's own stands still within one turn of the loop.)"""
+    """A moment on the clock of `perf_counter`. (The clock of uvloop does not advance within a turn of its loop.)"""
 
     __slots__ = ("_moment",)
 
-    def __init__(self, exchange: Exchange, longest: float) -> None:
-        """`longest` seconds from the request's head on, or fewer where the header `X-Request-Timeout` says so.
-
-        On a route with a patience of its own, that is the longest.
-        Raises Problem `invalid-request` where the header is no number of seconds.
-        """
-        longest = exchange.patience or longest
-        given = exchange.raw_headers.get(b"x-request-timeout")  # an empty one is given, and no number
-        self._moment = exchange.started + (min(seconds(given), longest) if given is not None else longest)
+    def __init__(self, moment: float) -> None:
+        self._moment = moment
 
     @property
     def left(self) -> float:
-        """Seconds until then; 0 afterwards."""
+        """Seconds until the deadline; 0 afterwards."""
         return max(0.0, self._moment - perf_counter())
 
     def check(self) -> None:
         """Raise Problem `deadline` once the moment has passed."""
         if perf_counter() >= self._moment:
-            raise past()
+            raise deadline_exceeded()
 
 
-def seconds(given: bytes) -> float:
-    """The number of a header `X-Request-Timeout`; raises Problem unless it is a finite number above 0."""
+def deadline_of(started: float, timeout: bytes | None, max_seconds: float) -> Deadline:
+    """Return the deadline `max_seconds` after `started`, or earlier if the header `X-Request-Timeout` says so.
+
+    Raise Problem `invalid-request` if the header is not a number of seconds.
+    """
+    if timeout is not None:  # an empty header is not a number
+        max_seconds = min(seconds(timeout), max_seconds)
+    return Deadline(started + max_seconds)
+
+
+def seconds(timeout: bytes) -> float:
+    """Parse the header `X-Request-Timeout`; raise Problem unless it is a finite number above 0."""
     try:
-        value = float(given)
+        value = float(timeout)
     except ValueError:
         value = math.nan
     if not (0 < value < math.inf):
@@ -50,5 +52,6 @@ def seconds(given: bytes) -> float:
     return value
 
 
-def past() -> Problem:
+def deadline_exceeded() -> Problem:
+    """Return the problem of a request whose deadline has passed."""
     return Problem("deadline", "The deadline passed before the request was scored; no result was kept.")

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from ..wire.compression import Body
 from ..wire.problems import MEDIA_TYPE as PROBLEM
 from ..wire.problems import Problem
 from ..wire.stage_times import StageTimes
+from .deadline import Deadline
+from .readiness import Readiness
 from .trace_context import Trace, trace_of
 
-if TYPE_CHECKING:
-    from ..state import ServiceState
-    from .deadline import Deadline
-    from .intake import Body
-    from .work.admission import Permit
+__all__ = ["CONNECTION", "EXCHANGE", "ClientGone", "Exchange"]
 
-__all__ = ["CONNECTION", "ClientGone", "Exchange"]
+EXCHANGE = "assay.exchange"
+"""Key of the exchange in the scope of a request."""
 
 CONNECTION = "assay.connection"
-"""Where the scope of a request holds its connection, if that is a guarded one."""
+"""Key of the connection in the scope of a request, if our own protocol serves it."""
 
 JSON = b"application/json"
 
@@ -43,24 +43,43 @@ _numbers = count(1)
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its reply was ready: there is nobody to answer."""
+    """The client closed the connection before its reply was ready."""
+
+
+class Permit(Protocol):
+    """Bytes of a budget that a request holds (see `admission.py`)."""
+
+    nbytes: int
+
+    def grow(self, nbytes: int, *, patient: bool = False) -> None: ...
+    def hold(self) -> None: ...
+    def release(self) -> None: ...
+
+
+class Replies(Protocol):
+    """The account of replies that clients have not read yet (see `admission.py`)."""
+
+    @property
+    def replies_full(self) -> bool: ...
+    def over_capacity(self) -> Problem: ...
+    async def until_taken(self, nbytes: int, taken: Awaitable[None]) -> None: ...
 
 
 class Exchange(Request):
     """A request with its id, its clock and its reply.
 
-    It is a Starlette request, so that FastAPI knows an endpoint's parameter of this type, but endpoints on the hot path
+    It is a Starlette request, so that FastAPI recognizes the parameter of an endpoint, but endpoints on the hot path
     use nothing of that: `header` reads one dictionary, `reply` sends two messages.
     """
 
     permit: Permit | None = None
-    """What the request holds of the budget of bytes; the frame gives it back."""
+    """The bytes that the request holds of the budget; the middleware gives them back."""
 
-    patience: float | None = None
-    """Seconds that this route's clients are let wait rather than refused; None on routes that refuse at once."""
+    max_queue_seconds: float | None = None
+    """Seconds that requests to this route wait for their turn; None for routes that refuse at once."""
 
     short = True
-    """Whether the body is one that no batch may hold up."""
+    """True if no batch may hold up this request."""
 
     trace: Trace | None = None
     """The trace that the client's request continues."""
@@ -71,11 +90,12 @@ class Exchange(Request):
     taken: Body
     """The body, on routes that take one (see `intake.py`)."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, state: ServiceState) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, readiness: Readiness, replies: Replies) -> None:
         super().__init__(scope, receive, send)
         self.receive_message = receive
         self.send_message = send
-        self.service = state
+        self._readiness = readiness
+        self._replies = replies
         self.raw_headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = request_id(self.raw_headers.get(b"x-request-id"))
         if b"traceparent" in self.raw_headers:
@@ -86,7 +106,7 @@ class Exchange(Request):
         """Status of the reply once it has begun; 0 before."""
 
     def header(self, name: bytes) -> bytes:
-        """A header's value by its lower-case name; empty where it is missing."""
+        """Return the value of a header by its lower-case name; empty if missing."""
         return self.raw_headers.get(name, b"")
 
     async def reply(
@@ -102,9 +122,9 @@ class Exchange(Request):
         the request holds what it was admitted with. Raise Problem `over-capacity` for a long reply to a short body,
         which was not admitted by its length, while too many replies are unread.
         """
-        admission = self.service.admission
-        if status == OK and len(body) > LONG_REPLY and self.short and self.patience is None and admission.replies_full:
-            raise admission.batches.over_capacity()
+        unadmitted = len(body) > LONG_REPLY and self.short and self.max_queue_seconds is None
+        if unadmitted and status == OK and self._replies.replies_full:
+            raise self._replies.over_capacity()
         self.status = status
         lines = [
             (b"content-type", media_type),
@@ -116,7 +136,7 @@ class Exchange(Request):
         if self.trace is not None:
             lines.append((b"traceparent", self.trace.header()))
         connection = self.scope.get(CONNECTION)
-        if self.service.readiness.draining and not (connection is not None and connection.pipeline):
+        if self._readiness.draining and not (connection is not None and connection.pipeline):
             lines.append((b"connection", b"close"))
         if connection is None:
             await self.send_message({"type": "http.response.start", "status": status, "headers": lines})
@@ -126,7 +146,7 @@ class Exchange(Request):
             await connection.flow.drain()
         connection.send_whole(self.send_message, status, lines, body)
         if connection.flow.write_paused:
-            await admission.until_taken(len(body), connection.flow.drain())
+            await self._replies.until_taken(len(body), connection.flow.drain())
 
     async def reply_problem(self, problem: Problem) -> None:
         """Send an error in the form of RFC 9457."""
@@ -134,19 +154,19 @@ class Exchange(Request):
         await self.reply(document, PROBLEM, problem.status, problem.headers)
 
     def when_gone(self, callback: Callable[[], None] | None) -> None:
-        """Call back when the client closes the connection, also while its body is not being read; None: no more."""
+        """Set what to call when the client disconnects, even while its body is not being read; None for nothing."""
         connection = self.scope.get(CONNECTION)
         if connection is not None:
             connection.on_disconnect = callback
 
     async def until_gone(self) -> None:
-        """Return when the client has closed the connection. Only to be called once the body is read."""
+        """Return when the client has closed the connection. Only call it once the body is read."""
         while (await self.receive_message())["type"] != "http.disconnect":
             pass
 
 
 def request_id(given: bytes | None) -> bytes:
-    """The client's request id if it is a well-formed one, else a fresh one."""
+    """Return the client's request id if it is well-formed, else a fresh one."""
     if given is not None and REQUEST_ID.fullmatch(given):
         return given
     return f"{_process}-{next(_numbers):x}".encode("ascii")

@@ -8,32 +8,19 @@ size before it is read. Every route that takes a body has an `Intake`, and its e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
 
+from ...config import ServerSettings
 from ...errors import Issue
+from ..wire.compression import Body, check_encoding
 from ..wire.media_types import JSON, media_type_of
 from ..wire.problems import Problem
-from .body import check_encoding, decompress, read_body
-from .deadline import Deadline
+from .admission import Admission
+from .body import BodyReader
+from .deadline import deadline_of
 from .exchange import Exchange
+from .readiness import Readiness
 
-__all__ = ["Body", "Intake"]
-
-
-class Body(NamedTuple):
-    """A body as it arrived, with what the request's headers say about it. It pickles."""
-
-    data: bytes | bytearray
-    encoding: bytes
-    """`gzip`, `zstd`, or empty."""
-    media_type: bytes
-    inline: bool
-    """Whether it is short and not compressed, so that the event loop's thread may answer it."""
-
-    def plain(self, limit: int) -> bytes | bytearray:
-        """Return the body without its compression; raises Problem `bad-encoding`, and `too-large` above `limit`."""
-        return decompress(self.data, self.encoding, limit)
+__all__ = ["Intake"]
 
 
 def refuse_query(exchange: Exchange, media_type: bytes) -> None:
@@ -44,37 +31,45 @@ def refuse_query(exchange: Exchange, media_type: bytes) -> None:
         raise Problem("invalid-request", "JSON requests take no query parameters.", [issue])
 
 
-@dataclass(frozen=True, slots=True)
 class Intake:
-    """What a route takes."""
+    """What a route takes: media types, bytes and query.
 
-    media_types: tuple[bytes, ...] = (JSON,)
-    max_bytes: int | None = None
-    """A limit below the server's `max_body_bytes`; None for that one."""
-    check_query: Callable[[Exchange, bytes], None] = refuse_query
-    """Called with the media type before the body is read; raises Problem."""
+    `max_bytes` is a limit below the server's `max_body_bytes`. `check_query` is called with the media type before the
+    body is read, and raises Problem.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        readiness: Readiness,
+        admission: Admission,
+        media_types: tuple[bytes, ...] = (JSON,),
+        max_bytes: int | None = None,
+        check_query: Callable[[Exchange, bytes], None] = refuse_query,
+    ) -> None:
+        self._settings = settings
+        self._readiness = readiness
+        self._media_types = media_types
+        self._check_query = check_query
+        limit = settings.max_body_bytes if max_bytes is None else min(max_bytes, settings.max_body_bytes)
+        self._reader = BodyReader(admission, settings.body_seconds, limit)
 
     async def take(self, exchange: Exchange) -> Body:
-        """Read the request's body, as soon as the service is ready and there is room for it.
+        """Read the body of a request, as soon as the service is ready and there is room for it.
 
-        Raises Problem for everything that is wrong with a request apart from what its body says, and ClientGone.
+        Raise Problem for everything that is wrong with a request apart from the content of its body, and ClientGone.
         """
-        service = exchange.service
-        server = service.config.server
-        deadline = exchange.deadline = Deadline(exchange, server.deadline_seconds)
-        if service.readiness.starting and exchange.patience is not None:
-            await service.readiness.over(deadline.left)
-        service.readiness.check()
-        media_type = media_type_of(exchange.header(b"content-type"), self.media_types)
-        self.check_query(exchange, media_type)
+        max_seconds = exchange.max_queue_seconds or self._settings.deadline_seconds
+        timeout = exchange.raw_headers.get(b"x-request-timeout")
+        deadline = exchange.deadline = deadline_of(exchange.started, timeout, max_seconds)
+        if self._readiness.starting and exchange.max_queue_seconds is not None:
+            await self._readiness.wait_until_started(deadline.left)
+        self._readiness.check()
+        media_type = media_type_of(exchange.header(b"content-type"), self._media_types)
+        self._check_query(exchange, media_type)
         encoding = check_encoding(exchange.header(b"content-encoding"))
-        limit = self.limit(server.max_body_bytes)
-        data = await read_body(exchange, limit, deadline)
-        inline = not encoding and len(data) < server.inline_bytes
+        data = await self._reader.read(exchange, encoding)
+        inline = not encoding and media_type == JSON and len(data) < self._settings.inline_bytes
         if inline:
             deadline.check()
         return Body(data, encoding, media_type, inline)
-
-    def limit(self, max_body_bytes: int) -> int:
-        """Return the most bytes a body may have here, before and after decompression."""
-        return max_body_bytes if self.max_bytes is None else min(self.max_bytes, max_body_bytes)

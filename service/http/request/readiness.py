@@ -1,4 +1,4 @@
-"""Whether the process serves at all, and whether it is ready to score."""
+"""Whether the process is ready to score."""
 
 from __future__ import annotations
 
@@ -9,34 +9,28 @@ from collections.abc import Callable
 from time import perf_counter
 
 from ..wire.problems import Problem
-from .exchange import Exchange
-from .telemetry.tracebacks import stack_of
+from .tracebacks import stack_of
 
-__all__ = ["Readiness", "live", "ready"]
+__all__ = ["Readiness"]
 
 log = logging.getLogger("assay")
 
-LIVE = b'{"status":"live"}'
-INTERVAL = 0.05
-"""Seconds between two looks at whether the preparation has ended."""
-
-READY = b'{"status":"ready"}'
+POLL_SECONDS = 0.05
+"""Seconds between two checks whether the preparation has ended."""
 
 
 class Readiness:
-    """What stands between the process and its first request, as a sentence; None once nothing does.
-
-    The states: starting, then ready or failed for good, and draining from SIGTERM on.
-    """
+    """The state of the process: starting, then ready or failed for good, and draining from SIGTERM on."""
 
     def __init__(self) -> None:
         self.obstacle: str | None = "The kernels are being compiled."
+        """Why the process cannot score, as a sentence; None once it can."""
         self.starting = True
-        """Whether it is worth while to wait: until the preparation has ended, well or not."""
+        """True until the preparation has ended, successfully or not."""
         self.draining = False
 
     def start(self, prepare: Callable[[], None]) -> threading.Thread:
-        """Run `prepare` in a thread of its own; ready when it returns, never if it raises."""
+        """Run `prepare` in a separate thread; ready when it returns, never if it raises."""
         thread = threading.Thread(target=self._prepare, args=(prepare,), name="assay-warmup", daemon=True)
         thread.start()
         return thread
@@ -51,27 +45,13 @@ class Readiness:
             self.obstacle = None
         self.starting = False
 
-    async def over(self, seconds: float) -> None:
-        """Wait until the preparation has ended, but no longer than so many seconds."""
+    async def wait_until_started(self, seconds: float) -> None:
+        """Wait until the preparation has ended, for at most `seconds`."""
         end = perf_counter() + seconds
         while self.starting and perf_counter() < end:
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(POLL_SECONDS)
 
     def check(self) -> None:
-        """Raise Problem `not-ready` while there is an obstacle to scoring; draining is none."""
+        """Raise Problem `not-ready` while there is an obstacle to scoring; draining is not one."""
         if self.obstacle is not None:
             raise Problem("not-ready", self.obstacle, headers=[(b"retry-after", b"1")])
-
-
-async def live(exchange: Exchange) -> None:
-    """200 while the process can answer at all."""
-    await exchange.reply(LIVE)
-
-
-async def ready(exchange: Exchange) -> None:
-    """200 once every kernel is compiled and has given its known rewards; 503 before, and from SIGTERM on."""
-    readiness = exchange.service.readiness
-    readiness.check()
-    if readiness.draining:
-        raise Problem("not-ready", "The service is shutting down.", headers=[(b"retry-after", b"1")])
-    await exchange.reply(READY)

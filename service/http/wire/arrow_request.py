@@ -1,10 +1,8 @@
-"""The Arrow lane of `POST /v1/score`: what a request says in columns and in its address."""
+"""Arrow requests of `POST /v1/score`: columns in the body, settings in the query."""
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
-from urllib.parse import parse_qsl
 
 import numpy as np
 import orjson
@@ -14,29 +12,30 @@ from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .json_codec import INCLUDES, Limits
 from .problems import Problem, refusal
+from .query import parse_query
 from .stage_times import StageTimes
 
-__all__ = ["answer_stream"]
+__all__ = ["answer_arrow"]
 
 QUERY = ("config", "include")
 
 
-def answer_stream(
+def answer_arrow(
     body: bytes | bytearray, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes
 ) -> tuple[bytes, np.ndarray, np.ndarray]:
-    """The reply's bytes, its rewards and reason codes.
+    """Return the bytes of the reply, its rewards and reason codes.
 
-    Raises Problem: `unsupported-media-type` without pyarrow, `not-arrow`, `too-large`, or `invalid-request` with every
+    Raise Problem: `unsupported-media-type` without pyarrow, `not-arrow`, `too-large`, or `invalid-request` with every
     offending place.
     """
     arrow = arrow_module()
-    started = perf_counter()
+    times.start()
     include, scorer, issues = read_query(query, scorer)
     try:
         columns, found = arrow.read_stream(body, limits.max_responses, limits.max_body_bytes)
-        decoded = perf_counter()
+        times.decoded()
         scores = score_stream(columns, issues + found, scorer, limits)
-        scored = perf_counter()
+        times.scored()
         reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.config_id)
     except arrow.NotArrowError as error:
         issue = Issue("body", "not_arrow", str(error))
@@ -46,14 +45,14 @@ def answer_stream(
         raise Problem("too-large", detail, [error.issue]) from None
     except ScoringError as error:
         raise refusal(error.issues) from None
-    times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
+    times.encoded()
     return reply, scores.rewards, scores.reason_codes
 
 
 def score_stream(columns: Any, issues: list[Issue], scorer: Scorer, limits: Limits) -> Scores:
-    """The scores of a stream's columns, None where `issues` say why there are none.
+    """Return the scores of the columns of a stream.
 
-    Raises NotArrowError, which says more than whatever else is wrong, and ScoringError.
+    Raise NotArrowError, which takes precedence over other errors, and ScoringError.
     """
     try:
         if columns is None or issues:
@@ -73,7 +72,7 @@ def score_stream(columns: Any, issues: list[Issue], scorer: Scorer, limits: Limi
 
 
 def arrow_module() -> Any:
-    """`assay.service.http.wire.arrow_codec`, or Problem where pyarrow is not installed."""
+    """Return the module `arrow_codec`; raise Problem if pyarrow is not installed."""
     try:
         from . import arrow_codec as arrow
     except ImportError:
@@ -84,17 +83,12 @@ def arrow_module() -> Any:
 
 def read_query(query: bytes, scorer: Scorer) -> tuple[list[str], Scorer, list[Issue]]:
     """`?config={…}&include=components,advantages`: (what to include, the scorer, every offending place)."""
-    query = b"&".join(filter(None, query.split(b"&")))
-    try:
-        given = parse_qsl(query.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(query))
-    except ValueError:
-        return [], scorer, [Issue("query", "wrong_type", "must be name=value pairs in UTF-8")]
-    issues = [
+    values, issues = parse_query(query)
+    issues += [
         Issue(f"query.{name}", "unknown_field", "must be one of: config, include")
-        for name, _ in given
+        for name in values
         if name not in QUERY
     ]
-    values = dict(given)
     include = [name for name in values.get("include", "").split(",") if name]
     if not set(include) <= set(INCLUDES):
         issues.append(Issue("query.include", "unknown_column", f"must be some of: {','.join(INCLUDES)}"))

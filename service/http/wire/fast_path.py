@@ -1,6 +1,6 @@
-"""Requests of one or few responses, answered where they arrive: no allocation, no copy of a text.
+"""Requests of one or few responses, scored by one kernel call: no allocation, no copy of a text.
 
-Whatever is unusual about a request, right or wrong, is left to the general path, whose answers are the same.
+Anything this path does not handle, valid or not, falls back to the general path, which gives the same answers.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from ...scoring.scorer import Scorer, rules_of
 from ...scoring.scores import Scores
 from .json_codec import Limits
 
-__all__ = ["SmallLane"]
+__all__ = ["FastPath"]
 
 MAX_ROWS = 64
 INCLUDE = FIELDS.index("include")
 
 
-class SmallLane:
-    """The memory of one thread for bodies of up to `most_bytes`; not to be shared between threads.
+class FastPath:
+    """The memory of one thread for bodies of up to `max_bytes`; not to be shared between threads.
 
-    It holds one request at a time: `read` it, then `score` it. The columns are valid until the next one is read.
+    It holds one request at a time: `read` it, then `score` it. The columns are valid until the next `read`.
     """
 
     advantages = False
 
-    def __init__(self, scorer: Scorer, most_bytes: int, limits: Limits) -> None:
+    def __init__(self, scorer: Scorer, max_bytes: int, limits: Limits) -> None:
         self.components = False
         self.rows = 0
         """Responses of the request that was read."""
-        self._small = small_request(most_bytes, min(MAX_ROWS, limits.max_responses))
+        self._max_bytes = max_bytes
+        self._small = small_request(max_bytes, min(MAX_ROWS, limits.max_responses))
         self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
-        """The result columns of so many rows: made once, they are always the same memory."""
+        """The result columns by number of rows, always in the same memory."""
         self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes
         self._read, self._score = entry(read_small), entry(score_small)
         self._follow(scorer)
@@ -49,14 +50,16 @@ class SmallLane:
         self._rules = rules_of(scorer.settings)
         self._limits = (self._max_reference_bytes, self._rules.max_steps, self._tables)
 
-    def under(self, scorer: Scorer) -> SmallLane:
-        """A lane for another configuration in the same memory: of all of them together, one holds a request."""
-        lane = copy(self)
-        lane._follow(scorer)
-        return lane
+    def with_config(self, scorer: Scorer) -> FastPath:
+        """Return a fast path for another configuration; they share memory, so only one may hold a request at a time."""
+        other = copy(self)
+        other._follow(scorer)
+        return other
 
     def read(self, body: bytes) -> bool:
-        """Read the request of this body (at most `most_bytes`); False where it is unusual."""
+        """Read a request; return False if the general path has to."""
+        if len(body) > self._max_bytes:
+            return False
         small = self._small
         self.rows = self._read(small, np.frombuffer(body, np.uint8), *self._limits)
         if self.rows == UNUSUAL:

@@ -17,7 +17,7 @@ from ...scoring.scores import Scores
 from .envelope import MAX_UNKNOWN, Envelope, NotJsonError, TooManyError, open_envelope
 from .problems import Problem
 
-__all__ = ["Batch", "Limits", "encode", "read", "unfold"]
+__all__ = ["Batch", "Limits", "decode_score_request", "encode", "json_document", "parse_envelope"]
 
 COLUMNS = ("references", "responses")
 VALUES: dict[str, type[Any]] = {"reference_index": list, "config": dict, "include": list, "task": str}
@@ -41,6 +41,12 @@ MAX_EXPLAINED = 1 << 20
 
 MAX_ENTRIES = 256
 """Entries of `config` and of `include` that are looked at: more cannot all be meant."""
+
+
+MIN_CONTAINER_BYTES = 8
+"""Minimum of a body's bytes for each of its arrays and objects: as Python objects, empty ones would take some thirty
+times their text. Records have one in a hundred bytes."""
+FREE_CONTAINERS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +74,14 @@ class Batch:
     advantages: bool
 
     def score(self) -> Scores:
-        """The scores; raises InvalidReference naming every reference that is none."""
+        """Score the request; raise InvalidReference naming every reference that is not one."""
         return self.scorer.score_columns(
             self.responses, self.references, self.reference_index, self.most_reference_bytes
         )
 
 
-def unfold(body: bytes | bytearray, limits: Limits) -> Envelope:
-    """The body's columns and values; raises Problem `not-json`, which names no text, and `too-large`."""
+def parse_envelope(body: bytes | bytearray, limits: Limits) -> Envelope:
+    """Parse the body into columns and values; raise Problem `not-json`, which quotes no text, and `too-large`."""
     try:
         return open_envelope(body, limits.max_responses, limits.max_reference_bytes)
     except NotJsonError:
@@ -101,10 +107,24 @@ def first_error(body: bytes | bytearray) -> str:
     return "it is not one JSON text in UTF-8"
 
 
-def read(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
-    """Columns of a request.
+def json_document(body: bytes | bytearray) -> Any:
+    """Parse the body; raise Problem `not-json`, and `too-large` for one that would take too much memory as objects."""
+    containers = body.count(b"[") + body.count(b"{")
+    if containers > FREE_CONTAINERS + len(body) // MIN_CONTAINER_BYTES:
+        issue = Issue("body", "too_many", f"more than an array or object for {MIN_CONTAINER_BYTES} bytes")
+        raise Problem("too-large", "The body has too many arrays and objects for its length.", [issue])
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if error.msg.startswith("Not enough memory"):
+            raise MemoryError from None
+        raise not_json(body) from None
 
-    Raises ScoringError at the first kind of fault; `survey.all_issues` finds the others.
+
+def decode_score_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
+    """Return the columns of a request.
+
+    Raise ScoringError at the first kind of fault; `validation.all_issues` finds the others.
     """
     issues = shape_issues(envelope)
     if issues or envelope.faults or envelope.responses is None or envelope.references is None:
@@ -192,8 +212,8 @@ def too_many_entries(name: str) -> Issue:
     return Issue(name, "too_many", f"more than {MAX_ENTRIES} entries")
 
 
-class Wanted(Protocol):
-    """What a reply shall hold besides rewards and reasons."""
+class ReplyColumns(Protocol):
+    """The columns of a reply besides rewards and reasons."""
 
     @property
     def components(self) -> bool: ...
@@ -201,7 +221,7 @@ class Wanted(Protocol):
     def advantages(self) -> bool: ...
 
 
-def encode(scores: Scores, batch: Wanted, config_id: str) -> bytes:
+def encode(scores: Scores, columns: ReplyColumns, config_id: str) -> bytes:
     """The reply's bytes; raises ArithmeticError rather than let a number that is not finite through."""
     few = len(scores) <= FEW
 
@@ -212,9 +232,9 @@ def encode(scores: Scores, batch: Wanted, config_id: str) -> bytes:
         "rewards": plain(scores.rewards),
         "reasons": [REASONS[code] for code in scores.reason_codes.tolist()],
     }
-    if batch.components:
+    if columns.components:
         reply["components"] = {name: plain(column) for name, column in scores.components.items()}
-    if batch.advantages:
+    if columns.advantages:
         reply["advantages"] = plain(scores.advantages())
     reply["config_id"] = config_id
     body = orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)

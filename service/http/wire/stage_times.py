@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 __all__ = ["STAGES", "StageTimes"]
 
 STAGES = ("decode", "score", "encode", "queue")
 
 
 class StageTimes:
-    """Seconds spent in each stage; 0 where a request had no such stage."""
+    """Seconds spent in each stage; 0 for a stage that a request did not have.
 
-    __slots__ = STAGES
+    A stage ends where the next one begins: call `start`, then `decoded`, `scored` and `encoded` at the end of each.
+    """
+
+    __slots__ = (*STAGES, "_since")
 
     def __init__(self) -> None:
-        self.decode = self.score = self.encode = self.queue = 0.0
+        self.decode = self.score = self.encode = self.queue = self._since = 0.0
+
+    def start(self) -> None:
+        """Begin with the first stage."""
+        self._since = perf_counter()
+
+    def decoded(self) -> None:
+        """End the stage from bytes to columns."""
+        now = perf_counter()
+        self.decode, self._since = now - self._since, now
+
+    def scored(self) -> None:
+        """End the stage from columns to scores."""
+        now = perf_counter()
+        self.score, self._since = now - self._since, now
+
+    def encoded(self) -> None:
+        """End the stage from scores to bytes."""
+        self.encode = perf_counter() - self._since
+
+    def take(self, other: StageTimes) -> None:
+        """Take over the stages that another process has measured."""
+        self.decode, self.score, self.encode = other.decode, other.score, other.encode
 
     def header(self) -> bytes:
-        """The value of `Server-Timing`, in milliseconds."""
+        """Return the value of `Server-Timing`, in milliseconds."""
         return b"decode;dur=%.3f, score;dur=%.3f, encode;dur=%.3f, queue;dur=%.3f" % (
             self.decode * 1e3,
             self.score * 1e3,

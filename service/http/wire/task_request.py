@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,16 +19,13 @@ from ...evaluate.task_rewards import (
     reward_responses,
     reward_task,
 )
-from ..endpoints.evaluate import json_document
-from ..request.body import decompress
-from ..request.deadline import Deadline
 from .envelope import Envelope
-from .json_codec import INCLUDES, Limits, fault_issues, read_index, shape_issues, unfold
+from .json_codec import INCLUDES, Limits, fault_issues, json_document, read_index, shape_issues
 from .problems import Problem, refusal
 from .stage_times import StageTimes
-from .validation import attempt, index_issues
+from .validation import index_issues, issues_of
 
-__all__ = ["answer_body", "answer_task", "asks_for_another_task"]
+__all__ = ["answer_task", "asks_for_another_task"]
 
 
 class TaskBatch(NamedTuple):
@@ -44,17 +40,9 @@ class TaskBatch(NamedTuple):
 
 
 def asks_for_another_task(envelope: Envelope) -> bool:
-    """Whether the request names a task that is known and not SCORE."""
+    """Return True if the request names a known task other than SCORE."""
     name = envelope.values.get("task", SCORE)
     return type(name) is str and name != SCORE and name in TASKS
-
-
-def answer_body(
-    body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes
-) -> bytes:
-    """The whole way from the bytes of a request for another task to its reply's; raises Problem."""
-    body = decompress(body, encoding, limits.max_body_bytes)
-    return answer_task(body, unfold(body, limits), limits, times, lambda _done: deadline.check())
 
 
 def answer_task(
@@ -64,33 +52,33 @@ def answer_task(
     times: StageTimes,
     advance: Advance = nothing_to_tell,
 ) -> bytes:
-    """The reply to a request whose envelope names another task; raises Problem naming every offending place."""
-    started = perf_counter()
+    """Return the reply to a request whose envelope names another task; raise Problem naming every offending place."""
+    times.start()
     try:
-        batch = read(json_document(body), envelope, limits)
-        decoded = perf_counter()
+        batch = decode_task_request(json_document(body), envelope, limits)
+        times.decoded()
         columns = batch.responses, batch.references, batch.reference_index
         scores = reward_responses(batch.task, *columns, batch.options, advance=advance)
-        scored = perf_counter()
+        times.scored()
         reply = encode(scores, batch)
     except ScoringError as error:
         raise refusal(error.issues) from None
-    times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
+    times.encoded()
     return reply
 
 
-def read(document: Any, envelope: Envelope, limits: Limits) -> TaskBatch:
-    """The batch of a request; raises InvalidRequest naming every offender."""
+def decode_task_request(document: Any, envelope: Envelope, limits: Limits) -> TaskBatch:
+    """Return the batch of a request; raise InvalidRequest naming every offender."""
     values = envelope.values
-    task, found = attempt(reward_task, values["task"])
+    task, found = issues_of(reward_task, values["task"])
     found += [issue for issue in shape_issues(envelope) if issue.path != "task"]
     broken = {issue.path for issue in found}
     options, references = None, None
     if task is not None and "config" not in broken:
-        options, issues = attempt(reward_options, task, values.get("config", {}), True)
+        options, issues = issues_of(reward_options, task, values.get("config", {}), True)
         found += issues
     if task is not None and envelope.references is not None:
-        references, issues = attempt(read_references, task, document["references"], limits.max_reference_bytes)
+        references, issues = issues_of(read_references, task, document["references"], limits.max_reference_bytes)
         found += issues
     found += fault_issues(envelope, "responses")
     if envelope.references is not None and envelope.responses is not None and "reference_index" not in broken:

@@ -125,7 +125,7 @@ def test_a_client_that_leaves_the_queue_frees_its_place(narrow):
 
 def test_a_client_that_leaves_while_it_is_served_is_noticed():
     """Its batch is in a thread, which does not read from it."""
-    stuck = "import time; from assay.service.http.request.work.worker_threads import Workers as W; s = W._submit\n"
+    stuck = "import time; from assay.service.http.request.worker_threads import WorkerThreads as W; s = W._submit\n"
     stuck += "W._submit = lambda self, job, *rest: s(self, lambda: time.sleep(60), *rest)"
     with launched("--drain-seconds", "0", "--inline-bytes", "1000", before=stuck) as server:
         server.wait_until_ready()

@@ -16,7 +16,7 @@ from tests.http.raw_connection import BODY, RawConnection, post
 
 STUCK = """
 import time
-from assay.service.http.request.work.worker_threads import Workers
+from assay.service.http.request.worker_threads import WorkerThreads
 submit = Workers._submit
 Workers._submit = lambda self, job, *rest: submit(self, lambda: ({work}), *rest)
 """

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from assay.service.config import ServerSettings
+from assay.service.http.request.admission import FIRST_RESERVE, MAX_PER_TURN, Admission, ByteBudget, LoopBudget
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.work.admission import FIRST_RESERVE, MAX_PER_TURN, Admission, Lane, Turns
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
 
@@ -19,10 +19,11 @@ from assay.service.http.wire.stage_times import StageTimes
 class Caller:
     """Stands for an exchange."""
 
-    def __init__(self, patience: float | None = None) -> None:
+    def __init__(self, max_queue_seconds: float | None = None, deadline: Any = None) -> None:
+        self.deadline = deadline or LATER
         self.times = StageTimes()
         self.permit: Any = None
-        self.patience = patience
+        self.max_queue_seconds = max_queue_seconds
         self.short = True
         self.leave: Any = None
 
@@ -47,13 +48,13 @@ async def settle() -> None:
 
 def test_first_come_first_served():
     async def scenario():
-        lane = Lane(100, 300, 10)
-        first = await lane.enter(Caller(), 60, LATER)
+        budget = ByteBudget(100, 300, 10)
+        first = await budget.enter(Caller(), 60)
         order: list[int] = []
 
         async def come(name: int, nbytes: int) -> None:
             caller = Caller()
-            permit = await lane.enter(caller, nbytes, LATER)
+            permit = await budget.enter(caller, nbytes)
             order.append(name)
             assert caller.times.queue > 0
             await asyncio.sleep(0)
@@ -61,22 +62,22 @@ def test_first_come_first_served():
 
         tasks = [asyncio.create_task(come(name, nbytes)) for name, nbytes in enumerate((80, 10, 90, 30))]
         await settle()
-        assert (lane.work, lane.queued, lane.waiting) == (60, 210, 4)
+        assert (budget.in_use, budget.queued_bytes, budget.waiting) == (60, 210, 4)
         first.release()
         await asyncio.gather(*tasks)
         assert order == [0, 1, 2, 3]
-        assert (lane.work, lane.queued, lane.waiting) == (0, 0, 0)
+        assert (budget.in_use, budget.queued_bytes, budget.waiting) == (0, 0, 0)
 
     asyncio.run(scenario())
 
 
 def test_more_than_the_whole_budget_is_let_in_alone():
     async def scenario():
-        lane = Lane(100, 300, 10)
-        permit = await lane.enter(Caller(), 1_000, LATER)
-        assert lane.work == 100
+        budget = ByteBudget(100, 300, 10)
+        permit = await budget.enter(Caller(), 1_000)
+        assert budget.in_use == 100
         permit.release()
-        assert lane.work == 0
+        assert budget.in_use == 0
 
     asyncio.run(scenario())
 
@@ -84,20 +85,20 @@ def test_more_than_the_whole_budget_is_let_in_alone():
 @pytest.mark.parametrize("limits", [(100, 50, 10), (100, 1_000, 1)])
 def test_a_line_that_is_too_long_refuses_but_not_the_patient(limits):
     async def scenario():
-        lane = Lane(*limits)
-        first = await lane.enter(Caller(), 100, LATER)
-        waiting = asyncio.create_task(lane.enter(Caller(), 40, LATER))
+        budget = ByteBudget(*limits)
+        first = await budget.enter(Caller(), 100)
+        waiting = asyncio.create_task(budget.enter(Caller(), 40))
         await settle()
         with pytest.raises(Problem) as raised:
-            await lane.enter(Caller(), 40, LATER)
+            await budget.enter(Caller(), 40)
         assert raised.value.status == 429
         assert int(dict(raised.value.headers)[b"retry-after"]) >= 1
-        patient = asyncio.create_task(lane.enter(Caller(), 40, LATER, patient=True))
+        patient = asyncio.create_task(budget.enter(Caller(), 40, patient=True))
         await settle()
         first.release()
         for task in (waiting, patient):
             (await task).release()
-        assert (lane.work, lane.queued, lane.waiting) == (0, 0, 0)
+        assert (budget.in_use, budget.queued_bytes, budget.waiting) == (0, 0, 0)
 
     asyncio.run(scenario())
 
@@ -105,13 +106,14 @@ def test_a_line_that_is_too_long_refuses_but_not_the_patient(limits):
 @pytest.mark.parametrize("ending", ["deadline", "gone", "cancelled"])
 def test_who_leaves_the_line_makes_room_behind(ending):
     async def scenario():
-        lane = Lane(100, 300, 10)
-        first = await lane.enter(Caller(), 60, LATER)
+        budget = ByteBudget(100, 300, 10)
+        first = await budget.enter(Caller(), 60)
         caller = Caller()
-        leaving = asyncio.create_task(lane.enter(caller, 100, Left(0.03) if ending == "deadline" else LATER))
-        behind = asyncio.create_task(lane.enter(Caller(), 40, LATER))
+        caller.deadline = Left(0.03) if ending == "deadline" else LATER
+        leaving = asyncio.create_task(budget.enter(caller, 100))
+        behind = asyncio.create_task(budget.enter(Caller(), 40))
         await settle()
-        assert lane.waiting == 2
+        assert budget.waiting == 2
         if ending == "gone":
             caller.leave()
         elif ending == "cancelled":
@@ -120,21 +122,21 @@ def test_who_leaves_the_line_makes_room_behind(ending):
             await leaving
         (await asyncio.wait_for(behind, 5)).release()  # although the first still holds its bytes
         first.release()
-        assert (lane.work, lane.queued, lane.waiting) == (0, 0, 0)
+        assert (budget.in_use, budget.queued_bytes, budget.waiting) == (0, 0, 0)
 
     asyncio.run(scenario())
 
 
 def test_a_permit_comes_back_once_both_have_let_go():
     async def scenario():
-        lane = Lane(100)
-        permit = await lane.enter(Caller(), 10, LATER)
+        budget = ByteBudget(100)
+        permit = await budget.enter(Caller(), 10)
         permit.hold()
         permit.grow(5)
         permit.release()
-        assert lane.work == 15
+        assert budget.in_use == 15
         permit.release()
-        assert lane.work == 0
+        assert budget.in_use == 0
 
     asyncio.run(scenario())
 
@@ -143,18 +145,18 @@ def test_a_body_of_unknown_length_is_charged_as_it_comes():
     async def scenario():
         admission = Admission(ServerSettings(inline_bytes=1_000, max_work_bytes=2 * FIRST_RESERVE))
         caller = Caller()
-        await admission.arrived(caller, 400, 400, LATER)
-        await admission.arrived(caller, 400, 800, LATER)
-        assert (admission.singles.work, admission.batches.work) == (800, 0)
-        await admission.arrived(caller, 400, 1_200, LATER)
-        assert (admission.singles.work, admission.batches.work) == (0, FIRST_RESERVE)
-        await admission.arrived(caller, FIRST_RESERVE, FIRST_RESERVE + 1_200, LATER)
-        assert admission.batches.work == FIRST_RESERVE + 1_200
-        other = Caller()
+        await admission.charge_chunk(caller, 400, 400)
+        await admission.charge_chunk(caller, 400, 800)
+        assert (admission.singles.in_use, admission.batches.in_use) == (800, 0)
+        await admission.charge_chunk(caller, 400, 1_200)
+        assert (admission.singles.in_use, admission.batches.in_use) == (0, FIRST_RESERVE)
+        await admission.charge_chunk(caller, FIRST_RESERVE, FIRST_RESERVE + 1_200)
+        assert admission.batches.in_use == FIRST_RESERVE + 1_200
+        other = Caller(deadline=Left(0.01))
         with pytest.raises(Problem):  # holding a part, it must not wait for another
-            await admission.arrived(other, FIRST_RESERVE, FIRST_RESERVE, Left(0.01))
+            await admission.charge_chunk(other, FIRST_RESERVE, FIRST_RESERVE)
         caller.permit.release()
-        assert admission.work == 0
+        assert admission.in_use == 0
 
     asyncio.run(scenario())
 
@@ -164,17 +166,17 @@ def test_short_bodies_do_not_wait_for_batches_nor_patient_ones_for_anything():
         admission = Admission(ServerSettings(inline_bytes=1_000, max_work_bytes=2_000, max_queued_bytes=0))
         batch = Caller()
         batch.short = False
-        await admission.admit(batch, 2_000, LATER)
+        await admission.admit(batch, 2_000)
         callers = [Caller() for _ in range(3)]
-        await admission.arrived(callers[0], 900, 900, LATER)
-        await admission.arrived(callers[1], 900, 900, LATER)
+        await admission.charge_chunk(callers[0], 900, 900)
+        await admission.charge_chunk(callers[1], 900, 900)
         with pytest.raises(Problem):
-            await admission.arrived(callers[2], 900, 900, LATER)
-        patient = Caller(patience=100)
-        await admission.arrived(patient, 900, 900, LATER)
+            await admission.charge_chunk(callers[2], 900, 900)
+        patient = Caller(max_queue_seconds=100)
+        await admission.charge_chunk(patient, 900, 900)
         for caller in (batch, callers[0], callers[1], patient):
             caller.permit.release()
-        assert admission.work == 0
+        assert admission.in_use == 0
 
     asyncio.run(scenario())
 
@@ -183,11 +185,11 @@ def test_a_burst_leaves_the_loop_time_to_look_around():
     """Of ten thousand short requests at once only some are scored between two looks at what else there is."""
 
     async def scenario():
-        turns, order = Turns(), []
+        loop_budget, order = LoopBudget(), []
 
         async def short(k: int) -> None:
-            if not turns.take():
-                await turns.wait(StageTimes())
+            if not loop_budget.take():
+                await loop_budget.wait(StageTimes())
             order.append(k)
 
         tasks = [asyncio.create_task(short(k)) for k in range(10_000)]
@@ -210,13 +212,13 @@ def test_every_byte_comes_back(seed):
     """Ten thousand callers that are let in, wait, leave, are cancelled or give up at random moments, also at once."""
     dice = random.Random(seed)
 
-    async def one(lane: Lane) -> None:
-        caller = Caller(patience=dice.choice([None, 1.0]))
+    async def one(budget: ByteBudget) -> None:
+        caller = Caller(max_queue_seconds=dice.choice([None, 1.0]))
         nbytes = dice.randint(1, 150)
-        deadline = Left(dice.choice([0.0, 0.001, 0.01, 30]))
+        caller.deadline = Left(dice.choice([0.0, 0.001, 0.01, 30]))
         if dice.random() < 0.3:
             asyncio.get_running_loop().call_later(dice.random() / 100, lambda: caller.leave and caller.leave())
-        permit = await lane.enter(caller, nbytes, deadline, patient=caller.patience is not None)
+        permit = await budget.enter(caller, nbytes, patient=caller.max_queue_seconds is not None)
         try:
             if dice.random() < 0.5:
                 permit.grow(dice.randint(1, 20))
@@ -225,11 +227,11 @@ def test_every_byte_comes_back(seed):
             permit.release()
 
     async def scenario():
-        lane = Lane(300, 2_000, 50)
+        budget = ByteBudget(300, 2_000, 50)
         for _ in range(10):
             tasks = []
             for _ in range(200):
-                tasks.append(asyncio.create_task(one(lane)))
+                tasks.append(asyncio.create_task(one(budget)))
                 if dice.random() < 0.1:
                     dice.choice(tasks).cancel()
                 if dice.random() < 0.1:
@@ -237,6 +239,6 @@ def test_every_byte_comes_back(seed):
             done = await asyncio.gather(*tasks, return_exceptions=True)
             kinds = {type(outcome) for outcome in done}
             assert kinds <= {type(None), Problem, ClientGone, asyncio.CancelledError}
-            assert (lane.work, lane.queued, lane.waiting) == (0, 0, 0)
+            assert (budget.in_use, budget.queued_bytes, budget.waiting) == (0, 0, 0)
 
     asyncio.run(scenario())

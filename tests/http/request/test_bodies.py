@@ -11,8 +11,8 @@ import zlib
 import httpx
 import pytest
 
-from assay.service.http.request import body as body_module
-from assay.service.http.request.body import MAX_FRAMES, check_encoding, decompress
+from assay.service.http.wire import compression
+from assay.service.http.wire.compression import MAX_FRAMES, check_encoding, decompress
 from assay.service.http.wire.problems import Problem
 from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, places, problem_of
@@ -72,7 +72,7 @@ def test_unsupported_encodings(client, name):
 
 
 def test_zstd_is_unsupported_without_its_package(monkeypatch):
-    monkeypatch.setattr(body_module, "zstandard", None)
+    monkeypatch.setattr(compression, "zstandard", None)
     with pytest.raises(Problem) as raised:
         check_encoding(b"zstd")
     assert raised.value.status == 415

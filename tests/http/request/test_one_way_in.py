@@ -17,7 +17,7 @@ from assay.kernels.warmup import warmup
 from assay.service.config import Config, ServerSettings
 from assay.service.http.app import create_app
 from assay.service.http.request.intake import Intake
-from assay.service.http.routes import PATIENCE, DirectRoute, is_below
+from assay.service.http.request.routing import MAX_QUEUE_SECONDS, DirectRoute, is_below
 from tests.http.in_process_server import running
 from tests.http.live_server import LiveServer, launched
 from tests.http.raw_connection import RawConnection, head
@@ -27,7 +27,7 @@ MAX_BODY_BYTES = 1 << 20
 
 
 PATHS = paths_with_bodies()
-PATIENT = [path for path in PATHS if any(is_below(path, base) for base in PATIENCE)]
+PATIENT = [path for path in PATHS if any(is_below(path, base) for base in MAX_QUEUE_SECONDS)]
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 import tests.http.request.process_jobs as jobs
+from assay.service.http.request import processes as module
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.work import processes as module
-from assay.service.http.request.work.processes import Processes, memory_of
+from assay.service.http.request.processes import Processes, memory_of
 from assay.service.http.wire.problems import MAX_ERRORS, Problem
 from assay.service.http.wire.stage_times import StageTimes
 from tests.http.live_server import ROOT
@@ -29,7 +29,7 @@ from tests.http.live_server import ROOT
 class Waiting:
     """Stands for an exchange whose client stays until `leave` is set."""
 
-    patience = permit = None
+    max_queue_seconds = permit = None
     short = False
 
     def __init__(self, seconds: float = 60) -> None:

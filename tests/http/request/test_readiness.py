@@ -12,8 +12,8 @@ from assay.service.config import Config, ServerSettings
 from assay.service.errors import Issue, ScoringError
 from assay.service.http import state
 from assay.service.http.app import create_app
-from assay.service.http.endpoints import score as scoring
-from assay.service.scoring import self_test as selftest
+from assay.service.http.endpoints import score
+from assay.service.scoring import self_test
 from tests.http.in_process_server import running, wait_for
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 
@@ -72,15 +72,15 @@ def wait_for_failure(client):
 
 
 def test_wrong_rewards_of_the_self_test_keep_the_service_from_being_ready(monkeypatch, caplog):
-    (response, reward, reason), *rest = selftest.EXPECTED
-    monkeypatch.setattr(selftest, "EXPECTED", ((response, reward - 1e-6, reason), *rest))
+    (response, reward, reason), *rest = self_test.EXPECTED
+    monkeypatch.setattr(self_test, "EXPECTED", ((response, reward - 1e-6, reason), *rest))
     with running(create_app(Config())) as client:
         assert "SelfTestFailed" in problem_of(wait_for_failure(client), 503)["detail"]
     assert "self-test response 0" in caplog.text
 
 
 def test_the_self_test_passes_whatever_the_defaults_are():
-    selftest.run_selftest()
+    self_test.run_selftest()
 
 
 class Wrecked:
@@ -99,7 +99,7 @@ def test_an_unforeseen_failure_is_an_honest_500(monkeypatch, caplog, copies):
     app = create_app(Config())
     with running(app) as client:
         wait_for(client, "/readyz", 200)
-        monkeypatch.setattr(scoring, "encode", Wrecked(ZeroDivisionError))
+        monkeypatch.setattr(score, "encode", Wrecked(ZeroDivisionError))
         request = {"references": [REFERENCE], "responses": [PERFECT] * copies}
         reply = client.post("/v1/score", json=request, headers={"x-request-id": "find-me"})
         problem_of(reply, 500)
@@ -109,7 +109,7 @@ def test_an_unforeseen_failure_is_an_honest_500(monkeypatch, caplog, copies):
     assert "secret" not in caplog.text + reply.text
     assert "find-me" in caplog.text
     assert "ZeroDivisionError" in caplog.text
-    assert "scoring.py" in caplog.text
+    assert "score.py" in caplog.text
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -124,11 +124,11 @@ def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
             monkeypatch.setattr(type(scores), "advantages", lambda self: self.rewards + value)
         return encode(scores, batch, config_id)
 
-    encode = scoring.encode
+    encode = score.encode
     app = create_app(Config())
     with running(app) as client:
         wait_for(client, "/readyz", 200)
-        monkeypatch.setattr(scoring, "encode", spoiled)
+        monkeypatch.setattr(score, "encode", spoiled)
         problem_of(client.post("/v1/score", json=REQUEST | {"include": ["components", "advantages"]}), 500)
 
 
@@ -141,7 +141,7 @@ def test_issues_that_the_survey_does_not_find_are_told_all_the_same(monkeypatch)
 
     with running(app) as client:
         wait_for(client, "/readyz", 200)
-        monkeypatch.setattr(scoring, "read", refuse)
+        monkeypatch.setattr(score, "decode_score_request", refuse)
         document = problem_of(client.post("/v1/score", json=REQUEST | {"config": {"order": "lcs"}}), 422)
     assert document["errors"] == [issue._asdict()]
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from assay.service.errors import Issue
-from assay.service.http.request.telemetry.refusal_log import LINE_SECONDS, MAX_KINDS, Refusals
+from assay.service.http.request.telemetry.refusal_log import LINE_SECONDS, MAX_KINDS, RefusalLog
 from assay.service.http.wire.problems import KINDS, Problem
 from tests.http.live_server import LiveServer, launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
@@ -170,7 +170,7 @@ BUSY = Problem("over-capacity", "The bytes in work and in the queue are at their
 
 def test_a_storm_is_one_line_and_a_count():
     clock = Clock()
-    refusals = Refusals(clock)
+    refusals = RefusalLog(clock)
     assert refusals.line("POST", "/v1/score", "a", BUSY) is not None
     for _ in range(1000):
         assert refusals.line("POST", "/v1/score", "a", BUSY) is None
@@ -187,7 +187,7 @@ def test_a_storm_is_one_line_and_a_count():
 
 
 def test_memory_is_bounded_whatever_the_kinds():
-    refusals = Refusals(Clock())
+    refusals = RefusalLog(Clock())
     lines = [refusals.line("POST", f"/{k}", "a", BUSY) for k in range(10 * MAX_KINDS)]
     assert sum(line is not None for line in lines) == MAX_KINDS + 1
     assert len(refusals._last) == MAX_KINDS + 1
@@ -197,7 +197,7 @@ def test_memory_is_bounded_whatever_the_kinds():
 def test_every_problem_is_one_short_line(kind):
     issues = [Issue(FORGED * 100, "unknown_field", FORGED * 100)] * 100
     for problem in (Problem(kind, FORGED * 100), Problem(kind, "", issues), Problem(kind, "", issues, (), 10**9)):
-        line = Refusals().line("POST", "/v1/score", "x" * 128, problem)
+        line = RefusalLog().line("POST", "/v1/score", "x" * 128, problem)
         assert line is not None
         assert re.fullmatch("[ -~]{1,1300}", line.text)
 
@@ -222,6 +222,6 @@ PATHS = {
 
 @pytest.mark.parametrize(("path", "shown"), PATHS.items(), ids=range(len(PATHS)))
 def test_names_that_may_be_texts_are_not_shown(path, shown):
-    line = Refusals().line("POST", "/v1/score", "a", Problem("invalid-request", "", [Issue(path, "why", "Because.")]))
+    line = RefusalLog().line("POST", "/v1/score", "a", Problem("invalid-request", "", [Issue(path, "why", "Because.")]))
     assert line is not None
     assert f"request a: {shown}: why (Because.) (" in line.text

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.work.worker_threads import Workers
+from assay.service.http.request.worker_threads import WorkerThreads
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
 
@@ -17,7 +17,7 @@ from assay.service.http.wire.stage_times import StageTimes
 class Waiting:
     """Stands for an exchange whose client stays until `leave` is set."""
 
-    patience = permit = None
+    max_queue_seconds = permit = None
 
     def __init__(self, short: bool = False, left: float = 30) -> None:
         self.short = short
@@ -39,7 +39,7 @@ class Left:
 @pytest.fixture
 def workers():
     """One thread and two places before it."""
-    workers = Workers(1, 2)
+    workers = WorkerThreads(1, 2)
     yield workers
     workers.close()
     end = time.monotonic() + 10
@@ -48,7 +48,7 @@ def workers():
     assert workers.unfinished == 0
 
 
-async def occupied(workers: Workers, release: threading.Event) -> asyncio.Task[bool]:
+async def occupied(workers: WorkerThreads, release: threading.Event) -> asyncio.Task[bool]:
     """A job that holds the only thread until `release` is set."""
     begun = threading.Event()
 

@@ -235,11 +235,11 @@ def test_asking_whether_there_is_anybody_needs_no_key(guarded):
 
 def test_trainers_are_patient_by_route():
     routes = routes_by_address(create_app())
-    patience = {path: routes[path, "POST"].patience for path in PATHS}
+    patience = {path: routes[path, "POST"].max_queue_seconds for path in PATHS}
     assert 120 < patience["/compat/openrlhf"] < 180
     assert 60 < patience["/compat/slime"] < 120
     assert patience[f"{GYM}/verify"] > 180
-    assert routes["/v1/score", "POST"].patience is None
+    assert routes["/v1/score", "POST"].max_queue_seconds is None
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,15 +12,17 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from assay import Scorer
+from assay.service.http.endpoints.paths import Paths
 from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
-from assay.service.http.endpoints.trainers.endpoint import TrainerRoute
+from assay.service.http.endpoints.trainers.endpoint import TrainerEndpoint
 from assay.service.http.endpoints.trainers.json_document import Document, Names
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
 from assay.service.http.endpoints.trainers.query_settings import Chosen
 from assay.service.http.endpoints.trainers.slime import Slime
-from assay.service.http.request.intake import Body
-from assay.service.http.wire.fast_path import SmallLane
+from assay.service.http.request.readiness import Readiness
+from assay.service.http.wire.compression import Body
+from assay.service.http.wire.fast_path import FastPath
 from assay.service.http.wire.json_codec import Limits
 from assay.service.http.wire.media_types import JSON
 from assay.service.http.wire.problems import Problem
@@ -33,8 +34,8 @@ INLINE_BYTES = 65_536
 
 
 @pytest.fixture(scope="module")
-def lane() -> SmallLane:
-    return SmallLane(Scorer(), INLINE_BYTES, LIMITS)
+def lane() -> FastPath:
+    return FastPath(Scorer(), INLINE_BYTES, LIMITS)
 
 
 sections = responses | st.text("<think>/key\n ", max_size=20)
@@ -125,6 +126,12 @@ def is_described(model: type[BaseModel], document: dict[str, Any]) -> bool:
     return True
 
 
+def endpoint(dialect: Any) -> TrainerEndpoint:
+    """The endpoint of a dialect, without threads and metrics."""
+    nothing: Any = None
+    return TrainerEndpoint(dialect, Paths(LIMITS, Readiness(), nothing), nothing, nothing)
+
+
 def outcome(answer: Any, *arguments: Any) -> Any:
     try:
         return answer(*arguments).body
@@ -136,17 +143,14 @@ def outcome(answer: Any, *arguments: Any) -> Any:
 def test_both_ways_and_the_model_agree(lane, dialect, model, right, doubtful):
     options = dialect.options()
     chosen = Chosen(Scorer(), lane, options, dialect.names(options))
-    service: Any = SimpleNamespace(
-        limits=LIMITS, config=SimpleNamespace(server=SimpleNamespace(inline_bytes=INLINE_BYTES))
-    )
-    route = TrainerRoute(dialect)
+    route = endpoint(dialect)
 
     def both(document: dict[str, Any]) -> Any:
         body = json.dumps(document).encode()
-        general = outcome(route._answer_any, Body(body, b"", JSON, False), chosen, LIMITS, StageTimes())
-        assert outcome(route._answer_inline, body, chosen, service, StageTimes()) == general
+        general = outcome(route._answer_long, Body(body, b"", JSON, False), chosen, StageTimes())
+        assert outcome(route._answer_short, Body(body, b"", JSON, True), chosen, StageTimes()) == general
         mutable = Body(bytearray(body), b"", JSON, False)
-        assert outcome(route._answer_any, mutable, chosen, LIMITS, StageTimes()) == general
+        assert outcome(route._answer_long, mutable, chosen, StageTimes()) == general
         return general
 
     @given(right)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from assay import Scorer
 from assay.service.errors import Issue, ScoringError
 from assay.service.http.wire.contract import ScoreRequest
-from assay.service.http.wire.json_codec import Limits, read, unfold
+from assay.service.http.wire.json_codec import Limits, decode_score_request, parse_envelope
 from assay.service.http.wire.validation import all_issues
 from tests.http.samples import PERFECT, REFERENCE, STEPS
 
@@ -75,7 +75,7 @@ def refused_by_model(document: Any) -> bool:
 
 @given(document=documents() | junk)
 def test_models_and_decoder_agree(scorer, document):
-    found = all_issues(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
+    found = all_issues(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
     if refused_by_model(document):
         assert found
     if {issue.reason for issue in found} & SHAPE_REASONS:
@@ -85,7 +85,7 @@ def test_models_and_decoder_agree(scorer, document):
 def found_by_decoder(document: Any, scorer: Scorer) -> set[Issue]:
     """What the fast way stumbles over first."""
     try:
-        batch = read(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
+        batch = decode_score_request(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
         scores = batch.score()
         if batch.advantages:
             scores.advantages()
@@ -96,7 +96,7 @@ def found_by_decoder(document: Any, scorer: Scorer) -> set[Issue]:
 
 @given(document=documents() | junk)
 def test_the_survey_finds_something_exactly_where_the_decoder_stops(scorer, document):
-    found = all_issues(unfold(orjson.dumps(document), LIMITS), scorer, LIMITS)
+    found = all_issues(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
     first = found_by_decoder(document, scorer)
     assert bool(found) == bool(first)
     assert first <= set(found)

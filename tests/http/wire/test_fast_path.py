@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from assay import InvalidReference, Scorer, Scores
 from assay.kernels.reading.reference_slots import MAX_KEPT, PLACES
 from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
-from assay.service.http.wire.fast_path import MAX_ROWS, SmallLane
+from assay.service.http.wire.fast_path import MAX_ROWS, FastPath
 from assay.service.http.wire.json_codec import Limits
 from tests.cases import answer
 from tests.cases.writing import KEY
@@ -50,7 +50,7 @@ def general(body: bytes, scorer: Scorer) -> Scores | None:
         return None
 
 
-def check(lane: SmallLane, body: bytes, scorer: Scorer) -> bool:
+def check(lane: FastPath, body: bytes, scorer: Scorer) -> bool:
     """Whether the lane took the request, after holding its outcome against the general path."""
     expected = general(body, scorer)
     taken = lane.read(body)
@@ -64,9 +64,9 @@ def check(lane: SmallLane, body: bytes, scorer: Scorer) -> bool:
 
 
 @pytest.fixture(scope="module")
-def lane() -> SmallLane:
+def lane() -> FastPath:
     """One lane for all tests of this file: nothing of a request may reach the next."""
-    return SmallLane(Scorer(), MAX_BYTES, LIMITS)
+    return FastPath(Scorer(), MAX_BYTES, LIMITS)
 
 
 def body_of(responses: list[str], references: list[Any], **others: Any) -> bytes:
@@ -119,7 +119,7 @@ def test_what_is_left_to_the_general_path(lane):
 
 
 def test_long_references():
-    lane = SmallLane(Scorer(), MAX_BYTES, replace(LIMITS, max_reference_bytes=len(KEY)))
+    lane = FastPath(Scorer(), MAX_BYTES, replace(LIMITS, max_reference_bytes=len(KEY)))
     assert lane.read(body_of([answer()], [KEY]))
     assert not lane.read(body_of([answer()], [KEY + " "]))
     assert not lane.read(body_of([answer()] * 2, [KEY, KEY + " "]))
@@ -193,7 +193,7 @@ def test_batches(lane, batch, one_reference):
 def test_settings(batch, overrides):
     responses, references, _ = batch
     scorer = Scorer(**overrides)
-    check(SmallLane(scorer, MAX_BYTES, LIMITS), body_of(responses, references[:1]), scorer)
+    check(FastPath(scorer, MAX_BYTES, LIMITS), body_of(responses, references[:1]), scorer)
 
 
 @given(st.lists(doubtful_references, min_size=1, max_size=3))

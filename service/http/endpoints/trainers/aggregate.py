@@ -6,22 +6,22 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import orjson
 
 from ....errors import Issue
-from ...request.body import decompress
 from ...request.deadline import Deadline
 from ...request.exchange import Exchange
+from ...request.processes import Processes
+from ...wire.compression import decompress
 from ...wire.json_codec import Limits
 from ...wire.problems import Problem, refusal
 from ...wire.stage_times import StageTimes
 from .json_document import Document, Names
 
-__all__ = ["aggregate", "aggregated"]
+__all__ = ["AggregateEndpoint", "aggregated"]
 
 FIELD = "verify_responses"
 NAMES = Names(FIELD)
@@ -44,19 +44,26 @@ RECORDS_A_CHECK = 1_024
 LABELS = ("mean", "max", "min", "median", "std")
 
 
-async def aggregate(exchange: Exchange) -> None:
-    """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts.
+class AggregateEndpoint:
+    """Computes statistics, in processes that score nothing."""
 
-    Rollouts with `mask_sample` are left out, and counted as Gym counts them: `coverage/masked_rollouts` and so on.
-    """
-    service, body = exchange.service, exchange.taken
-    job = partial(answer, body.data, body.encoding, service.limits, exchange.deadline)
-    await exchange.reply(await service.evaluators.run(job, exchange))
+    def __init__(self, limits: Limits, processes: Processes) -> None:
+        self._limits = limits
+        self._processes = processes
+
+    async def aggregate(self, exchange: Exchange) -> None:
+        """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts.
+
+        Rollouts with `mask_sample` are left out, and counted as Gym counts them: `coverage/masked_rollouts` and so on.
+        """
+        body = exchange.taken
+        job = partial(answer, body.data, body.encoding, self._limits, exchange.deadline)
+        await exchange.reply(await self._processes.run(job, exchange))
 
 
 def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
     """The reply's bytes; raises Problem."""
-    started = perf_counter()
+    times.start()
     document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
     spans = document.elements(document.spans[0], FIELD, MAX_RECORDS)
     if spans is None:
@@ -83,9 +90,9 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
             deadline.check()
     if issues:
         raise refusal(issues)
-    decoded = perf_counter()
+    times.decoded()
     reply = b"".join(aggregated(rollouts, masked, deadline.check))
-    times.decode, times.score = decoded - started, perf_counter() - decoded
+    times.scored()
     return reply
 
 

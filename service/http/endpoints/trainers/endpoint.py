@@ -1,10 +1,9 @@
-"""The way of one request of a trainer: as that of `POST /v1/score`, in the trainer's words."""
+"""The endpoint of trainers' requests: as `POST /v1/score`, in the trainer's words."""
 
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,81 +12,75 @@ from ....scoring.references import parse_references
 from ....scoring.scorer import Scorer
 from ....scoring.scores import Scores
 from ...request.exchange import Exchange
-from ...request.intake import Body
+from ...request.telemetry.metrics import Metrics
+from ...request.telemetry.refusal_log import RefusalLog
+from ...wire.compression import Body
 from ...wire.json_codec import Limits
 from ...wire.problems import Problem, refusal
 from ...wire.stage_times import StageTimes
 from ...wire.validation import unreadable
+from ..paths import Paths
 from .dialect import Dialect, Texts, renamed
 from .json_document import Document
-from .query_settings import Chosen, UrlSettings
+from .query_settings import Chosen, QuerySettings
 
-if TYPE_CHECKING:
-    from ...state import ServiceState
-
-__all__ = ["TrainerRoute"]
+__all__ = ["TrainerEndpoint"]
 
 
 class Answer(NamedTuple):
-    """A reply's bytes, and what the metrics count: scores, in the lane valid until its next request, or a problem."""
+    """The bytes of a reply, and what the metrics count: scores (of the fast path: valid until its next request)."""
 
     body: bytes
     scores: Scores | Problem
-    """The problem because of which the rollout is masked, where nothing was scored."""
+    """Or the problem for which the rollout is masked, if nothing was scored."""
 
 
-class TrainerRoute:
+class TrainerEndpoint:
     """One dialect at one address."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, paths: Paths, metrics: Metrics, refusals: RefusalLog) -> None:
         self._dialect = dialect
-        self._settings = UrlSettings(dialect.options, dialect.names)
+        self._paths = paths
+        self._metrics = metrics
+        self._refusals = refusals
+        self._settings = QuerySettings(dialect.options, dialect.names, paths)
 
     def check_query(self, exchange: Exchange, _media_type: bytes) -> None:
         """Raise Problem unless the query names settings and options of this route."""
-        self._settings.of(exchange.scope["query_string"], exchange.service)
+        self._settings.of(exchange.scope["query_string"])
 
     async def answer(self, exchange: Exchange) -> None:
         """Score what this trainer sends, with the settings in its address, and reply as it reads replies."""
-        service, body = exchange.service, exchange.taken
-        chosen = self._settings.of(exchange.scope["query_string"], service)
-        if body.inline:
-            result = self._answer_inline(bytes(body.data), chosen, service, exchange.times)
-        else:
-            job = partial(self._answer_any, body, chosen, service.limits, exchange.times)
-            result = await service.workers.run(job, exchange)
+        body, times = exchange.taken, exchange.times
+        chosen = self._settings.of(exchange.scope["query_string"])
+        fast = partial(self._answer_short, body, chosen, times)
+        result = await self._paths.answer(exchange, fast, partial(self._answer_long, body, chosen, times))
         if isinstance(result.scores, Problem):
-            service.metrics.rejected("masked")
-            service.refusals.log(exchange, exchange.scope["path"], result.scores, masked=True)
+            self._metrics.rejected("masked")
+            self._refusals.log(exchange, exchange.scope["path"], result.scores, masked=True)
         else:
-            service.metrics.scored(result.scores.rewards, result.scores.reason_codes, exchange.times)
+            self._metrics.scored(result.scores.rewards, result.scores.reason_codes, times)
         await exchange.reply(result.body)
 
-    def _answer_inline(self, body: bytes, chosen: Chosen, service: ServiceState, times: StageTimes) -> Answer:
-        """The reply to a short body: in the small lane if it is a usual one, else the general way."""
-        started = perf_counter()
-        document = Document(body, chosen.names)
+    def _answer_short(self, body: Body, chosen: Chosen, times: StageTimes) -> Answer:
+        """Answer on the fast path if the request has the usual form, else as any other."""
+        times.start()
+        document = Document(bytes(body.data), chosen.names)
         native = self._dialect.native(document, chosen.options)
-        lane = chosen.lane
-        if (
-            native is None
-            or len(native) >= service.config.server.inline_bytes
-            or not lane.read(native)
-            or lane.rows != 1
-        ):
-            return self._answer_document(document, chosen, service.limits, times, started)
-        decoded = perf_counter()
-        return self._encoded(lane.score(), document, chosen, times, started, decoded)
+        path = chosen.fast_path
+        if native is None or not path.read(native) or path.rows != 1:
+            return self._answer_document(document, chosen, times)
+        times.decoded()
+        return self._encoded(path.score(), document, chosen, times)
 
-    def _answer_any(self, body: Body, chosen: Chosen, limits: Limits, times: StageTimes) -> Answer:
-        """The general way, from the body as it came; raises Problem."""
-        started = perf_counter()
-        document = Document(body.plain(limits.max_body_bytes), chosen.names)
-        return self._answer_document(document, chosen, limits, times, started)
+    def _answer_long(self, body: Body, chosen: Chosen, times: StageTimes) -> Answer:
+        """Answer any request, from the body as it came; raise Problem."""
+        times.start()
+        document = Document(body.plain(self._paths.limits.max_body_bytes), chosen.names)
+        return self._answer_document(document, chosen, times)
 
-    def _answer_document(
-        self, document: Document, chosen: Chosen, limits: Limits, times: StageTimes, started: float
-    ) -> Answer:
+    def _answer_document(self, document: Document, chosen: Chosen, times: StageTimes) -> Answer:
+        limits = self._paths.limits
         texts = self._dialect.texts(document, chosen.options, limits)
         if texts.issues or texts.reference_faults or texts.references is None or texts.responses is None:
             return self._without_scores(texts, document, chosen, limits)
@@ -97,15 +90,14 @@ class TrainerRoute:
             )
         except ScoringError:
             return self._without_scores(texts, document, chosen, limits)
-        decoded = perf_counter()
+        times.decoded()
         index = np.arange(texts.responses.rows, dtype=np.int64)
-        scores = chosen.scorer.score_parsed(texts.responses, references, index)
-        return self._encoded(scores, document, chosen, times, started, decoded)
+        return self._encoded(chosen.scorer.score_parsed(texts.responses, references, index), document, chosen, times)
 
     def _without_scores(self, texts: Texts, document: Document, chosen: Chosen, limits: Limits) -> Answer:
-        """The reply that masks a rollout, if its references alone are at fault and the address asks for it.
+        """Return the reply that masks a rollout, if its references alone are at fault and the address asks for it.
 
-        Raises Problem otherwise, naming every offending place of the request, those of its references last.
+        Raise Problem otherwise, naming every offending place of the request, those of its references last.
         """
         reference_path = self._dialect.reference_path(chosen.options)
         faults = reference_issues(texts, reference_path, chosen.scorer, limits)
@@ -116,17 +108,15 @@ class TrainerRoute:
             raise problem
         return Answer(masked, problem)
 
-    def _encoded(
-        self, scores: Scores, document: Document, chosen: Chosen, times: StageTimes, started: float, decoded: float
-    ) -> Answer:
-        scored = perf_counter()
+    def _encoded(self, scores: Scores, document: Document, chosen: Chosen, times: StageTimes) -> Answer:
+        times.scored()
         reply = self._dialect.encode(scores, document, chosen.options)
-        times.decode, times.score, times.encode = decoded - started, scored - decoded, perf_counter() - scored
+        times.encoded()
         return Answer(reply, scores)
 
 
 def reference_issues(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -> list[Issue]:
-    """Every offending place of a request's references, under the trainer's names."""
+    """Return every offending place of a request's references, under the trainer's names."""
     found = list(texts.reference_faults)
     if texts.references is not None:
         found += unreadable(texts.references, scorer, limits, {issue.path for issue in found})

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ...request.intake import Intake
-from . import aggregate, sessions
-from . import contract as schema
+from ...request.exchange import Exchange
+from ...request.processes import Processes
+from ...request.telemetry.metrics import Metrics
+from ...request.telemetry.refusal_log import RefusalLog
+from ..paths import Paths
+from . import contract as models
+from .aggregate import AggregateEndpoint
+from .contract import EXAMPLES
 from .dialect import Dialect
-from .endpoint import TrainerRoute
+from .endpoint import TrainerEndpoint
 from .nemo_gym import NemoGym
 from .openrlhf import OpenRlhf
 from .query_settings import query_parameters
+from .sessions import Sessions
 from .slime import Slime
 
 __all__ = ["Address", "addresses"]
+
+CheckQuery = Callable[[Exchange, bytes], None]
 
 
 class Address(NamedTuple):
@@ -25,9 +33,9 @@ class Address(NamedTuple):
 
     method: str
     path: str
-    endpoint: Any
-    intake: Intake | None
-    """How its body comes in, where that is not the usual way."""
+    endpoint: Callable[[Exchange], Awaitable[None]]
+    check_query: CheckQuery | None
+    """How its query is checked, if it takes one."""
     summary: str
     request: type[BaseModel] | None
     reply: Any
@@ -37,48 +45,32 @@ class Address(NamedTuple):
     """Of the address."""
 
 
-def addresses() -> Iterator[Address]:
-    """The routes of one application."""
-    models, examples = schema, schema.EXAMPLES
+def addresses(paths: Paths, processes: Processes, metrics: Metrics, refusals: RefusalLog) -> Iterator[Address]:
+    """Yield the routes of one application; `processes` compute statistics."""
+
+    def scoring(dialect: Dialect, path: str, trainer: str, request: type[BaseModel], reply: Any, name: str) -> Address:
+        route = TrainerEndpoint(dialect, paths, metrics, refusals)
+        parameters, summary = query_parameters(dialect.options), f"{trainer}: rewards"
+        return Address(
+            "POST", path, route.answer, route.check_query, summary, request, reply, EXAMPLES[name], parameters
+        )
+
+    def described(path: str, endpoint: Any, summary: str, reply: Any) -> Address:
+        return Address("GET", path, endpoint, None, summary, None, reply, None, [])
+
+    def plain(path: str, endpoint: Any, summary: str, request: type[BaseModel], reply: Any, name: str) -> Address:
+        return Address("POST", path, endpoint, None, summary, request, reply, EXAMPLES[name], [])
+
     yield scoring(OpenRlhf(), "/compat/openrlhf", "OpenRLHF", models.OpenRlhfRequest, models.OpenRlhfReply, "openrlhf")
     yield scoring(Slime(), "/compat/slime", "slime", models.SlimeRequest, models.SlimeReply | float, "slime")
-    gym = "/compat/nemo-gym"
-    yield scoring(
-        NemoGym(), f"{gym}/verify", "NeMo Gym", models.VerifyRequest, models.VerifyReply | models.MaskedReply, "verify"
-    )
+    gym, sessions, statistics = "/compat/nemo-gym", Sessions(paths), AggregateEndpoint(paths.limits, processes)
+    verify_reply = models.VerifyReply | models.MaskedReply
+    yield scoring(NemoGym(), f"{gym}/verify", "NeMo Gym", models.VerifyRequest, verify_reply, "verify")
     for name, summary in (("seed_session", "NeMo Gym: begin a rollout"), ("close_session", "NeMo Gym: end a rollout")):
-        yield Address(
-            "POST",
-            f"{gym}/{name}",
-            sessions.session,
-            None,
-            summary,
-            models.SessionRequest,
-            models.SessionReply,
-            examples[name],
-            [],
-        )
-    yield Address(
-        "POST",
-        f"{gym}/aggregate_metrics",
-        aggregate.aggregate,
-        None,
-        "NeMo Gym: statistics of all rollouts",
-        models.AggregateRequest,
-        models.AggregateReply,
-        examples["aggregate"],
-        [],
-    )
-    yield Address("GET", gym, sessions.alive, None, "NeMo Gym: there can be rewards", None, models.AliveReply, None, [])
+        yield plain(f"{gym}/{name}", sessions.session, summary, models.SessionRequest, models.SessionReply, name)
+    summary = "NeMo Gym: statistics of all rollouts"
+    path, request, reply = f"{gym}/aggregate_metrics", models.AggregateRequest, models.AggregateReply
+    yield plain(path, statistics.aggregate, summary, request, reply, "aggregate")
+    yield described(gym, sessions.alive, "NeMo Gym: there can be rewards", models.AliveReply)
     summary = "NeMo Gym: saved rollouts can be scored again"
-    yield Address(
-        "GET", f"{gym}/reverify_mode", sessions.reverify_mode, None, summary, None, models.ReverifyMode, None, []
-    )
-
-
-def scoring(dialect: Dialect, path: str, trainer: str, request: type[BaseModel], reply: Any, example: str) -> Address:
-    """A route that scores."""
-    route = TrainerRoute(dialect)
-    intake, parameters = Intake(check_query=route.check_query), query_parameters(dialect.options)
-    summary, example_pair = f"{trainer}: rewards", schema.EXAMPLES[example]
-    return Address("POST", path, route.answer, intake, summary, request, reply, example_pair, parameters)
+    yield described(f"{gym}/reverify_mode", sessions.reverify_mode, summary, models.ReverifyMode)

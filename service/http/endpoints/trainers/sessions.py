@@ -7,11 +7,12 @@ from __future__ import annotations
 from functools import partial
 
 from ...request.exchange import Exchange
-from ...request.intake import Body
+from ...wire.compression import Body
 from ...wire.json_codec import Limits
+from ..paths import Paths
 from .json_document import ABSENT, Document, Names
 
-__all__ = ["alive", "reverify_mode", "session"]
+__all__ = ["Sessions"]
 
 ALIVE = b'{"status":"ok"}'
 STATELESS = b'"stateless"'
@@ -20,28 +21,29 @@ SESSION_ID = "resources_session_id"
 NAMES = Names(SESSION_ID)
 
 
-async def alive(exchange: Exchange) -> None:
-    """200 once there can be rewards: who waits for this server must not send its first rollout too early."""
-    exchange.service.readiness.check()
-    await exchange.reply(ALIVE)
+class Sessions:
+    """The routes of a resources server that give no reward; `paths` has the threads for long requests."""
 
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
 
-async def reverify_mode(exchange: Exchange) -> None:
-    """Say that a reward follows from its request alone, so that `gym eval reverify` may score saved rollouts again."""
-    await exchange.reply(STATELESS)
+    async def alive(self, exchange: Exchange) -> None:
+        """200 once there can be rewards: who waits for this server must not send its first rollout too early."""
+        _ = self._paths.scorer
+        await exchange.reply(ALIVE)
 
+    async def reverify_mode(self, exchange: Exchange) -> None:
+        """Say that rewards depend on their request alone, so that `gym eval reverify` may score rollouts again."""
+        await exchange.reply(STATELESS)
 
-async def session(exchange: Exchange) -> None:
-    """Begin or close a rollout, whatever its row: nothing is kept between requests, so there is nothing to do.
+    async def session(self, exchange: Exchange) -> None:
+        """Begin or close a rollout, whatever its row: nothing is kept between requests, so there is nothing to do.
 
-    A caller that gives its session a name (Gym's environment servers do since 0.7) gets the name back.
-    """
-    service, body = exchange.service, exchange.taken
-    if not body.inline:
-        reply = await service.workers.run(partial(confirmed, body, service.limits), exchange)
-    else:
-        reply = confirmed(body, service.limits) if body.data else NO_STATE
-    await exchange.reply(reply)
+        A caller that gives its session a name (Gym's environment servers do since 0.7) gets the name back.
+        """
+        body = exchange.taken
+        general = partial(confirmed, body, self._paths.limits)
+        await exchange.reply(await self._paths.answer(exchange, lambda: None if body.data else NO_STATE, general))
 
 
 def confirmed(body: Body, limits: Limits) -> bytes:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -14,21 +13,15 @@ from prometheus_client.metrics_core import (
     InfoMetricFamily,
     Metric,
 )
-from prometheus_client.openmetrics import exposition as openmetrics
 
 from .....kernels.status import REASONS
 from ...wire.stage_times import STAGES, StageTimes
-from ..exchange import Exchange
-from .merged_metrics import Merged
 
-__all__ = ["Metrics", "expose"]
+__all__ = ["Metrics"]
 
 DURATIONS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0)
 REWARDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5, 5.0)
-
-TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-"""The media type of Prometheus' text format."""
 
 MAX_WAITING = 1024
 
@@ -200,24 +193,3 @@ class Metrics:
         if self._singles:
             self._count_singles()
         yield from ()
-
-
-async def expose(exchange: Exchange) -> None:
-    """The metrics as Prometheus text, or as OpenMetrics where the client asks for it: those of all processes."""
-    service = exchange.service
-    registry: Any = service.metrics.registry if service.fleet is None else Merged(await service.fleet.merged())
-    if asks_for_openmetrics(exchange.header(b"accept")):
-        await exchange.reply(openmetrics.generate_latest(registry), openmetrics.CONTENT_TYPE_LATEST.encode("ascii"))
-    else:
-        await exchange.reply(generate_latest(registry), TEXT)
-
-
-def asks_for_openmetrics(accept: bytes) -> bool:
-    """Whether an Accept header names OpenMetrics, in its version 1.0.0 or in any."""
-    for given in accept.lower().split(b","):
-        media_type, *parameters = (part.strip() for part in given.split(b";"))
-        pairs = (parameter.partition(b"=") for parameter in parameters)
-        versions = {value.strip(b' "') for name, _, value in pairs if name.strip() == b"version"}
-        if media_type == b"application/openmetrics-text" and versions <= {b"1.0.0"}:
-            return True
-    return False

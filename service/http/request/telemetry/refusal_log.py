@@ -12,7 +12,7 @@ from ....errors import Issue
 from ...wire.problems import Problem
 from ..exchange import Exchange
 
-__all__ = ["Line", "Refusals", "named"]
+__all__ = ["Line", "RefusalLog", "log_ids"]
 
 log = logging.getLogger("assay")
 
@@ -60,7 +60,7 @@ class LastLine:
         self.suppressed = 0
 
 
-class Refusals:
+class RefusalLog:
     """The refused requests of one application. For the event loop's thread.
 
     One look into a dictionary for a refusal that gets no line, so that a storm of them costs nothing.
@@ -75,7 +75,7 @@ class Refusals:
         method, request_id = exchange.scope["method"], exchange.request_id.decode("ascii")
         line = self.line(method, route, request_id, problem, masked)
         if line is not None:
-            extra = named(exchange) | {"method": method, "route": route, "status": 200 if masked else problem.status}
+            extra = log_ids(exchange) | {"method": method, "route": route, "status": 200 if masked else problem.status}
             log.warning("%s", line.text, extra=extra | {"problem": problem.kind, "suppressed": line.suppressed})
 
     def line(self, method: str, route: str, request_id: str, problem: Problem, masked: bool = False) -> Line | None:
@@ -101,7 +101,7 @@ class Refusals:
         return Line(f"{head}: {issue_of(problem)}{more} (at most one such line in {LINE_SECONDS:.0f} s)", suppressed)
 
 
-def named(exchange: Exchange) -> dict[str, Any]:
+def log_ids(exchange: Exchange) -> dict[str, Any]:
     """What a line of the log holds of a request: its ids, of which only a well-formed one is the client's."""
     found = {"request_id": exchange.request_id.decode("ascii")}
     if exchange.trace is not None:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import AssayError
 from ....version import VERSION
 from ...wire.stage_times import STAGES
+from ..exchange import Exchange
 from ..trace_context import Trace
-
-if TYPE_CHECKING:
-    from ..exchange import Exchange
 
 __all__ = ["Tracing", "TracingUnavailable", "otlp_tracing", "require_opentelemetry"]
 

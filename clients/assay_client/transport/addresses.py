@@ -1,4 +1,4 @@
-"""Base URLs of services: TCP, TLS or a Unix socket, with the key that a URL may carry."""
+"""Parsing of base URLs: TCP, TLS or a Unix socket, and credentials in the URL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from .errors import InvalidSetting, Issue, invalid
+from ..errors import InvalidSetting, Issue, invalid
 
 __all__ = ["Address", "address_of", "unix_address"]
 
@@ -18,25 +18,25 @@ ROUTES = re.compile(
     r"|/compat/(?:openrlhf|slime|nemo-gym(?:/[a-z_]+)?)"
     r"|/openapi\.json|/livez|/readyz|/v2/health/(?:live|ready)"
 )
-"""Paths of the service with which no base URL ends. A proxy may well have it under `/health` or `/docs`."""
+"""Routes with which a base URL must not end. `/health` and `/docs` may: a proxy can serve Assay there."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a service listens. Its text never holds a key."""
+    """Address of a service. `str()` and `repr()` never contain a key."""
 
     host: str
     port: int
     tls: bool
     socket_path: str | None
     prefix: str
-    """Path before every route, without a slash at its end."""
+    """Path before every route, without a trailing slash."""
     authorization: str | None = field(repr=False, default=None)
-    """Value of the header, where the URL itself names a user and a key."""
+    """Value of the Authorization header, if the URL contains credentials."""
 
     @property
     def host_header(self) -> str:
-        """Value of the header Host."""
+        """Value of the Host header."""
         if self.socket_path is not None:
             return "localhost"
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -49,60 +49,60 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """Read `http://…`, `https://…`, `http+unix://%2Frun%2Fassay.sock` or `unix:/run/assay.sock`.
+    """Parse `http://…`, `https://…`, `http+unix://%2Frun%2Fassay.sock` or `unix:/run/assay.sock`.
 
-    Raises InvalidSetting, which does not repeat what may be a key.
+    Raise InvalidSetting, whose message never contains credentials.
     """
     if url.startswith("unix:"):
         return unix_address(url.removeprefix("unix:").removeprefix("//"))
     try:
         parts = urlsplit(url.strip())
         port = parts.port if parts.scheme in PORTS else None
-        (parts.hostname or "").encode("idna")  # as a look-up of the name does
+        (parts.hostname or "").encode("idna")  # as name resolution does
     except ValueError:
-        raise wrong("it cannot be read as a URL") from None
+        raise invalid_url("not a valid URL") from None
     if parts.query or parts.fragment:
-        raise wrong("a base URL has no query: settings of the reward go into `config`")
-    authorization = authorization_of(parts)
+        raise invalid_url("a base URL has no query: pass settings of the reward in `config`")
+    authorization = basic_authorization(parts)
     prefix = parts.path.rstrip("/")
     if parts.scheme == "http+unix":
         path = unquote(parts.netloc.rpartition("@")[2])
         if not path.startswith("/"):
-            raise wrong("http+unix:// needs the socket's path, its slashes written as %2F")
-        return base(Address("", 0, False, path, prefix, authorization))
+            raise invalid_url("http+unix:// needs the path of the socket, with its slashes encoded as %2F")
+        return check_is_base(Address("", 0, False, path, prefix, authorization))
     if parts.scheme not in PORTS or not parts.hostname:
-        raise wrong("http://HOST[:PORT], https://…, http+unix://… or unix:/PATH is needed")
+        raise invalid_url("must be http://HOST[:PORT], https://…, http+unix://… or unix:/PATH")
     port = port or PORTS[parts.scheme]
-    return base(Address(parts.hostname, port, parts.scheme == "https", None, prefix, authorization))
+    return check_is_base(Address(parts.hostname, port, parts.scheme == "https", None, prefix, authorization))
 
 
-def base(address: Address) -> Address:
-    """The address; raises InvalidSetting for that of one of the service's routes."""
+def check_is_base(address: Address) -> Address:
+    """Return the address; raise InvalidSetting if it is that of a route of the service."""
     route = next((found for found in ROUTES.finditer(address.prefix) if found.end() == len(address.prefix)), None)
     if route is None:
         return address
-    meant = replace(address, prefix=address.prefix[: route.start()].rstrip("/"))
-    raise wrong(f"{route[0]} is a route of the service, which the client adds itself: the base {meant} is needed")
+    base = replace(address, prefix=address.prefix[: route.start()].rstrip("/"))
+    raise invalid_url(f"{route[0]} is a route of the service, which the client adds itself: use the base URL {base}")
 
 
 def unix_address(path: str) -> Address:
-    """The service at this Unix socket; raises InvalidSetting for an empty path."""
+    """Return the address of a Unix socket; raise InvalidSetting if the path is empty."""
     if not path:
-        raise wrong("the path of the Unix socket is missing")
+        raise invalid_url("the path of the Unix socket is missing")
     return Address("", 0, False, path, "")
 
 
-def authorization_of(parts: SplitResult) -> str | None:
-    """`http://any:KEY@host/` as Basic authentication, so that a trainer that takes only a URL can carry a key."""
-    user, at, _ = parts.netloc.rpartition("@")
-    if not at:
+def basic_authorization(parts: SplitResult) -> str | None:
+    """Return `any:KEY` of `http://any:KEY@host/` as Basic authentication, for trainers that accept only a URL."""
+    credentials, separator, _ = parts.netloc.rpartition("@")
+    if not separator:
         return None
-    name, _, key = user.partition(":")
+    name, _, key = credentials.partition(":")
     pair = f"{unquote(name)}:{unquote(key)}".encode()
     return "Basic " + base64.b64encode(pair).decode("ascii")
 
 
-def wrong(detail: str) -> InvalidSetting:
+def invalid_url(detail: str) -> InvalidSetting:
     error = invalid([Issue("base_url", "invalid_setting", detail)])
     assert isinstance(error, InvalidSetting)
     return error

@@ -10,12 +10,11 @@ from threading import Lock
 from time import perf_counter, sleep
 from typing import TypeVar
 
-from ...wire.problems import Problem
-from ..deadline import Deadline, past
-from ..exchange import ClientGone, Exchange
-from .admission import Permit
+from ..wire.problems import Problem
+from .deadline import Deadline, deadline_exceeded
+from .exchange import ClientGone, Exchange, Permit
 
-__all__ = ["Workers"]
+__all__ = ["WorkerThreads"]
 
 T = TypeVar("T")
 
@@ -23,7 +22,7 @@ HELD_BACK_SECONDS = 0.01
 """Time between two looks at whether jobs may begin."""
 
 
-class Workers:
+class WorkerThreads:
     """A fixed number of threads and a bounded queue before them. Kernels release the interpreter lock.
 
     Short bodies that need a thread (compressed ones) have one of their own, so that no batch can hold them up.
@@ -57,7 +56,7 @@ class Workers:
             done, _ = await asyncio.wait((work, gone), timeout=deadline.left, return_when=asyncio.FIRST_COMPLETED)
             if work in done:
                 return work.result()
-            raise ClientGone if gone in done else past()
+            raise ClientGone if gone in done else deadline_exceeded()
         finally:
             gone.cancel()
             submitted.cancel()  # at once: the loop's own future would tell it only in its next turn
@@ -65,7 +64,7 @@ class Workers:
 
     def _submit(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline) -> Future[T]:
         with self._lock:
-            if self._unfinished >= self._most and exchange.patience is None:
+            if self._unfinished >= self._most and exchange.max_queue_seconds is None:
                 raise Problem("over-capacity", "Too many batches wait already.", headers=[(b"retry-after", b"1")])
             self._unfinished += 1
         submitted = perf_counter()
@@ -75,7 +74,7 @@ class Workers:
                 sleep(HELD_BACK_SECONDS)
             exchange.times.queue += perf_counter() - submitted
             if not deadline.left:
-                raise past()
+                raise deadline_exceeded()
             return job()
 
         future = (self._short if exchange.short else self._pool).submit(timed)

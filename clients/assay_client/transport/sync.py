@@ -1,4 +1,4 @@
-"""Exchanges over blocking sockets, with a pool of idle connections that any thread may use."""
+"""HTTP exchanges over blocking sockets, with a thread-safe pool of idle connections."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import socket
 import threading
 from time import monotonic
 
+from ..replies import Reply
 from .addresses import Address
 from .connecting import connected_socket
-from .replies import Reply
-from .sockets import RECEIVED, IdleConnections, connection_fault, tls_context
-from .wire import Fault, ResponseReader
+from .http11 import Fault, ResponseReader
+from .sockets import CHUNK_BYTES, IdleConnections, connection_fault, tls_context
 
 __all__ = ["SyncTransport"]
 
@@ -34,7 +34,7 @@ class SyncTransport:
         self._lock = threading.Lock()
 
     def exchange(self, address: Address, head: bytes, body: bytes, seconds: float) -> Reply:
-        """Send one request and read its response; raises Fault. The connection is kept if it is clean afterwards."""
+        """Send one request and read its response; raise Fault. The connection is kept if it is reusable."""
         end = monotonic() + seconds
         with self._lock:
             connection = self._idle.take(address)
@@ -45,14 +45,14 @@ class SyncTransport:
             if connection is None:
                 connection = connect(address, min(seconds, self._connect_timeout))
                 connected = True
-            converse(connection.sock, head, body, reader, end)
+            send_and_receive(connection.sock, head, body, reader, end)
             if reader.reusable:
                 with self._lock:
                     self._idle.put(address, connection)
                 connection = None
             return reader.reply
         except (OSError, Fault) as error:
-            fault = connection_fault(error, connected, reused, reader.begun)
+            fault = connection_fault(error, connected, reused, reader.started)
             if fault.stale:
                 with self._lock:
                     self._idle.drop(address)
@@ -62,14 +62,14 @@ class SyncTransport:
                 connection.close()
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         with self._lock:
             self._idle.close()
 
     def abandon(self) -> None:
-        """In a forked child: close the copies of the parent's connections, which stay open over there.
+        """Close a forked child's copies of its parent's connections, which stay open in the parent.
 
-        Without the lock: another thread of the parent may have held it, and will not let go of it here.
+        The lock is not taken: another thread of the parent may have held it, and never releases it here.
         """
         self._idle.close()
 
@@ -96,12 +96,12 @@ def connect(address: Address, seconds: float) -> Connection:
         raise
 
 
-def converse(sock: socket.socket, head: bytes, body: bytes, reader: ResponseReader, end: float) -> None:
-    """Send, then read until the response is whole."""
+def send_and_receive(sock: socket.socket, head: bytes, body: bytes, reader: ResponseReader, end: float) -> None:
+    """Send, then read until the response is complete."""
     send_error: OSError | None = None
     try:
-        sock.settimeout(left(end))
-        if len(body) < RECEIVED:
+        sock.settimeout(remaining(end))
+        if len(body) < CHUNK_BYTES:
             sock.sendall(head + body)
         else:
             sock.sendall(head)
@@ -109,16 +109,16 @@ def converse(sock: socket.socket, head: bytes, body: bytes, reader: ResponseRead
     except TimeoutError:
         raise
     except OSError as error:
-        send_error = error  # a service that refuses a body may have answered before it has read it all
+        send_error = error  # a service that rejects a body may reply before it has read all of it
     try:
         while not reader.done:
-            sock.settimeout(left(end))
-            reader.feed(sock.recv(RECEIVED))
+            sock.settimeout(remaining(end))
+            reader.feed(sock.recv(CHUNK_BYTES))
     except (OSError, Fault) as error:
         raise send_error or error from error
 
 
-def left(end: float) -> float:
+def remaining(end: float) -> float:
     seconds = end - monotonic()
     if seconds <= 0:
         raise TimeoutError

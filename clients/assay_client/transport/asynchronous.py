@@ -1,8 +1,7 @@
-"""Exchanges on an event loop, over plain non-blocking sockets.
+"""HTTP exchanges on event loops, over plain non-blocking sockets.
 
-A socket belongs to no loop, so a connection neither dies with the loop that opened it in some surprising way nor holds
-it alive. Each loop has a pool of its own all the same, which is emptied when the loop ends: trainers that call
-`asyncio.run` once a step leave nothing behind.
+A plain socket is not bound to a loop. Each loop nevertheless has a separate pool, which is closed when the loop ends,
+so that trainers that call `asyncio.run` once per step leak no connections.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import TypeVar
 
+from ..replies import Reply
 from .addresses import Address
 from .connecting import connected_socket_async
-from .replies import Reply
-from .sockets import RECEIVED, IdleConnections, connection_fault, tls_context
-from .wire import Fault, ResponseReader
+from .http11 import Fault, ResponseReader
+from .sockets import CHUNK_BYTES, IdleConnections, connection_fault, tls_context
 
 __all__ = ["AsyncTransport"]
 
@@ -35,14 +34,14 @@ class Connection:
         await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
     async def receive(self) -> bytes:
-        return await asyncio.get_running_loop().sock_recv(self.sock, RECEIVED)
+        return await asyncio.get_running_loop().sock_recv(self.sock, CHUNK_BYTES)
 
     def close(self) -> None:
         self.sock.close()
 
 
 class TlsConnection(Connection):
-    """TLS between two buffers in memory, whose encrypted ends go over the socket."""
+    """TLS over two memory buffers, whose encrypted bytes are sent and received on the socket."""
 
     def __init__(self, sock: socket.socket, host: str) -> None:
         super().__init__(sock)
@@ -50,25 +49,25 @@ class TlsConnection(Connection):
         self._tls = tls_context().wrap_bio(self._incoming, self._outgoing, server_hostname=host)
 
     async def handshake(self) -> None:
-        await self._drive(self._tls.do_handshake)
+        await self._complete(self._tls.do_handshake)
 
     async def send(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            piece = view[:RECEIVED]
-            view = view[await self._drive(lambda piece=piece: self._tls.write(piece)) :]  # type: ignore[misc]
+            chunk = view[:CHUNK_BYTES]
+            view = view[await self._complete(lambda chunk=chunk: self._tls.write(chunk)) :]  # type: ignore[misc]
 
     async def receive(self) -> bytes:
         try:
-            return await self._drive(lambda: self._tls.read(RECEIVED))
+            return await self._complete(lambda: self._tls.read(CHUNK_BYTES))
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return b""
 
-    async def _drive(self, step: Callable[[], T]) -> T:
-        """Repeat a step of TLS until it has the bytes that it needs."""
+    async def _complete(self, operation: Callable[[], T]) -> T:
+        """Repeat a TLS operation until it has received the bytes it needs."""
         while True:
             try:
-                result = step()
+                result = operation()
             except ssl.SSLWantReadError:
                 await self._flush()
                 received = await super().receive()
@@ -81,13 +80,13 @@ class TlsConnection(Connection):
             return result
 
     async def _flush(self) -> None:
-        waiting = self._outgoing.read()
-        if waiting:
-            await super().send(waiting)
+        pending = self._outgoing.read()
+        if pending:
+            await super().send(pending)
 
 
 class LoopPool:
-    """Connections of one event loop, and the right to open more."""
+    """Idle connections of one event loop, and permits for its exchanges."""
 
     def __init__(self, max_connections: int) -> None:
         self.idle: IdleConnections[Connection] = IdleConnections()
@@ -95,7 +94,7 @@ class LoopPool:
         self._guard: AsyncGenerator[None, None] | None = None
 
     async def close_with_loop(self) -> None:
-        """Have the loop close the idle connections when it shuts down its asynchronous generators."""
+        """Close the idle connections when the loop shuts down its asynchronous generators."""
         self._guard = closing(self.idle)
         await self._guard.__anext__()
 
@@ -117,7 +116,7 @@ class AsyncTransport:
         self._lock = threading.Lock()
 
     async def exchange(self, address: Address, head: bytes, body: bytes, seconds: float) -> Reply:
-        """Send one request and read its response; raises Fault. The connection is kept if it is clean afterwards."""
+        """Send one request and read its response; raise Fault. The connection is kept if it is reusable."""
         pool = await self._pool()
         async with pool.permits:
             connection = pool.idle.take(address)
@@ -125,15 +124,15 @@ class AsyncTransport:
             reader = ResponseReader()
             state = Attempt(connection)
             try:
-                await asyncio.wait_for(self._converse(state, address, head, body, reader), seconds)
+                await asyncio.wait_for(self._send_and_receive(state, address, head, body, reader), seconds)
                 if reader.reusable and state.connection is not None:
                     pool.idle.put(address, state.connection)
                     state.connection = None
                 return reader.reply
             except asyncio.TimeoutError:
-                raise connection_fault(TimeoutError(), state.connected, reused, reader.begun) from None
+                raise connection_fault(TimeoutError(), state.connected, reused, reader.started) from None
             except (OSError, Fault) as error:
-                fault = connection_fault(error, state.connected, reused, reader.begun)
+                fault = connection_fault(error, state.connected, reused, reader.started)
                 if fault.stale:
                     pool.idle.drop(address)
                 raise fault from error
@@ -141,7 +140,7 @@ class AsyncTransport:
                 if state.connection is not None:
                     state.connection.close()
 
-    async def _converse(
+    async def _send_and_receive(
         self, state: Attempt, address: Address, head: bytes, body: bytes, reader: ResponseReader
     ) -> None:
         if state.connection is None:
@@ -156,7 +155,7 @@ class AsyncTransport:
         try:
             await connection.send(head + body)
         except OSError as error:
-            send_error = error  # a service that refuses a body may have answered before it has read it all
+            send_error = error  # a service that rejects a body may reply before it has read all of it
         try:
             while not reader.done:
                 reader.feed(await connection.receive())
@@ -176,19 +175,19 @@ class AsyncTransport:
         return pool
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         with self._lock:
             for pool in self._pools.values():
                 pool.idle.close()
 
     def abandon(self) -> None:
-        """In a forked child: close the copies of the parent's connections, which stay open over there.
+        """Close a forked child's copies of its parent's connections, which stay open in the parent.
 
-        Without the lock: another thread of the parent may have held it, and will not let go of it here.
+        The lock is not taken: another thread of the parent may have held it, and never releases it here.
         """
         for pool in self._pools.values():
             pool.idle.close()
-        _inherited.append(self._pools)  # else their guards would call upon the parent's loops when they are collected
+        _inherited.append(self._pools)  # else the garbage collector would run their guards on the parent's loops
 
     def __del__(self) -> None:
         for pool in self._pools.values():
@@ -199,7 +198,7 @@ _inherited: list[object] = []
 
 
 class Attempt:
-    """How far one exchange has come; its connection is closed with it unless it has been put back."""
+    """State of one exchange; its connection is closed at the end unless it has returned to the pool."""
 
     def __init__(self, connection: Connection | None) -> None:
         self.connection = connection
@@ -207,7 +206,7 @@ class Attempt:
 
 
 async def open_connection(state: Attempt, address: Address) -> None:
-    """Set `state.connection`, already while it is being opened: then a cancelled attempt closes it."""
+    """Set `state.connection` before it is open, so that a cancelled attempt closes it."""
     if address.socket_path is not None:
         state.connection = Connection(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         state.connection.sock.setblocking(False)

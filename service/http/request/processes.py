@@ -22,12 +22,12 @@ from typing import BinaryIO, NamedTuple
 
 from pebble import ProcessExpired, ProcessPool
 
-from ....errors import Issue
-from ...wire.problems import Problem
-from ..deadline import Deadline, past
-from ..exchange import ClientGone, Exchange
+from ...errors import Issue
+from ..wire.problems import Problem
+from .deadline import Deadline, deadline_exceeded
+from .exchange import ClientGone, Exchange
 from .jobs import HEADER, Outcome, perform, prepare
-from .worker_threads import Workers
+from .worker_threads import WorkerThreads
 
 __all__ = ["Processes", "memory_of"]
 
@@ -76,7 +76,7 @@ Result = tuple[Outcome, bytes]
 
 
 class Processes:
-    """A process for long bodies and one for short ones, with the queue and the face of `Workers`.
+    """A process for long bodies and one for short ones, with the queue and the face of `WorkerThreads`.
 
     They are started by the first job that needs one, as forks of a server that has loaded everything already. A job is
     a partial of a function at the top of a module, with the body for its first argument. It is called with the times
@@ -84,7 +84,7 @@ class Processes:
     """
 
     def __init__(self, max_queued: int) -> None:
-        self._threads = Workers(1, max_queued)  # each of which waits for one process
+        self._threads = WorkerThreads(1, max_queued)  # each of which waits for one process
         self._idle: list[ProcessPool] = []
         self._closing = Event()
 
@@ -94,9 +94,9 @@ class Processes:
         return self._threads.unfinished
 
     async def run(self, job: partial[bytes], exchange: Exchange) -> bytes:
-        """The job's result, or the Problem that it raised.
+        """Return the job's result, or raise the Problem that it raised.
 
-        Raises as `Workers.run` does; but a job that nobody waits for any more is killed. Raises Problem `too-large`
+        Raise as `WorkerThreads.run` does; but a job that nobody waits for any more is killed. Raise Problem `too-large`
         for a job that takes more memory than its body may.
         """
         charged = len(job.args[0]) if exchange.permit is None else max(len(job.args[0]), exchange.permit.nbytes)
@@ -106,8 +106,7 @@ class Processes:
             outcome, result = await self._threads.run(watched, exchange)
         finally:
             abandoned.set()
-        times = outcome.times
-        exchange.times.decode, exchange.times.score, exchange.times.encode = times.decode, times.score, times.encode
+        exchange.times.take(outcome.times)
         if outcome.error is not None:
             raise copy(outcome.error)  # the pool remembers its last outcome, and errors remember the body
         return result
@@ -219,7 +218,7 @@ def fault_of(died: BaseException, most_bytes: int) -> Exception:
     """What to say of a job that did not come to its end."""
     exitcode = died.exitcode if isinstance(died, ProcessExpired) else None
     if exitcode == -signal.SIGXCPU:
-        return past()
+        return deadline_exceeded()
     if exitcode == -signal.SIGKILL:  # by the system, which is short of memory
         return outgrown(most_bytes)
     return RuntimeError(f"the process of a job ended with code {exitcode}")

@@ -1,4 +1,4 @@
-"""Waiting for company: the first single call of a window leads, those that come within it share its request."""
+"""Coalesces concurrent single calls: the first call of a window sends one request for all of them."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from typing import Any, Generic, TypeVar
 
 from .batches import Entry
 from .errors import Unavailable
-from .exchange import GRACE
+from .exchange import GRACE_SECONDS
 
-__all__ = ["AsyncGatherer", "SyncGatherer"]
+__all__ = ["AsyncCoalescer", "SyncCoalescer"]
 
 
 K = TypeVar("K", bound=Hashable)
 
 
 class OpenBatch:
-    """Entries that wait for more of the same settings."""
+    """Entries with the same settings that wait for more of them."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.full = threading.Event()
 
 
-class SyncGatherer(Generic[K]):
-    """Gathers the calls of several threads. The first sends for all: there is no thread of the client's own."""
+class SyncCoalescer(Generic[K]):
+    """Coalesces the calls of several threads. The first one sends the batch: the client starts no thread."""
 
-    def __init__(self, window: float, most: int, send: Callable[[list[Entry], K], None]) -> None:
+    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], K], None]) -> None:
         self._window = window
-        self._most = most
+        self._max_batch = max_batch
         self._send = send
         self._lock = threading.Lock()
         self._open: dict[K, OpenBatch] = {}
 
     def add(self, entry: Entry, key: K) -> None:
-        """Join the batch of these settings. Returns at once, or as the first once the batch is settled."""
+        """Join the batch of these settings. Return at once, or, for its first entry, once the batch is settled."""
         with self._lock:
             batch = self._open.get(key)
-            leads = batch is None
+            is_first = batch is None
             if batch is None:
                 batch = self._open[key] = OpenBatch()
             batch.entries.append(entry)
-            if len(batch.entries) >= self._most:
+            if len(batch.entries) >= self._max_batch:
                 self._open.pop(key)
                 batch.full.set()
-        if leads:
-            self._lead(batch, key)
+        if is_first:
+            self._send_after_window(batch, key)
 
-    def _lead(self, batch: OpenBatch, key: K) -> None:
+    def _send_after_window(self, batch: OpenBatch, key: K) -> None:
         try:
             batch.full.wait(self._window)
         finally:
@@ -59,14 +59,14 @@ class SyncGatherer(Generic[K]):
                     del self._open[key]
         try:
             self._send(batch.entries, key)
-        except BaseException:  # such as Ctrl-C: the others shall not wait for ever
+        except BaseException:  # for example Ctrl-C: do not leave the others waiting
             for entry in batch.entries:
-                entry.fail(Unavailable("no reward: the call that carried this one along was interrupted"))
+                entry.fail(Unavailable("no reward: the call that sent this batch was interrupted"))
             raise
 
 
 class LoopBatch:
-    """Entries of one event loop, and its two timers: a timer for each call would cost more than the call itself."""
+    """Entries of one event loop with two timers: one timer per call would cost more than the call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, closing: asyncio.TimerHandle) -> None:
         self.entries: list[Entry] = []
@@ -80,47 +80,49 @@ class LoopBatch:
         if entry.deadline < self._earliest:
             self._expire_at(entry.deadline)
 
-    def settled(self) -> None:
-        """Nobody waits any more."""
+    def cancel_expiry(self) -> None:
+        """Cancel the timer of the earliest deadline."""
         if self._expiring is not None:
             self._expiring.cancel()
 
     def _expire_at(self, deadline: float) -> None:
-        self.settled()
+        self.cancel_expiry()
         self._earliest = deadline
-        self._expiring = self._loop.call_later(max(0.0, deadline + GRACE - time.monotonic()), self._expire)
+        self._expiring = self._loop.call_later(max(0.0, deadline + GRACE_SECONDS - time.monotonic()), self._expire)
 
     def _expire(self) -> None:
-        """Fail the entries whose time is over, and come back for the next."""
+        """Fail the entries whose deadline has passed, and schedule the next expiry."""
         now = time.monotonic()
         for entry in self.entries:
-            if entry.deadline + GRACE <= now:
+            if entry.deadline + GRACE_SECONDS <= now:
                 entry.fail(Unavailable("no reward: the batch of this call was not answered within its deadline"))
-        waiting = [entry.deadline for entry in self.entries if not entry.future.done()]
-        if waiting:
-            self._expire_at(min(waiting))
+        deadlines = [entry.deadline for entry in self.entries if not entry.future.done()]
+        if deadlines:
+            self._expire_at(min(deadlines))
 
 
-class AsyncGatherer(Generic[K]):
-    """Gathers the calls of each event loop."""
+class AsyncCoalescer(Generic[K]):
+    """Coalesces the calls of each event loop."""
 
-    def __init__(self, window: float, most: int, send: Callable[[list[Entry], K], Coroutine[Any, Any, None]]) -> None:
+    def __init__(
+        self, window: float, max_batch: int, send: Callable[[list[Entry], K], Coroutine[Any, Any, None]]
+    ) -> None:
         self._window = window
-        self._most = most
+        self._max_batch = max_batch
         self._send = send
         self._open: dict[tuple[asyncio.AbstractEventLoop, K], LoopBatch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, entry: Entry, key: K) -> None:
-        """Join the batch of these settings in the running loop; the entry's future is settled by its deadline."""
+        """Join the batch of these settings in the running loop; the entry is settled by its deadline."""
         loop = asyncio.get_running_loop()
         batch = self._open.get((loop, key))
         if batch is None:
-            self._forget_ended_loops()
+            self._drop_closed_loops()
             batch = LoopBatch(loop, loop.call_later(self._window, self._close, loop, key))
             self._open[loop, key] = batch
         batch.add(entry)
-        if len(batch.entries) >= self._most:
+        if len(batch.entries) >= self._max_batch:
             self._close(loop, key)
 
     def _close(self, loop: asyncio.AbstractEventLoop, key: K) -> None:
@@ -138,8 +140,8 @@ class AsyncGatherer(Generic[K]):
                 entry.fail(Unavailable(f"no reward: the batch of this call ended with {type(error).__name__}"))
             raise
         finally:
-            batch.settled()
+            batch.cancel_expiry()
 
-    def _forget_ended_loops(self) -> None:
-        for loop, key in [known for known in self._open if known[0].is_closed()]:
+    def _drop_closed_loops(self) -> None:
+        for loop, key in [key for key in self._open if key[0].is_closed()]:
             del self._open[loop, key]

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ....errors import Issue
-from ...wire.problems import Problem
-from ...wire.stage_times import StageTimes
-from ..telemetry.tracebacks import stack_of
+from ...errors import Issue
+from ..wire.problems import Problem
+from ..wire.stage_times import StageTimes
+from .tracebacks import stack_of
 
 __all__ = ["HEADER", "Outcome", "perform", "prepare"]
 

@@ -1,7 +1,7 @@
-"""The process that runs a local service for as long as anybody uses it. Run as a script, by its path.
+"""Daemon that runs a local service while any process holds a lease on it. Runs as a stand-alone script.
 
-It belongs to no other process: it outlives the one that started it as long as others hold a lease, and ends with the
-last of them, whether that let go, exited or was killed. It imports nothing of this package.
+It outlives the process that started it, and ends once the last lease is released or its holder has exited or was
+killed. It imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -17,92 +17,92 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-POLL = 0.2
+POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
-"""From one start to the next at least."""
+"""Minimum time between two starts."""
 
 STOP_SECONDS = 40.0
 TOUCH_SECONDS = 3600.0
-"""Cleaners of /tmp remove what has not changed for days."""
+"""Interval of updating file times: cleaners of /tmp remove files that have not changed for days."""
 
 PR_SET_PDEATHSIG = 1
 
 
-def main(orders: dict[str, Any]) -> None:
-    """Keep the service until no lease is left."""
+def main(options: dict[str, Any]) -> None:
+    """Run the service until no lease is left."""
     if os.fork():
-        os._exit(0)  # the keeper is nobody's child, so that nobody has to wait for it
-    folder = Path(orders["folder"])
+        os._exit(0)  # reparent the daemon to init, so that its starter need not reap it
+    folder = Path(options["folder"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     lease = os.open(folder / "lease", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    service = start(orders["command"], folder)
-    listened = False
+    service = start(options["command"], folder)
+    has_listened = False
     try:
         started = touched = last_used = time.monotonic()
         while True:
-            time.sleep(POLL)
+            time.sleep(POLL_SECONDS)
             now = time.monotonic()
-            listened = listened or (folder / "socket").exists()
+            has_listened = has_listened or (folder / "socket").exists()
             if service.poll() is not None:
-                if not listened:  # nor would it the next time: its log has the reason, and callers are told at once
+                if not has_listened:  # nor would it next time: give up, the log has the reason
                     print(f"the service ended with exit code {service.returncode}", file=sys.stderr, flush=True)
                     return
                 if now - started >= RESTART_SECONDS:
-                    service, started = start(orders["command"], folder), now
+                    service, started = start(options["command"], folder), now
             if now - touched > TOUCH_SECONDS:
                 touch(folder)
                 touched = now
             if in_use(lease):
                 last_used = now
-            elif now - last_used < orders["linger"]:
+            elif now - last_used < options["linger"]:
                 fcntl.flock(lease, fcntl.LOCK_UN)
             else:
-                return  # with the lease locked: who comes now waits until this process and the service are gone
+                return  # with the lease locked: new users wait until this process and the service have ended
     finally:
         stop(service)
         (folder / "socket").unlink(missing_ok=True)
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """The service in a process group of its own; the system ends it if this process is killed (on Linux).
+    """Start the service in a separate process group; on Linux, it receives SIGTERM if this process is killed.
 
-    Each has a socket of its own, to which `socket` points: one that is slow to end does not remove its successor's.
+    Each start uses a new socket, to which `socket` links: a service that is slow to end cannot remove its successor's.
     """
     socket = folder / f"socket-{os.getpid()}-{time.monotonic_ns():x}"
-    fresh = folder / "socket-next"
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(socket.name)
-    fresh.replace(folder / "socket")
+    link = folder / "socket-next"
+    link.unlink(missing_ok=True)
+    link.symlink_to(socket.name)
+    link.replace(folder / "socket")
     flags = ["serve", "--uds", str(socket), "--drain-seconds", "0", "--log-level", "warning"]
-    keeper = os.getpid()
+    daemon = os.getpid()
 
-    def die_with_keeper() -> None:
+    def die_with_daemon() -> None:
         if sys.platform == "linux":
             import ctypes
 
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != keeper:
+            if os.getppid() != daemon:
                 os._exit(1)
 
     # This process has one thread, so code between fork and exec is safe.
     return subprocess.Popen(
-        [*command, *flags], stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_keeper
+        [*command, *flags], stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_daemon
     )
 
 
 def stop(service: subprocess.Popen[bytes]) -> None:
-    """End the whole process group, by force where asking does not help."""
-    for asked in (signal.SIGTERM, signal.SIGKILL):
+    """End the whole process group, with SIGKILL if SIGTERM does not suffice."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(service.pid, asked)
+            os.killpg(service.pid, number)
         with suppress(subprocess.TimeoutExpired):
             service.wait(STOP_SECONDS)
             return
 
 
 def in_use(lease: int) -> bool:
-    """Whether anybody holds a lease; if not, it is locked here now."""
+    """Return whether any process holds a lease; if not, this process now holds the lock."""
     try:
         fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,0 +1,1 @@
+"""HTTP exchanges over sockets: addresses, connections, and a blocking and an asynchronous transport."""

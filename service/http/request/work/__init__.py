@@ -1,1 +1,0 @@
-"""Which requests are admitted, and the threads and processes that work on them."""
