@@ -66,15 +66,15 @@ class EvaluatedFile:
         return [name, f"{aggregate['count']:,}", *cells]
 
     def footnotes(self) -> Iterator[str]:
-        """A sentence for every metric that was not computed, and one for counts in brackets."""
+        """Yield a sentence for every metric that was not computed, and one about counts in brackets."""
         titles = {key: heading for key, _, heading in self.metrics}
         for name, reason in self.result.unavailable.items():
             yield f"{NOTHING} {titles.get(name, name)}: not computed. {reason}"
         if self.result.counts:
-            yield "(n) after a value: it is of n records alone; a mean of columns has the n of the shortest."
+            yield "(n) after a value: based on n records only; a mean of columns has the n of the shortest."
 
     def failures(self) -> Counter[tuple[str, bool]]:
-        """How many records failed, by reason and by whether the model's answer is the cause."""
+        """Return the number of failed records by reason and by whether the model's answer is the cause."""
         return Counter((failure.reason, failure.of_response) for failure in self.result.failed)
 
     def invalid_rows(self) -> list[tuple[Location, str, str]]:

@@ -31,7 +31,7 @@ def element(tag: str, /, *children: str, **attributes: str | float | None) -> Ma
 
 
 def table(heads: Sequence[str], lines: Iterable[str], label: str) -> Markup:
-    """A table of rows that are elements already, which scrolls where the page is narrow; an empty head is a cell."""
+    """Return a scrollable table of row elements; an empty head becomes a plain cell."""
     head = element("tr", *(element("th", name, scope="col") if name else element("td") for name in heads))
     content = element("table", *([element("thead", head)] if heads else []), element("tbody", *lines))
     return element("div", content, class_="scroll", tabindex="0", role="group", aria_label=label)

@@ -1,4 +1,4 @@
-"""`assay bench`: every benchmark in run, every answer checked."""
+"""`assay bench`: every benchmark runs, every result is checked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def has_pyarrow() -> bool:
     return True
 
 
-def test_a_small_run_of_every_lane(run) -> None:
+def test_a_small_run_of_every_benchmark(run) -> None:
     result = run("bench", *SMALL, "--repeats", "2", "--json", cwd=ROOT)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
@@ -48,7 +48,7 @@ def test_a_small_run_of_every_lane(run) -> None:
     assert found["batch"]["references"] == 3
 
 
-def test_chosen_lanes_as_text_beside_an_earlier_run(run, tmp_path: Path) -> None:
+def test_chosen_benchmarks_as_text_compared_with_an_earlier_run(run, tmp_path: Path) -> None:
     chosen = ["--repeats", "1", "--lanes", "in_process, plain_python"]
     earlier = run("bench", *SMALL, *chosen, "--json", cwd=ROOT)
     assert earlier.returncode == 0, earlier.stderr
@@ -69,7 +69,7 @@ def test_a_setting_of_the_caller_does_not_reach_the_servers(run) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_without_pyarrow_the_arrow_lane_is_skipped_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_arrow_benchmark_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "assay.service.bench.benchmarks.over_arrow", raising=False)
     request = {"responses": ["x"], "references": [KEY_LINE], "reference_index": [0]}
@@ -86,13 +86,13 @@ def test_without_pyarrow_the_arrow_lane_is_skipped_and_said_so(monkeypatch: pyte
         (["--compare", "nothing.json"], b"nothing.json: No such file"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong(run, arguments: list[str], message: bytes) -> None:
+def test_a_wrong_call_names_the_error(run, arguments: list[str], message: bytes) -> None:
     result = run("bench", *SMALL, *arguments, cwd=ROOT)
     assert result.returncode == 2
     assert message in result.stderr
 
 
-def test_outside_a_checkout_it_says_what_is_missing(run, tmp_path: Path) -> None:
+def test_outside_a_checkout_the_missing_file_is_named(run, tmp_path: Path) -> None:
     result = run("bench", cwd=tmp_path)
     assert result.returncode == 2
     assert b"examples/rollouts.py not found" in result.stderr

@@ -1,4 +1,4 @@
-"""The bench's benchmarks and its load generator: runs, and that nothing wrong is ever timed as if it were right."""
+"""The benchmarks and the load generator: turns, and no times for wrong results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_in
 
 
 class Recorded:
-    """A benchmark that writes down what is done with it."""
+    """A benchmark that records its calls."""
 
     responses = 3
 
@@ -55,7 +55,7 @@ class Recorded:
         return Run(float(self.runs))
 
 
-def test_lanes_take_turns_in_an_order_of_chance() -> None:
+def test_benchmarks_run_in_turns_in_random_order() -> None:
     events: list[str] = []
     timings = measure([Recorded("a", events), Recorded("b", events)], 20)
     assert events[:4] == ["enter a", "run a", "enter b", "run b"]
@@ -67,14 +67,14 @@ def test_lanes_take_turns_in_an_order_of_chance() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
-def test_a_wrong_answer_in_any_turn_ends_it(wrong: int) -> None:
+def test_a_wrong_result_in_any_run_ends_it(wrong: int) -> None:
     events: list[str] = []
     with pytest.raises(WrongAnswerError):
         measure([Recorded("a", events, wrong)], 2)
     assert events[-1] == "exit a"
 
 
-def test_every_lane_notices_a_wrong_reward() -> None:
+def test_every_benchmark_notices_a_wrong_reward() -> None:
     wrong = np.array([1.0, 0.5])
     with InProcess(REQUEST, wrong, threads=1) as benchmark, pytest.raises(WrongAnswerError):
         benchmark.run()
@@ -86,7 +86,7 @@ def test_every_lane_notices_a_wrong_reward() -> None:
         Floor(REQUEST).check(b'{"responses": 1}')
 
 
-def test_the_arrow_lane_notices_a_wrong_reward() -> None:
+def test_the_arrow_benchmark_notices_a_wrong_reward() -> None:
     pa = pytest.importorskip("pyarrow")
     from assay.service.bench.benchmarks.over_arrow import OverArrow
 
@@ -127,7 +127,7 @@ def plan(port: int, pid: int, **changes: Any) -> Plan:
     return known._replace(**changes)
 
 
-def test_a_burst_sends_what_is_asked_for(bare: ServerProcess) -> None:
+def test_a_burst_sends_its_requests(bare: ServerProcess) -> None:
     with Bursts(plan(bare.port, bare.pid)) as bursts:
         first, second = bursts.burst(1), bursts.burst(50)
     assert min(first.seconds, second.seconds, second.client_seconds or 0) > 0
@@ -156,7 +156,7 @@ def test_a_burst_notices_one_wrong_reply_among_many(bare: ServerProcess) -> None
 
 @pytest.fixture(params=["silent", "hangs up"])
 def unhelpful_port(request: pytest.FixtureRequest) -> Iterator[int]:
-    """A port where connections are accepted, and requests are not answered."""
+    """Yield a port that accepts connections but does not answer requests."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def hang_up() -> None:
@@ -170,12 +170,12 @@ def unhelpful_port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def test_a_burst_that_is_not_answered_ends(unhelpful_port: int) -> None:
-    given_up = plan(unhelpful_port, os.getpid(), connections=1, seconds=0.5)
-    with Bursts(given_up) as bursts, pytest.raises(BenchmarkError, match=r"not answered within|closed|reset"):
+    short_plan = plan(unhelpful_port, os.getpid(), connections=1, seconds=0.5)
+    with Bursts(short_plan) as bursts, pytest.raises(BenchmarkError, match=r"not answered within|closed|reset"):
         bursts.burst(5)
 
 
-def test_nobody_listens() -> None:
+def test_a_closed_port() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -183,7 +183,7 @@ def test_nobody_listens() -> None:
             bursts.burst(1)
 
 
-def test_the_processor_clock_counts_work_and_not_waiting() -> None:
+def test_the_cpu_clock_counts_work_but_not_waiting() -> None:
     before = cpu_seconds(os.getpid())
     if before is None:
         pytest.skip("this system has no processor clock of other processes")

@@ -1,4 +1,4 @@
-"""`assay explain`: rows out of every format, in colour, as JSON, and what cannot be explained."""
+"""`assay explain`: rows from every format, colour, JSON, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows out of JSONL and JSON."""
+"""Reading rows from JSONL and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assay score`: every line that is written is whole, whenever the run is interrupted."""
+"""`assay score`: every output line is whole, even if the run is interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cli.command_line import write_rows
 
 
 def feed(process: subprocess.Popen[bytes], line: bytes) -> threading.Thread:
-    """Send the line again and again for as long as the process takes it, so that its run has no end of its own."""
+    """Send the line repeatedly while the process accepts it, so that its run does not end by itself."""
 
     def send() -> None:
         try:
@@ -45,7 +45,7 @@ def wait_for_size(path: Path, size: int) -> None:
 
 
 def wait_for_rest(path: Path) -> bytes:
-    """What the file holds once nothing is added to it any more."""
+    """Return the content of the file once it stops growing."""
     before = -1
     while (size := path.stat().st_size) != before:
         before = size

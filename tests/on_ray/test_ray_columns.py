@@ -1,4 +1,4 @@
-"""What runs inside Ray's workers, without Ray: slices of a batch, tables of a data set, settings of a replica."""
+"""Code of Ray workers, tested without Ray: slices of a batch, tables of a data set, settings of a replica."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestDatasetScorer:
 
         return DatasetScorer("response", "reference", components, 1, overrides)(table)
 
-    def test_columns_come_behind_those_that_were_there(self):
+    def test_columns_are_appended(self):
         table = pa.table({"id": [7, 8], "response": [PERFECT, "nothing"], "reference": [REFERENCE] * 2})
         found = self.scored(table, components=True)
         assert found.column_names[:6] == ["id", "response", "reference", "reward", "reason", "format"]
@@ -116,7 +116,7 @@ class TestDatasetScorer:
         assert [issue.path for issue in caught.value.issues] == [path]
 
 
-def test_settings_of_a_replica_travel_as_they_are(tmp_path, monkeypatch):
+def test_settings_of_a_replica_arrive_unchanged(tmp_path, monkeypatch):
     from assay.service.ray.serving import builder, effective_settings
 
     keys = tmp_path / "keys"
@@ -133,7 +133,7 @@ def test_settings_of_a_replica_travel_as_they_are(tmp_path, monkeypatch):
         effective_settings({"nothing_of_the_kind": 1})
 
 
-def test_settings_without_a_meaning_are_refused():
+def test_settings_that_do_not_apply_are_refused():
     from assay.service.ray import application
 
     with pytest.raises(InvalidSetting) as caught:

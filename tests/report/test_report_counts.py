@@ -1,4 +1,4 @@
-"""What a report counts while a file goes by, held against what NumPy says of all of it at once."""
+"""The streaming statistics of a report, compared with NumPy."""
 
 from __future__ import annotations
 

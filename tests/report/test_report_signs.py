@@ -1,4 +1,4 @@
-"""Signs of reward hacking: each on a response that shows it, and none on an honest one."""
+"""Signs of reward hacking: each occurs for a response that shows it, none for an honest one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = " ".join(f"word{k}" for k in range(80))
 
 
 def shown(response: str, reference: object = None, prefilled: bool = False) -> set[str]:
-    """The names of the signs that a response shows."""
+    """Return the names of the signs that a response shows."""
     tallies = Tallies()
     rollout = Rollout(Location("line", 1), b"", response=response, reference=reference or {"steps": R})
     tallies.add(rollout, parts_of(response.encode(), prefilled), 0.5)

@@ -97,7 +97,7 @@ class SpooledResults:
 
 
 def result_columns(scored: ScoredBatch, components: bool) -> list[Any]:
-    """Return reward, reason and, if asked for, components of a batch; null for rows with a fault."""
+    """Return reward, reason and, optionally, components of a batch; null for rows with a fault."""
     scores, valid = scored.scores, scored.valid
     reason = REASON_NAMES.take(_scatter(scores.reason_codes, valid))
     numbers = scores.components.values() if components else ()
