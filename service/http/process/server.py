@@ -84,7 +84,7 @@ class DrainingServer(uvicorn.Server):
         self.stop_at: float | None = None
         self.reload_keys = False
 
-    def install_signal_handlers(self) -> None:
+    def handle_signals(self) -> None:
         """Handle signals from now on, not only while uvicorn serves."""
         for number in ENDING:
             signal.signal(number, self.handle_exit)
@@ -216,7 +216,7 @@ def run_server(config: Config, state: ServiceState, listening: Callable[[], List
     uvicorn_settings = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
     state.selftests.append(lambda: check_protocol(uvicorn_settings.http))  # type: ignore[arg-type]
     server = DrainingServer(uvicorn_settings, state)
-    server.install_signal_handlers()
+    server.handle_signals()
     try:
         server.listener = listening()
     except OSError as error:
