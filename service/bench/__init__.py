@@ -1,5 +1,5 @@
-"""`assay bench`: how fast scoring is on this machine, beside what bounds it from below and from above.
+"""`assay bench`: measures scoring on this machine, compared with a lower bound and with plain Python.
 
-Each lane is a file: one way for the same batch to be worked on. Lanes take turns, so that a noisy machine is noisy
-for all of them, and every answer is checked.
+Each module of `benchmarks` processes the same batch in a different way. Benchmarks run in turns, so that noise affects
+all of them, and every result is checked.
 """

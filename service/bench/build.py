@@ -1,4 +1,4 @@
-"""The lanes by name."""
+"""Creates benchmarks by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .benchmarks.over_http import OverHttp
 from .benchmarks.plain_python import PlainPython
 from .benchmarks.singles import BareSingles, ServiceSingles, Size
 from .checkout import plain_scorer
-from .measure import Lane
+from .measure import Benchmark
 
 __all__ = ["build"]
 
@@ -21,36 +21,35 @@ WITHOUT_PYARROW = "pyarrow is not installed (assay[arrow])"
 
 def build(
     names: Collection[str], request: dict[str, Any], plain_responses: int, singles: Size
-) -> tuple[list[Lane], dict[str, str]]:
-    """The lanes of these names, and those that cannot be had with the reason.
+) -> tuple[list[Benchmark], dict[str, str]]:
+    """Return the benchmarks with these names, and the skipped ones with the reason.
 
-    The rewards that they are checked with are scored here, once; that these are right is what plain Python is for.
-    Raises NoCheckoutError.
+    Computes the rewards that they are checked against; plain Python verifies these. Raises NotACheckoutError.
     """
     rewards = Scorer().score(request["responses"], request["references"], request["reference_index"]).rewards
-    makers: dict[str, Callable[[], Lane]] = {
+    makers: dict[str, Callable[[], Benchmark]] = {
         "in_process": lambda: InProcess(request, rewards, threads=1),
         "in_process_all_cores": lambda: InProcess(request, rewards, threads=None),
         "http_json": lambda: OverHttp(request, rewards),
-        "http_arrow": lambda: arrow_lane()(request, rewards),
+        "http_arrow": lambda: arrow_benchmark()(request, rewards),
         "floor": lambda: Floor(request),
         "singles": lambda: ServiceSingles(request, rewards, singles),
         "singles_bare": lambda: BareSingles(request, singles),
         "plain_python": lambda: PlainPython(request, rewards, plain_scorer(), plain_responses),
     }
-    lanes, skipped = [], {}
+    benchmarks, skipped = [], {}
     for name in makers:
         try:
             if name in names:
-                lanes.append(makers[name]())
+                benchmarks.append(makers[name]())
         except ModuleNotFoundError as error:
             if error.name != "pyarrow":
                 raise
             skipped[name] = WITHOUT_PYARROW
-    return lanes, skipped
+    return benchmarks, skipped
 
 
-def arrow_lane() -> Any:
+def arrow_benchmark() -> Any:
     from .benchmarks.over_arrow import OverArrow
 
     return OverArrow

@@ -1,6 +1,6 @@
-"""What the bench borrows from a checkout of Assay: the generator of rollouts, and the plain-Python scorer.
+"""Loads the rollout generator and the plain-Python scorer from a checkout of Assay.
 
-Both live outside the product. They are loaded from the folder that the bench is started in, and only by it.
+Both are outside the package and loaded from the current directory.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["NoCheckoutError", "batch_of", "plain_scorer", "twins"]
+__all__ = ["NotACheckoutError", "batch_of", "plain_scorer", "reference_package"]
 
 GENERATOR = "examples/rollouts.py"
-TWINS = "tests/reference"
+REFERENCE_PACKAGE = "tests/reference"
 
 
-class NoCheckoutError(RuntimeError):
-    """The current folder is not a checkout of Assay."""
+class NotACheckoutError(RuntimeError):
+    """The current directory is not a checkout of Assay."""
 
 
 def _load(path: str, name: str) -> ModuleType:
-    """The module or package at `path` below the current folder, under a name that clashes with nothing."""
-    place = Path.cwd() / path
-    file = place / "__init__.py" if place.is_dir() else place
+    """Load the module or package at `path` below the current directory as `name`."""
+    target = Path.cwd() / path
+    file = target / "__init__.py" if target.is_dir() else target
     if not file.is_file():
-        raise NoCheckoutError(f"{path} is not here: start the bench in a checkout of Assay")
-    folders = [str(place)] if place.is_dir() else None
+        raise NotACheckoutError(f"{path} not found: run assay bench in a checkout of Assay")
+    folders = [str(target)] if target.is_dir() else None
     spec = spec_from_file_location(name, file, submodule_search_locations=folders)
     assert spec is not None
     assert spec.loader is not None
@@ -39,17 +39,17 @@ def _load(path: str, name: str) -> ModuleType:
 
 
 def batch_of(prompts: int, samples: int, seed: int) -> dict[str, Any]:
-    """A request of `prompts` references with `samples` responses each."""
+    """Generate a request of `prompts` references with `samples` responses each."""
     generator = _load(GENERATOR, "assay_checkout_rollouts")
     return generator.as_request(generator.generate(prompts, samples, seed))
 
 
 def plain_scorer() -> Callable[[Sequence[str], Sequence[Any], Sequence[int]], list[float]]:
-    """Rewards by the textbook twins put together, under the default settings."""
-    return import_module(f"{twins().__name__}.scorer").plain_score
+    """Return the plain-Python scorer, for the default settings."""
+    return import_module(f"{reference_package().__name__}.scorer").plain_score
 
 
-def twins() -> ModuleType:
-    """The package of the textbook twins; raises NoCheckoutError."""
-    name = "assay_checkout_twins"
-    return sys.modules[name] if name in sys.modules else _load(TWINS, name)
+def reference_package() -> ModuleType:
+    """Return the package of the reference implementations in the tests; raises NotACheckoutError."""
+    name = "assay_checkout_reference"
+    return sys.modules[name] if name in sys.modules else _load(REFERENCE_PACKAGE, name)

@@ -1,4 +1,4 @@
-"""A run beside an earlier one, from the JSON that both give."""
+"""Compares the JSON results of two runs."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 
 import orjson
 
-__all__ = ["UnreadableRunError", "compare", "comparison_text", "read_run"]
+__all__ = ["UnreadableResultsError", "compare", "comparison_text", "read_results"]
 
 CIRCUMSTANCES = ("batch", "machine", "skipped")
-"""What should be equal for figures to compare."""
+"""Parts that should be equal for comparable results."""
 
 
-class UnreadableRunError(ValueError):
-    """A file does not hold what `assay bench --json` printed."""
+class UnreadableResultsError(ValueError):
+    """A file is not the output of `assay bench --json`."""
 
 
-def read_run(path: Path) -> dict[str, Any]:
-    """An earlier run; raises UnreadableRunError."""
+def read_results(path: Path) -> dict[str, Any]:
+    """Read earlier results; raises UnreadableResultsError."""
     try:
-        run = orjson.loads(path.read_bytes())
-        _ = [(lane["responses_per_second"], lane["responses"]) for lane in run["lanes"].values()]
-        _ = [(ratio["median"], ratio["cpu"]) for ratio in run["ratios"].values()]
-        _ = [run[part].items() for part in CIRCUMSTANCES]
+        results = orjson.loads(path.read_bytes())
+        _ = [(benchmark["responses_per_second"], benchmark["responses"]) for benchmark in results["lanes"].values()]
+        _ = [(ratio["median"], ratio["cpu"]) for ratio in results["ratios"].values()]
+        _ = [results[part].items() for part in CIRCUMSTANCES]
     except OSError as error:
-        raise UnreadableRunError(f"{path}: {error.strerror}") from None
+        raise UnreadableResultsError(f"{path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UnreadableRunError(f"{path} is not what `assay bench --json` prints") from None
-    return run
+        raise UnreadableResultsError(f"{path} is not the output of `assay bench --json`") from None
+    return results
 
 
 def compare(now: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
-    """Now over then, of every lane's responses per second and of every ratio that both have; and what else differs."""
+    """Return `now` over `then` for every throughput and ratio in both, and what else differs."""
     return {
         "ratios": {
             name: {key: over(now["ratios"][name][key], then["ratios"][name][key]) for key in ("median", "cpu")}
@@ -54,7 +54,7 @@ def over(now: float | None, then: float | None) -> float | None:
 
 
 def differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Sizes, versions and cores that are not the same: [now, then] by name, None for what one does not have."""
+    """Return sizes, versions and cores that differ: [now, then] by name, None if missing."""
     found = {}
     for part in CIRCUMSTANCES:
         for name in sorted(now[part].keys() | then[part].keys()):
@@ -65,14 +65,14 @@ def differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, li
 
 
 def comparison_text(compared: Mapping[str, Any], earlier: Path) -> str:
-    """The comparison as a table."""
+    """Format the comparison as a table."""
     lines = ["", f"{f'now over {earlier.name}':<52}{'wall':>8}{'CPU':>8}"]
     lines += [f"{name:<52}{shown(pair['median'])}{shown(pair['cpu'])}" for name, pair in compared["ratios"].items()]
     lines += [
-        f"{f'{name}, responses a second':<52}{shown(rate)}" for name, rate in compared["responses_per_second"].items()
+        f"{f'{name}, responses per second':<52}{shown(rate)}" for name, rate in compared["responses_per_second"].items()
     ]
     if compared["differences"]:
-        lines += ["", "The runs differ, so the figures above may not compare:"]
+        lines += ["", "The runs differ, so these figures may not be comparable:"]
         lines += [f"  {name}: {now} now, {then} then" for name, (now, then) in compared["differences"].items()]
     return "\n".join(lines)
 

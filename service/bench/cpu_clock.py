@@ -1,4 +1,4 @@
-"""The processor time of a process, its own or another's."""
+"""CPU time of this or another process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ __all__ = ["cpu_seconds"]
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """Processor seconds of all threads of a process so far, user and system; None where there is no such clock.
+    """Return the CPU seconds of all threads of a process, user and system; None if unsupported.
 
-    POSIX `clock_getcpuclockid`. Its unit is a nanosecond; the ticks of /proc/PID/stat, ten milliseconds, are a tenth
-    of a batch.
+    Uses POSIX `clock_getcpuclockid` (nanoseconds): the ticks of /proc/PID/stat (10 ms) are too coarse.
     """
     clock = ctypes.c_int()
     try:

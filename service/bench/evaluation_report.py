@@ -1,4 +1,4 @@
-"""What `assay bench --evaluate` measured, for people and for machines."""
+"""Results of `assay bench --evaluate` as text and JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ..errors import NotInstalled
-from .evaluations import COMPARISONS, Comparison, EvaluationLane, lanes_of, records_of
+from .evaluations import COMPARISONS, Comparison, EvaluationBenchmark, benchmarks_of, records_of
 from .machine import machine
 from .measure import Timing, measure
 
@@ -17,7 +17,7 @@ MICRO = 1e6
 
 
 class Compared(NamedTuple):
-    """One evaluation with the time of its twin."""
+    """The times of one evaluation and its plain-Python reference."""
 
     comparison: Comparison
     ours: Timing
@@ -25,34 +25,37 @@ class Compared(NamedTuple):
 
     @property
     def ratios(self) -> list[float]:
-        """Time of the twin over ours, a record, for each repeat."""
+        """Time per record of plain Python over ours, for each repeat."""
         return [above / below for above, below in zip(self.plain.seconds, self.ours.seconds, strict=True)]
 
     @property
     def cpu_ratio(self) -> float | None:
-        """The same of processor time: of the work alone, whoever else kept the machine busy."""
+        """The same ratio of CPU time, which other processes do not affect."""
         plain, ours = self.plain.cpu_seconds, self.ours.cpu_seconds
         return plain / ours if plain and ours else None
 
     @property
     def script_ratio(self) -> float | None:
-        """The public script's noted processor time over ours."""
+        """Recorded CPU time of the public script over ours."""
         script, ours = self.comparison.script, self.ours.cpu_seconds
         return script / (MICRO * ours) if script is not None and ours else None
 
 
 def measured(count: int, repeats: int, seed: int) -> tuple[list[Compared], dict[str, str]]:
-    """Every comparison, and those that cannot be had with the reason; raises LaneError and NoCheckoutError."""
+    """Run every comparison; return also the skipped ones with the reason.
+
+    Raises BenchmarkError and NotACheckoutError.
+    """
     records = records_of(count, seed)
-    lanes: list[EvaluationLane] = []
+    benchmarks: list[EvaluationBenchmark] = []
     skipped: dict[str, str] = {}
     for comparison in COMPARISONS:
         try:
-            lanes += lanes_of(comparison, records[comparison.task])
+            benchmarks += benchmarks_of(comparison, records[comparison.task])
         except ModuleNotFoundError as error:
             skipped[comparison.title] = f"{error.name} is not installed (assay[dev])"
     try:
-        timings = {timing.name: timing for timing in measure(lanes, repeats, seed)}
+        timings = {timing.name: timing for timing in measure(benchmarks, repeats, seed)}
     except NotInstalled as error:
         raise ModuleNotFoundError(str(error)) from None
     compared = [
@@ -64,7 +67,7 @@ def measured(count: int, repeats: int, seed: int) -> tuple[list[Compared], dict[
 
 
 def as_json(compared: Sequence[Compared], skipped: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The whole result."""
+    """Return the results as a JSON object."""
     return {
         "evaluations": {
             one.comparison.name: {
@@ -88,7 +91,7 @@ def as_json(compared: Sequence[Compared], skipped: Mapping[str, str], sizes: Map
 
 
 def as_text(compared: Sequence[Compared], skipped: Mapping[str, str]) -> str:
-    """The same as a table."""
+    """Format the results as a table."""
     lines = [
         f"{'evaluation':<26}{'records':>9}{'µs each':>10}{'plain µs':>11}{'times':>8}{'range':>16}{'CPU':>8}"
         f"{'script µs':>11}{'times':>9}"
@@ -105,9 +108,9 @@ def as_text(compared: Sequence[Compared], skipped: Mapping[str, str]) -> str:
     lines += [
         "",
         *(f"{title} was skipped: {reason}" for title, reason in skipped.items()),
-        "times: plain over ours, a record; CPU: the same of processor time, of the work alone.",
-        "plain: the textbook twins, for ROUGE the library that the script calls; the same records, answers checked.",
-        "script: processor time a record of the public script's metrics alone, as noted on another machine (Xeon,",
-        "2.5 GHz) and with the benchmark's own, longer records: a yardstick, not a ratio of this run.",
+        "times: time per record of plain Python over ours; CPU: the same ratio of CPU time.",
+        "plain: reference implementations, for ROUGE the library that the script calls; same records, results checked.",
+        "script: CPU time per record of the public script's metrics, measured on another machine (Xeon, 2.5 GHz) with",
+        "the longer records of the benchmark: for orientation only.",
     ]
     return "\n".join(lines)

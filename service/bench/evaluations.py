@@ -1,6 +1,6 @@
-"""Evaluation beside the plain-Python twins of its metrics, and beside the time that the public scripts took.
+"""Compares evaluation with plain-Python reference implementations and recorded times of the public scripts.
 
-Every pair of lanes works on the same records, made from the generator's rollouts, and gives the same values.
+Both benchmarks of a pair process the same records, made from generated rollouts, and must give the same values.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ import numpy as np
 
 from ..evaluate.evaluation import evaluate
 from ..evaluate.thoth import sections_in
-from .checkout import batch_of, twins
-from .measure import Turn, WrongAnswerError, clocked
+from .checkout import batch_of, reference_package
+from .measure import Run, WrongAnswerError, clocked
 
-__all__ = ["COMPARISONS", "Comparison", "EvaluationLane", "lanes_of", "records_of"]
+__all__ = ["COMPARISONS", "Comparison", "EvaluationBenchmark", "benchmarks_of", "records_of"]
 
 TOLERANCE = 1e-9
 WORD = re.compile(r"[a-z]+")
 
 Columns = Mapping[str, Any]
-"""Metric to its values, in the order of the records."""
+"""Values of each metric, in the order of the records."""
 
 
 class Comparison(NamedTuple):
-    """One evaluation and its plain twin."""
+    """One evaluation and its plain-Python reference."""
 
     name: str
     title: str
     task: str
     options: dict[str, Any]
     plain: Callable[[Sequence[dict[str, Any]]], Columns]
-    """The values that it checks, by metric."""
+    """Computes the values to check, by metric."""
     share: float
-    """Share of the records that the twin works on in one turn: some are slow."""
+    """Share of the records that plain Python processes per run: some metrics are slow."""
     script: float | None
-    """Microseconds of processor time a record that the public script's metrics took alone, models loaded, on a Xeon of
-    2.5 GHz and on the benchmark's own records: a figure beside which a ratio of one run stands, not a part of it.
+    """CPU microseconds per record of the public script's metrics, models loaded, on a 2.5 GHz Xeon with the records of
+    the benchmark; for orientation only.
     """
 
 
-class EvaluationLane:
+class EvaluationBenchmark:
     """One side of a comparison."""
 
     def __init__(
@@ -62,17 +62,17 @@ class EvaluationLane:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def turn(self) -> Turn:
-        columns, turn = clocked(self._work, time.process_time)
+    def run(self) -> Run:
+        columns, run = clocked(self._work, time.process_time)
         for name, expected in self._expected.items():
             found = np.asarray(columns[name], np.float64)[: len(expected)]
             if not np.allclose(found, expected, rtol=0, atol=TOLERANCE, equal_nan=True):
-                raise WrongAnswerError(f"{self.name}: {name} is not what the other side has")
-        return turn
+                raise WrongAnswerError(f"{self.name}: {name} differs from the reference")
+        return run
 
 
 def records_of(count: int, seed: int) -> dict[str, list[dict[str, Any]]]:
-    """`count` records of each kind, by the name of the task that reads them."""
+    """Return `count` records for each task, by its name."""
     dice = random.Random(seed)
     request = batch_of(-(-count // 5), 5, seed)
     pairs = [
@@ -90,7 +90,7 @@ def records_of(count: int, seed: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def prose(answer: str) -> list[str]:
-    """The lines of an answer's `<orc>` section, or of the whole text."""
+    """Return the lines of the `<orc>` section of an answer, or of the whole text."""
     sections = sections_in(answer)
     return [line.strip() for line in (sections.orc if sections else answer).splitlines() if line.strip()]
 
@@ -126,7 +126,7 @@ def generation(response: str, steps: list[str]) -> dict[str, Any]:
 
 
 def pseudocode(dice: random.Random, steps: list[str]) -> dict[str, Any]:
-    """A program with a call for each step, and one in which some are missing, swapped or of another name."""
+    """Make a program with a call for each step, and a prediction with some calls missing or swapped."""
     words = [WORD.findall(step.lower()) for step in steps]
     calls = [f'{"_".join(w[1:3]) or "rest"}(what="{" ".join(w[3:8])}", times="{dice.randrange(9)}")' for w in words]
     names = sorted({call.partition("(")[0] for call in calls})
@@ -139,15 +139,15 @@ def pseudocode(dice: random.Random, steps: list[str]) -> dict[str, Any]:
     }
 
 
-# The plain side
+# Plain-Python references
 
 
-def twin(module: str) -> Any:
-    return import_module(f"{twins().__name__}.{module}")
+def reference_module(module: str) -> Any:
+    return import_module(f"{reference_package().__name__}.{module}")
 
 
 def plain_paper(records: Sequence[dict[str, Any]]) -> Columns:
-    metrics, scorer = twin("protocol_metrics"), twin("scorer")
+    metrics, scorer = reference_module("protocol_metrics"), reference_module("scorer")
     parsed = {reference: scorer.parse_reference(reference) for reference in {r["reference"] for r in records}}
     found = [
         metrics.paper_metrics(metrics.predicted_steps(record["response"]), parsed[record["reference"]])
@@ -157,13 +157,13 @@ def plain_paper(records: Sequence[dict[str, Any]]) -> Columns:
 
 
 def plain_thoth(records: Sequence[dict[str, Any]]) -> Columns:
-    metrics = twin("thoth_metrics")
+    metrics = reference_module("thoth_metrics")
     found = [metrics.thoth_metrics(record["response"], record["reference"]) for record in records]
     return {name: [values[name] for values in found] for name in found[0]}
 
 
 def plain_pqa(records: Sequence[dict[str, Any]]) -> Columns:
-    metrics = twin("bioprobench")
+    metrics = reference_module("bioprobench")
     accuracy, brier = [], []
     for record in records:
         read = metrics.pqa(record["generated_response"])
@@ -174,7 +174,7 @@ def plain_pqa(records: Sequence[dict[str, Any]]) -> Columns:
 
 
 def plain_ord(records: Sequence[dict[str, Any]]) -> Columns:
-    metrics = twin("bioprobench")
+    metrics = reference_module("bioprobench")
     exact = []
     for record in records:
         shown, right = record["wrong_steps"], record["correct_steps"]
@@ -187,24 +187,24 @@ def plain_ord(records: Sequence[dict[str, Any]]) -> Columns:
 
 
 def plain_err(records: Sequence[dict[str, Any]]) -> Columns:
-    metrics = twin("bioprobench")
+    metrics = reference_module("bioprobench")
     read = [metrics.verdict(record["generated_response"]) for record in records]
     pairs = zip(read, records, strict=True)
     return {"accuracy": [np.nan if said is None else float(said == r["is_correct"]) for said, r in pairs]}
 
 
 def plain_rouge(records: Sequence[dict[str, Any]]) -> Columns:
-    """The library that the script calls, called as it does."""
+    """Call the library that the script calls, in the same way."""
     kinds = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL"}
     scorer = import_module("rouge_score.rouge_scorer").RougeScorer(list(kinds.values()), use_stemmer=True)
-    metrics = twin("bioprobench")
+    metrics = reference_module("bioprobench")
     found = [scorer.score(" ".join(r["output"]), metrics.generated(r["generated_response"])) for r in records]
     return {name: [values[kind].fmeasure for values in found] for name, kind in kinds.items()}
 
 
 def plain_steps(records: Sequence[dict[str, Any]]) -> Columns:
-    """A cosine for each pair of steps, one after another, as the script has it."""
-    metrics = twin("bioprobench")
+    """Compute the cosine of each pair of steps one by one, like the script."""
+    metrics = reference_module("bioprobench")
     embed = import_module("assay.service.evaluate.text.embedders").hashed_words
     recall, precision = [], []
     for record in records:
@@ -224,8 +224,8 @@ def plain_steps(records: Sequence[dict[str, Any]]) -> Columns:
 
 
 def plain_pseudocode(records: Sequence[dict[str, Any]]) -> Columns:
-    """All but the embeddings; BLEU by the library that the script calls."""
-    metrics, bleu = twin("bioplanner"), import_module("nltk.translate.bleu_score").sentence_bleu
+    """Compute all metrics but those of embeddings; BLEU with the library that the script calls."""
+    metrics, bleu = reference_module("bioplanner"), import_module("nltk.translate.bleu_score").sentence_bleu
     found: dict[str, list[float]] = {name: [] for name in PSEUDOCODE["metrics"]}
     for record in records:
         true, functions = record["ground_truth"], record["prediction_functions"]
@@ -271,8 +271,10 @@ COMPARISONS = (
 )
 
 
-def lanes_of(comparison: Comparison, records: Sequence[dict[str, Any]]) -> tuple[EvaluationLane, EvaluationLane]:
-    """Ours and the twin's lane of one comparison; raises ModuleNotFoundError where a library is missing."""
+def benchmarks_of(
+    comparison: Comparison, records: Sequence[dict[str, Any]]
+) -> tuple[EvaluationBenchmark, EvaluationBenchmark]:
+    """Return our benchmark and the plain one of a comparison; raises ModuleNotFoundError if a library is missing."""
     few = records[: max(1, round(comparison.share * len(records)))]
     expected = comparison.plain(few)
 
@@ -280,8 +282,8 @@ def lanes_of(comparison: Comparison, records: Sequence[dict[str, Any]]) -> tuple
         return evaluate(comparison.task, records, **comparison.options).per_record
 
     return (
-        EvaluationLane(comparison.name, comparison.title, records, ours, expected),
-        EvaluationLane(
+        EvaluationBenchmark(comparison.name, comparison.title, records, ours, expected),
+        EvaluationBenchmark(
             f"{comparison.name}_plain", f"{comparison.title}, plain", few, lambda: comparison.plain(few), expected
         ),
     )

@@ -1,4 +1,4 @@
-"""What about the machine and what is installed bears on the figures."""
+"""Machine and package versions that affect the figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("numba", "numpy", "orjson", "starlette", "uvicorn", "uvloop", "httpt
 
 
 def machine() -> dict[str, Any]:
-    """Cores, Python, and versions of packages; those that are missing are left out."""
+    """Return cores, Python and versions of installed packages."""
     return {"assay": VERSION, "cores": usable_cores(), "python": platform.python_version(), **versions()}
 
 
@@ -31,7 +31,7 @@ def versions() -> dict[str, str]:
 
 
 def load_average() -> float | None:
-    """Runnable processes over the last minute; None where the system does not say."""
+    """Return the average number of runnable processes over the last minute; None if unsupported."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""What the bench decides: times of lanes over times of others, and what they are meant to be."""
+"""Ratios between the times of benchmarks, and their goals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Goal(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """Time of one lane over the time of another, a response."""
+    """Time per response of one benchmark over that of another."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class Ratio(NamedTuple):
     over: str
     goal: Goal | None = None
     cpu: bool = True
-    """Whether the ratio of processor times means the same: more threads are to save time, not work."""
+    """Whether the ratio of CPU times is meaningful: more threads save time, not work."""
 
 
 RATIOS = (
@@ -66,19 +66,19 @@ RATIOS = (
 
 
 class Finding(NamedTuple):
-    """One ratio as it was measured."""
+    """One measured ratio."""
 
     ratio: Ratio
     median: float
-    """Of the ratios of each repeat, whose two turns are neighbours in time."""
+    """Over the repeats, whose two runs are close in time."""
     low: float
     high: float
     cpu: float | None
-    """The ratio of processor times over all repeats: of the work alone, whoever else kept the machine busy."""
+    """Ratio of CPU times over all repeats, which other processes do not affect."""
 
 
 def findings(timings: Sequence[Timing]) -> list[Finding]:
-    """Every ratio whose two lanes were measured."""
+    """Return every ratio whose two benchmarks were measured."""
     by_name = {timing.name: timing for timing in timings}
     return [
         finding(ratio, by_name[ratio.of], by_name[ratio.over])

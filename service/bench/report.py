@@ -1,4 +1,4 @@
-"""What was measured, for people and for machines: ratios first, for they travel between machines."""
+"""Results of `assay bench` as text and JSON; ratios first, as they are comparable across machines."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from .machine import load_average, machine
 from .measure import Timing
 from .ratios import Finding, findings
 
-__all__ = ["Run", "as_json", "as_text"]
+__all__ = ["Results", "as_json", "as_text"]
 
 BUSY_CLIENT = 0.9
-"""Share of a core above which a load generator may be what is measured."""
+"""Share of a core above which the load generator may be the bottleneck."""
 
 BUSY_MACHINE = 0.5
-"""Runnable processes a core, before the bench began, above which times say little."""
+"""Runnable processes per core before the start, above which times are unreliable."""
 
 
-class Run(NamedTuple):
-    """One run of the bench."""
+class Results(NamedTuple):
+    """Results of `assay bench`."""
 
     timings: Sequence[Timing]
     batch: Mapping[str, Any]
     skipped: Mapping[str, str]
-    """Lanes that could not be measured, with the reason."""
+    """Benchmarks that could not run, with the reason."""
     load: float | None = None
-    """The machine's load average before it."""
+    """Load average of the machine before the start."""
 
     @classmethod
-    def before(cls) -> Run:
-        """A run that has not begun; `_replace` its results."""
+    def start(cls) -> Results:
+        """Return empty results with the current load average."""
         return cls((), {}, {}, load_average())
 
 
-def as_json(run: Run) -> dict[str, Any]:
-    """The whole result: the seconds of a lane are for each turn over its responses."""
+def as_json(results: Results) -> dict[str, Any]:
+    """Return the results as a JSON object; `seconds` of a benchmark has an entry for each run."""
     return {
-        "ratios": {found.ratio.name: ratio_json(found) for found in findings(run.timings)},
-        "batch": dict(run.batch),
+        "ratios": {found.ratio.name: ratio_json(found) for found in findings(results.timings)},
+        "batch": dict(results.batch),
         "machine": machine(),
-        "load_average": run.load,
-        "skipped": dict(run.skipped),
-        "lanes": {timing.name: lane_json(timing) for timing in run.timings},
+        "load_average": results.load,
+        "skipped": dict(results.skipped),
+        "lanes": {timing.name: benchmark_json(timing) for timing in results.timings},
     }
 
 
@@ -59,26 +59,26 @@ def ratio_json(found: Finding) -> dict[str, Any]:
     }
 
 
-def lane_json(timing: Timing) -> dict[str, Any]:
+def benchmark_json(timing: Timing) -> dict[str, Any]:
     return {
         "responses": timing.responses,
         "responses_per_second": timing.rate,
         "spread": timing.spread,
-        "seconds": [turn.seconds for turn in timing.turns],
-        "cpu_seconds": [turn.cpu_seconds for turn in timing.turns],
+        "seconds": [run.seconds for run in timing.runs],
+        "cpu_seconds": [run.cpu_seconds for run in timing.runs],
         "client_share": timing.client_share,
     }
 
 
-def as_text(run: Run) -> str:
-    """The same as tables."""
+def as_text(results: Results) -> str:
+    """Format the results as tables."""
     lines = [
         "{responses:,} responses of {mean_response_bytes:,} bytes, {references:,} references, "
-        "{body_bytes:,} bytes of JSON; {repeats} repeats; every answer checked".format(**run.batch),
-        *ratio_lines(findings(run.timings)),
-        *lane_lines(run.timings),
+        "{body_bytes:,} bytes of JSON; {repeats} repeats; every result checked".format(**results.batch),
+        *ratio_lines(findings(results.timings)),
+        *benchmark_lines(results.timings),
         "",
-        *notes(run),
+        *notes(results),
     ]
     return "\n".join(lines)
 
@@ -97,8 +97,8 @@ def ratio_lines(found: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def lane_lines(timings: Sequence[Timing]) -> list[str]:
-    lines = ["", f"{'lane':<44}{'responses':>10}{'a second':>10}{'median':>12}{'CPU':>12}{'spread':>9}{'client':>9}"]
+def benchmark_lines(timings: Sequence[Timing]) -> list[str]:
+    lines = ["", f"{'benchmark':<44}{'responses':>10}{'per s':>10}{'median':>12}{'CPU':>12}{'spread':>9}{'client':>9}"]
     for timing in timings:
         cpu, client = timing.cpu_seconds, timing.client_share
         lines.append(
@@ -112,19 +112,19 @@ def lane_lines(timings: Sequence[Timing]) -> list[str]:
     return lines
 
 
-def notes(run: Run) -> list[str]:
-    """What a reader has to know about the figures."""
+def notes(results: Results) -> list[str]:
+    """Return notes on the figures."""
     known = machine()
-    lines = [f"{lane} was skipped: {reason}" for lane, reason in run.skipped.items()]
-    if any(map(is_busy, run.timings)):
-        lines.append("! the load generator took more than 90 % of a core: the server may be faster than this")
-    if run.load is not None and run.load > BUSY_MACHINE * known["cores"]:
-        lines.append(f"the machine was busy before (load average {run.load:.1f}): trust the CPU ratios more")
-    lines.append("CPU is the processor time of the process that does the work; the rest is wall time.")
+    lines = [f"{name} was skipped: {reason}" for name, reason in results.skipped.items()]
+    if any(map(is_busy, results.timings)):
+        lines.append("! the load generator used more than 90 % of a core: the server may be faster than this")
+    if results.load is not None and results.load > BUSY_MACHINE * known["cores"]:
+        lines.append(f"the machine was busy before (load average {results.load:.1f}): trust the CPU ratios more")
+    lines.append("CPU is the CPU time of the process that does the work; all other times are wall time.")
     lines.append("{cores} cores, Assay {assay}, Python {python}, Numba {numba}".format(**known))
     return lines
 
 
 def is_busy(timing: Timing) -> bool:
-    """Whether the load generator had too much to do for the figure to be the server's."""
+    """Return whether the load generator may have been the bottleneck."""
     return timing.client_share is not None and timing.client_share > BUSY_CLIENT

@@ -1,1 +1,1 @@
-"""The subcommands of `assay`, one file each; every one defines `command`."""
+"""The subcommands of `assay`, one module each, which defines `command`."""

@@ -1,4 +1,4 @@
-"""`assay bench`: throughput on this machine, beside its floor and a plain-Python scorer."""
+"""`assay bench`: throughput on this machine, compared with a lower bound and a plain-Python scorer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import click
 from .options import Failure
 
 if TYPE_CHECKING:
-    from ..bench.report import Run
+    from ..bench.report import Results
 
 __all__ = ["command"]
 
-LANES = (
+BENCHMARKS = (
     "in_process",
     "in_process_all_cores",
     "http_json",
@@ -27,15 +27,15 @@ LANES = (
 
 
 class Names(click.ParamType):
-    """Names of lanes, with commas between them."""
+    """Comma-separated names of benchmarks."""
 
     name = "names"
 
     def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         names = tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
-        unknown = [name for name in names if name not in LANES]
+        unknown = [name for name in names if name not in BENCHMARKS]
         if unknown:
-            self.fail(f"there is no {', '.join(map(repr, unknown))}; there are {', '.join(LANES)}", parameter, ctx)
+            self.fail(f"unknown: {', '.join(map(repr, unknown))}; known: {', '.join(BENCHMARKS)}", parameter, ctx)
         return names
 
 
@@ -45,68 +45,72 @@ def count(flag: str, default: int, text: str) -> Any:
 
 @click.command()
 @count("--prompts", 1024, "References in the batch.")
-@count("--samples", 5, "Responses to each of them.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rollouts and of the lanes' order.")
-@count("--repeats", 7, "Measured turns of each lane.")
-@count("--plain-responses", 320, "Responses that plain Python scores in one turn.")
-@count("--singles", 4000, "Requests of one response in one turn.")
-@count("--connections", 64, "Connections that share them.")
-@click.option("--lanes", type=Names(), default=",".join(LANES), help="Measure only these: names with commas between.")
+@count("--samples", 5, "Responses per reference.")
 @click.option(
-    "--compare", "earlier", type=click.Path(path_type=Path), metavar="FILE", help="Print ratios to an earlier --json."
+    "--seed", type=int, default=0, show_default=True, help="Seed of the rollouts and of the order of the benchmarks."
 )
-@click.option("--evaluate", "evaluations", is_flag=True, help="Measure evaluations beside plain Python instead.")
-@count("--records", 2000, "With --evaluate: records of each kind.")
+@count("--repeats", 7, "Measured runs of each benchmark.")
+@count("--plain-responses", 320, "Responses per run of plain Python.")
+@count("--singles", 4000, "Requests with one response per run.")
+@count("--connections", 64, "Connections that send them.")
+@click.option(
+    "--lanes", type=Names(), default=",".join(BENCHMARKS), help="Comma-separated names of the benchmarks to run."
+)
+@click.option(
+    "--compare", "earlier", type=click.Path(path_type=Path), metavar="FILE", help="Compare with an earlier --json."
+)
+@click.option("--evaluate", "evaluations", is_flag=True, help="Compare evaluations with plain Python instead.")
+@count("--records", 2000, "With --evaluate: records per task.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     lanes: tuple[str, ...], earlier: Path | None, evaluations: bool, records: int, as_json: bool, **sizes: int
 ) -> None:
-    """Measure responses per second in process and over HTTP, checking every answer.
+    """Measure responses per second in process and over HTTP, and check every result.
 
-    Lanes take turns. Ratios come first: of wall time, with their range over the repeats, and of processor time.
+    Benchmarks run in turns. Ratios are printed first: of wall time, with their range over the repeats, and of CPU time.
 
-    The rollouts come from the generator of a checkout of Assay, plain Python from its tests: start it in one.
+    Run it in a checkout of Assay: it uses the rollout generator and the plain-Python scorer there.
     """
     import orjson
 
     if evaluations:
         if earlier is not None:
-            raise click.UsageError("--compare is for the other bench")
-        click.echo(measured_evaluations(records, sizes["repeats"], sizes["seed"], as_json))
+            raise click.UsageError("--compare cannot be combined with --evaluate")
+        click.echo(bench_evaluations(records, sizes["repeats"], sizes["seed"], as_json))
         return
 
     from ..bench import report
-    from ..bench.checkout import NoCheckoutError
-    from ..bench.compare import UnreadableRunError, compare, comparison_text, read_run
-    from ..bench.measure import LaneError
+    from ..bench.checkout import NotACheckoutError
+    from ..bench.compare import UnreadableResultsError, compare, comparison_text, read_results
+    from ..bench.measure import BenchmarkError
 
     try:
-        then = read_run(earlier) if earlier else None
-        run = measured(lanes, sizes)
-    except (NoCheckoutError, UnreadableRunError, LaneError) as error:
+        baseline = read_results(earlier) if earlier else None
+        results = measured(lanes, sizes)
+    except (NotACheckoutError, UnreadableResultsError, BenchmarkError) as error:
         raise Failure(str(error)) from None
-    document = report.as_json(run)
-    if then is not None:
-        document["compared"] = compare(document, then)
+    document = report.as_json(results)
+    if baseline is not None:
+        document["compared"] = compare(document, baseline)
     if as_json:
         click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         return
-    click.echo(report.as_text(run))
+    click.echo(report.as_text(results))
     if earlier is not None:
         click.echo(comparison_text(document["compared"], earlier))
 
 
-def measured_evaluations(records: int, repeats: int, seed: int, as_json: bool) -> str:
-    """The outcome of the bench of evaluations, as JSON or as a table."""
+def bench_evaluations(records: int, repeats: int, seed: int, as_json: bool) -> str:
+    """Measure evaluations; return the results as JSON or as a table."""
     import orjson
 
     from ..bench import evaluation_report
-    from ..bench.checkout import NoCheckoutError
-    from ..bench.measure import LaneError
+    from ..bench.checkout import NotACheckoutError
+    from ..bench.measure import BenchmarkError
 
     try:
         compared, skipped = evaluation_report.measured(records, repeats, seed)
-    except (NoCheckoutError, LaneError, ModuleNotFoundError) as error:
+    except (NotACheckoutError, BenchmarkError, ModuleNotFoundError) as error:
         raise Failure(str(error)) from None
     if as_json:
         sizes = {"records": records, "repeats": repeats, "seed": seed}
@@ -115,20 +119,20 @@ def measured_evaluations(records: int, repeats: int, seed: int, as_json: bool) -
     return evaluation_report.as_text(compared, skipped)
 
 
-def measured(names: tuple[str, ...], sizes: dict[str, int]) -> Run:
-    """Build the batch and the lanes, and measure; raises NoCheckoutError and LaneError."""
+def measured(names: tuple[str, ...], sizes: dict[str, int]) -> Results:
+    """Build the batch and the benchmarks and run them; raises NotACheckoutError and BenchmarkError."""
     import orjson
 
     from ..bench.benchmarks.singles import Size
     from ..bench.build import build
     from ..bench.checkout import batch_of
     from ..bench.measure import measure
-    from ..bench.report import Run
+    from ..bench.report import Results
 
-    run = Run.before()
+    results = Results.start()
     request = batch_of(sizes["prompts"], sizes["samples"], sizes["seed"])
     responses = request["responses"]
-    lanes, skipped = build(names, request, sizes["plain_responses"], Size(sizes["singles"], sizes["connections"]))
+    benchmarks, skipped = build(names, request, sizes["plain_responses"], Size(sizes["singles"], sizes["connections"]))
     batch = {
         "responses": len(responses),
         "references": len(request["references"]),
@@ -136,4 +140,4 @@ def measured(names: tuple[str, ...], sizes: dict[str, int]) -> Run:
         "body_bytes": len(orjson.dumps(request)),
         **sizes,
     }
-    return run._replace(timings=measure(lanes, sizes["repeats"], sizes["seed"]), batch=batch, skipped=skipped)
+    return results._replace(timings=measure(benchmarks, sizes["repeats"], sizes["seed"]), batch=batch, skipped=skipped)

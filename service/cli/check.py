@@ -1,6 +1,6 @@
-"""`assay check`: the references of a data set that training would stumble over, before training.
+"""`assay check`: validates the references of a data set before training.
 
-Records of SciRecipe are held to the rules of that data set too, and to their own libraries of actions.
+SciRecipe records are also checked against the rules of that data set and their action libraries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..files.rows.rows import (
     array_rows,
     json_document,
     jsonl_rows,
-    opened,
+    open_source,
     pieces,
     read_reference,
 )
@@ -28,20 +28,22 @@ from .options import SOME_FAILED, Failure, config_option, load_config, settings_
 __all__ = ["command"]
 
 NOT_AN_ANSWER = ("ok", "missing_sections", "think_not_opened")
-"""Reasons that tell nothing about a reference: a reference may be steps alone."""
+"""Reasons that say nothing about a reference, which may consist of steps only."""
 
 
 @click.command()
 @click.argument("source", metavar="REFERENCES", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the ending; - is jsonl]")
+@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
 @click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
 @click.option(
     "--scirecipe/--no-scirecipe",
     default=None,
-    help="Hold rows to the rules of SciRecipe  [default: those with key and orc, as it is published]",
+    help="Check rows against the rules of SciRecipe  [default: rows with key and orc, as published]",
 )
-@click.option("--response-field", help="Also look at the answers in this field: do they keep to the row's library?")
+@click.option(
+    "--response-field", help="Also check that the answers in this field use only actions of the row's library."
+)
 @config_option
 @settings_options(ScoreSettings)
 def command(
@@ -57,85 +59,85 @@ def command(
     """List every reference in REFERENCES that cannot be scored against ("-": standard input).
 
     REFERENCES is JSONL, JSON, Parquet or Arrow. A row is an object with a reference, or in JSON the reference itself.
-    A reference that is a whole answer and would close a gate as a response is listed as a warning, and so is one that
-    takes actions which its row's library (`action_new`, `action`, or the end of `query`) does not allow, and a row that
-    breaks a rule of SciRecipe; warnings do not change the exit code.
+    Warnings, which do not change the exit code, are listed for: a reference that is a whole answer and would fail a
+    gate as a response; one with actions that are not in its row's library (`action_new`, `action`, or the end of
+    `query`); and a row that violates a rule of SciRecipe.
     """
     from ..scoring.scorer import Scorer
 
-    form = format_of(source, input_format, "--input-format")
+    fmt = format_of(source, input_format, "--input-format")
     scorer = Scorer(load_config(flags, config_file).score)
     counts = {"checked": 0, "error": 0, "warning": 0}
     try:
-        for rollouts, records in references(source, form, reference_field, max_line_bytes):
+        for rollouts, records in references(source, fmt, reference_field, max_line_bytes):
             counts["checked"] += len(rollouts)
             rules = Rules(scirecipe, reference_field, response_field)
             for rollout, kind, text in findings(scorer, rollouts, records, rules):
                 counts[kind] += 1
-                click.echo(f"{rollout.place.within('stdin' if source == '-' else source)}: {kind}: {text}")
+                click.echo(f"{rollout.location.within('stdin' if source == '-' else source)}: {kind}: {text}")
     except DocumentError as error:
-        raise Failure(f"{source}: {'' if is_columnar(form) else 'not JSON: '}{error}") from None
-    click.echo("{checked:,} checked, {error:,} unreadable, {warning:,} with a warning".format(**counts), err=True)
+        raise Failure(f"{source}: {'' if is_columnar(fmt) else 'not JSON: '}{error}") from None
+    click.echo("{checked:,} checked, {error:,} invalid, {warning:,} with a warning".format(**counts), err=True)
     if counts["error"]:
         raise click.exceptions.Exit(SOME_FAILED)
 
 
 class Rules(NamedTuple):
-    """What rows are held to beyond being readable."""
+    """Rules that rows are checked against, besides having a valid reference."""
 
     scirecipe: bool | None
     reference_field: str
     response_field: str | None
 
     def broken_by(self, record: dict[str, Any], rollout: Rollout) -> Iterator[str]:
-        """A sentence for everything that a row breaks."""
+        """Yield a sentence for every rule that a row violates."""
         from ..evaluate.scirecipe import actions_of, library_of, violations
         from ..evaluate.thoth import key_block
 
-        told = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
+        checked = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
         asked = is_published(record) if self.scirecipe is None else self.scirecipe
-        for violation in violations(told):
+        for violation in violations(checked):
             if asked or violation.rule == "library":
                 yield f"{violation.detail} ({violation.rule})"
         library, answer = library_of(record), record.get(self.response_field or "")
         if library is not None and isinstance(answer, str):
             allowed = {action.lower() for action in library}
-            taken = actions_of(key_block(answer))
+            used = actions_of(key_block(answer))
             needed = set(actions_of(key_block(rollout.response)))
-            outside = sum(action not in allowed for action in taken)
-            distractors = sum(action in allowed and action not in needed for action in taken)
+            outside = sum(action not in allowed for action in used)
+            distractors = sum(action in allowed and action not in needed for action in used)
             if outside:
-                yield f"the answer takes {outside} actions that are not in the row's library (outside_library)"
+                yield f"the answer uses {outside} actions that are not in the row's library (outside_library)"
             if distractors:
-                yield f"the answer takes {distractors} actions of the library that the reference does not (distractors)"
+                yield f"the answer uses {distractors} actions of the library that the reference does not (distractors)"
 
 
 def is_published(record: dict[str, Any]) -> bool:
-    """Whether a row is a record as SciRecipe publishes it."""
+    """Return whether a row is a published SciRecipe record."""
     return isinstance(record.get("key"), str) and "orc" in record
 
 
 def references(
-    source: str, form: str, field: str, longest: int
+    source: str, fmt: str, field: str, max_line_bytes: int
 ) -> Iterator[tuple[list[Rollout], list[dict[str, Any] | None]]]:
-    """The references of a file in pieces that fit into memory, with the rows that hold them; raises DocumentError."""
-    if is_columnar(form):
+    """Yield the references of a file and their rows, in pieces that fit into memory; raises DocumentError."""
+    if is_columnar(fmt):
         from ..files.columns.references import column_references  # needs the extra
 
         for rollouts in column_references(source, field):
             yield rollouts, [None] * len(rollouts)
         return
-    with opened(source) as (stream, _):
-        rows = jsonl_rows(stream, longest) if form == "jsonl" else array_rows(json_document(stream.read()))
+    with open_source(source) as (stream, _):
+        rows = jsonl_rows(stream, max_line_bytes) if fmt == "jsonl" else array_rows(json_document(stream.read()))
         for piece in pieces(rows):
-            read = [read_reference(row, field, longest) for row in piece]
+            read = [read_reference(row, field, max_line_bytes) for row in piece]
             yield [rollout for rollout, _ in read], [record for _, record in read]
 
 
 def findings(
     scorer: Any, rollouts: list[Rollout], records: list[dict[str, Any] | None], rules: Rules
 ) -> Iterator[tuple[Rollout, str, str]]:
-    """(rollout, `error` or `warning`, sentence) in the order of the rows."""
+    """Yield (rollout, `error` or `warning`, sentence) in the order of the rows."""
     from ..files.rows.piece_scoring import score_rollouts
 
     scores = score_rollouts(scorer, rollouts)
@@ -145,7 +147,7 @@ def findings(
             yield rollout, "error", f"{rollout.fault.detail} ({rollout.fault.reason})"
             continue
         if (reason := next(reasons)) not in NOT_AN_ANSWER:
-            yield rollout, "warning", f"a response equal to this reference would close a gate ({reason})"
+            yield rollout, "warning", f"a response equal to this reference would fail a gate ({reason})"
         if record is not None:
             for sentence in rules.broken_by(record, rollout):
                 yield rollout, "warning", sentence

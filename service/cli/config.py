@@ -1,4 +1,4 @@
-"""`assay config`: every setting with its value and its origin, or the JSON schema of the settings."""
+"""`assay config`: prints all settings with their origin, or their JSON schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRETS = frozenset({"api_keys"})
 @config_option
 @settings_options(ServerSettings, ScoreSettings)
 def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any) -> None:
-    """Print every setting with its value and where it comes from."""
+    """Print every setting with its value and origin."""
     if schema:
         tables = {table: model.model_json_schema() for table, model in zip(("server", "score"), MODELS, strict=True)}
         echo_json({"type": "object", "properties": tables, "additionalProperties": False})
@@ -36,7 +36,7 @@ def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any)
 
 
 def tables_of(config: Config) -> dict[str, dict[str, dict[str, Any]]]:
-    """Table, then name, then value and origin; secrets are masked."""
+    """Return value and origin of each setting by table and name; secrets are masked."""
     return {
         table: {
             name: {"value": value, "origin": config.origin(name)}
@@ -47,7 +47,7 @@ def tables_of(config: Config) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def as_text(config: Config) -> str:
-    """TOML that can be given back with --config (but for secrets), each line with its origin as a comment."""
+    """Return TOML that --config accepts (without secrets); comments give the origin of each line."""
     lines = [f"# config_id {config.score.config_id}"]
     for table, entries in tables_of(config).items():
         lines += ["", f"[{table}]"]
@@ -57,11 +57,11 @@ def as_text(config: Config) -> str:
 
 
 def toml_line(name: str, value: Any) -> str:
-    """One setting as TOML writes it: our values are those that JSON and TOML write alike."""
+    """Format one setting as TOML: the values of settings look the same in JSON."""
     if value is None:
         return f"# {name} is not set"
     if name in SECRETS and value:
-        return f"# {name} is set, and not shown"
+        return f"# {name} is set, but not shown"
     return f"{name} = {orjson.dumps(value).decode()}"
 
 

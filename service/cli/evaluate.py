@@ -1,4 +1,4 @@
-"""`assay evaluate`: the metrics of a file of answers, as a table like the papers', as JSON, CSV and a page."""
+"""`assay evaluate`: metrics of a file of answers, as a table like those of the papers, JSON, CSV and HTML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .options import SOME_FAILED, Failure, Pairs, json_or_text
 __all__ = ["command"]
 
 MAX_LISTED = 100
-"""Broken rows of one reason that are listed on standard error."""
+"""Invalid rows per reason that are listed on standard error."""
 
 USUAL_GROUPS = ("level", "type")
 
@@ -35,21 +35,19 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 @click.command()
 @click.argument("source", metavar="ANSWERS", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--task", "name", default="score", show_default=True, help="What to evaluate; see --list.")
-@click.option("--profile", help="Short for --option profile=…: paper or thoth, of SCORE's metrics.")
+@click.option("--profile", help="Short for --option profile=…: paper or thoth (metrics of SCORE).")
 @click.option(
     "--metrics", multiple=True, callback=_names, metavar="NAMES", help="Names, usual, or all  [default: usual]"
 )
 @click.option("--by", multiple=True, callback=_names, metavar="FIELDS", help="Group by  [default: level, type]")
-@click.option("--field", "fields", multiple=True, type=Pairs(), help="The task's name of a field, and the file's.")
+@click.option("--field", "fields", multiple=True, type=Pairs(), help="Name of a field in the task and in the file.")
+@click.option("--option", "given", multiple=True, type=Pairs(), help="An option of the task, as JSON or text.")
 @click.option(
-    "--option", "given", multiple=True, type=Pairs(), help="An option of the task; the value is JSON or text."
+    "--json", "json_target", type=OUTPUT, metavar="FILE", help="Write all results as JSON (-: standard output)."
 )
-@click.option(
-    "--json", "json_target", type=OUTPUT, metavar="FILE", help="Write everything as JSON (-: standard output)."
-)
-@click.option("--csv", "csv_target", type=OUTPUT, metavar="FILE", help="Write a line for each record.")
+@click.option("--csv", "csv_target", type=OUTPUT, metavar="FILE", help="Write one line per record.")
 @click.option("--html", "html_target", type=OUTPUT, metavar="FILE", help="Write a report with distributions.")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the ending; - is jsonl]")
+@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
 @click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
 @click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
@@ -72,9 +70,9 @@ def command(
     """Evaluate the ANSWERS of a model ("-": standard input) and print the table.
 
     ANSWERS is JSONL, or JSON (an array of records), Parquet or Arrow, as the benchmarks publish their records, with the
-    model's answer added. A row that is no record, or cannot be evaluated, is listed with its line on standard error and
-    costs no other row its result; the exit code is then 1. So it is where a usual metric lacks what it needs, which the
-    table says; where one lacks it that --metrics names, there is no result (2).
+    model's answer added. An invalid row is listed on standard error and does not affect other rows; the exit code is
+    then 1. It is 1, too, if a requirement of a usual metric is missing, which the table notes. If one of a metric named
+    by --metrics is missing, there is no result and the exit code is 2.
 
     \b
     assay evaluate answers.jsonl --profile thoth --html report.html
@@ -82,7 +80,7 @@ def command(
     """
     from ..report.evaluated_file import EvaluatedFile
 
-    form = format_of(source, input_format, "--input-format")
+    fmt = format_of(source, input_format, "--input-format")
     targets = {"json": json_target, "csv": csv_target, "html": html_target}
     if list(targets.values()).count("-") > 1:
         raise click.UsageError("only one of --json, --csv and --html can go to standard output")
@@ -91,9 +89,9 @@ def command(
     if profile is not None:
         options["profile"] = profile
     try:
-        evaluated = _evaluate(source, form, name, options, (metrics, by), dict(fields), max_line_bytes, quiet)
+        evaluated = _evaluate(source, fmt, name, options, (metrics, by), dict(fields), max_line_bytes, quiet)
     except DocumentError as error:
-        raise Failure(f"{source}: {'' if is_columnar(form) else 'not JSON: '}{error}") from None
+        raise Failure(f"{source}: {'' if is_columnar(fmt) else 'not JSON: '}{error}") from None
     except ScoringError as error:
         lines = [f"{issue.path}: {issue.detail} ({issue.reason})" for issue in error.issues]
         raise Failure("\n       ".join(lines)) from None
@@ -102,22 +100,22 @@ def command(
     with_table = "-" not in targets.values()
     if with_table:
         click.echo(evaluated.table())
-    _tell(evaluated, quiet, with_table)
-    if evaluated.broken() or evaluated.result.unavailable:
+    _print_notes(evaluated, quiet, with_table)
+    if evaluated.invalid_rows() or evaluated.result.unavailable:
         raise click.exceptions.Exit(SOME_FAILED)
 
 
 def _evaluate(
     source: str,
-    form: str,
+    fmt: str,
     name: str,
     options: dict[str, Any],
     chosen: tuple[list[str], list[str]],
     mapping: Mapping[str, str],
-    longest: int,
+    max_line_bytes: int,
     quiet: bool,
 ) -> Any:
-    """Read, evaluate and time; raises DocumentError and ScoringError."""
+    """Read and evaluate the file; raises DocumentError and ScoringError."""
     from ..evaluate.evaluation import evaluate_checked
     from ..evaluate.registry import task_named
     from ..files.answers import read_answers
@@ -128,9 +126,9 @@ def _evaluate(
     metrics, by = chosen
     if metrics:
         options["metrics"] = [metric.name for metric in task.metrics] if "all" in metrics else metrics
-    task.checked(options)  # wrong ones are told before a long file is read
+    task.checked(options)  # report invalid options before reading a long file
     started = time.perf_counter()
-    answers = read_answers(source, form, task, mapping, longest)
+    answers = read_answers(source, fmt, task, mapping, max_line_bytes)
     options.setdefault("by", by or usual_groups(answers.records, task))
     if "metrics" not in options:
         options["metrics"] = usual_metrics(answers.records, task)
@@ -140,9 +138,9 @@ def _evaluate(
 
     def advance(rows: int) -> None:
         nonlocal done
-        ahead = max(0, rows - done)  # metrics that are computed one after the other tell the same records again
-        progress.advance(ahead, ahead)
-        done += ahead
+        new = max(0, rows - done)  # each metric reports the same records again
+        progress.advance(new, new)
+        done += new
 
     try:
         result = evaluate_checked(task, answers.records, checked, advance)
@@ -156,15 +154,15 @@ def _evaluate(
 
 
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
-    """Level and type, where the records have them; the level of SCORE's records is known anyway."""
-    there = {field for field in USUAL_GROUPS if any(record.get(field) is not None for record in records)}
+    """Return `level` and `type` if the records have them or the task derives them."""
+    available = {field for field in USUAL_GROUPS if any(record.get(field) is not None for record in records)}
     if task.derives:
-        there |= set(task.derives)
-    return [field for field in USUAL_GROUPS if field in there]
+        available |= set(task.derives)
+    return [field for field in USUAL_GROUPS if field in available]
 
 
 def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
-    """The task's usual metrics, and by name those for which the records bring what they need."""
+    """Return the task's usual metrics and those whose requirements the records satisfy."""
     from ..evaluate.task import USUAL
 
     return [USUAL, *(m.name for m in task.metrics if not m.default and task.brings(m, records))]
@@ -183,11 +181,11 @@ def _list(ctx: click.Context, asked: bool) -> None:
 
 
 def _write(evaluated: Any, targets: Mapping[str, str | None]) -> None:
-    """The files that were asked for, each whole or not at all."""
+    """Write the requested files, each completely or not at all."""
     from ..files.rows.output import write_document
     from ..report.evaluation_page import page
 
-    written = {
+    contents = {
         "json": evaluated.document,
         "csv": lambda: evaluated.csv().encode(),
         "html": lambda: page(evaluated).encode(),
@@ -195,24 +193,24 @@ def _write(evaluated: Any, targets: Mapping[str, str | None]) -> None:
     for kind, target in targets.items():
         if target is not None:
             try:
-                write_document(target, written[kind]().rstrip(b"\n"))
+                write_document(target, contents[kind]().rstrip(b"\n"))
             except BrokenPipeError:
                 raise
             except OSError as error:
                 raise Failure(f"{error.filename or target}: {error.strerror or error}") from None
 
 
-def _tell(evaluated: Any, quiet: bool, with_table: bool) -> None:
-    """What a reader of the result has to know, on standard error; broken rows always."""
+def _print_notes(evaluated: Any, quiet: bool, with_table: bool) -> None:
+    """Print notes on the result to standard error; invalid rows even if quiet."""
     name = "stdin" if evaluated.source == "-" else evaluated.source
-    told: Counter[str] = Counter()
-    for place, reason, sentence in evaluated.broken():
-        told[reason] += 1
-        if told[reason] <= MAX_LISTED:
-            click.echo(f"{place.within(name)}: {sentence} ({reason})", err=True)
-    for reason, count in told.items():
+    counts: Counter[str] = Counter()
+    for location, reason, sentence in evaluated.invalid_rows():
+        counts[reason] += 1
+        if counts[reason] <= MAX_LISTED:
+            click.echo(f"{location.within(name)}: {sentence} ({reason})", err=True)
+    for reason, count in counts.items():
         if count > MAX_LISTED:
-            click.echo(f"… and {count - MAX_LISTED:,} more: {reason} (--json has all of them)", err=True)
+            click.echo(f"… and {count - MAX_LISTED:,} more: {reason} (--json lists all)", err=True)
     if quiet:
         return
     for field, source in evaluated.answers.aliases.items():

@@ -1,4 +1,4 @@
-"""`assay explain`: why one response got its reward."""
+"""`assay explain`: explains the reward of one response."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("-n", "--number", type=click.IntRange(0), help="Which row: see below  [default: the first]")
+@click.option("-n", "--number", type=click.IntRange(0), help="Number of the row  [default: the first]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, the reply of POST /v1/explain.")
 @click.option("--response-field", default="response", show_default=True, help="Name of the response in a row.")
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the ending; - is JSON or JSONL]")
+@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is JSON or JSONL]")
 @click.option(
     "--suggestions",
     type=click.IntRange(0, MAX_SUGGESTIONS),
@@ -55,9 +55,9 @@ def command(
 ) -> None:
     """Explain the reward of one row of INPUT: JSON, JSONL, Parquet or Arrow ("-": standard input).
 
-    A row is an object with a response and a reference. JSON holds one row, an array of them, or a request of
-    POST /v1/score or POST /v1/explain, whose settings count. --number counts as `assay score` does: lines of JSONL
-    from 1, all others from 0.
+    A row is an object with a response and a reference. JSON contains one row, an array of rows, or a request of
+    POST /v1/score or POST /v1/explain, whose settings apply. Rows are numbered as in `assay score`: JSONL lines from
+    1, everything else from 0.
     """
     from ..explain.explanation import explain
     from ..explain.terminal import as_text
@@ -65,13 +65,13 @@ def command(
     from ..scoring.scorer import Scorer
 
     settings = load_config(flags, config_file).score
-    form = None if source == "-" and input_format is None else format_of(source, input_format, "--input-format")
+    fmt = None if source == "-" and input_format is None else format_of(source, input_format, "--input-format")
     name = "stdin" if source == "-" else source
     try:
-        rollout, config = single_rollout(source, form, Fields(response_field, reference_field), number)
+        rollout, config = single_rollout(source, fmt, Fields(response_field, reference_field), number)
     except DocumentError as error:
         raise Failure(f"{name}: {error}") from None
-    where = rollout.place.within(name)
+    where = rollout.location.within(name)
     if rollout.fault is not None:
         raise _fault(where, [rollout.fault])
     try:
@@ -87,7 +87,7 @@ def command(
 
 
 def _colored(choice: str) -> bool | None:
-    """None leaves it to click, which looks whether standard output is a terminal."""
+    """Return whether to use color; None lets click decide (if standard output is a terminal)."""
     if choice != "auto":
         return choice == "always"
     return False if os.environ.get("NO_COLOR") else None

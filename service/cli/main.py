@@ -1,4 +1,4 @@
-"""The `assay` command. A subcommand's module is imported when it is called, so that `assay --help` is quick."""
+"""The `assay` command. Modules of subcommands are imported on use, so that `assay --help` is fast."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from ..http.process.signals import handle_early
 __all__ = ["main"]
 
 COMMANDS = {
-    "bench": "Throughput on this machine, beside its floor and a plain-Python scorer.",
-    "check": "List every reference of a data set that training would stumble over.",
-    "config": "Print every setting with its value and where it comes from.",
-    "evaluate": "Evaluate a file of answers: the papers' metrics, a table and a report.",
-    "explain": "Explain why one response got its reward.",
+    "bench": "Measure throughput on this machine.",
+    "check": "Validate the references of a data set before training.",
+    "config": "Print every setting with its value and origin.",
+    "evaluate": "Evaluate a file of answers with the metrics of the papers.",
+    "explain": "Explain the reward of one response.",
     "score": "Score a file of rollouts.",
     "serve": "Run the HTTP service.",
     "warmup": "Compile every kernel into the cache.",
 }
-"""Name of each subcommand and its one line of help; its code is `command` in `service/cli/NAME.py`."""
+"""Name and help of each subcommand; its code is `command` in `service/cli/NAME.py`."""
 
-DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-READER_LEFT = 141
-"""Exit code once nobody reads standard output any more, as of a process that SIGPIPE has ended."""
+BROKEN_PIPE = 141
+"""Exit code if the reader of standard output has gone, like that of a process killed by SIGPIPE."""
 
 
 class Commands(click.Group):
-    """A group that knows its subcommands by name and imports only the one that is called."""
+    """A group that imports only the subcommand that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -49,28 +49,28 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[:1] == ["serve"]:  # what it imports takes a second, in which a signal shall find a handler
+        if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run the command; what a terminal's encoding lacks is shown as a question mark."""
+        """Run the command; print a question mark for characters that the encoding lacks."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")
         return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand; it ends without a word when the reader of its output has left (`assay … | head`)."""
+        """Run the subcommand; exit silently if the reader of its output has gone (`assay … | head`)."""
         try:
             return super().invoke(ctx)
         except OSError as error:
-            reader_left = error.errno == errno.EPIPE
-            if not reader_left and (error.errno not in DISK_IS_FULL or error.filename is not None):
+            broken_pipe = error.errno == errno.EPIPE
+            if not broken_pipe and (error.errno not in DISK_FULL or error.filename is not None):
                 raise
-            with suppress(OSError, ValueError):  # what is still in the buffer must not be an error at exit
+            with suppress(OSError, ValueError):  # buffered output must not cause an error at exit
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if reader_left:
-                raise click.exceptions.Exit(READER_LEFT) from None
+            if broken_pipe:
+                raise click.exceptions.Exit(BROKEN_PIPE) from None
             click.echo(f"Error: standard output: {error.strerror}", err=True)
             raise click.exceptions.Exit(click.UsageError.exit_code) from None
 
@@ -85,7 +85,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool)
     try:
         click.echo(f"assay {version('assay')}")
     except PackageNotFoundError:
-        click.echo("assay (run from its source, not installed)")
+        click.echo("assay (run from source, not installed)")
     ctx.exit()
 
 
@@ -98,8 +98,8 @@ def main() -> None:
 
     Settings come from flags, then ASSAY_… environment variables, then the TOML file named by --config, then defaults.
 
-    Exit codes: 0 done; 1 some records could not be scored, or a usual metric lacks what it needs; 2 usage; 141 the
-    reader of the output has left.
+    Exit codes: 0 success; 1 some records could not be scored, or a requirement of a usual metric is missing; 2 usage
+    error; 141 broken pipe.
     """
 
 

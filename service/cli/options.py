@@ -1,4 +1,4 @@
-"""Flags made from the models of the settings, so that no setting can lack its flag or its help."""
+"""Flags generated from the settings models, so that every setting has a flag and help."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 SOME_FAILED = 1
-"""Exit code for a run in which some records could not be scored."""
+"""Exit code if some records could not be scored."""
 
 USAGE = 2
-"""Exit code for what the caller has to change: flags, settings, files that cannot be read or written."""
+"""Exit code for usage errors: flags, settings, files that cannot be read or written."""
 
 NUMBERS: dict[Any, click.ParamType] = {int: click.INT, float: click.FLOAT}
 
@@ -42,12 +42,12 @@ config_option = click.option(
     "config_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="TOML file of settings, tables [server] and [score] (default: ASSAY_CONFIG).",
+    help="TOML file with settings, tables [server] and [score] (default: ASSAY_CONFIG).",
 )
 
 
 class Choice(click.Choice):
-    """One of the values of a Literal, given back in its own type."""
+    """One of the values of a Literal, converted to its type."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         super().__init__([str(value) for value in values])
@@ -58,7 +58,7 @@ class Choice(click.Choice):
 
 
 def settings_options(*models: type[BaseModel]) -> Callable[[Function], Function]:
-    """Add a flag for every field of the models; a flag that is not given stays None."""
+    """Add a flag for every field of the models; its value is None if it is not given."""
 
     def add(function: Function) -> Function:
         for model in reversed(models):
@@ -92,7 +92,7 @@ def _help(field: Any) -> str:
 
 
 def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
-    """The effective settings; wrong ones are listed on standard error, and the command ends with exit code 2."""
+    """Return the effective settings; list errors on standard error and exit with code 2."""
     try:
         return load(flags, None, path)
     except ScoringError as error:
@@ -114,7 +114,7 @@ class Pairs(click.ParamType):
 
 
 def json_or_text(text: str) -> Any:
-    """The JSON value that a text holds, or else the text."""
+    """Parse a text as JSON; return the text itself if it is not JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -122,6 +122,6 @@ def json_or_text(text: str) -> Any:
 
 
 class Failure(click.ClickException):
-    """An error of the call as a whole: the message on standard error, exit code 2."""
+    """An error that ends the command: a message on standard error, exit code 2."""
 
     exit_code = USAGE

@@ -1,4 +1,4 @@
-"""`assay score`: a file of rollouts in, the same rows with their rewards out."""
+"""`assay score`: scores a file of rollouts and writes its rows with rewards added."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INTERRUPTED = 130
 SCORE = "score"
 
 LAYOUTS = {"verl": Fields("output", "gts", "input")}
-"""Names of the fields in the dumps that trainers write: verl's `trainer.rollout_data_dir`."""
+"""Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
 
 
 def _included(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
@@ -43,14 +43,18 @@ def _included(_ctx: click.Context, _parameter: click.Parameter, values: tuple[st
 @click.option("--response-field", help="Name of the response in a row.  [default: response]")
 @click.option("--reference-field", help="Name of the reference in a row.  [default: reference]")
 @click.option(
-    "--task", "task_name", default="score", show_default=True, help="Another reward, on JSON; see evaluate --list."
+    "--task",
+    "task_name",
+    default="score",
+    show_default=True,
+    help="Use the reward of another task (JSON only); see evaluate --list.",
 )
-@click.option("--option", "given", multiple=True, type=Pairs(), help="An option of another task; JSON or text.")
-@click.option("--report", type=click.Path(dir_okay=False), help="Write a report about the rewards: one HTML file.")
-@click.option("--layout", type=click.Choice(list(LAYOUTS)), help="The dump of a trainer: names of its fields.")
-@click.option("--group-field", help="Advantages: rows equal here are a group [default: an equal reference].")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the ending; - is jsonl]")
-@click.option("--output-format", type=click.Choice(FORMATS), help="[default: by the ending; - is jsonl]")
+@click.option("--option", "given", multiple=True, type=Pairs(), help="An option of another task, as JSON or text.")
+@click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
+@click.option("--layout", type=click.Choice(list(LAYOUTS)), help="Use the field names in the dumps of this trainer.")
+@click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
+@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
+@click.option("--output-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
 @click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @config_option
@@ -75,14 +79,14 @@ def command(
 ) -> None:
     """Score the rollouts in INPUT: JSONL, JSON, Parquet or Arrow ("-": standard input).
 
-    Each row is an object with a response and a reference; it is written with `reward` and `reason` added, and
-    everything else as it was. A JSON INPUT holds an array of such rows, or one request of POST /v1/score.
-    A row that cannot be scored is listed on standard error and kept with its `error`; the exit code is then 1.
+    Each row is an object with a response and a reference; it is written with `reward` and `reason` added and
+    everything else unchanged. A JSON INPUT contains an array of rows or one request of POST /v1/score.
+    A row that cannot be scored is listed on standard error and written with `error`; the exit code is then 1.
 
-    With --task, a row may also be a record of that benchmark as it is published, with the model's response added.
+    With --task, a row may also be a published record of that benchmark with the model's response added.
 
     Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra assay[arrow]. Their rows
-    count from 0. Components are columns of their own, and `error` (reason, detail, row) is one where a row has one.
+    count from 0. Each component is a column, and so is `error` (reason, detail, row) if a row has one.
     """
     from ..files.score_rows import Job
 
@@ -94,15 +98,15 @@ def command(
         fields=_fields(layout, response_field, reference_field, group_field),
         components="components" in include,
         advantages="advantages" in include,
-        longest_line=max_line_bytes,
+        max_line_bytes=max_line_bytes,
     )
     inputs = [("INPUT", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
     require_different_files(inputs, [("OUTPUT", target), ("--report", report)])
     settings = load_config(flags, config_file).score
     if task_name != SCORE and report is not None:
-        raise click.UsageError("--report is about SCORE; assay evaluate has a report for other tasks")
+        raise click.UsageError("--report is for SCORE only; for other tasks use the report of assay evaluate")
     if task_name == SCORE and given:
-        raise click.UsageError("--option is for other tasks; settings of SCORE have flags of their own")
+        raise click.UsageError("--option is for other tasks; the settings of SCORE have separate flags")
     try:
         if task_name == SCORE:
             failed = _run(job, settings, quiet, report)
@@ -121,7 +125,7 @@ def command(
         where = error.filename or ("standard output" if target == "-" else target)
         raise Failure(f"{where}: {error.strerror or error}") from None
     except KeyboardInterrupt:
-        kept = "the rows that were finished are written" if job.keeps_finished_rows else "nothing is written"
+        kept = "finished rows were written" if job.keeps_finished_rows else "nothing was written"
         click.echo(f"\nInterrupted: {kept}.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     if failed:
@@ -129,17 +133,17 @@ def command(
 
 
 def _fields(layout: str | None, response: str | None, reference: str | None, group: str | None) -> Fields:
-    """The names of a layout, or the usual ones, but for those that are given."""
+    """Return the given field names; the others are those of the layout or the defaults."""
     known = LAYOUTS[layout] if layout is not None else Fields()
     return Fields(response or known.response, reference or known.reference, group or known.group)
 
 
 def _run(job: Any, settings: ScoreSettings, quiet: bool, target: str | None) -> bool:
-    """Do the job; whether some rows could not be scored. `target` is the report's path, if there is to be one."""
+    """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
     from ..scoring.scorer import Scorer
 
     scorer = Scorer(settings)
-    report = _begun_report(target, job, scorer)
+    report = _start_report(target, job, scorer)
     started = time.perf_counter()
     bar = not quiet and sys.stderr.isatty()
     if is_columnar(job.source_format):
@@ -153,39 +157,39 @@ def _run(job: Any, settings: ScoreSettings, quiet: bool, target: str | None) -> 
     return failed
 
 
-def _begun_report(target: str | None, job: Any, scorer: Any) -> Any:
-    """A report that watches the job; None where none is wanted. A path that cannot be written is told at once."""
+def _start_report(target: str | None, job: Any, scorer: Any) -> Any:
+    """Return a report that observes the job, None without `target`; raises UsageError for an invalid path."""
     if target is None:
         return None
     from ..report.report import Report
 
     if target == "-":
-        raise click.UsageError("--report needs a path: standard output is for rows")
+        raise click.UsageError("--report cannot be written to standard output")
     if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
-        raise click.UsageError(f"{target}: there is no such folder")
+        raise click.UsageError(f"{target}: the directory does not exist")
     return Report(scorer, "stdin" if job.source == "-" else os.path.basename(job.source))
 
 
 def _run_task(job: Any, name: str, given: dict[str, Any], quiet: bool) -> bool:
-    """Do the job with the reward of another task; whether some rows could not be scored."""
+    """Do the job with the reward of another task; return whether some rows could not be scored."""
     from ..evaluate.task_rewards import reward_options, reward_task
     from ..files.progress import Progress
     from ..files.request_file import is_request
-    from ..files.rows.rows import array_rows, json_document, jsonl_rows, opened
+    from ..files.rows.rows import array_rows, json_document, jsonl_rows, open_source
     from ..files.task_rows import TaskJob, score_task_rows
 
     if is_columnar(job.source_format) or is_columnar(job.target_format):
-        raise click.UsageError("--task reads and writes JSONL and JSON")
+        raise click.UsageError("--task supports only JSONL and JSON")
     task = reward_task(name)
     chosen = TaskJob(task, reward_options(task, given))
     started = time.perf_counter()
-    with opened(job.source) as (stream, size):
+    with open_source(job.source) as (stream, size):
         document = None if job.source_format == "jsonl" else json_document(stream.read())
         if document is not None and is_request(document):
-            raise click.UsageError("--task reads rows; a request names its task itself")
+            raise click.UsageError("--task cannot be combined with a request, which names its task")
         progress = Progress(size, shown=not quiet and sys.stderr.isatty())
         try:
-            rows = jsonl_rows(stream, job.longest_line) if document is None else array_rows(document)
+            rows = jsonl_rows(stream, job.max_line_bytes) if document is None else array_rows(document)
             summary = score_task_rows(job, chosen, rows, progress)
         finally:
             progress.finish()
@@ -195,19 +199,19 @@ def _run_task(job: Any, name: str, given: dict[str, Any], quiet: bool) -> bool:
 
 
 def _score_json(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool, Any]:
-    """Whether some rows failed, and the summary; a request has none."""
+    """Return whether some rows could not be scored, and the summary; None for a request."""
     from ..files.progress import Progress
     from ..files.request_file import is_request, score_request
-    from ..files.rows.rows import array_rows, json_document, jsonl_rows, opened
+    from ..files.rows.rows import array_rows, json_document, jsonl_rows, open_source
     from ..files.score_rows import score_rows
 
-    with opened(job.source) as (stream, size):
+    with open_source(job.source) as (stream, size):
         document = None if job.source_format == "jsonl" else json_document(stream.read())
         if document is not None and is_request(document):
             return not score_request(job, scorer, document, report), None
         progress = Progress(size, shown=bar)
         try:
-            rows = jsonl_rows(stream, job.longest_line) if document is None else array_rows(document)
+            rows = jsonl_rows(stream, job.max_line_bytes) if document is None else array_rows(document)
             summary = score_rows(job, scorer, rows, progress, report)
         finally:
             progress.finish()
@@ -215,11 +219,11 @@ def _score_json(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool, An
 
 
 def _score_columns(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool, Any]:
-    from ..files.columns.source import opened_columns
+    from ..files.columns.source import open_columns
     from ..files.progress import Progress
     from ..files.score_columns import score_columns
 
-    with opened_columns(job.source) as source:
+    with open_columns(job.source) as source:
         progress = Progress(source.rows, shown=bar)
         try:
             summary = score_columns(job, scorer, source, progress, report)

@@ -1,4 +1,4 @@
-"""`assay serve`: run the HTTP service."""
+"""`assay serve`: runs the HTTP service."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["command"]
 def command(config_file: Path | None, **flags: Any) -> None:
     """Run the HTTP service until SIGTERM or Ctrl-C.
 
-    The settings of the reward are the defaults of the service; a request may override them.
+    The reward settings are the defaults of the service; a request may override them.
     """
     config = load_config(flags, config_file)
-    start_logging(config.server.log_level, config.server.log_format)  # before imports that choose a cache folder
+    start_logging(config.server.log_level, config.server.log_format)  # before imports that choose a cache directory
     if config.server.traces:
         from ..http.request.telemetry.tracing import TracingUnavailable, require_opentelemetry
 

@@ -1,4 +1,4 @@
-"""`assay warmup`: compile every kernel into the cache, so that the next start is quick."""
+"""`assay warmup`: compiles every kernel into the cache, so that the next start is fast."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["command"]
 
 @click.command()
 def command() -> None:
-    """Compile every kernel into the cache (ASSAY_CACHE_DIR, or the user's cache folder)."""
+    """Compile every kernel into the cache (ASSAY_CACHE_DIR, or the cache directory of the user)."""
     from ...kernels.warmup import warmup
 
     report = warmup()
     click.echo(f"{report.signatures} kernel signatures ready after {report.seconds:.2f} s")
-    click.echo(f"cache: {report.cache or 'none (no folder could be written)'}")
+    click.echo(f"cache: {report.cache or 'none (no writable directory)'}")

@@ -1,1 +1,1 @@
-"""Files of rollouts: read in bounded pieces, scored, and written so that every line is whole."""
+"""Scoring of rollout files: read in bounded pieces, written in whole lines."""

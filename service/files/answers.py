@@ -1,6 +1,6 @@
-"""Answers out of JSONL, JSON, Parquet and Arrow, with the fields of a file under the names that a task reads.
+"""Reads answers from JSONL, JSON, Parquet and Arrow, and maps the fields of a file to the names of a task.
 
-A row that cannot be used costs no other row its result: it is kept with its place and the reason.
+An invalid row does not affect other rows: it is kept with its location and the reason.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ import orjson
 
 from ..evaluate.task import Task
 from .formats import is_columnar
-from .rows.rows import DocumentError, Fault, Place, array_rows, decoded, json_document, jsonl_rows, opened
+from .rows.rows import DocumentError, Fault, Location, array_rows, decode_row, json_document, jsonl_rows, open_source
 
 __all__ = ["RESPONSE_NAMES", "Answers", "read_answers"]
 
 RESPONSE_NAMES = ("response", "generated_response", "model_output", "prediction", "completion")
-"""Fields in which files keep a model's answer: tried in order where none is named and the task's own is missing."""
+"""Fields in which files keep a model's answer: tried in order if none is given and the task's own is missing."""
 
 REFERENCE_NAMES = ("reference", "gt_key_block", "key", "ground_truth")
-"""The same for the reference, of tasks that read one."""
+"""The same for the reference."""
 
-NAMES = {"response": RESPONSE_NAMES, "generated_response": RESPONSE_NAMES, "reference": REFERENCE_NAMES}
+ALIASES = {"response": RESPONSE_NAMES, "generated_response": RESPONSE_NAMES, "reference": REFERENCE_NAMES}
 
 
 class Answers(NamedTuple):
-    """The rows of a file: those that are records of the task, and those that are not."""
+    """The rows of a file: valid records of the task, and faults."""
 
     records: list[dict[str, Any]]
-    places: list[Place]
-    """Where each record stands."""
-    faults: list[tuple[Place, Fault]]
+    locations: list[Location]
+    """The location of each record."""
+    faults: list[tuple[Location, Fault]]
     aliases: dict[str, str]
-    """Fields that were found under another name than the task's, with that name."""
+    """Task fields found under another name, with that name."""
 
 
-class Fields:
-    """Gives a row's fields the names that a task reads.
+class FieldNames:
+    """Maps the field names of a file to those of a task.
 
-    mapping: the task's name to the file's, as it was asked for; a dotted name is a path into objects.
+    mapping: the task's name to the file's; a dotted name is a path into objects.
     """
 
     def __init__(self, task: Task, mapping: Mapping[str, str]) -> None:
         self._mapping = dict(mapping)
         required = {name for name, field in task.record.model_fields.items() if field.is_required()}
         readable = required | {"reference"} & set(task.record.model_fields)
-        self._guessed = {name: NAMES[name] for name in readable & NAMES.keys() - self._mapping.keys()}
+        self._guessed = {name: ALIASES[name] for name in readable & ALIASES.keys() - self._mapping.keys()}
         self.aliases: dict[str, str] = {}
 
-    def named(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row with the task's names added; raises KeyError with a mapped name that is not there."""
+    def rename(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the row with the task's names added; raises KeyError with a mapped name that is missing."""
         renamed: dict[str, Any] = {}
         for name, source in self._mapping.items():
             renamed[name] = value_at(row, source)
@@ -65,7 +65,7 @@ class Fields:
 
 
 def value_at(row: Mapping[str, Any], source: str) -> Any:
-    """The field of this name, or the end of a dotted path; raises KeyError where it is not there."""
+    """Return the field with this name or dotted path; raises KeyError if it is missing."""
     if source in row:
         return row[source]
     value: Any = row
@@ -76,27 +76,27 @@ def value_at(row: Mapping[str, Any], source: str) -> Any:
     return value
 
 
-def read_answers(source: str, form: str, task: Task, mapping: Mapping[str, str], longest: int) -> Answers:
-    """Read a whole file ("-": standard input) of this format; raises DocumentError where it has no rows at all."""
-    fields = Fields(task, mapping)
+def read_answers(source: str, fmt: str, task: Task, mapping: Mapping[str, str], max_line_bytes: int) -> Answers:
+    """Read a whole file ("-": standard input) of this format; raises DocumentError if it is malformed as a whole."""
+    fields = FieldNames(task, mapping)
     answers = Answers([], [], [], fields.aliases)
-    for place, row, fault in rows_of(source, form, longest):
+    for location, row, fault in read_rows(source, fmt, max_line_bytes):
         if fault is None:
-            row, fault = fitted(task, fields, row)
+            row, fault = to_record(task, fields, row)
         if fault is not None:
-            answers.faults.append((place, fault))
+            answers.faults.append((location, fault))
         else:
             answers.records.append(row)
-            answers.places.append(place)
+            answers.locations.append(location)
     return answers
 
 
-def fitted(task: Task, fields: Fields, row: Any) -> tuple[Any, Fault | None]:
-    """The row as a record of the task, or why it is none."""
+def to_record(task: Task, fields: FieldNames, row: Any) -> tuple[Any, Fault | None]:
+    """Return the row as a record of the task, or the fault that prevents it."""
     if not isinstance(row, dict):
-        return None, Fault("not_an_object", "the row is JSON, but no object")
+        return None, Fault("not_an_object", "the row is not a JSON object")
     try:
-        record = fields.named(row)
+        record = fields.rename(row)
     except KeyError as missing:
         return None, Fault("missing_field", f"no field {missing.args[0]!r}")
     misfits = task.misfits(record)
@@ -109,26 +109,26 @@ def fitted(task: Task, fields: Fields, row: Any) -> tuple[Any, Fault | None]:
     return None, Fault(misfits[0][1], detail)
 
 
-def rows_of(source: str, form: str, longest: int) -> Iterator[tuple[Place, Any, Fault | None]]:
-    """Every row with its place: its value, or why it has none."""
-    if is_columnar(form):
-        yield from column_rows(source)
+def read_rows(source: str, fmt: str, max_line_bytes: int) -> Iterator[tuple[Location, Any, Fault | None]]:
+    """Yield the location of every row with its value or its fault."""
+    if is_columnar(fmt):
+        yield from read_column_rows(source)
         return
-    with opened(source) as (stream, _):
-        if form == "jsonl":
-            for row in jsonl_rows(stream, longest):
-                yield (row.place, *decoded(row, longest))
+    with open_source(source) as (stream, _):
+        if fmt == "jsonl":
+            for row in jsonl_rows(stream, max_line_bytes):
+                yield (row.location, *decode_row(row, max_line_bytes))
             return
         document = json_document(stream.read())
-    yield from document_rows(document, longest)
+    yield from read_document_rows(document, max_line_bytes)
 
 
-def document_rows(document: str, longest: int) -> Iterator[tuple[Place, Any, Fault | None]]:
-    """The records of a JSON document: an array of them, or the body of a request for an evaluation."""
+def read_document_rows(document: str, max_line_bytes: int) -> Iterator[tuple[Location, Any, Fault | None]]:
+    """Yield the records of a JSON document: an array, or the body of a request for an evaluation."""
     first = document.lstrip(" \t\r\n")[:1]
     if first == "[":
         for row in array_rows(document):
-            yield (row.place, *decoded(row, max(longest, row.size)))
+            yield (row.location, *decode_row(row, max(max_line_bytes, row.size)))
         return
     try:
         request = orjson.loads(document)
@@ -138,22 +138,22 @@ def document_rows(document: str, longest: int) -> Iterator[tuple[Place, Any, Fau
     if not isinstance(records, list):
         raise DocumentError("neither an array of records nor an object with an array `records`")
     for number, record in enumerate(records):
-        yield Place("record", number), record, None
+        yield Location("record", number), record, None
 
 
-def column_rows(source: str) -> Iterator[tuple[Place, Any, Fault | None]]:
-    from .columns.source import opened_columns  # needs the extra
+def read_column_rows(source: str) -> Iterator[tuple[Location, Any, Fault | None]]:
+    from .columns.source import open_columns  # needs the extra
 
     number = 0
-    with opened_columns(source) as columns:
+    with open_columns(source) as columns:
         for batch in columns.batches():
             for record in batch.to_pylist():
-                yield Place("row", number), record, None
+                yield Location("row", number), record, None
                 number += 1
 
 
-def label_of(record: Mapping[str, Any], names: Sequence[str] = ("id",)) -> str:
-    """What a record calls itself; empty where it has no name."""
+def record_id(record: Mapping[str, Any], names: Sequence[str] = ("id",)) -> str:
+    """Return the id of a record; empty if it has none."""
     for name in names:
         value = record.get(name)
         if isinstance(value, (str, int)):

@@ -1,4 +1,4 @@
-"""The formats of files of rollouts, and what each needs."""
+"""File formats of rollouts and the packages they need."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import click
 __all__ = ["FORMATS", "format_of", "is_columnar"]
 
 COLUMNAR = ("parquet", "arrow", "arrows")
-"""`arrow` is an IPC file, `arrows` an IPC stream; which of both is read shows in its first bytes."""
+"""`arrow` is an IPC file, `arrows` an IPC stream; when reading, the first bytes decide."""
 
 FORMATS = ("jsonl", "json", *COLUMNAR)
 
-ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".feather": "arrow"} | {f".{form}": form for form in FORMATS[1:]}
+EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".feather": "arrow"} | {f".{fmt}": fmt for fmt in FORMATS[1:]}
 
 
 def format_of(path: str, given: str | None, flag: str) -> str:
-    """The given format, or else that of a file's ending; "-" is JSONL.
+    """Return the given format, or else that of the file extension; "-" is JSONL.
 
-    Raises UsageError that names the flag where the ending says nothing, or the extra where its package is missing.
+    Raises UsageError if the extension is unknown (names the flag) or pyarrow is missing (names the extra).
     """
-    form = given or ("jsonl" if path == "-" else ENDINGS.get(Path(path).suffix.lower()))
-    if form is None:
-        raise click.UsageError(f"{path}: the ending is none of {', '.join(ENDINGS)}; say {flag}")
-    if is_columnar(form) and find_spec("pyarrow") is None:
+    fmt = given or ("jsonl" if path == "-" else EXTENSIONS.get(Path(path).suffix.lower()))
+    if fmt is None:
+        raise click.UsageError(f"{path}: the extension is not one of {', '.join(EXTENSIONS)}; use {flag}")
+    if is_columnar(fmt) and find_spec("pyarrow") is None:
         raise click.UsageError(f"{path}: Parquet and Arrow need pyarrow; install the extra: pip install 'assay[arrow]'")
-    return form
+    return fmt
 
 
-def is_columnar(form: str) -> bool:
-    """Whether a format is Parquet or Arrow."""
-    return form in COLUMNAR
+def is_columnar(fmt: str) -> bool:
+    """Return whether a format is Parquet or Arrow."""
+    return fmt in COLUMNAR

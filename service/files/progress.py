@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, and nothing at all elsewhere."""
+"""A progress bar, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ERASE = "\r\x1b[K"
 
 
 class Progress:
-    """One line on standard error, redrawn in place; it knows a share only where the size of the input is known."""
+    """One line on standard error, redrawn in place; it shows a percentage if the size of the input is known."""
 
     def __init__(self, size: int | None, shown: bool) -> None:
         self._size = size
@@ -24,7 +24,7 @@ class Progress:
         self._drawn = 0.0
 
     def advance(self, rows: int, size: int) -> None:
-        """Count rows that are done and the bytes of input they came from."""
+        """Count finished rows and the bytes of input they came from."""
         self._rows += rows
         self._bytes += size
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""A request document of `POST /v1/score` from a file, answered as the service answers it."""
+"""Scoring of a file that holds a request of `POST /v1/score`, with the reply of the service."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from .formats import is_columnar
-from .rows.output import LineOutput, row_with, write_document
+from .rows.output import LineOutput, with_results, write_document
 from .rows.piece_scoring import column_results
-from .rows.rows import JSON_SPACE, DocumentError, Place, Rollout
-from .score_rows import Job, Watcher, row_output
+from .rows.rows import JSON_WHITESPACE, DocumentError, Location, Rollout
+from .score_rows import Job, Observer, row_output
 
 __all__ = ["is_request", "score_request"]
 
 LIMITS = Limits(2**62, 2**62, MAX_REFERENCE_BYTES, max_compared_bytes=2**62)
-"""In a file, only references have a limit of their own: the one that they have everywhere."""
+"""Files have no limits, except that of a reference."""
 
 
 def is_request(document: str) -> bool:
-    """Whether a JSON document is a request rather than an array of rows; raises DocumentError where it is neither."""
-    first = document.lstrip(JSON_SPACE)[:1]
+    """Return whether a JSON document is a request, not an array of rows; raises DocumentError if it is neither."""
+    first = document.lstrip(JSON_WHITESPACE)[:1]
     if first not in ("[", "{"):
         raise DocumentError("neither an array of rows nor a request")
     return first == "{"
 
 
-def score_request(job: Job, scorer: Scorer, document: str, watcher: Watcher | None = None) -> bool:
-    """Write the reply of the service (JSON), or a row for each response (other formats); False where there is none.
+def score_request(job: Job, scorer: Scorer, document: str, observer: Observer | None = None) -> bool:
+    """Write the reply of the service (JSON) or a row for each response (other formats); return whether that worked.
 
-    A request that cannot be scored is answered whole: every offending place on standard error and in the output.
+    For an invalid request, every validation error is listed on standard error and in the output.
     """
     try:
         envelope = parse_envelope(document.encode(), LIMITS)
     except Problem as problem:
         raise DocumentError(problem.issues[0].detail) from None
-    include(envelope, {"components": job.components, "advantages": job.advantages})
+    add_includes(envelope, {"components": job.components, "advantages": job.advantages})
     if asks_for_another_task(envelope):
         return score_task_request(job, document, envelope)
     try:
         batch = decode_score_request(envelope, scorer, LIMITS)
         scores = batch.score()
-        if watcher is not None:
-            watcher.add(rollouts_of(orjson.loads(document), batch), scores)
+        if observer is not None:
+            observer.add(rollouts_of(orjson.loads(document), batch), scores)
         if job.target_format == "json":
             write_document(job.target, encode(scores, batch, batch.scorer.config_id))
         else:
@@ -66,9 +66,11 @@ def score_request(job: Job, scorer: Scorer, document: str, watcher: Watcher | No
 
 
 def score_task_request(job: Job, document: str, envelope: Envelope) -> bool:
-    """The same for a request that names another task: only the reply as it is, in JSON."""
+    """Write the JSON reply to a request that names another task; return whether that worked."""
     if job.target_format != "json":
-        raise click.UsageError("the reply to a request for another task is written as JSON (--output-format json)")
+        raise click.UsageError(
+            "the reply to a request for another task can only be written as JSON (--output-format json)"
+        )
     try:
         write_document(job.target, answer_task(document.encode(), envelope, LIMITS, StageTimes()))
     except Problem as problem:
@@ -77,25 +79,25 @@ def score_task_request(job: Job, document: str, envelope: Envelope) -> bool:
     return True
 
 
-def include(envelope: Envelope, wanted: dict[str, bool]) -> None:
-    """Add what the flags ask for to what the request itself includes."""
+def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
+    """Add the includes of the flags to those of the request."""
     named = envelope.values.get("include", [])
     if isinstance(named, list):
         envelope.values["include"] = [*named, *(name for name, asked in wanted.items() if asked and name not in named)]
 
 
 def rollouts_of(request: dict[str, Any], batch: Batch) -> list[Rollout]:
-    """The request's responses as rows; those to one reference are a group."""
+    """Return the responses of the request as rows; those with the same reference are a group."""
     pairs = zip(request["responses"], batch.reference_index.tolist(), strict=True)
     references = request["references"]
     return [
-        Rollout(Place("record", k), b"", response=response, reference=references[number], group=references[number])
+        Rollout(Location("record", k), b"", response=response, reference=references[number], group=references[number])
         for k, (response, number) in enumerate(pairs)
     ]
 
 
 def write_rows(job: Job, request: dict[str, Any], batch: Batch, scores: Scores) -> None:
-    """A row for each response: the response, its reference and its results."""
+    """Write a row for each response: the response, its reference and its results."""
     references = request["references"]
     advantages = scores.advantages().tolist() if batch.advantages else []
     pairs = zip(request["responses"], batch.reference_index.tolist(), strict=True)
@@ -106,14 +108,14 @@ def write_rows(job: Job, request: dict[str, Any], batch: Batch, scores: Scores) 
         for k, ((response, number), result) in enumerate(zip(pairs, results, strict=True)):
             text = orjson.dumps({"response": response, "reference": references[number]})
             gained = {**result, "advantage": advantages[k]} if advantages else result
-            yield row_with(Rollout(Place("record", k), text), gained)
+            yield with_results(Rollout(Location("record", k), text), gained)
 
     with row_output(job) as output:
         output.write(rows())
 
 
 def write_issues(job: Job, issues: Sequence[Issue]) -> None:
-    """Every offending place: a line each on standard error, and all of them in the output, if that is JSON."""
+    """List issues on standard error and, if it is JSON, in the output."""
     for issue in issues:
         click.echo(f"{job.source_name}: {issue.path}: {issue.detail} ({issue.reason})", err=True)
     if is_columnar(job.target_format):

@@ -1,4 +1,4 @@
-"""One row out of a file of rollouts, for a look at it alone."""
+"""Reads one row of a file of rollouts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .rows.rows import (
     DocumentError,
     Fault,
     Fields,
-    Place,
+    Location,
     Rollout,
     array_rows,
     json_document,
     jsonl_rows,
-    opened,
+    open_source,
     read_rollout,
 )
 
@@ -28,34 +28,34 @@ EXPLAIN_FIELDS = frozenset({"response", "reference", "config", "suggestions"})
 
 
 class Single(NamedTuple):
-    """A row, and the settings that its document has for it: those of a request."""
+    """A row and, if its document is a request, the settings in it."""
 
     rollout: Rollout
     config: Any = None
 
 
-def single_rollout(source: str, form: str | None, fields: Fields, number: int | None) -> Single:
-    """The row of that number: lines of JSONL from 1, all others from 0; None for the first.
+def single_rollout(source: str, fmt: str | None, fields: Fields, number: int | None) -> Single:
+    """Read the row with this number: JSONL lines count from 1, everything else from 0; None for the first.
 
-    form: one of `formats.FORMATS`, None to see from the first line of JSON which it is. JSON may be one row, an array
-    of them, a request of POST /v1/score, whose responses are its rows, or one of POST /v1/explain.
-    Raises DocumentError where there is no such row.
+    fmt: one of `formats.FORMATS`; None to tell JSON from JSONL by the first line. JSON may be one row, an array of
+    rows, a request of POST /v1/score, whose responses are the rows, or one of POST /v1/explain.
+    Raises DocumentError if there is no such row.
     """
-    if form is not None and is_columnar(form):
+    if fmt is not None and is_columnar(fmt):
         return Single(_columnar(source, fields, number or 0))
-    with opened(source) as (stream, _):
-        if form == "json":
+    with open_source(source) as (stream, _):
+        if fmt == "json":
             return _of_document(stream.read(), fields, number or 0)
-        if form is None:
+        if fmt is None:
             first = stream.readline(MAX_LINE + 1)
             if not _is_row(first):
                 return _of_document(first + stream.read(), fields, number or 0)
-            return _of_lines(_Rejoined(first, stream), fields, number)
+            return _of_lines(_WithFirstLine(first, stream), fields, number)
         return _of_lines(stream, fields, number)
 
 
-class _Rejoined:
-    """A stream of which one line has been read already, as far as `jsonl_rows` needs one."""
+class _WithFirstLine:
+    """A stream whose first line has been read already, for `jsonl_rows`."""
 
     def __init__(self, line: bytes, stream: BinaryIO) -> None:
         self._line = line
@@ -67,7 +67,7 @@ class _Rejoined:
 
 
 def _is_row(line: bytes) -> bool:
-    """Whether a line is a whole row, rather than the beginning of a document, or all of it."""
+    """Return whether a line is a complete row, not (part of) a document."""
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -81,11 +81,11 @@ def _is_request(value: dict[str, Any]) -> bool:
 
 def _of_lines(stream: Any, fields: Fields, number: int | None) -> Single:
     for row in jsonl_rows(stream, MAX_LINE):
-        if number is None or row.place.number == number:
+        if number is None or row.location.number == number:
             return _with_own_config(read_rollout(row, fields, MAX_LINE))
-        if row.place.number > number:
+        if row.location.number > number:
             break
-    raise DocumentError("there is no row" if number is None else f"there is no row in line {number}")
+    raise DocumentError("there is no row" if number is None else f"line {number} does not exist or is blank")
 
 
 def _of_document(content: bytes, fields: Fields, number: int) -> Single:
@@ -109,17 +109,17 @@ def _of_document(content: bytes, fields: Fields, number: int) -> Single:
 
 
 def _with_own_config(rollout: Rollout) -> Single:
-    """A row that is a request of POST /v1/explain has settings of its own; others may mean anything by `config`."""
+    """Return a row, with its settings if it is a request of POST /v1/explain; `config` of other rows is ignored."""
     if rollout.fault is None and "config" in rollout.names and rollout.names <= EXPLAIN_FIELDS:
         return Single(rollout, orjson.loads(rollout.text)["config"])
     return Single(rollout)
 
 
 def _as_rows(request: dict[str, Any]) -> str:
-    """The responses of a request, each with its reference, as an array of rows."""
+    """Return the responses of a request, each with its reference, as a JSON array of rows."""
     responses, references, index = (request.get(name) for name in ("responses", "references", "reference_index"))
     if not isinstance(responses, list) or not isinstance(references, list):
-        raise DocumentError("references and responses of a request are arrays")
+        raise DocumentError("references and responses of a request must be arrays")
     if not index:
         index = [0] * len(responses) if len(references) == 1 else range(len(responses))
     try:
@@ -131,17 +131,17 @@ def _as_rows(request: dict[str, Any]) -> str:
 
 
 def _columnar(source: str, fields: Fields, number: int) -> Rollout:
-    from .columns.source import opened_columns  # needs the extra
+    from .columns.source import open_columns  # needs the extra
 
     names = [fields.response, fields.reference]
-    with opened_columns(source) as columns:
+    with open_columns(source) as columns:
         for name in names:
             if len(columns.schema.get_all_field_indices(name)) != 1:
-                raise DocumentError(f"one column {name!r} is needed")
+                raise DocumentError(f"exactly one column {name!r} is required")
         row = next(islice(chain.from_iterable(b.to_pylist() for b in columns.batches(names)), number, None), None)
     if row is None:
         raise DocumentError(f"there is no row {number}")
-    rollout = Rollout(Place("row", number), b"", response=row[names[0]], reference=row[names[1]])
+    rollout = Rollout(Location("row", number), b"", response=row[names[0]], reference=row[names[1]])
     if not isinstance(rollout.response, str):
-        rollout.fault = Fault("not_a_string", "the response is no text")
+        rollout.fault = Fault("not_a_string", "the response is not a string")
     return rollout

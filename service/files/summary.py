@@ -1,4 +1,4 @@
-"""What a run of `assay score` found, as a table for people."""
+"""Summary of a run of `assay score` as a text table."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ from ..scoring.scores import Scores
 __all__ = ["QUANTILES", "Summary", "quantiles"]
 
 QUANTILES = {"min": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "max": 1.0}
-"""Names of the quantiles that tables of rewards have, with their shares."""
+"""Names and probabilities of the quantiles in tables of rewards."""
 
 
 def quantiles(rewards: np.ndarray) -> dict[str, float]:
-    """The quantiles of float64 rewards (at least one), by the names of `QUANTILES`.
-
-    Between two values they are interpolated linearly, as NumPy does by default, on the terminal and in reports.
-    """
+    """Return the quantiles of at least one float64 reward, by the names of `QUANTILES` (linear interpolation)."""
     values = np.quantile(rewards, list(QUANTILES.values()))
     return dict(zip(QUANTILES, values.tolist(), strict=True))
 
 
 class Summary:
-    """Counts that grow with every piece: 8 bytes a response for the exact quantiles, nothing else."""
+    """Accumulates counts piece by piece; keeps 8 bytes per response, for exact quantiles."""
 
     def __init__(self) -> None:
         self._rewards: list[np.ndarray] = []
@@ -46,7 +43,7 @@ class Summary:
         return int(self._reasons.sum())
 
     def table(self, seconds: float) -> str:
-        """The table; `seconds` is the time from the first row read to the last one written."""
+        """Return the table; `seconds` is the time from the first row read to the last one written."""
         rate = f", {self.responses / seconds:,.0f} a second" if seconds > 0 else ""
         lines = [f"scored       {self.responses:,} in {seconds:.2f} s{rate}"]
         if self.faults:

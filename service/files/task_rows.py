@@ -1,4 +1,4 @@
-"""Rows scored by another task than SCORE: a row is a record of its benchmark, or a response with a reference."""
+"""Scores rows with the reward of another task; a row is a record of its benchmark, or a response and a reference."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import numpy as np
 from ..evaluate.task import Task
 from ..evaluate.task_rewards import TaskScores, reward_responses
 from .progress import Progress
-from .rows.atomic_file import beside
-from .rows.grouped_rows import GroupedRows
-from .rows.output import faulty_row, row_with
-from .rows.rows import Fault, Fields, Rollout, Row, decoded, pieces
-from .score_rows import Job, row_output
+from .rows.rows import Fault, Fields, Rollout, Row, decode_row, pieces
+from .score_rows import Job, ScoredPiece, report_faults, result_lines, write_pieces
 from .summary import quantiles
 
 __all__ = ["TaskJob", "TaskSummary", "score_task_rows"]
@@ -24,23 +21,23 @@ ADVANTAGE_DDOF = 1
 
 
 class TaskJob(NamedTuple):
-    """The task of a run, with its options."""
+    """The task of a run and its options."""
 
     task: Task
     options: Any
 
     def response_in(self, record: Mapping[str, Any], fields: Fields) -> str:
-        """The name under which a record holds its response: the one asked for, or else the benchmark's own."""
+        """Return the field of the response in a record: the chosen one, or else that of the benchmark."""
         return fields.response if fields.response in record else self.task.response
 
-    def read(self, row: Row, fields: Fields, longest: int) -> Rollout:
-        """The response and the reference's fields of one row; what cannot be used becomes its fault."""
-        record, fault = decoded(row, longest)
+    def read(self, row: Row, fields: Fields, max_line_bytes: int) -> Rollout:
+        """Parse the response and the reference fields of one row; an error becomes its fault."""
+        record, fault = decode_row(row, max_line_bytes)
         if fault is None and not isinstance(record, dict):
-            fault = Fault("not_an_object", "the row is JSON, but no object")
+            fault = Fault("not_an_object", "the row is not a JSON object")
         if fault is not None:
-            return Rollout(row.place, b"", fault=fault)
-        rollout = Rollout(row.place, row.text or b"", frozenset(record))
+            return Rollout(row.location, b"", fault=fault)
+        rollout = Rollout(row.location, row.text or b"", frozenset(record))
         response = self.response_in(record, fields)
         rollout.fault = self._fill(rollout, record, response, fields)
         return rollout
@@ -50,7 +47,7 @@ class TaskJob(NamedTuple):
         if missing:
             return Fault("missing_field", f"no field {', '.join(map(repr, missing))}")
         if not isinstance(record[response], str):
-            return Fault("not_a_string", f"the field {response!r} is no string")
+            return Fault("not_a_string", f"the field {response!r} is not a string")
         given = record.get(fields.reference)
         if given is None:
             given = {name: value for name, value in record.items() if name != response}
@@ -63,15 +60,15 @@ class TaskJob(NamedTuple):
         return None
 
     def score(self, rollouts: list[Rollout]) -> TaskScores:
-        """The rewards of the rollouts that have no fault."""
-        sound = [rollout for rollout in rollouts if rollout.fault is None]
-        references = [rollout.reference for rollout in sound]
-        index = np.arange(len(sound), dtype=np.int64)
-        return reward_responses(self.task, [rollout.response for rollout in sound], references, index, self.options)
+        """Score the rollouts without a fault."""
+        valid = [rollout for rollout in rollouts if rollout.fault is None]
+        references = [rollout.reference for rollout in valid]
+        index = np.arange(len(valid), dtype=np.int64)
+        return reward_responses(self.task, [rollout.response for rollout in valid], references, index, self.options)
 
 
 class TaskSummary:
-    """Counts that grow with every piece."""
+    """Accumulates counts piece by piece."""
 
     def __init__(self) -> None:
         self._rewards: list[np.ndarray] = []
@@ -84,7 +81,7 @@ class TaskSummary:
         self._reasons.update(scores.reasons)
 
     def table(self, seconds: float) -> str:
-        """The table; `seconds` is the time from the first row read to the last one written."""
+        """Return the table; `seconds` is the time from the first row read to the last one written."""
         count = self._reasons.total()
         rate = f", {count / seconds:,.0f} a second" if seconds > 0 else ""
         lines = [f"scored       {count:,} in {seconds:.2f} s{rate}"]
@@ -103,43 +100,24 @@ class TaskSummary:
 def score_task_rows(job: Job, task: TaskJob, rows: Iterator[Row], progress: Progress) -> TaskSummary:
     """Score `rows` and write them in their order; raises as `score_rows` does."""
     summary = TaskSummary()
-    with row_output(job) as output:
-        scored = scored_pieces(job, task, rows, summary, progress)
-        if not job.advantages:
-            for _, _, written in scored:
-                output.write(written)
-            return summary
-        with GroupedRows(beside(job.target)) as grouped:
-            for rollouts, scores, written in scored:
-                grouped.add(rollouts, scores.rewards, written)
-            for written in grouped.rows(ADVANTAGE_DDOF):
-                output.write(written)
+    write_pieces(job, score_pieces(job, task, rows, summary, progress), ADVANTAGE_DDOF)
     return summary
 
 
-def scored_pieces(
+def score_pieces(
     job: Job, task: TaskJob, rows: Iterator[Row], summary: TaskSummary, progress: Progress
-) -> Iterator[tuple[list[Rollout], TaskScores, list[bytes]]]:
+) -> Iterator[ScoredPiece]:
     for piece in pieces(rows):
-        rollouts = [task.read(row, job.fields, job.longest_line) for row in piece]
+        rollouts = [task.read(row, job.fields, job.max_line_bytes) for row in piece]
         scores = task.score(rollouts)
         summary.add(scores)
-        for rollout in rollouts:
-            if rollout.fault is not None:
-                summary.faults[rollout.fault.reason] += 1
-                where = rollout.place.within(job.source_name)
-                progress.message(f"{where}: {rollout.fault.detail} ({rollout.fault.reason})")
-        results = results_of(scores, job.components)
-        yield (
-            rollouts,
-            scores,
-            [row_with(one, next(results)) if one.fault is None else faulty_row(one) for one in rollouts],
-        )
+        report_faults(job, rollouts, summary.faults, progress)
+        yield rollouts, scores.rewards, result_lines(rollouts, results_of(scores, job.components))
         progress.advance(len(piece), sum(row.size for row in piece))
 
 
 def results_of(scores: TaskScores, components: bool) -> Iterator[dict[str, Any]]:
-    """What each row gains: `reward` and `reason`, and with `components` the numbers behind them."""
+    """Yield the results of each row: `reward`, `reason` and, with `components`, the components."""
     columns = {name: column.tolist() for name, column in scores.components.items()}
     for k, (reward, reason) in enumerate(zip(scores.rewards.tolist(), scores.reasons, strict=True)):
         gained = {"components": {name: column[k] for name, column in columns.items()}} if components else {}

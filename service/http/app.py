@@ -58,7 +58,7 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         preparing = state.readiness.start(state.prepare)
         if state.fleet is not None:
-            await state.fleet.join(state, preparing)
+            await state.fleet.join(state.readiness, state.metrics.registry, preparing)
         yield
         state.close()
 

@@ -1,10 +1,10 @@
-"""Assay in a Ray cluster: behind Ray Serve, as actors of a training job, and over data sets (extra `assay[ray]`).
+"""Assay in a Ray cluster: with Ray Serve, as actors of a training job, and for data sets (extra `assay[ray]`).
 
 - `application`: a Ray Serve application, with the HTTP routes of the service and a method for deployment handles.
-- `ScorerPool`: actors that share each batch between them.
+- `ScorerPool`: actors that split each batch among them.
 - `score_dataset`: reward columns for a Ray data set of any size.
 
-Ray is imported with the first of them that is called, not with this package.
+Ray is imported on first use, not with this package.
 """
 
 from __future__ import annotations

@@ -1,26 +1,24 @@
-"""Rewards for a Ray data set, batch by batch, however many rollouts it has."""
+"""Rewards for a Ray data set of any size, batch by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ..errors import InvalidRequest, Issue
 from ..evaluate.import_optional import needed
 from ..files.columns.batch_scorer import BatchScorer, ScoredBatch
-from ..files.columns.results import result_fields
+from ..files.columns.results import result_columns, result_fields
 from ..files.rows.rows import Fields
-from ..http.wire.arrow_codec import REASON_NAMES
 from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings
 
 __all__ = ["DatasetScorer", "score_dataset"]
 
 ERROR = pa.struct([("reason", pa.string()), ("detail", pa.string())])
-"""Why a row has no reward."""
+"""Type of the column `error`: why a row has no reward."""
 
 
 def score_dataset(
@@ -34,29 +32,29 @@ def score_dataset(
     cores: int = 1,
     **overrides: Any,
 ) -> Any:
-    """The data set with the columns `reward`, `reason` and `error`, and with `components` one for each of them.
+    """Add the columns `reward`, `reason`, `error` and, with `components`, one for each component.
 
-    response, reference: names of its columns: text, or for references steps as well.
-    batch_size: rows that are scored at once. actors: how many, or the least and the most; by default as many as there
-    are cores. cores: of each actor, and its threads. overrides: settings of the reward.
+    response, reference: names of the columns: text, or for references also steps.
+    batch_size: rows per batch. actors: their number, or minimum and maximum; by default up to one per core.
+    cores: cores and threads of each actor. overrides: reward settings.
 
-    A row that cannot be scored has no reward but an `error` (struct of reason and detail), and costs no other row its
-    own. Batches are Arrow tables from end to end: no response becomes a Python object. Advantages need whole groups,
-    which batches may cut: group the result by prompt for them.
+    A row that cannot be scored has an `error` (struct of reason and detail) instead of a reward and does not affect
+    other rows. Batches stay Arrow tables: no response becomes a Python object. Advantages need whole groups, which
+    batches may split: compute them on the result, grouped by prompt.
 
-    Raises InvalidSetting; NotInstalled without Ray. Columns that are missing, or that are there already, end the run
-    with InvalidRequest.
+    Raises InvalidSetting, and NotInstalled without Ray. Columns that are missing or exist already end the run with
+    InvalidRequest.
     """
     ray, data = (needed(name, "ray", "scoring a data set", "assay.service.ray") for name in ("ray", "ray.data"))
     ScoreSettings.checked(overrides)
     if actors is None:
         actors = (1, max(1, int(ray.cluster_resources().get("CPU", 1)) // max(1, cores)))
-    least, most = (actors, actors) if isinstance(actors, int) else actors
+    min_size, max_size = (actors, actors) if isinstance(actors, int) else actors
     return dataset.map_batches(
         DatasetScorer,
         batch_format="pyarrow",
         batch_size=batch_size,
-        compute=data.ActorPoolStrategy(min_size=least, max_size=most),
+        compute=data.ActorPoolStrategy(min_size=min_size, max_size=max_size),
         num_cpus=cores,
         fn_constructor_kwargs={
             "response": response,
@@ -69,7 +67,7 @@ def score_dataset(
 
 
 class DatasetScorer:
-    """Scores Arrow tables; one object a worker."""
+    """Scores Arrow tables; one instance per worker."""
 
     def __init__(
         self, response: str, reference: str, components: bool, threads: int, overrides: Mapping[str, Any]
@@ -79,7 +77,7 @@ class DatasetScorer:
         self._batches = BatchScorer(Scorer(threads=threads, **overrides), Fields(response, reference), False)
 
     def __call__(self, table: Any) -> Any:
-        """The table with its result columns, the same for every table of one data set."""
+        """Return the table with result columns, which are the same for every table of a data set."""
         added = [*result_fields(self._components, False), pa.field("error", ERROR)]
         self._check(table, [field.name for field in added])
         (batch,) = table.select(list(self._names)).combine_chunks().to_batches() or [empty_batch(table, self._names)]
@@ -92,12 +90,12 @@ class DatasetScorer:
     def _check(self, table: Any, added: list[str]) -> None:
         names = table.schema.names
         issues = [
-            Issue(name, "missing_field", "one column of this name is required")
+            Issue(name, "missing_field", "exactly one column with this name is required")
             for name in self._names
             if names.count(name) != 1
         ]
         issues += [
-            Issue(name, "duplicate_field", "the data set has a column of this name already")
+            Issue(name, "duplicate_field", "the data set already has a column with this name")
             for name in added
             if name in names
         ]
@@ -105,27 +103,15 @@ class DatasetScorer:
             raise InvalidRequest(issues)
 
     def _columns(self, scored: ScoredBatch) -> list[Any]:
-        """Reward, reason, components as asked for, and error; null where a row has the other."""
-        scores, good = scored.scores, scored.good
-        codes = spread(scores.reason_codes, good, np.uint8)
-        columns = [pa.array(spread(scores.rewards, good, np.float64), mask=~good)]
-        columns.append(REASON_NAMES.take(pa.array(codes, mask=~good)))
-        if self._components:
-            columns += [pa.array(spread(c, good, np.float64), mask=~good) for c in scores.components.values()]
-        errors: list[dict[str, str] | None] = [None] * len(good) if scored.faults else []
+        """Return reward, reason, components if wanted, and error; null where they do not apply."""
+        rows = len(scored.valid)
+        errors: list[dict[str, str] | None] = [None] * rows if scored.faults else []
         for row, fault in scored.faults.items():
             errors[row] = fault._asdict()
-        columns.append(pa.array(errors, ERROR) if errors else pa.nulls(len(good), ERROR))
-        return columns
+        error = pa.array(errors, ERROR) if errors else pa.nulls(rows, ERROR)
+        return [*result_columns(scored, self._components), error]
 
 
 def empty_batch(table: Any, names: tuple[str, ...]) -> Any:
     fields = [table.schema.field(name) for name in names]
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in fields], schema=pa.schema(fields))
-
-
-def spread(values: np.ndarray, good: np.ndarray, kind: type) -> np.ndarray:
-    """The values at the rows that are good, 0 at the others."""
-    column: np.ndarray = np.zeros(len(good), kind)
-    column[good] = values
-    return column

@@ -1,4 +1,4 @@
-"""Actors that share each batch between them: scoring inside a training job, on as many nodes as it has."""
+"""A pool of actors that split each batch among them, for scoring inside a training job."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ from ..settings import ScoreSettings
 __all__ = ["PoolActor", "ScorerPool", "pieces_of"]
 
 MIN_ROWS = 64
-"""Fewer responses than this are not worth a message to another actor."""
+"""Minimum responses per actor."""
 
 RETRIES = 3
-"""How often a piece is scored again whose actor has died. Scoring has no side effects, so this is safe."""
+"""How often a piece is retried if its actor dies. Scoring has no side effects, so this is safe."""
 
 
 class Piece(NamedTuple):
-    """A slice [first, last) of the responses with the references that it needs: `rows` of the whole batch's, and
-    `places`, the reference of each response among them."""
+    """A slice [first, last) of the responses: `rows`, the references it needs, and `positions`, for each response the
+    position of its reference in `rows`.
+    """
 
     first: int
     last: int
     rows: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
 
 
 class PoolActor:
-    """One actor: a scorer in a process of its own. Columns come and go as arrays of Ray's object store."""
+    """A scorer in a separate process. Columns are passed as arrays in Ray's object store."""
 
     def __init__(self, overrides: Mapping[str, Any], threads: int) -> None:
         self._scorer = Scorer(threads=threads, **overrides)
 
     def ready(self) -> str:
-        """Answers once the kernels are compiled: the digest of the configuration."""
+        """Return the digest of the configuration, once the kernels are compiled."""
         return self._scorer.config_id
 
     def score(self, responses: TextColumn, references: TextColumn, index: np.ndarray) -> tuple[Any, ...]:
-        """(issues, rewards, reason codes, measures): issues, by row of `references`, leave the others empty."""
+        """Return (issues, rewards, reason codes, measures); with issues, by row of `references`, the rest is None."""
         responses, references = TextColumn.of(*responses), TextColumn.of(*references)
         try:
             scores = self._scorer.score_columns(responses, references, index)
@@ -59,13 +60,13 @@ class PoolActor:
 
 
 class ScorerPool:
-    """A number of actors under one configuration, and the same numbers as `Scorer`, to the last bit.
+    """A pool of actors with one configuration; results are bit-identical to those of `Scorer`.
 
     >>> with ScorerPool(actors=8, order="lcs") as pool:   # doctest: +SKIP
     ...     scores = pool.score(responses, references, reference_index)
 
-    actors: how many. cores: of each, and its threads. options: further options of Ray for the actors, such as
-    `scheduling_strategy` or `runtime_env`. An actor that dies is started again, and what it had is scored again.
+    actors: their number. cores: cores and threads of each actor. options: further Ray options of the actors, such as
+    `scheduling_strategy` or `runtime_env`. An actor that dies is restarted and its pieces are retried.
     Raises InvalidSetting as `Scorer` does, and NotInstalled without Ray.
     """
 
@@ -98,7 +99,7 @@ class ScorerPool:
         self._actors = []
 
     def wait_until_ready(self) -> None:
-        """Return once every actor has compiled its kernels; a batch before that merely waits for them."""
+        """Wait until every actor has compiled its kernels; a batch sent earlier waits for them anyway."""
         self._ray.get([actor.ready.remote() for actor in self._actors])
 
     def score(
@@ -107,7 +108,7 @@ class ScorerPool:
         references: Sequence[str | Mapping[str, Any]],
         reference_index: Sequence[int] | np.ndarray | None = None,
     ) -> Scores:
-        """Score as `Scorer.score` does; raises as it does. Threads may call this at the same time."""
+        """Score like `Scorer.score`, with the same errors; thread-safe."""
         batch = self._submitted(responses, references, reference_index)
         return self._gathered(*batch, self._ray.get(batch[-1]))
 
@@ -117,7 +118,7 @@ class ScorerPool:
         references: Sequence[str | Mapping[str, Any]],
         reference_index: Sequence[int] | np.ndarray | None = None,
     ) -> Scores:
-        """The same, without keeping the event loop from its other work."""
+        """Score without blocking the event loop."""
         batch = await asyncio.to_thread(self._submitted, responses, references, reference_index)
         return self._gathered(*batch, await asyncio.gather(*batch[-1]))
 
@@ -133,7 +134,7 @@ class ScorerPool:
         for piece in pieces:
             actor = self._actors[next(self._turn) % len(self._actors)]
             texts = rows_between(column, piece.first, piece.last)
-            waiting.append(actor.score.remote(texts, rows_at(expected, piece.rows), piece.places))
+            waiting.append(actor.score.remote(texts, rows_at(expected, piece.rows), piece.positions))
         return index, pieces, waiting
 
     def _gathered(self, index: np.ndarray, pieces: list[Piece], _: object, results: list[Any]) -> Scores:
@@ -152,12 +153,12 @@ class ScorerPool:
         return Scores(rewards, codes, measures, index, self.settings.advantage_ddof)
 
 
-def pieces_of(responses: TextColumn, references: int, index: np.ndarray, most: int) -> list[Piece]:
-    """At most `most` slices of about as many bytes each; every reference is in at least one of them.
+def pieces_of(responses: TextColumn, references: int, index: np.ndarray, max_pieces: int) -> list[Piece]:
+    """Split a batch into at most `max_pieces` slices of similar size in bytes; every reference is in at least one.
 
-    References that no response points at go with the first slice: they must be readable, too.
+    Unused references go with the first slice, because they must be valid too.
     """
-    number = max(1, min(most, responses.rows // MIN_ROWS))
+    number = max(1, min(max_pieces, responses.rows // MIN_ROWS))
     ends = np.searchsorted(responses.offsets, np.linspace(0, responses.offsets[-1], number + 1)[1:-1])
     cuts = np.unique([0, *ends.tolist(), responses.rows])
     pieces = []
@@ -170,14 +171,14 @@ def pieces_of(responses: TextColumn, references: int, index: np.ndarray, most: i
 
 
 def rows_between(column: TextColumn, first: int, last: int) -> TextColumn:
-    """The rows [first, last), without a copy of their bytes."""
+    """Return the rows [first, last) without copying their bytes."""
     offsets = column.offsets[first : last + 1]
     return TextColumn.of(column.data[offsets[0] : offsets[-1]], offsets - offsets[0])
 
 
 def rows_at(column: TextColumn, rows: np.ndarray) -> TextColumn:
-    """The rows of these numbers, in this order: their bytes are gathered at once."""
+    """Return these rows, in this order; their bytes are copied at once."""
     lengths = column.lengths[rows]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    places = np.repeat(column.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return TextColumn.of(column.data[places], offsets)
+    bytes_at = np.repeat(column.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return TextColumn.of(column.data[bytes_at], offsets)

@@ -2,8 +2,7 @@
 
     serve run assay.service.ray:application num_replicas=4 order=lcs
 
-Inside a Ray job the handle is the shorter way: no HTTP, no JSON. Who calls it needs Ray, but neither Assay nor its
-environment:
+Inside a Ray job, the handle is faster: no HTTP, no JSON. Callers need Ray, but not Assay:
 
     handle = serve.get_app_handle("default")
     columns = handle.score.remote(responses, references, reference_index).result()
@@ -29,12 +28,12 @@ from ..scoring.scores import Scores
 __all__ = ["Replica", "application"]
 
 READY_SECONDS = 600
-"""Time for a replica that must compile every kernel; seconds where its cache has them."""
+"""Time for a replica to compile every kernel; with a warm cache it takes seconds."""
 
-OF_SERVE = ("num_replicas", "num_cpus", "max_ongoing_requests", "max_queued_requests")
-"""Arguments of `application` that are no settings of the service; all are whole numbers."""
+SERVE_OPTIONS = ("num_replicas", "num_cpus", "max_ongoing_requests", "max_queued_requests")
+"""Arguments of `application` that are not settings of the service; all are integers."""
 
-OF_THE_LISTENER = (
+NOT_APPLICABLE = (
     "host",
     "port",
     "uds",
@@ -44,11 +43,11 @@ OF_THE_LISTENER = (
     "drain_seconds",
     "shutdown_seconds",
 )
-"""Settings without a meaning here: Ray Serve listens, starts and ends processes itself."""
+"""Settings that do not apply: Ray Serve listens, and starts and ends processes itself."""
 
 
 class Replica:
-    """One replica: Ray Serve adds the HTTP application to it (`ingress`)."""
+    """One replica; Ray Serve adds the HTTP application to it (`ingress`)."""
 
     app: Application
 
@@ -59,12 +58,12 @@ class Replica:
         reference_index: Any = None,
         config: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Score a batch as `POST /v1/score` does; for deployment handles.
+        """Score a batch like `POST /v1/score`; for deployment handles.
 
-        responses: strings. reference_index: integers (n,), as there. config: settings that override the defaults.
+        responses: strings. reference_index: integers (n,). config: settings that override the defaults.
         Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`.
-        Raises ValueError whose arguments are a message and, for each issue, its path, reason and detail: an
-        exception of Assay's own could not be read by a caller who has no Assay.
+        Raises ValueError with a message and the path, reason and detail of each issue: callers without Assay could
+        not unpickle its exceptions.
         """
         service = self.app.state.service
         times = StageTimes()
@@ -79,7 +78,7 @@ class Replica:
         return columns_of(scorer, scores)
 
     def check_health(self) -> None:
-        """Asked by Ray Serve; raises where the replica cannot score, so that it is replaced."""
+        """Raise if the replica cannot score, so that Ray Serve replaces it."""
         self.app.state.service.readiness.check()
 
 
@@ -93,20 +92,20 @@ def columns_of(scorer: Scorer, scores: Scores) -> dict[str, Any]:
 
 
 def application(arguments: Mapping[str, Any]) -> Any:
-    """The Serve application for these arguments: settings of the service by name, and
+    """Build the Serve application. Arguments are settings of the service by name, and:
 
-    num_replicas, max_ongoing_requests, max_queued_requests: as Ray Serve has them.
-    num_cpus: cores of a replica, and its scoring threads unless `threads` says otherwise.
+    num_replicas, max_ongoing_requests, max_queued_requests: options of Ray Serve.
+    num_cpus: cores of a replica, and its scoring threads unless `threads` is given.
 
-    Values may be texts, as the command line gives them. Settings that are not given come from `ASSAY_…` variables of
-    the process that builds the application. Raises InvalidSetting, and NotInstalled without Ray.
+    Values may be strings, as on the command line. Other settings come from the `ASSAY_…` variables of the process that
+    builds the application. Raises InvalidSetting, and NotInstalled without Ray.
     """
-    without_meaning = [Issue(name, "invalid_setting", "Ray Serve sees to this") for name in OF_THE_LISTENER]
-    if issues := [issue for issue in without_meaning if issue.path in arguments]:
+    not_applicable = [Issue(name, "invalid_setting", "not applicable: Ray Serve does this") for name in NOT_APPLICABLE]
+    if issues := [issue for issue in not_applicable if issue.path in arguments]:
         raise InvalidSetting(issues)
     serve = needed("ray.serve", "ray", "the application", "assay.service.ray")
     given = dict(arguments)
-    options = {name: int(given.pop(name)) for name in OF_SERVE if name in given}
+    options = {name: int(given.pop(name)) for name in SERVE_OPTIONS if name in given}
     cores = options.pop("num_cpus", 1)
     effective = effective_settings({"threads": cores} | given)
     options = {"num_replicas": 1, "max_ongoing_requests": 256} | options
@@ -117,13 +116,13 @@ def application(arguments: Mapping[str, Any]) -> Any:
 
 
 def effective_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting that is not at its default, by name; raises InvalidSetting.
+    """Return every setting that is not the default, by name; raises InvalidSetting.
 
-    Texts are read as environment variables are, anything else as flags are.
+    Strings are parsed like environment variables, other values like flags.
     """
-    texts = {f"ASSAY_{name.upper()}": value for name, value in given.items() if isinstance(value, str)}
+    strings = {f"ASSAY_{name.upper()}": value for name, value in given.items() if isinstance(value, str)}
     flags = {name: value for name, value in given.items() if not isinstance(value, str)}
-    config = load(flags=flags, environ={**os.environ, **texts})
+    config = load(flags=flags, environ={**os.environ, **strings})
     models = {**config.server.model_dump(), **config.score.model_dump()}
     keys = tuple(key.get_secret_value() for key in config.server.api_keys)
     effective = {name: models[name] for name in config.origins} | ({"api_keys": ",".join(keys)} if keys else {})
@@ -132,16 +131,16 @@ def effective_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def builder(settings: dict[str, Any]) -> Callable[[], Application]:
-    """What Ray Serve calls in each replica to get its application."""
+    """Return the function that builds the application in each replica."""
 
     def build() -> Application:
-        return served(load(flags=settings, environ={}))
+        return ready_app(load(flags=settings, environ={}))
 
     return build
 
 
-def served(config: Config) -> Application:
-    """The application, whose start is over once it is ready to score: Ray Serve has no readiness of its own."""
+def ready_app(config: Config) -> Application:
+    """Create the application; its startup waits until it can score, as Ray Serve has no readiness probe."""
     app = create_app(config)
     own = app.router.lifespan_context
 
@@ -156,7 +155,7 @@ def served(config: Config) -> Application:
 
 
 async def until_ready(app: Application) -> None:
-    """Wait until the kernels are compiled and have given their known rewards; raises what `Readiness.check` raises."""
+    """Wait until the service is ready; raises as `Readiness.check` does."""
     readiness = app.state.service.readiness
     for _ in range(READY_SECONDS * 10):
         if readiness.obstacle is None:

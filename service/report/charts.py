@@ -1,4 +1,4 @@
-"""Charts as inline SVG; colours come from the page's classes, numbers also stand in titles and labels."""
+"""Charts as inline SVG; the page's classes set colours, titles and labels repeat the numbers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def _frame(parts: Sequence[str], label: str, width: int, height: int) -> Markup:
 
 
 def histogram(edges: np.ndarray, counts: np.ndarray, mean: float | None, label: str) -> Markup:
-    """Bars of counts between equidistant edges, and a line at the mean."""
+    """Draw bars of counts between equidistant edges, and a line at the mean."""
     tallest, step = max(int(counts.max(initial=0)), 1), WIDTH / len(counts)
     total = max(1, int(counts.sum()))
     parts: list[str] = [element("line", x1=0, x2=WIDTH, y1=HEIGHT, y2=HEIGHT, class_="axis")]
     for k, count in enumerate(counts.tolist()):
         if count:
             height = max(1.5, (HEIGHT - 4) * count / tallest)
-            told = f"{plain(edges[k])} to {plain(edges[k + 1])}: {count:,} ({count / total:.1%})"
-            title = element("title", told)
+            text = f"{plain(edges[k])} to {plain(edges[k + 1])}: {count:,} ({count / total:.1%})"
+            title = element("title", text)
             box = {"x": round(k * step + 0.5, 1), "y": round(HEIGHT - height, 1)}
             parts.append(element("rect", title, **box, width=round(step - 1, 1), height=round(height, 1), class_="bar"))
     low, high = float(edges[0]), float(edges[-1])
@@ -43,7 +43,7 @@ def histogram(edges: np.ndarray, counts: np.ndarray, mean: float | None, label: 
 
 
 def grid(counted: Grid, label: str, x_name: str) -> Markup:
-    """A cell for each pair of bins, darker for more, and the mean of every column as a line of dots."""
+    """Draw a cell for each pair of bins, darker for more, and a dot at the mean of each column."""
     counts = counted.counts
     used = np.flatnonzero(counts.sum(axis=1))
     if not len(used):
@@ -57,11 +57,11 @@ def grid(counted: Grid, label: str, x_name: str) -> Markup:
         edges = f"{x_name} {counted.x_edges[column]:,.0f} to {counted.x_edges[column + 1]:,.0f}"
         for row, count in enumerate(counts[column].tolist()):
             if count:
-                told = f"{edges}, reward {plain(counted.y_edges[row])} to {plain(counted.y_edges[row + 1])}: {count:,}"
+                text = f"{edges}, reward {plain(counted.y_edges[row])} to {plain(counted.y_edges[row + 1])}: {count:,}"
                 parts.append(
                     element(
                         "rect",
-                        element("title", told),
+                        element("title", text),
                         x=round((column - first) * step_x, 2),
                         y=round(HEIGHT - (row + 1) * step_y, 2),
                         width=round(step_x, 2),
@@ -85,7 +85,7 @@ def grid(counted: Grid, label: str, x_name: str) -> Markup:
 
 
 def bars(rows: Sequence[tuple[str, int]], label: str) -> Markup:
-    """A table whose last column draws the counts."""
+    """Return a table of counts whose last column is a bar chart."""
     total = max(1, sum(count for _, count in rows))
     lines = [
         element(
@@ -101,6 +101,6 @@ def bars(rows: Sequence[tuple[str, int]], label: str) -> Markup:
 
 
 def share_bar(share: float) -> Markup:
-    """A bar of a share of its cell's width."""
+    """Draw a bar with this share of the width of its cell."""
     bar = element("rect", x=0, y=0, width=round(200 * min(max(share, 0.0), 1.0), 1), height=10, class_="bar")
     return element("svg", bar, viewBox="0 0 200 10", aria_hidden="true", class_="share")

@@ -1,4 +1,4 @@
-"""What a report counts while a file goes by, a piece at a time: 8 bytes of memory for each reward, and else none."""
+"""Collects the statistics of a report piece by piece; keeps 8 bytes per reward."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .hacking import Tallies, parts_of
 
 __all__ = ["Collection"]
 
-FINE = 1200
-"""Bins of rewards and components: the components' quantiles are good to a thousandth of the range."""
+BINS = 1200
+"""Bins of rewards and components: quantiles of components are exact to a thousandth of the range."""
 
 UNBOUNDED = {"mean_words": 120.0, "anchors": 60.0}
-"""Components without a largest value: what is above counts to the last bin."""
+"""Upper edges for components without a maximum; larger values count in the last bin."""
 
 
 class Collection:
-    """Distributions, groups, examples and signs of a file's rollouts."""
+    """Distributions, groups, examples and reward-hacking signs of the rollouts of a file."""
 
     def __init__(self, settings: ScoreSettings, smallest: float, largest: float) -> None:
-        """smallest, largest: the rewards of SCORE 0 and of the largest SCORE."""
+        """Create an empty collection; `smallest` and `largest` are the rewards of SCORE 0 and of the maximum SCORE."""
         self.settings = settings
-        self.rewards = Distribution(np.linspace(smallest, largest, FINE + 1))
+        self.rewards = Distribution(np.linspace(smallest, largest, BINS + 1))
         self.all_rewards: list[np.ndarray] = []
-        """Those of each piece, for their exact quantiles."""
+        """The rewards of each piece, for exact quantiles."""
         self.components = {name: Distribution(_edges(name, settings)) for name in COMPONENTS}
         rewards = np.linspace(smallest, largest, 21)
         self.by_length = Grid(log_edges(settings.max_response_bytes), rewards)
@@ -47,13 +47,13 @@ class Collection:
         self.signs = Tallies()
 
     def add(self, rollouts: Sequence[Rollout], scores: Scores) -> None:
-        """Count one piece; row k of `scores` is that of `rollouts[k]`."""
+        """Add one piece; row k of `scores` belongs to `rollouts[k]`."""
         codes = scores.reason_codes
-        open_gates = codes == OK
+        passed_gates = codes == OK
         self.rewards.add(scores.rewards)
         self.all_rewards.append(scores.rewards)
         for name, column in scores.components.items():
-            counted = column if name in ("format", "consistency", "score") else column[open_gates]
+            counted = column if name in ("format", "consistency", "score") else column[passed_gates]
             self.components[name].add(counted)
         for code, count in enumerate(np.bincount(codes, minlength=len(REASONS)).tolist()):
             self.reasons[REASONS[code]] += count
@@ -63,7 +63,7 @@ class Collection:
         ):
             content = utf8(rollout.response)
             lengths[k] = len(content)
-            self.groups.add(rollout.group, rollout.place, reward)
+            self.groups.add(rollout.group, rollout.location, reward)
             self.examples.add(rollout, reward, code)
             if code == OK and len(content) <= MAX_BYTES:
                 parts = parts_of(content, self.settings.think_prefilled)
@@ -76,4 +76,4 @@ class Collection:
 
 def _edges(name: str, settings: ScoreSettings) -> np.ndarray:
     best = {"content": 1.5, "semantics": settings.largest_score, "score": settings.largest_score}
-    return np.linspace(0.0, UNBOUNDED.get(name, best.get(name, 1.0)), FINE + 1)
+    return np.linspace(0.0, UNBOUNDED.get(name, best.get(name, 1.0)), BINS + 1)

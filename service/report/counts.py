@@ -1,4 +1,4 @@
-"""Distributions that are counted while a file goes by: their memory does not grow with it."""
+"""Streaming distributions in constant memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Distribution", "Grid", "log_edges"]
 
 
 class Distribution:
-    """Counts of values between fixed edges, with their exact number, mean, deviation, least and largest.
+    """Histogram with fixed edges, and the exact count, mean, deviation, minimum and maximum.
 
-    edges: float64, ascending; what is outside counts to the first or the last bin.
+    edges: float64, ascending; values outside count in the first or last bin.
     """
 
     def __init__(self, edges: np.ndarray) -> None:
@@ -33,33 +33,33 @@ class Distribution:
         self.counts += np.bincount(bins, minlength=len(self.counts))
         np.minimum.at(self._lows, bins, values)
         np.maximum.at(self._highs, bins, values)
-        # Chan, Golub and LeVeque (1979): two sets' means and sums of squares into those of their union
+        # Chan, Golub and LeVeque (1979): merge the means and sums of squares of two sets
         added, mean = len(values), float(values.mean())
-        whole, apart = self.number + added, mean - self.mean
-        self._squares += float(((values - mean) ** 2).sum()) + apart**2 * self.number * added / whole
-        self.mean += apart * added / whole
-        self.number = whole
+        total, delta = self.number + added, mean - self.mean
+        self._squares += float(((values - mean) ** 2).sum()) + delta**2 * self.number * added / total
+        self.mean += delta * added / total
+        self.number = total
         self.least, self.largest = min(self.least, float(values.min())), max(self.largest, float(values.max()))
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the sample; 0 for fewer than two values."""
+        """Sample standard deviation; 0 for fewer than two values."""
         return math.sqrt(self._squares / (self.number - 1)) if self.number > 1 else 0.0
 
     def quantile(self, share: float) -> float:
-        """A quantile as NumPy defines it, interpolated linearly between two values; NaN without any.
+        """Return a quantile, interpolated linearly as in NumPy; NaN without values.
 
-        It is exact where the bins of the two have one value, however often, and else up to the width of a bin.
+        It is exact if the bins involved hold one distinct value each, else accurate to the width of a bin.
         """
         if not self.number:
             return math.nan
-        place = share * (self.number - 1)
-        below = int(place)
+        pos = share * (self.number - 1)
+        below = int(pos)
         low = self._ordered(below)
-        return low + (place - below) * (self._ordered(min(below + 1, self.number - 1)) - low)
+        return low + (pos - below) * (self._ordered(min(below + 1, self.number - 1)) - low)
 
     def _ordered(self, k: int) -> float:
-        """The value that has k smaller ones or equals before it."""
+        """Return the k-th smallest value, counted from 0."""
         sums = np.cumsum(self.counts)
         b = int(np.searchsorted(sums, k, "right"))
         inside, others = k - int(sums[b] - self.counts[b]), int(self.counts[b]) - 1
@@ -67,13 +67,13 @@ class Distribution:
         return high if inside == others else low + inside / others * (high - low)
 
     def coarse(self, bins: int) -> tuple[np.ndarray, np.ndarray]:
-        """(edges, counts) of so many bins, which must divide the number of the fine ones."""
+        """Return (edges, counts) with `bins` bins, which must divide the number of fine bins."""
         each = len(self.counts) // bins
         return self.edges[::each], self.counts.reshape(bins, each).sum(axis=1)
 
 
 class Grid:
-    """Counts of pairs of values, the mean of the second for each bin of the first, and their correlation."""
+    """Two-dimensional histogram, with the mean y of each bin of x and the correlation."""
 
     def __init__(self, x_edges: np.ndarray, y_edges: np.ndarray) -> None:
         self.x_edges, self.y_edges = x_edges, y_edges
@@ -91,13 +91,13 @@ class Grid:
 
     @property
     def means(self) -> list[float | None]:
-        """The mean of the second value in each bin of the first; None where there is none."""
+        """Mean y of each bin of x; None for an empty bin."""
         counts = self.counts.sum(axis=1).tolist()
         return [total / count if count else None for total, count in zip(self.sums.tolist(), counts, strict=True)]
 
     @property
     def correlation(self) -> float | None:
-        """Pearson's, None where one of the two does not vary."""
+        """Pearson correlation; None if x or y is constant."""
         number, x, y, xx, yy, xy = self._moments.tolist()
         if not number:
             return None
@@ -108,6 +108,6 @@ class Grid:
 
 
 def log_edges(largest: float, per_doubling: int = 2) -> np.ndarray:
-    """0, 1, and powers up to `largest`, `per_doubling` of them for each doubling."""
+    """Return 0, 1 and powers up to `largest`, with `per_doubling` edges per doubling."""
     powers = math.ceil(math.log2(largest) * per_doubling)
     return np.array([0.0, *(2 ** (k / per_doubling) for k in range(powers + 1))])

@@ -1,4 +1,4 @@
-"""A report as one file that opens anywhere: no network, no script, light or dark as the reader's system is."""
+"""Self-contained HTML documents: no network, no script, light or dark like the reader's system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["document", "section"]
 
 
 def document(title: str, sections: Iterable[Markup]) -> str:
-    """The whole file."""
+    """Return the HTML of the document."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -24,6 +24,6 @@ def document(title: str, sections: Iterable[Markup]) -> str:
 
 
 def section(title: str, *children: str, text: str = "") -> Markup:
-    """A heading, perhaps a sentence about what follows, and that."""
-    told = [element("p", text, class_="soft")] if text else []
-    return element("section", element("h2", title), *told, *children)
+    """Return a section with a heading, an optional introduction and its content."""
+    intro = [element("p", text, class_="soft")] if text else []
+    return element("section", element("h2", title), *intro, *children)

@@ -1,4 +1,4 @@
-"""An evaluated file: its result with the place of every record, for people and for machines."""
+"""The result of an evaluated file as table, JSON and CSV, with the location of every record."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import orjson
 
 from ..evaluate.evaluation import Result
 from ..evaluate.task import Metric, Task
-from ..files.answers import Answers, label_of
-from ..files.rows.rows import Place
+from ..files.answers import Answers, record_id
+from ..files.rows.rows import Location
 from .metric_tables import NOTHING, aggregate_text, headed, table
 
 __all__ = ["EvaluatedFile"]
@@ -25,7 +25,7 @@ FIRST_GROUPS = ("level", "type")
 
 @dataclass(frozen=True)
 class EvaluatedFile:
-    """What `assay evaluate` found out about one file."""
+    """The result of `assay evaluate` for one file."""
 
     source: str
     task: Task
@@ -39,7 +39,7 @@ class EvaluatedFile:
         return headed(self.task.metrics, self.result.aggregate)
 
     def groups(self) -> Iterator[tuple[str, str]]:
-        """(field, value) of every group, difficulty first, as the paper's tables are cut."""
+        """Yield (field, value) of every group, difficulty first, as in the tables of the paper."""
         fields = sorted(
             self.result.by,
             key=lambda field: (field not in FIRST_GROUPS, FIRST_GROUPS.index(field) if field in FIRST_GROUPS else 0),
@@ -49,11 +49,11 @@ class EvaluatedFile:
                 yield field, value
 
     def table(self) -> str:
-        """The table: all records, then each group; below it what a reader of its cells has to know."""
+        """Return the table: all records, then each group, then footnotes."""
         return "\n".join([table(self.cells()), *self.footnotes()])
 
     def cells(self) -> list[list[str]]:
-        """The head of the table and its lines."""
+        """Return the header of the table and its rows."""
         rows = [["", "n", *(heading for _, _, heading in self.metrics)]]
         rows.append(self._line("all", self.result.aggregate, self.result.counts))
         for field, value in self.groups():
@@ -66,58 +66,60 @@ class EvaluatedFile:
         return [name, f"{aggregate['count']:,}", *cells]
 
     def footnotes(self) -> Iterator[str]:
-        """A sentence for every metric that was not computed, and one for counts in brackets."""
+        """Yield a sentence for every metric that was not computed, and one about counts in brackets."""
         titles = {key: heading for key, _, heading in self.metrics}
         for name, reason in self.result.unavailable.items():
             yield f"{NOTHING} {titles.get(name, name)}: not computed. {reason}"
         if self.result.counts:
-            yield "(n) after a value: it is of n records alone; a mean of columns has the n of the shortest."
+            yield "(n) after a value: based on n records only; a mean of columns has the n of the shortest."
 
     def failures(self) -> Counter[tuple[str, bool]]:
-        """How many records failed, by reason and by whether the model's answer is the cause."""
+        """Return the number of failed records by reason and by whether the model's answer is the cause."""
         return Counter((failure.reason, failure.of_response) for failure in self.result.failed)
 
-    def broken(self) -> list[tuple[Place, str, str]]:
-        """(place, reason, sentence) of every row that is no record, or whose metrics fail through no fault of the
-        model, in the order of the file."""
-        found = [(place, fault.reason, fault.detail) for place, fault in self.answers.faults]
+    def invalid_rows(self) -> list[tuple[Location, str, str]]:
+        """Return (location, reason, sentence) of every row that is not a valid record, in the order of the file.
+
+        A record is invalid if it does not fit the task, or if metrics fail for another reason than its response.
+        """
+        found = [(location, fault.reason, fault.detail) for location, fault in self.answers.faults]
         for failure in self.result.failed:
             if not failure.of_response:
                 sentence = self.task.failures.get(failure.reason, "it could not be evaluated")
-                found.append((self.answers.places[failure.record], failure.reason, sentence))
+                found.append((self.answers.locations[failure.record], failure.reason, sentence))
         return sorted(found, key=lambda entry: entry[0].number)
 
     def document(self) -> bytes:
-        """Everything as JSON: the reply of `POST /v1/evaluate` with the places of its records."""
-        kind = self.answers.places[0].kind if self.answers.places else "line"
+        """Return everything as JSON: the reply of `POST /v1/evaluate` with the locations of the records."""
+        kind = self.answers.locations[0].kind if self.answers.locations else "line"
         document = {
             "source": self.source,
             "options": self.options,
             **self.result.document(),
             **({"counts": self.result.counts, "counts_by": self.result.counts_by} if self.result.counts else {}),
-            f"{kind}s": [place.number for place in self.answers.places],
-            "ids": [label_of(record) for record in self.answers.records],
+            f"{kind}s": [location.number for location in self.answers.locations],
+            "ids": [record_id(record) for record in self.answers.records],
             "unread": [
-                {place.kind: place.number, "reason": fault.reason, "detail": fault.detail}
-                for place, fault in self.answers.faults
+                {location.kind: location.number, "reason": fault.reason, "detail": fault.detail}
+                for location, fault in self.answers.faults
             ],
         }
         option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         return orjson.dumps(document, option=option)
 
     def csv(self) -> str:
-        """One line a record: its place, what it calls itself, its groups, every metric and why it failed, if it did."""
+        """Return one line per record: location, id, groups, every metric and, if it failed, the reason."""
         per_record = self.result.per_record
         failed = {failure.record: failure.reason for failure in self.result.failed}
         fields = list(self.result.by)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        kind = self.answers.places[0].kind if self.answers.places else "line"
+        kind = self.answers.locations[0].kind if self.answers.locations else "line"
         writer.writerow([kind, "id", *fields, *per_record, "failed"])
         columns = [column.tolist() for column in per_record.values()]
         groups = self.result.groups
-        for row, (place, record) in enumerate(zip(self.answers.places, self.answers.records, strict=True)):
+        for row, (location, record) in enumerate(zip(self.answers.locations, self.answers.records, strict=True)):
             values = ["" if np.isnan(column[row]) else column[row] for column in columns]
             labels = [groups[field][row] for field in fields]
-            writer.writerow([place.number, label_of(record), *labels, *values, failed.get(row, "")])
+            writer.writerow([location.number, record_id(record), *labels, *values, failed.get(row, "")])
         return text.getvalue()

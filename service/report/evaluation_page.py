@@ -1,4 +1,4 @@
-"""An evaluated file as one page that opens anywhere: no network, no script, light or dark as the reader's system is."""
+"""The report on an evaluated file as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["page"]
 
 BINS = 20
 MAX_GROUPS = 16
-"""Groups of one field whose distributions are drawn, the largest first."""
+"""Maximum number of groups per field whose distributions are drawn, largest first."""
 
 MAX_LISTED = 200
-"""Rows that could not be read that are listed."""
+"""Maximum number of invalid rows listed."""
 
 
 def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
-    """The whole report."""
+    """Return the HTML of the report."""
     name = "standard input" if evaluated.source == "-" else PurePath(evaluated.source).name
     sections = [
         summary(evaluated, name, moment or datetime.now(UTC)),
         section("Means", means(evaluated), *(element("p", note, class_="soft") for note in evaluated.footnotes())),
-        section("Distributions", *distributions(evaluated), text="The line is the mean of the values there are."),
+        section("Distributions", *distributions(evaluated), text="The line marks the mean of the available values."),
         *failures(evaluated),
         *unread(evaluated),
         section("Metrics", glossary(evaluated)),
@@ -44,23 +44,23 @@ def summary(evaluated: EvaluatedFile, name: str, moment: datetime) -> Markup:
     when = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     options = orjson.dumps({k: v for k, v in evaluated.options.items() if v is not None}, default=str).decode()
     count = f". {len(evaluated.answers.records):,} records, {when}, Assay {VERSION}."
-    told = ["Task ", element("code", evaluated.task.name), ", options ", element("code", options), count]
+    details = ["Task ", element("code", evaluated.task.name), ", options ", element("code", options), count]
     return element(
         "header",
         element("h1", name),
         element("p", evaluated.task.description),
-        element("p", *told, class_="soft"),
+        element("p", *details, class_="soft"),
     )
 
 
 def means(evaluated: EvaluatedFile) -> Markup:
-    """The table of the terminal."""
+    """Return the table that the terminal shows."""
     heads, *lines = evaluated.cells()
     return table(heads, [element("tr", *(element("td", cell) for cell in line)) for line in lines], "Means")
 
 
 def distributions(evaluated: EvaluatedFile) -> Iterator[Markup]:
-    """For each metric, its histogram over all records and over each group."""
+    """Yield histograms of each metric, over all records and over each group."""
     known = {metric.name: metric for metric in evaluated.task.metrics}
     for name, column in evaluated.result.per_record.items():
         values = column[~np.isnan(column)]
@@ -78,7 +78,7 @@ def distributions(evaluated: EvaluatedFile) -> Iterator[Markup]:
 def group_charts(
     field: str, labels: Sequence[str], column: np.ndarray, bound: tuple[float, float], heading: str
 ) -> Iterator[Markup]:
-    """A histogram for each of the largest groups, in the order of their names."""
+    """Yield a histogram for each of the largest groups, ordered by name."""
     names, index, counts = np.unique(
         np.array(labels, dtype=object).astype(str), return_inverse=True, return_counts=True
     )
@@ -93,7 +93,7 @@ def group_charts(
 
 
 def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
-    """The metric's own range, or that of the values where it has none."""
+    """Return the range of the metric, or of the values if it has none."""
     low = metric.low if metric is not None and metric.low is not None else min(0.0, float(values.min()))
     high = metric.high if metric is not None and metric.high is not None else float(values.max())
     return low, high if high > low else low + 1.0
@@ -102,12 +102,12 @@ def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
 def chart(name: str, values: np.ndarray, bound: tuple[float, float], heading: str) -> Markup:
     counts, edges = np.histogram(np.clip(values, *bound), BINS, bound)
     drawing = histogram(edges, counts, float(values.mean()), f"Distribution of {heading}: {name}")
-    told = f"n {values.size:,} · mean {values.mean():.3f} · median {np.median(values):.3f}"
-    return element("figure", drawing, element("figcaption", name, element("br"), told))
+    text = f"n {values.size:,} · mean {values.mean():.3f} · median {np.median(values):.3f}"
+    return element("figure", drawing, element("figcaption", name, element("br"), text))
 
 
 def rows_of(rows: Sequence[Sequence[str]]) -> list[Markup]:
-    """Rows of a table whose last column holds text that may break, and whose first one a name."""
+    """Return table rows; the first column is a name, the last one text that may wrap."""
     return [
         element(
             "tr",
@@ -120,10 +120,10 @@ def rows_of(rows: Sequence[Sequence[str]]) -> list[Markup]:
 
 
 def failures(evaluated: EvaluatedFile) -> Iterator[Markup]:
-    """Records without values, by reason."""
-    told = evaluated.task.failures
+    """Yield a section with the number of failed records by reason."""
+    sentences = evaluated.task.failures
     rows = [
-        (reason, f"{count:,}", f"{told.get(reason, '')} ({'the answer' if of_response else 'the record'})")
+        (reason, f"{count:,}", f"{sentences.get(reason, '')} ({'the answer' if of_response else 'the record'})")
         for (reason, of_response), count in evaluated.failures().most_common()
     ]
     if rows:
@@ -131,15 +131,17 @@ def failures(evaluated: EvaluatedFile) -> Iterator[Markup]:
 
 
 def unread(evaluated: EvaluatedFile) -> Iterator[Markup]:
-    """Rows that are no records, with their places."""
+    """Yield a section that lists the invalid rows."""
     faults = evaluated.answers.faults
     if not faults:
         return
-    rows = [(fault.reason, f"{place.kind} {place.number}", fault.detail) for place, fault in faults[:MAX_LISTED]]
+    rows = [
+        (fault.reason, f"{location.kind} {location.number}", fault.detail) for location, fault in faults[:MAX_LISTED]
+    ]
     more = [element("p", f"and {len(faults) - MAX_LISTED:,} more")] if len(faults) > MAX_LISTED else []
-    shown = table(("reason", "place", ""), rows_of(rows), "Rows that are no records")
-    text = f"{len(faults):,} rows; they are in none of the numbers above."
-    yield section("Rows that are no records", shown, *more, text=text)
+    shown = table(("reason", "location", ""), rows_of(rows), "Invalid rows")
+    text = f"{len(faults):,} rows, which are not included above."
+    yield section("Invalid rows", shown, *more, text=text)
 
 
 def glossary(evaluated: EvaluatedFile) -> Markup:

@@ -1,4 +1,4 @@
-"""Rollouts that are kept to be shown: the best, the worst that were scored, and one for each reason."""
+"""Selects example rollouts: the highest and lowest rewards, and one for each reason of failure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...kernels.status import OK, REASONS
-from ..files.rows.rows import Place, Rollout
+from ..files.rows.rows import Location, Rollout
 
 __all__ = ["Example", "Examples"]
 
-EACH = 3
-"""Best and worst ones that are kept."""
+EXAMPLES = 3
+"""Number of best and of worst examples."""
 
 MAX_LENGTH = 1 << 18
-"""Characters up to which a response is kept whole, and explained; of a longer one its beginning is shown."""
+"""Maximum characters of a response that is kept and explained; longer ones are truncated."""
 
-BEGINNING = 2_000
+TRUNCATED_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One rollout; `whole` says whether its response was kept."""
+    """One rollout; `whole` is False if its response is truncated."""
 
-    place: Place
+    location: Location
     reward: float
     reason: str
     response: str
@@ -35,7 +35,7 @@ class Example:
 
 
 class Examples:
-    """Bounded in number and in bytes, whatever goes by. The choice by reason is random, and always the same."""
+    """Keeps a bounded number of examples. The choice by reason is random but reproducible."""
 
     def __init__(self) -> None:
         self._best: list[tuple[float, int, Example]] = []
@@ -46,7 +46,7 @@ class Examples:
         self._random = random.Random(0)
 
     def add(self, rollout: Rollout, reward: float, reason_code: int) -> None:
-        """Keep it, or not."""
+        """Add a rollout, which may become an example."""
         self._count += 1
         reason = REASONS[reason_code]
         if reason_code == OK:
@@ -60,28 +60,28 @@ class Examples:
     def _rank(
         self, heap: list[tuple[float, int, Example]], rank: float, rollout: Rollout, reward: float, reason: str
     ) -> None:
-        if len(heap) < EACH:
+        if len(heap) < EXAMPLES:
             heapq.heappush(heap, (rank, -self._count, _example(rollout, reward, reason)))
-        elif rank > heap[0][0]:  # of equal ones the first stay
+        elif rank > heap[0][0]:  # the first of equal ones stay
             heapq.heapreplace(heap, (rank, -self._count, _example(rollout, reward, reason)))
 
     def best(self) -> list[Example]:
-        """The largest rewards, largest first."""
+        """Return the highest rewards, highest first."""
         return [example for _, _, example in sorted(self._best, reverse=True, key=lambda entry: entry[:2])]
 
     def worst(self) -> list[Example]:
-        """The smallest rewards behind open gates that are not among the best, smallest first."""
-        best = {example.place for example in self.best()}
+        """Return the lowest rewards that passed both gates and are not among the best, lowest first."""
+        best = {example.location for example in self.best()}
         ranked = sorted(self._worst, reverse=True, key=lambda entry: entry[:2])
-        return [example for _, _, example in ranked if example.place not in best]
+        return [example for _, _, example in ranked if example.location not in best]
 
     def by_reason(self) -> Iterator[tuple[str, int, Example]]:
-        """(reason, how many there were, one of them), the most frequent first."""
+        """Yield (reason, count, one example), most frequent first."""
         for reason, seen in sorted(self._seen.items(), key=lambda pair: -pair[1]):
             yield reason, seen, self._by_reason[reason]
 
 
 def _example(rollout: Rollout, reward: float, reason: str) -> Example:
     whole = len(rollout.response) <= MAX_LENGTH
-    response = rollout.response if whole else rollout.response[:BEGINNING]
-    return Example(rollout.place, reward, reason, response, rollout.reference if whole else None, whole)
+    response = rollout.response if whole else rollout.response[:TRUNCATED_LENGTH]
+    return Example(rollout.location, reward, reason, response, rollout.reference if whole else None, whole)

@@ -1,4 +1,4 @@
-"""One example with its explanation, to be opened where somebody wants to see it."""
+"""Renders one example with its explanation as a collapsible section."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ MAX_WORDS = 24
 
 
 def example(found: Example, scorer: Scorer, name: str) -> Markup:
-    """A section that opens: place and reward first, then why, then the texts. `name` is that of the file."""
-    where = found.place.within(name)
+    """Return a collapsible section: reward and location, explanation, then the texts. `name` is that of the file."""
+    where = found.location.within(name)
     summary = element("summary", element("b", plain(found.reward)), f" {found.reason} ", element("code", where))
     if not found.whole:
-        note = element("p", "The response is too long to be kept; this is its beginning.", class_="soft")
+        note = element("p", "The response is too long; only its beginning is shown.", class_="soft")
         return element("details", summary, note, element("pre", found.response, tabindex="0"))
     try:
         explanation = explain(scorer, found.response, found.reference, suggestions=3)
-    except ScoringError as error:  # longer than an explanation may be
-        said = "; ".join(issue.detail for issue in error.issues)
-        return element("details", summary, element("p", said, class_="soft"), _text(found.response))
+    except ScoringError as error:  # too long for an explanation
+        details = "; ".join(issue.detail for issue in error.issues)
+        return element("details", summary, element("p", details, class_="soft"), _text(found.response))
     parts = [element("p", explanation.headline), *_failure(explanation), *_factors(explanation)]
     parts += [*_pairs(explanation), *_suggestions(explanation)]
     return element("details", summary, *parts, element("h3", "Response"), _text(found.response))
@@ -71,17 +71,17 @@ def _pairs(explanation: Explanation) -> list[Markup]:
     lines = []
     for step in explanation.prediction[:MAX_STEPS]:
         pair = pairs.get(step.step)
-        lines.append(_paired(step, pair) if pair is not None else _alone(step, f"{step.step} ─ ·"))
-    alone = [step for step in explanation.reference if step.partner is None]
-    lines += [_alone(step, f"· ─ {step.step}") for step in alone[:MAX_STEPS]]
+        lines.append(_matched(step, pair) if pair is not None else _unmatched(step, f"{step.step} ─ ·"))
+    unmatched = [step for step in explanation.reference if step.partner is None]
+    lines += [_unmatched(step, f"· ─ {step.step}") for step in unmatched[:MAX_STEPS]]
     names = ("steps", "action", "Obj", "Par", "m", "value", "objects and parameters: shared −missing +extra")
-    rest = len(explanation.prediction) + len(alone) - len(lines)
+    rest = len(explanation.prediction) + len(unmatched) - len(lines)
     more = [element("p", f"and {rest:,} more steps", class_="soft")] if rest > 0 else []
     title = "Steps of the response ─ steps of the reference"
     return [element("h3", title), table(names, lines, title), *more]
 
 
-def _paired(step: KeyStep, pair: Pair) -> Markup:
+def _matched(step: KeyStep, pair: Pair) -> Markup:
     numbers = (pair.objects.value, pair.parameters.value, pair.position, pair.value)
     words = [*_words(pair.objects), *_words(pair.parameters)]
     return element(
@@ -106,10 +106,10 @@ def _words(similarity: Similarity) -> list[str]:
     return parts
 
 
-def _alone(step: KeyStep, numbers: str) -> Markup:
-    named = step.text[:80] if step.action is None else step.action.text
-    why = step.status if step.status != "ok" else "without a partner"
-    cells = [element("td", numbers), element("td", named), *(element("td") for _ in range(4))]
+def _unmatched(step: KeyStep, numbers: str) -> Markup:
+    label = step.text[:80] if step.action is None else step.action.text
+    why = step.status if step.status != "ok" else "not matched"
+    cells = [element("td", numbers), element("td", label), *(element("td") for _ in range(4))]
     return element("tr", *cells, element("td", why, class_="wide"))
 
 

@@ -1,4 +1,4 @@
-"""Rewards by prompt: groups whose rewards are all equal have advantages of 0, so they teach nothing."""
+"""Rewards by prompt; groups of equal rewards have advantages of 0 and give no gradient."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ..files.rows.rows import Place, value_key
+from ..files.rows.rows import Location, value_key
 
 __all__ = ["Group", "Groups"]
 
 MAX_GROUPS = 100_000
-"""Groups that are told apart; rollouts of more are only counted, so that memory stays bounded."""
+"""Maximum number of groups; rollouts of further groups are only counted, to bound memory."""
 
-SHOWN = 160
-"""Characters of a prompt that are kept to show it."""
+MAX_LABEL = 160
+"""Characters of a prompt that are shown."""
 
 
 class Group(NamedTuple):
-    """One prompt and its rollouts' rewards."""
+    """One prompt and the rewards of its rollouts."""
 
     label: str
-    first: Place
+    first: Location
     size: int
     reward: float
     """The mean."""
 
 
 class Groups:
-    """Counts of every group: some hundred bytes each."""
+    """Statistics of every group, a few hundred bytes each."""
 
-    def __init__(self, most: int = MAX_GROUPS) -> None:
-        self._most = most
+    def __init__(self, max_groups: int = MAX_GROUPS) -> None:
+        self._max_groups = max_groups
         self._numbers: dict[bytes, int] = {}
         self._labels: list[str] = []
-        self._firsts: list[Place] = []
+        self._firsts: list[Location] = []
         self._sizes, self._sums = array("q"), array("d")
         self._squares, self._offsets = array("d"), array("d")
         self._least, self._largest = array("d"), array("d")
         self.left_out = 0
-        """Rollouts whose group came too late to be told apart."""
+        """Rollouts of groups above the maximum."""
 
-    def add(self, group: Any, place: Place, reward: float) -> None:
+    def add(self, group: Any, location: Location, reward: float) -> None:
         """Count one rollout; `group` is any JSON value."""
         key = value_key(group)
         digest = blake2b(key.encode("utf-8", "replace") if isinstance(key, str) else key, digest_size=16).digest()
         number = self._numbers.get(digest)
         if number is None:
-            if len(self._numbers) >= self._most:
+            if len(self._numbers) >= self._max_groups:
                 self.left_out += 1
                 return
             number = self._numbers[digest] = len(self._numbers)
-            self._begin(group, place, reward)
+            self._begin(group, location, reward)
         self._sizes[number] += 1
-        apart = reward - self._offsets[number]  # sums of small numbers keep their digits
-        self._sums[number] += apart
-        self._squares[number] += apart * apart
+        delta = reward - self._offsets[number]  # sums of small numbers are more precise
+        self._sums[number] += delta
+        self._squares[number] += delta * delta
         self._least[number] = min(self._least[number], reward)
         self._largest[number] = max(self._largest[number], reward)
 
-    def _begin(self, group: Any, place: Place, reward: float) -> None:
+    def _begin(self, group: Any, location: Location, reward: float) -> None:
         self._labels.append(label_of(group))
-        self._firsts.append(place)
+        self._firsts.append(location)
         self._sizes.append(0)
         self._offsets.append(reward)
         for column in (self._sums, self._squares):
@@ -78,17 +78,17 @@ class Groups:
 
     @property
     def sizes(self) -> np.ndarray:
-        """int64: rollouts of each group."""
+        """Rollouts of each group, int64 (groups,)."""
         return np.array(self._sizes, np.int64)
 
     @property
     def means(self) -> np.ndarray:
-        """float64."""
+        """Mean reward of each group, float64 (groups,)."""
         return np.array(self._offsets) + np.array(self._sums) / np.maximum(self.sizes, 1)
 
     @property
     def deviations(self) -> np.ndarray:
-        """float64: of the sample; 0 for a group of one or of equal rewards."""
+        """Sample standard deviation of each group, float64 (groups,); 0 for one or equal rewards."""
         sizes = np.maximum(self.sizes, 1)
         sums = np.array(self._sums)
         squares = np.maximum(np.array(self._squares) - sums * sums / sizes, 0.0)
@@ -96,17 +96,17 @@ class Groups:
 
     @property
     def flat(self) -> np.ndarray:
-        """bool: groups of two or more whose rewards are all equal."""
+        """Whether a group has two or more rewards, all equal; bool (groups,)."""
         return (np.array(self._least) == np.array(self._largest)) & (self.sizes > 1)
 
     def listed(self, numbers: Iterable[int]) -> list[Group]:
-        """These groups, for people."""
+        """Return these groups for display."""
         means = self.means
         return [Group(self._labels[k], self._firsts[k], self._sizes[k], float(means[k])) for k in numbers]
 
 
 def label_of(group: Any) -> str:
-    """The beginning of a prompt, on one line; the end of a long one says more than its system prompt."""
+    """Return a prompt on one line; only the end of a long one, as it begins with the system prompt."""
     text = group if isinstance(group, str) else orjson.dumps(group).decode()
     text = " ".join(text[-20_000:].split())
-    return text if len(text) <= SHOWN else "…" + text[-SHOWN:]
+    return text if len(text) <= MAX_LABEL else "…" + text[-MAX_LABEL:]

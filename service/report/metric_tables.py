@@ -1,4 +1,4 @@
-"""Numbers as the benchmarks' tables print them."""
+"""Text tables of metrics, formatted as in the papers of the benchmarks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTHING = "–"
 
 
 def aggregate_text(metric: Metric | None, value: float | None, count: int | None = None) -> str:
-    """A value with two decimals of a percentage, or four of anything else, then its own count of records."""
+    """Format a value as a percentage with two decimals or else with four decimals, then its count of records."""
     if value is None:
         return NOTHING
     number = f"{100 * value:.2f}" if metric is not None and metric.percent else f"{value:.4f}"
@@ -21,7 +21,7 @@ def aggregate_text(metric: Metric | None, value: float | None, count: int | None
 
 
 def headed(metrics: Sequence[Metric], aggregate: Mapping[str, Any]) -> list[tuple[str, Metric | None, str]]:
-    """(name, metric, heading) of every value of an aggregate, in the order of the metrics, others behind them."""
+    """Return (name, metric, heading) of every value of an aggregate, in the order of the metrics, then others."""
     known = {metric.name: metric for metric in metrics}
     names = [name for name in known if name in aggregate]
     names += [name for name in aggregate if name not in known and name != "count"]
@@ -29,7 +29,7 @@ def headed(metrics: Sequence[Metric], aggregate: Mapping[str, Any]) -> list[tupl
 
 
 def table(rows: Sequence[Sequence[str]], first_left: int = 1) -> str:
-    """Columns of equal width, the first `first_left` of them flush left; the first row is the head."""
+    """Format rows as an aligned table; the first row is the header, the first `first_left` columns are left-aligned."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The report as one HTML file: nothing to load, no script, light or dark as the reader's system is."""
+"""The report on a scored file as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from ..explain.numbers import plain
-from ..files.rows.rows import Place
+from ..files.rows.rows import Location
 from ..files.summary import QUANTILES, quantiles
 from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings
@@ -27,11 +27,14 @@ __all__ = ["page"]
 BINS = 40
 MAX_FLAT = 200
 SUSPICIOUS = 0.02
-"""Share of the responses behind open gates from which on a sign is worth a second look, if it pays."""
+"""Minimum share of the responses that passed both gates for a sign to be marked, if it pays."""
 
 
 def page(collection: Collection, scorer: Scorer, name: str, faults: Mapping[str, int], moment: datetime) -> str:
-    """The whole file. `name` is the source's, `faults` count the rows without a reward by reason."""
+    """Return the HTML of the report.
+
+    name: of the source. faults: number of rows without a reward, by reason.
+    """
     sections = [
         _summary(collection, scorer, name, faults, moment),
         _rewards(collection),
@@ -50,13 +53,13 @@ def _summary(collection: Collection, scorer: Scorer, name: str, faults: Mapping[
     rewards, groups = collection.rewards, collection.groups
     ok = collection.reasons["ok"]
     flat = int(groups.flat.sum())
-    several = int((groups.sizes > 1).sum())
+    multiple = int((groups.sizes > 1).sum())
     tiles = [
         ("responses", f"{rewards.number:,}"),
         ("mean reward", plain(rewards.mean) if rewards.number else "–"),
-        ("gates open", f"{ok / rewards.number:.1%}" if rewards.number else "–"),
+        ("passed both gates", f"{ok / rewards.number:.1%}" if rewards.number else "–"),
         ("prompts", f"{len(groups):,}"),
-        ("groups without spread", f"{flat:,} of {several:,}"),
+        ("groups without spread", f"{flat:,} of {multiple:,}"),
         ("rows not scored", f"{sum(faults.values()):,}"),
     ]
     shown = [element("div", element("b", value), element("span", label), class_="tile") for label, value in tiles]
@@ -70,7 +73,7 @@ def _summary(collection: Collection, scorer: Scorer, name: str, faults: Mapping[
 
 
 def _table(label: str, heads: Sequence[str], rows: Sequence[Sequence[str]], wide: int = 0) -> Markup:
-    """A table; the last `wide` columns hold text that may break."""
+    """Return a table; the last `wide` columns are text that may wrap."""
     lines = [
         element(
             "tr",
@@ -85,7 +88,7 @@ SPREAD = ("n", "mean", "std", *QUANTILES)
 
 
 def _spread(values: Distribution, exact: Mapping[str, float] | None = None) -> list[str]:
-    """The cells of SPREAD; the quantiles are those of the distribution, where there are no exact ones."""
+    """Return the cells of SPREAD; without exact quantiles, those of the distribution."""
     if not values.number:
         return ["0", *["–"] * (len(SPREAD) - 1)]
     found = exact or {name: values.quantile(share) for name, share in QUANTILES.items()}
@@ -110,7 +113,7 @@ def _components(collection: Collection) -> Markup:
         chart = histogram(edges, counts, values.mean, f"Distribution of {name}")
         figures.append(element("figure", chart, element("figcaption", element("code", name))))
     rows = [[element("code", name), *_spread(values)] for name, values in collection.components.items()]
-    text = "Of responses behind open gates, but for format, consistency and score, which count all."
+    text = "Only responses that passed both gates, except for format, consistency and score."
     return section(
         "Components", element("div", *figures, class_="charts"), _table("Components", ("", *SPREAD), rows), text=text
     )
@@ -128,48 +131,51 @@ def _sizes(collection: Collection) -> Markup:
     figures = []
     for counted, title, unit in (
         (collection.by_length, "Reward against length", "bytes"),
-        (collection.by_steps, "Reward against number of steps (gates open)", "steps"),
+        (collection.by_steps, "Reward against number of steps (passed both gates)", "steps"),
     ):
         chart = grid(counted, title, unit)
         if not chart:
             continue
         found = counted.correlation
-        told = "correlation –" if found is None else f"correlation {found:+.2f}"
-        figures.append(element("figure", chart, element("figcaption", title, element("br"), told), class_="large"))
-    text = "Darker cells hold more responses; dots are means. A reward that grows with length alone pays for padding."
+        caption = "correlation –" if found is None else f"correlation {found:+.2f}"
+        figures.append(element("figure", chart, element("figcaption", title, element("br"), caption), class_="large"))
+    text = (
+        "Darker cells contain more responses; dots are means. A reward that grows with length alone encourages padding."
+    )
     return section("Length and steps", element("div", *figures, class_="charts"), text=text)
 
 
 def _groups(collection: Collection, name: str) -> Markup:
     groups = collection.groups
     sizes, means, flat = groups.sizes, groups.means, groups.flat
-    several = sizes > 1
-    if not several.any():
-        return section("Groups", text="No prompt has two responses, so there are no advantages to look at.")
+    multiple = sizes > 1
+    if not multiple.any():
+        return section("Groups", text="No prompt has two responses, so there are no advantages.")
     lowest, highest = collection.rewards.edges[[0, -1]]
-    deviations = groups.deviations[several]
+    deviations = groups.deviations[multiple]
     top = max(float(deviations.max()), 1e-9)
     counts, edges = np.histogram(deviations, BINS, (0.0, top))
     spread = histogram(edges, counts, float(deviations.mean()), "Deviation of rewards within a group")
-    counts, edges = np.histogram(means[several], BINS, (lowest, highest))
-    middle = histogram(edges, counts, float(means[several].mean()), "Mean reward of a group")
+    counts, edges = np.histogram(means[multiple], BINS, (lowest, highest))
+    middle = histogram(edges, counts, float(means[multiple].mean()), "Mean reward of a group")
     captions = (("Deviation within a group", spread), ("Mean reward of a group", middle))
     figures = [element("figure", chart, element("figcaption", caption)) for caption, chart in captions]
     rows = [
-        ["groups of two or more", f"{int(several.sum()):,}"],
-        ["responses a group", f"{plain(float(sizes[several].mean()))}, from {sizes[several].min()} to {sizes.max()}"],
-        ["without spread", f"{int(flat.sum()):,} ({flat.sum() / several.sum():.1%})"],
+        ["groups of two or more", f"{int(multiple.sum()):,}"],
+        [
+            "responses per group",
+            f"{plain(float(sizes[multiple].mean()))}, from {sizes[multiple].min()} to {sizes.max()}",
+        ],
+        ["without spread", f"{int(flat.sum()):,} ({flat.sum() / multiple.sum():.1%})"],
         ["… all at the lowest reward", f"{int((flat & (means <= lowest)).sum()):,}"],
         ["… all at the highest reward", f"{int((flat & (means >= highest)).sum()):,}"],
         ["responses in groups without spread", f"{int(sizes[flat].sum()):,}"],
         ["prompts with one response", f"{int((sizes == 1).sum()):,}"],
     ]
     if groups.left_out:
-        told = f"{groups.left_out:,} (only the first {len(groups):,} groups are told apart)"
-        rows.append(["responses of further groups", told])
-    text = (
-        "A group whose rewards are all equal has advantages of 0 and gives no gradient: too easy, too hard, or broken."
-    )
+        text = f"{groups.left_out:,} (only the first {len(groups):,} groups are tracked)"
+        rows.append(["responses of further groups", text])
+    text = "A group of equal rewards has advantages of 0 and no gradient: its prompt is too easy, too hard, or invalid."
     return section(
         "Groups",
         element("div", *figures, class_="charts"),
@@ -180,7 +186,7 @@ def _groups(collection: Collection, name: str) -> Markup:
 
 
 def _flat(groups: Groups, flat: np.ndarray, name: str) -> Iterator[Markup]:
-    """The groups without spread, the largest first."""
+    """Yield a list of the groups without spread, largest first."""
     numbers = np.flatnonzero(flat)
     if not len(numbers):
         return
@@ -197,39 +203,42 @@ def _signs(collection: Collection, name: str) -> Markup:
     rows = []
     for sign in SIGNS:
         tally = tallies.by_sign[sign.name]
-        share = tally.number / tallies.seen if tallies.seen else 0.0
+        share = tally.number / tallies.responses if tallies.responses else 0.0
         without = tallies.mean_without(sign.name)
         paid = tally.mean is not None and (without is None or tally.mean >= without)
-        mark = element("b", "look", class_="look") if share >= SUSPICIOUS and paid else Markup("")
+        mark = element("b", "inspect", class_="look") if share >= SUSPICIOUS and paid else Markup("")
         rows.append(
             [
                 joined([element("b", sign.title), element("br"), element("span", sign.meaning, class_="soft")]),
                 joined([f"{tally.number:,} ", element("span", f"({share:.1%}) ", class_="soft"), mark]),
                 "–" if tally.mean is None else plain(tally.mean),
                 "–" if without is None else plain(without),
-                _places(tally.places, name),
+                _locations(tally.locations, name),
             ]
         )
-    heads = ("sign", "responses", "their mean reward", "that of the others", "first rows")
+    heads = ("sign", "responses", "mean reward", "mean reward of others", "first rows")
     text = (
-        "Signs that a reward may be earned by its letter: look at the rows. Only responses behind open gates "
-        f"({tallies.seen:,}) are looked at."
+        "Possible reward hacking – inspect these rows. Only responses that passed both gates "
+        f"({tallies.responses:,}) are checked."
     )
     return section("Reward hacking", _table("Signs of reward hacking", heads, rows, wide=1), text=text)
 
 
-def _places(places: Sequence[Place], name: str) -> str:
-    return ", ".join(place.within(name).removeprefix(name) for place in places) or "–"
+def _locations(locations: Sequence[Location], name: str) -> str:
+    return ", ".join(location.within(name).removeprefix(name) for location in locations) or "–"
 
 
 def _examples(collection: Collection, scorer: Scorer, name: str) -> Iterator[Markup]:
     found = collection.examples
-    for title, chosen in (("Best", found.best()), ("Worst behind open gates", found.worst())):
+    for title, chosen in (
+        ("Highest-scoring responses", found.best()),
+        ("Lowest-scoring responses that passed both gates", found.worst()),
+    ):
         if chosen:
-            yield section(f"{title} examples", *(example(one, scorer, name) for one in chosen))
-    closed = [example(one, scorer, name) for _, _, one in found.by_reason()]
-    if closed:
-        yield section("One example of each reason", *closed, text="Chosen at random among all of that reason.")
+            yield section(title, *(example(one, scorer, name) for one in chosen))
+    failed = [example(one, scorer, name) for _, _, one in found.by_reason()]
+    if failed:
+        yield section("One example of each reason", *failed, text="Chosen at random.")
 
 
 def _settings(settings: ScoreSettings) -> Markup:

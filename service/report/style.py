@@ -1,11 +1,11 @@
-"""How a report looks."""
+"""Stylesheet of reports."""
 
 from __future__ import annotations
 
 __all__ = ["POLICY", "STYLE"]
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Nothing is loaded and nothing runs, whatever stands in the page."""
+"""Nothing is loaded or run, whatever the page contains."""
 
 STYLE = """
 :root { color-scheme: light dark; --ground: #fff; --text: #1b1f24; --soft: #5b6470; --line: #d8dde3; --bar: #2f7d6b;

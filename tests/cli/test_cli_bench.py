@@ -1,4 +1,4 @@
-"""`assay bench`: every lane in turn, every answer checked."""
+"""`assay bench`: every benchmark runs, every result is checked."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from assay.service.bench.benchmarks.singles import Size
 from assay.service.bench.build import build
 from assay.service.bench.ratios import RATIOS
-from assay.service.bench.report import Run, as_text
-from assay.service.cli.bench import LANES
+from assay.service.bench.report import Results, as_text
+from assay.service.cli.bench import BENCHMARKS
 from tests.cli.command_line import KEY_LINE, ROOT, environment
 
 SMALL = ["--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8"]
@@ -26,24 +26,29 @@ def has_pyarrow() -> bool:
     return True
 
 
-def test_a_small_run_of_every_lane(run) -> None:
+def test_a_small_run_of_every_benchmark(run) -> None:
     result = run("bench", *SMALL, "--repeats", "2", "--json", cwd=ROOT)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert next(iter(found)) == "ratios"
     missing = set() if has_pyarrow() else {"http_arrow"}
     assert found["skipped"].keys() == missing
-    assert set(found["lanes"]) == set(LANES) - missing
+    assert set(found["lanes"]) == set(BENCHMARKS) - missing
     assert set(found["ratios"]) == {ratio.name for ratio in RATIOS if ratio.of not in missing}
-    sizes = {**dict.fromkeys(LANES, 6), "plain_python": 4, "singles": 80, "singles_bare": 80}
-    assert {name: lane["responses"] for name, lane in found["lanes"].items()} == {n: sizes[n] for n in found["lanes"]}
-    assert all(len(lane["seconds"]) == len(lane["cpu_seconds"]) == 2 for lane in found["lanes"].values())
-    assert {name for name, lane in found["lanes"].items() if lane["client_share"]} == {"singles", "singles_bare"}
+    sizes = {**dict.fromkeys(BENCHMARKS, 6), "plain_python": 4, "singles": 80, "singles_bare": 80}
+    assert {name: benchmark["responses"] for name, benchmark in found["lanes"].items()} == {
+        n: sizes[n] for n in found["lanes"]
+    }
+    assert all(len(benchmark["seconds"]) == len(benchmark["cpu_seconds"]) == 2 for benchmark in found["lanes"].values())
+    assert {name for name, benchmark in found["lanes"].items() if benchmark["client_share"]} == {
+        "singles",
+        "singles_bare",
+    }
     assert found["batch"]["responses"] == 6
     assert found["batch"]["references"] == 3
 
 
-def test_chosen_lanes_as_text_beside_an_earlier_run(run, tmp_path: Path) -> None:
+def test_chosen_benchmarks_as_text_compared_with_an_earlier_run(run, tmp_path: Path) -> None:
     chosen = ["--repeats", "1", "--lanes", "in_process, plain_python"]
     earlier = run("bench", *SMALL, *chosen, "--json", cwd=ROOT)
     assert earlier.returncode == 0, earlier.stderr
@@ -64,30 +69,30 @@ def test_a_setting_of_the_caller_does_not_reach_the_servers(run) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_without_pyarrow_the_arrow_lane_is_skipped_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_arrow_benchmark_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "assay.service.bench.benchmarks.over_arrow", raising=False)
     request = {"responses": ["x"], "references": [KEY_LINE], "reference_index": [0]}
-    lanes, skipped = build(("in_process", "http_arrow"), request, 1, Size(1, 1))
-    assert [lane.name for lane in lanes] == ["in_process"]
+    benchmarks, skipped = build(("in_process", "http_arrow"), request, 1, Size(1, 1))
+    assert [benchmark.name for benchmark in benchmarks] == ["in_process"]
     batch = dict.fromkeys(("responses", "mean_response_bytes", "references", "body_bytes", "repeats"), 1)
-    assert "http_arrow was skipped: pyarrow is not installed" in as_text(Run((), batch, skipped))
+    assert "http_arrow was skipped: pyarrow is not installed" in as_text(Results((), batch, skipped))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--lanes", "in_process,swift"], b"there is no 'swift'"),
+        (["--lanes", "in_process,swift"], b"unknown: 'swift'"),
         (["--compare", "nothing.json"], b"nothing.json: No such file"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong(run, arguments: list[str], message: bytes) -> None:
+def test_a_wrong_call_names_the_error(run, arguments: list[str], message: bytes) -> None:
     result = run("bench", *SMALL, *arguments, cwd=ROOT)
     assert result.returncode == 2
     assert message in result.stderr
 
 
-def test_outside_a_checkout_it_says_what_is_missing(run, tmp_path: Path) -> None:
+def test_outside_a_checkout_the_missing_file_is_named(run, tmp_path: Path) -> None:
     result = run("bench", cwd=tmp_path)
     assert result.returncode == 2
-    assert b"examples/rollouts.py is not here" in result.stderr
+    assert b"examples/rollouts.py not found" in result.stderr

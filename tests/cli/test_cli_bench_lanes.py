@@ -1,4 +1,4 @@
-"""The bench's lanes and its load generator: turns, and that nothing wrong is ever timed as if it were right."""
+"""The benchmarks and the load generator: turns, and no times for wrong results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from assay.service.bench.benchmarks.over_http import OverHttp
 from assay.service.bench.benchmarks.plain_python import PlainPython
 from assay.service.bench.benchmarks.singles import DISTINCT, ServiceSingles, Size, some_rows
 from assay.service.bench.cpu_clock import cpu_seconds
-from assay.service.bench.measure import LaneError, Turn, WrongAnswerError, measure
+from assay.service.bench.measure import BenchmarkError, Run, WrongAnswerError, measure
 from assay.service.bench.servers.bare_server import bare_reply
 from assay.service.bench.servers.bursts import Bursts
 from assay.service.bench.servers.load_generator import Plan
@@ -30,14 +30,14 @@ REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_in
 
 
 class Recorded:
-    """A lane that writes down what is done with it."""
+    """A benchmark that records its calls."""
 
     responses = 3
 
     def __init__(self, name: str, events: list[str], wrong: int | None = None) -> None:
         self.name = self.title = name
         self.events = events
-        self.turns = 0
+        self.runs = 0
         self.wrong = wrong
 
     def __enter__(self) -> Recorded:
@@ -47,46 +47,46 @@ class Recorded:
     def __exit__(self, *error: object) -> None:
         self.events.append(f"exit {self.name}")
 
-    def turn(self) -> Turn:
-        self.events.append(f"turn {self.name}")
-        self.turns += 1
-        if self.turns - 1 == self.wrong:
+    def run(self) -> Run:
+        self.events.append(f"run {self.name}")
+        self.runs += 1
+        if self.runs - 1 == self.wrong:
             raise WrongAnswerError(self.name)
-        return Turn(float(self.turns))
+        return Run(float(self.runs))
 
 
-def test_lanes_take_turns_in_an_order_of_chance() -> None:
+def test_benchmarks_run_in_turns_in_random_order() -> None:
     events: list[str] = []
     timings = measure([Recorded("a", events), Recorded("b", events)], 20)
-    assert events[:4] == ["enter a", "turn a", "enter b", "turn b"]
+    assert events[:4] == ["enter a", "run a", "enter b", "run b"]
     assert events[-2:] == ["exit b", "exit a"]
     rounds = {tuple(events[k : k + 2]) for k in range(4, 44, 2)}
-    assert rounds == {("turn a", "turn b"), ("turn b", "turn a")}
+    assert rounds == {("run a", "run b"), ("run b", "run a")}
     assert [(timing.name, timing.responses) for timing in timings] == [("a", 3), ("b", 3)]
-    assert [turn.seconds for turn in timings[0].turns] == [float(turn) for turn in range(2, 22)]
+    assert [run.seconds for run in timings[0].runs] == [float(run) for run in range(2, 22)]
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
-def test_a_wrong_answer_in_any_turn_ends_it(wrong: int) -> None:
+def test_a_wrong_result_in_any_run_ends_it(wrong: int) -> None:
     events: list[str] = []
     with pytest.raises(WrongAnswerError):
         measure([Recorded("a", events, wrong)], 2)
     assert events[-1] == "exit a"
 
 
-def test_every_lane_notices_a_wrong_reward() -> None:
+def test_every_benchmark_notices_a_wrong_reward() -> None:
     wrong = np.array([1.0, 0.5])
-    with InProcess(REQUEST, wrong, threads=1) as lane, pytest.raises(WrongAnswerError):
-        lane.turn()
+    with InProcess(REQUEST, wrong, threads=1) as benchmark, pytest.raises(WrongAnswerError):
+        benchmark.run()
     with pytest.raises(WrongAnswerError):
         OverHttp(REQUEST, wrong).check(b'{"rewards": [1.0, 0.0]}')
     with pytest.raises(WrongAnswerError):
-        PlainPython(REQUEST, wrong, lambda *_: [1.0, 0.0], 2).turn()
+        PlainPython(REQUEST, wrong, lambda *_: [1.0, 0.0], 2).run()
     with pytest.raises(WrongAnswerError):
         Floor(REQUEST).check(b'{"responses": 1}')
 
 
-def test_the_arrow_lane_notices_a_wrong_reward() -> None:
+def test_the_arrow_benchmark_notices_a_wrong_reward() -> None:
     pa = pytest.importorskip("pyarrow")
     from assay.service.bench.benchmarks.over_arrow import OverArrow
 
@@ -101,13 +101,13 @@ def test_the_arrow_lane_notices_a_wrong_reward() -> None:
 
 
 def test_singles_notice_one_wrong_reward() -> None:
-    with ServiceSingles(REQUEST, np.array([1.0, 0.0]), Size(10, 2)) as lane:
-        turn = lane.turn()
-        assert turn.seconds > 0
-        assert turn.client_seconds
+    with ServiceSingles(REQUEST, np.array([1.0, 0.0]), Size(10, 2)) as benchmark:
+        run = benchmark.run()
+        assert run.seconds > 0
+        assert run.client_seconds
     wrong = ServiceSingles(REQUEST, np.array([1.0, 0.5]), Size(10, 2))
-    with wrong, pytest.raises(WrongAnswerError, match="request 1 has other rewards"):
-        wrong.turn()
+    with wrong, pytest.raises(WrongAnswerError, match="request 1 has wrong rewards"):
+        wrong.run()
 
 
 def test_singles_are_spread_over_the_batch() -> None:
@@ -127,7 +127,7 @@ def plan(port: int, pid: int, **changes: Any) -> Plan:
     return known._replace(**changes)
 
 
-def test_a_burst_sends_what_is_asked_for(bare: ServerProcess) -> None:
+def test_a_burst_sends_its_requests(bare: ServerProcess) -> None:
     with Bursts(plan(bare.port, bare.pid)) as bursts:
         first, second = bursts.burst(1), bursts.burst(50)
     assert min(first.seconds, second.seconds, second.client_seconds or 0) > 0
@@ -136,8 +136,8 @@ def test_a_burst_sends_what_is_asked_for(bare: ServerProcess) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"expected": [{"responses": 2}]}, "other responses"),
-        ({"expected": [{"rewards": [1.0]}]}, "other rewards"),
+        ({"expected": [{"responses": 2}]}, "wrong responses"),
+        ({"expected": [{"rewards": [1.0]}]}, "wrong rewards"),
         ({"path": "/nothing"}, "answered HTTP/1.1 404"),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_burst_notices_one_wrong_reply_among_many(bare: ServerProcess) -> None
 
 @pytest.fixture(params=["silent", "hangs up"])
 def unhelpful_port(request: pytest.FixtureRequest) -> Iterator[int]:
-    """A port where connections are accepted, and requests are not answered."""
+    """Yield a port that accepts connections but does not answer requests."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def hang_up() -> None:
@@ -170,20 +170,20 @@ def unhelpful_port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def test_a_burst_that_is_not_answered_ends(unhelpful_port: int) -> None:
-    given_up = plan(unhelpful_port, os.getpid(), connections=1, seconds=0.5)
-    with Bursts(given_up) as bursts, pytest.raises(LaneError, match=r"not answered within|closed|reset"):
+    short_plan = plan(unhelpful_port, os.getpid(), connections=1, seconds=0.5)
+    with Bursts(short_plan) as bursts, pytest.raises(BenchmarkError, match=r"not answered within|closed|reset"):
         bursts.burst(5)
 
 
-def test_nobody_listens() -> None:
+def test_a_closed_port() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-        with Bursts(plan(port, os.getpid())) as bursts, pytest.raises(LaneError, match="refused"):
+        with Bursts(plan(port, os.getpid())) as bursts, pytest.raises(BenchmarkError, match="refused"):
             bursts.burst(1)
 
 
-def test_the_processor_clock_counts_work_and_not_waiting() -> None:
+def test_the_cpu_clock_counts_work_but_not_waiting() -> None:
     before = cpu_seconds(os.getpid())
     if before is None:
         pytest.skip("this system has no processor clock of other processes")

@@ -1,4 +1,4 @@
-"""What the bench makes of its timings: ratios, tables, comparisons."""
+"""Reports of the bench: ratios, tables, comparisons."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from assay.service.bench.compare import UnreadableRunError, compare, comparison_text, differences, read_run
-from assay.service.bench.measure import Timing, Turn
+from assay.service.bench.compare import UnreadableResultsError, compare, comparison_text, differences, read_results
+from assay.service.bench.measure import Run, Timing
 from assay.service.bench.ratios import RATIOS, Goal, findings
-from assay.service.bench.report import Run, as_json, as_text
-from assay.service.cli.bench import LANES
+from assay.service.bench.report import Results, as_json, as_text
+from assay.service.cli.bench import BENCHMARKS
 
 BATCH = {
     "responses": 10,
@@ -25,8 +25,8 @@ BATCH = {
 
 
 def timing(name: str, responses: int, seconds: list[float], cpu: list[float | None] | None = None) -> Timing:
-    turns = zip(seconds, cpu or [None] * len(seconds), strict=True)
-    return Timing(name, name, responses, tuple(Turn(wall, work) for wall, work in turns))
+    runs = zip(seconds, cpu or [None] * len(seconds), strict=True)
+    return Timing(name, name, responses, tuple(Run(wall, work) for wall, work in runs))
 
 
 FAST = timing("in_process", 10, [1.0, 2.0, 9.0], [1.0, 1.0, 1.0])
@@ -42,7 +42,7 @@ def test_ratios_are_of_neighbouring_turns_for_one_response() -> None:
     assert FAST.spread == 4.0
 
 
-def test_without_a_processor_clock_there_is_no_ratio_of_it() -> None:
+def test_without_a_cpu_clock_there_is_no_cpu_ratio() -> None:
     (found,) = findings([timing("in_process", 1, [1.0]), timing("plain_python", 1, [2.0], [2.0])])
     assert found.cpu is None
     assert found.median == 2.0
@@ -54,8 +54,8 @@ def test_threads_save_time_and_no_work() -> None:
     assert found.cpu is None
 
 
-def test_every_ratio_is_of_lanes_that_there_are() -> None:
-    assert {lane for ratio in RATIOS for lane in (ratio.of, ratio.over)} == set(LANES)
+def test_every_ratio_is_of_known_benchmarks() -> None:
+    assert {benchmark for ratio in RATIOS for benchmark in (ratio.of, ratio.over)} == set(BENCHMARKS)
 
 
 def test_goals() -> None:
@@ -72,9 +72,9 @@ def test_goals() -> None:
     }
 
 
-def test_a_missed_goal_is_said() -> None:
+def test_a_missed_goal_is_reported() -> None:
     met, missed = (
-        as_text(Run([FAST, timing("plain_python", 10, [wall * factor for wall in (1.0, 2.0, 9.0)])], BATCH, {}))
+        as_text(Results([FAST, timing("plain_python", 10, [wall * factor for wall in (1.0, 2.0, 9.0)])], BATCH, {}))
         for factor in (21, 19)
     )
     assert "missed" not in met
@@ -83,28 +83,28 @@ def test_a_missed_goal_is_said() -> None:
 
 @pytest.mark.parametrize(("share", "marked"), [(0.91, True), (0.89, False)])
 def test_a_load_generator_at_its_limit_is_marked(share: float, marked: bool) -> None:
-    singles = Timing("singles", "singles", 10, (Turn(1.0, 0.5, share), Turn(2.0, 0.5, 2 * share)))
+    singles = Timing("singles", "singles", 10, (Run(1.0, 0.5, share), Run(2.0, 0.5, 2 * share)))
     assert singles.client_share == pytest.approx(share)
-    text = as_text(Run([singles], BATCH, {}))
+    text = as_text(Results([singles], BATCH, {}))
     assert (f"{100 * share:.0f} % !" in text) is marked
     assert ("the server may be faster" in text) is marked
 
 
 @pytest.mark.parametrize(("load", "said"), [(1000.0, True), (0.0, False), (None, False)])
-def test_a_busy_machine_is_said(load: float | None, said: bool) -> None:
-    assert ("the machine was busy" in as_text(Run([FAST], BATCH, {}, load))) is said
+def test_a_busy_machine_is_reported(load: float | None, said: bool) -> None:
+    assert ("the machine was busy" in as_text(Results([FAST], BATCH, {}, load))) is said
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    return json.loads(json.dumps(as_json(Run([FAST, PLAIN], {**BATCH, **changes}, {}))))
+    return json.loads(json.dumps(as_json(Results([FAST, PLAIN], {**BATCH, **changes}, {}))))
 
 
-def test_a_run_beside_itself_is_one() -> None:
+def test_a_run_compared_with_itself_is_one() -> None:
     compared = compare(document(), document())
     assert compared["ratios"] == {"in_process_speedup": {"median": 1.0, "cpu": 1.0}}
     assert compared["responses_per_second"] == {"in_process": 1.0, "plain_python": 1.0}
     assert compared["differences"] == {}
-    assert "may not compare" not in comparison_text(compared, Path("a.json"))
+    assert "may not be comparable" not in comparison_text(compared, Path("a.json"))
 
 
 def test_now_over_then() -> None:
@@ -134,14 +134,14 @@ def test_sizes_and_versions_that_differ_are_named() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"lanes": {"a": 1}}', b'{"lanes": [], "ratios": {}}'])
-def test_a_file_that_is_no_run_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_results_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "other.json"
     file.write_bytes(content)
-    with pytest.raises(UnreadableRunError, match="is not what"):
-        read_run(file)
+    with pytest.raises(UnreadableResultsError, match="is not the output"):
+        read_results(file)
 
 
-def test_a_run_is_read_back(tmp_path: Path) -> None:
+def test_results_are_read_back(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(json.dumps(document()), encoding="utf-8")
-    assert read_run(file) == document()
+    assert read_results(file) == document()

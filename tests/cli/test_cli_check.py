@@ -1,4 +1,4 @@
-"""`assay check`: what training would stumble over."""
+"""`assay check`: invalid references and warnings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cli.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
 FORGETFUL = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")
 
 
-def test_every_unreadable_reference_is_listed(call, tmp_path: Path) -> None:
+def test_every_invalid_reference_is_listed(call, tmp_path: Path) -> None:
     rows = [
         {"reference": KEY_LINE, "id": 1},
         KEY_LINE,
@@ -39,10 +39,10 @@ def test_every_unreadable_reference_is_listed(call, tmp_path: Path) -> None:
         12: "wrong_type",
     }
     assert all(": error: " in line for line in result.stdout.splitlines())
-    assert "12 checked, 7 unreadable, 0 with a warning" in result.stderr
+    assert "12 checked, 7 invalid, 0 with a warning" in result.stderr
 
 
-def test_an_answer_that_would_close_a_gate_is_a_warning(call, tmp_path: Path) -> None:
+def test_an_answer_that_would_fail_a_gate_is_a_warning(call, tmp_path: Path) -> None:
     source = tmp_path / "in.json"
     source.write_text(json.dumps([{"gold": FORGETFUL}, {"gold": RESPONSE}]))
     result = call("check", source, "--reference-field", "gold")
@@ -53,7 +53,7 @@ def test_an_answer_that_would_close_a_gate_is_a_warning(call, tmp_path: Path) ->
     assert call("check", source, "--reference-field", "gold", "--min-coverage", "0").stdout == ""
 
 
-def test_settings_decide_what_is_readable(call, tmp_path: Path) -> None:
+def test_settings_decide_what_is_valid(call, tmp_path: Path) -> None:
     two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
     source = write_rows(tmp_path / "in.jsonl", [{"reference": two}])
     assert call("check", source).exit_code == 0
@@ -65,10 +65,10 @@ def test_settings_decide_what_is_readable(call, tmp_path: Path) -> None:
 def test_the_published_records(call, shared: Path) -> None:
     result = call("check", shared / "data" / "scirecipe_demo.jsonl")
     assert result.exit_code == 0
-    assert "23 checked, 0 unreadable, 6 with a warning" in result.stderr
+    assert "23 checked, 0 invalid, 6 with a warning" in result.stderr
 
 
-def test_a_document_that_is_no_json(call, tmp_path: Path) -> None:
+def test_a_document_that_is_not_json(call, tmp_path: Path) -> None:
     source = tmp_path / "in.json"
     source.write_text("[1")
     result = call("check", source)

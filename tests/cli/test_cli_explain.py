@@ -1,4 +1,4 @@
-"""`assay explain`: rows out of every format, in colour, as JSON, and what cannot be explained."""
+"""`assay explain`: rows from every format, colour, JSON, and errors."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_lines_count_from_one(call, rows, number):
     [
         (3, 1, "rows.jsonl:3: reference: line 1 is not of the form 'Step N: {...}' (bad_step_line)"),
         (4, 1, "rows.jsonl:4: "),
-        (5, 2, "there is no row in line 5"),
-        (0, 2, "there is no row in line 0"),
+        (5, 2, "line 5 does not exist or is blank"),
+        (0, 2, "line 0 does not exist or is blank"),
     ],
 )
 def test_rows_without_an_explanation(call, rows, number, code, message):
@@ -101,7 +101,7 @@ def test_json_documents(call, tmp_path):
         ('{"responses": [], "references": []}', "there is no record 0"),
         ('{"responses": ["x"], "references": []}', "does not fit"),
         ('{"responses": ["x"], "references": ["y"], "reference_index": [1]}', "does not fit"),
-        ('{"responses": 1, "references": 2}', "are arrays"),
+        ('{"responses": 1, "references": 2}', "must be arrays"),
     ],
 )
 def test_documents_without_a_row(call, tmp_path, content, message):

@@ -1,4 +1,4 @@
-"""`assay warmup`: the cache is filled, and the next start finds it."""
+"""`assay warmup` fills the cache for the next start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make demo`: what a stranger sees first."""
+"""`make demo` runs and prints its table."""
 
 from __future__ import annotations
 

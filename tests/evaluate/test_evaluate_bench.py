@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from assay.service.bench.evaluations import COMPARISONS, EvaluationLane, lanes_of, records_of
+from assay.service.bench.evaluations import COMPARISONS, EvaluationBenchmark, benchmarks_of, records_of
 from assay.service.bench.measure import WrongAnswerError
 from assay.service.cli.main import main
 from tests.conftest import ROOT
@@ -42,9 +42,9 @@ def test_text():
 
 def test_wrong_answers_are_not_timed():
     comparison = next(comparison for comparison in COMPARISONS if comparison.name == "score_thoth")
-    ours, plain = lanes_of(comparison, records_of(5, 1)["score"])
-    for lane in (ours, plain):
-        lane.turn()
+    ours, plain = benchmarks_of(comparison, records_of(5, 1)["score"])
+    for benchmark in (ours, plain):
+        benchmark.run()
         wrong = {"step_m": [0.5] * 5}
         with pytest.raises(WrongAnswerError, match="step_m"):
-            EvaluationLane(lane.name, lane.title, [{}] * 5, lane._work, wrong).turn()
+            EvaluationBenchmark(benchmark.name, benchmark.title, [{}] * 5, benchmark._work, wrong).run()

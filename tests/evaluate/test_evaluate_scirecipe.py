@@ -143,7 +143,7 @@ def test_check_looks_at_answers(tmp_path):
     assert check(tmp_path, rows, "--response-field", "output") == (
         0,
         [
-            "1: warning: the answer takes 1 actions that are not in the row's library (outside_library)",
-            "1: warning: the answer takes 1 actions of the library that the reference does not (distractors)",
+            "1: warning: the answer uses 1 actions that are not in the row's library (outside_library)",
+            "1: warning: the answer uses 1 actions of the library that the reference does not (distractors)",
         ],
     )

@@ -1,4 +1,4 @@
-"""`assay score` and `assay check` for Parquet and Arrow: the bits of JSONL, and every other column as it was."""
+"""`assay score` and `assay check` for Parquet and Arrow: results like JSONL, other columns unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOTH = ["--include", "components,advantages"]
 
 
 def write(path: Path, table, rows_a_batch=None) -> Path:
-    """A table as a file of the kind that its ending says."""
+    """Write a table in the format of the file extension."""
     if path.suffix == ".parquet":
         pq.write_table(table, path, row_group_size=rows_a_batch)
         return path
@@ -40,19 +40,19 @@ def read(path: Path):
 
 
 def flat(row: dict) -> dict:
-    """A row of JSONL as a row of columns."""
+    """Convert a JSONL row to a row of columns."""
     return {**{name: value for name, value in row.items() if name != "components"}, **row["components"]}
 
 
 @pytest.fixture(scope="module")
 def many(example_rollouts) -> list[dict]:
-    """More rows than one piece, no two groups of one size in step with the pieces."""
+    """More rows than fit into one piece, with groups that pieces split."""
     return [{**rollout, "row": k} for k, rollout in enumerate(example_rollouts * TIMES)]
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory, many) -> list[dict]:
-    """What JSONL gives."""
+    """Return the results for JSONL."""
     folder = tmp_path_factory.mktemp("expected")
     source, target = write_rows(folder / "in.jsonl", many), folder / "out.jsonl"
     result = subprocess.run([*ASSAY, "score", source, "-o", target, *BOTH], env=environment(), capture_output=True)
@@ -119,7 +119,7 @@ def test_dictionaries_that_change_from_batch_to_batch(call, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("encoded", [False, True])
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_every_fault_is_listed_and_kept_and_nobody_else_suffers(call, tmp_path: Path, ending, encoded) -> None:
+def test_every_fault_is_listed_and_written_without_affecting_others(call, tmp_path: Path, ending, encoded) -> None:
     rows = [
         (RESPONSE, KEY_LINE, None),
         (None, KEY_LINE, "not_a_string"),
@@ -346,7 +346,7 @@ def test_check(call, tmp_path: Path) -> None:
             [f"{source}[2]", "error"],
             [f"{source}[3]", "warning"],
         ]
-        assert "5 checked, 2 unreadable, 1 with a warning" in result.stderr
+        assert "5 checked, 2 invalid, 1 with a warning" in result.stderr
 
 
 def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

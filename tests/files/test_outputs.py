@@ -1,4 +1,4 @@
-"""Outputs that are no file of their own are refused; a full disk and a reader that leaves do no harm."""
+"""Outputs must be separate files; a full disk and a closed pipe are handled."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_redirected_streams_are_files(run, source) -> None:
 
 
 def limited() -> None:
-    """As if the disk were full once a file has so many bytes."""
+    """Limit the size of files, as if the disk were full."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
@@ -143,7 +143,7 @@ def test_a_full_disk_leaves_no_part_of_a_file(run, tmp_path, name) -> None:
 
 
 def test_a_short_document_fails_when_it_is_closed(call, tmp_path, monkeypatch) -> None:
-    """What is still in the buffer goes to the disk only then."""
+    """Buffered bytes are written only then."""
     source = write_rows(tmp_path / "in.jsonl", [GOOD] * 200)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -209,7 +209,7 @@ def test_standard_output_that_is_closed(source) -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_a_terminal_without_the_characters(run, source, encoding) -> None:
-    """They are replaced; JSON is UTF-8 wherever it goes, and so is what goes to a terminal that says ASCII."""
+    """They are replaced; JSON is always UTF-8, and so is text for an ASCII terminal."""
     write_rows(source, [{**GOOD, "response": RESPONSE.replace("the PBS", "the PBS 溶液")}])
     told = {**environment(), "PYTHONIOENCODING": encoding}
     for arguments in (["explain", "in.jsonl"], ["--help"]):

@@ -1,4 +1,4 @@
-"""Rows out of JSONL and JSON."""
+"""Reading rows from JSONL and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.service.files.rows.rows import (
     DocumentError,
     Fields,
-    Place,
+    Location,
     Row,
     array_rows,
     json_document,
@@ -35,7 +35,7 @@ def test_elements_of_an_array_are_those_that_json_finds(values: list, indent, as
     document = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
     rows = list(array_rows(f" \r\n{document}\t "))
     assert [json.loads(row.text) for row in rows] == values
-    assert [row.place for row in rows] == [Place("record", k) for k in range(len(values))]
+    assert [row.location for row in rows] == [Location("record", k) for k in range(len(values))]
     assert not any(b"\n" in row.text or b"\r" in row.text for row in rows)
 
 
@@ -61,7 +61,9 @@ def test_lines_keep_their_numbers(lines: list[bytes], ended: bool) -> None:
     content = b"\n".join(lines) + (b"\n" if ended else b"")
     rows = list(jsonl_rows(io.BytesIO(content), 1000))
     numbered = list(enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1))
-    assert [(row.place.number, row.text) for row in rows] == [(n, line.strip()) for n, line in numbered if line.strip()]
+    assert [(row.location.number, row.text) for row in rows] == [
+        (n, line.strip()) for n, line in numbered if line.strip()
+    ]
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -79,16 +81,16 @@ def test_only_a_longer_line_is_skipped(excess: int, ended: bool) -> None:
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 5), st.integers(1, 60))
-def test_pieces_keep_order_and_limits(sizes: list[int], rows_at_most: int, bytes_at_most: int) -> None:
-    rows = [Row(Place("line", n), b"", size) for n, size in enumerate(sizes)]
-    found = list(pieces(iter(rows), rows_at_most, bytes_at_most))
+def test_pieces_keep_order_and_limits(sizes: list[int], max_rows: int, max_bytes: int) -> None:
+    rows = [Row(Location("line", n), b"", size) for n, size in enumerate(sizes)]
+    found = list(pieces(iter(rows), max_rows, max_bytes))
     assert [row for piece in found for row in piece] == rows
     for piece in found:
-        assert 1 <= len(piece) <= rows_at_most
-        assert len(piece) == 1 or sum(row.size for row in piece) <= bytes_at_most
+        assert 1 <= len(piece) <= max_rows
+        assert len(piece) == 1 or sum(row.size for row in piece) <= max_bytes
     for piece, following in itertools.pairwise(found):
-        full = sum(row.size for row in piece) + following[0].size > bytes_at_most
-        assert len(piece) == rows_at_most or full
+        full = sum(row.size for row in piece) + following[0].size > max_bytes
+        assert len(piece) == max_rows or full
 
 
 def test_pieces_are_read_no_further_than_they_reach() -> None:
@@ -97,15 +99,15 @@ def test_pieces_are_read_no_further_than_they_reach() -> None:
     def rows():
         for n in range(10):
             taken.append(n)
-            yield Row(Place("line", n), b"", 1)
+            yield Row(Location("line", n), b"", 1)
 
-    next(pieces(rows(), rows_at_most=3))
+    next(pieces(rows(), max_rows=3))
     assert len(taken) == 4
 
 
 def test_the_last_of_two_equal_names_wins() -> None:
     text = b'{"response": 1, "response": "a", "reference": "b", "reference": "c"}'
-    rollout = read_rollout(Row(Place("line", 1), text, len(text)), Fields(), 1000)
+    rollout = read_rollout(Row(Location("line", 1), text, len(text)), Fields(), 1000)
     assert (rollout.response, rollout.reference, rollout.fault) == ("a", "c", None)
 
 

@@ -1,4 +1,4 @@
-"""`assay score`: what is read, what is kept, what is added."""
+"""`assay score`: input, kept fields and added results."""
 
 from __future__ import annotations
 

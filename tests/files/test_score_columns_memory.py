@@ -18,11 +18,11 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 ROWS = 5_000
 PADDING = 20_000
-"""Bytes of each row, besides the rollout; about 100 MB for every group of rows."""
+"""Padding of each row in bytes; about 100 MB per row group."""
 
 
 def peak_of(folder: Path, ending: str, groups: int) -> float:
-    """Peak resident size, in MiB, of a run over a file of so many groups of rows."""
+    """Return the peak resident size, in MiB, of a run over a file with `groups` row groups."""
     source, target = folder / f"in.{ending}", folder / f"out.{ending}"
     columns = {"response": [RESPONSE] * ROWS, "reference": [KEY_LINE] * ROWS}
     table = pa.table({**columns, "padding": [f"{row:>{PADDING}}" for row in range(ROWS)]})

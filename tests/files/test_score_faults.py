@@ -1,4 +1,4 @@
-"""`assay score`: a row that cannot be scored costs no other row its result."""
+"""`assay score`: an invalid row does not affect other rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAULTS = {
 }
 
 
-def test_every_fault_is_listed_and_kept_and_nobody_else_suffers(call, tmp_path: Path) -> None:
+def test_every_fault_is_listed_and_written_without_affecting_others(call, tmp_path: Path) -> None:
     rows = [row for fault, _ in FAULTS.values() for row in (GOOD, fault)] + [GOOD]
     source, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
     result = call("score", source, "-o", target, "--max-line-bytes", 1_000_000)
@@ -63,7 +63,7 @@ def test_faults_of_an_array_are_named_by_record(call, tmp_path: Path) -> None:
     first, second, third, fourth = json.loads(target.read_bytes())
     assert first == third == {**GOOD, "reward": 1.0, "reason": "ok"}
     assert second["error"]["record"] == 1
-    assert fourth == {"error": {"reason": "not_an_object", "detail": "the row is JSON, but no object", "record": 3}}
+    assert fourth == {"error": {"reason": "not_an_object", "detail": "the row is not a JSON object", "record": 3}}
     assert f"{source}[1]: " in result.stderr
 
 
@@ -90,7 +90,7 @@ def test_only_faulty_rows(call, tmp_path: Path) -> None:
         b"{} {}",
     ],
 )
-def test_a_document_that_is_no_json_is_exit_code_2(call, tmp_path: Path, document: bytes) -> None:
+def test_a_document_that_is_not_json_is_exit_code_2(call, tmp_path: Path, document: bytes) -> None:
     source, target = tmp_path / "in.json", tmp_path / "out.json"
     source.write_bytes(document)
     result = call("score", source, "-o", target)
@@ -119,7 +119,7 @@ def test_wrong_calls(call, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 @pytest.mark.parametrize("form", ["jsonl", "json"])
-def test_a_full_disk_is_told(call, tmp_path: Path, form: str) -> None:
+def test_a_full_disk_is_reported(call, tmp_path: Path, form: str) -> None:
     source = write_rows(tmp_path / "in.jsonl", [GOOD] * 1000)
     result = call("score", source, "-o", "/dev/full", "--output-format", form)
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""`assay score`: every line that is written is whole, whenever the run is interrupted."""
+"""`assay score`: every output line is whole, even if the run is interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cli.command_line import write_rows
 
 
 def feed(process: subprocess.Popen[bytes], line: bytes) -> threading.Thread:
-    """Send the line again and again for as long as the process takes it, so that its run has no end of its own."""
+    """Send the line repeatedly while the process accepts it, so that its run does not end by itself."""
 
     def send() -> None:
         try:
@@ -45,7 +45,7 @@ def wait_for_size(path: Path, size: int) -> None:
 
 
 def wait_for_rest(path: Path) -> bytes:
-    """What the file holds once nothing is added to it any more."""
+    """Return the content of the file once it stops growing."""
     before = -1
     while (size := path.stat().st_size) != before:
         before = size
@@ -75,7 +75,7 @@ def test_lines_are_whole_after_a_signal(start, tmp_path: Path, example_rollouts,
     assert json.loads(rows[0])["reason"]
     assert b"Traceback" not in complaint
     if number == signal.SIGINT:
-        assert b"Interrupted: the rows that were finished are written." in complaint
+        assert b"Interrupted: finished rows were written." in complaint
 
 
 def test_a_json_document_appears_whole_or_not_at_all(start, tmp_path: Path, example_rollouts) -> None:
@@ -89,7 +89,7 @@ def test_a_json_document_appears_whole_or_not_at_all(start, tmp_path: Path, exam
     complaint = process.stderr.read()
     process.stderr.close()
     assert process.wait(timeout=60) == 130
-    assert b"Interrupted: nothing is written." in complaint
+    assert b"Interrupted: nothing was written." in complaint
     assert target.read_text() == "earlier\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.json"]
 

@@ -32,7 +32,7 @@ LINE = json.dumps(PADDED).encode() + b"\n"
 
 
 def peak_of(mebibytes: int, line: bytes, *flags: str) -> float:
-    """Peak resident size, in MiB, of a run over so many MiB of input."""
+    """Return the peak resident size, in MiB, of a run over this many MiB of input."""
     command = [sys.executable, "-c", MEASURED, "score", "-", "-o", "/dev/null", "--output-format", "jsonl", *flags]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said, env=environment())
@@ -48,7 +48,7 @@ def peak_of(mebibytes: int, line: bytes, *flags: str) -> float:
 
 @pytest.fixture(autouse=True, scope="module")
 def compiled() -> None:
-    """Nothing is compiled while memory is measured."""
+    """Compile the kernels before memory is measured."""
     warmup()
 
 

@@ -1,4 +1,4 @@
-"""`assay score`: a request document is answered as the service answers it."""
+"""`assay score` on a request document: the reply of the service."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_rows_of_a_request(call, tmp_path: Path) -> None:
     assert third == {"response": "y", "reference": KEY_LINE, "reward": 0.0, "reason": "missing_sections"}
 
 
-def test_every_place_to_mend_is_listed(call, tmp_path: Path) -> None:
+def test_every_validation_error_is_listed(call, tmp_path: Path) -> None:
     request = {"references": [KEY_LINE, "", "no"], "responses": ["x", 5, "y"]}
     request |= {"config": {"ordre": 1}, "surplus": 0}
     source = write(tmp_path / "in.json", request)
@@ -62,7 +62,7 @@ def test_every_place_to_mend_is_listed(call, tmp_path: Path) -> None:
             assert f"{source}: {path}: " in result.stderr
 
 
-def test_an_object_that_is_no_request(call, tmp_path: Path) -> None:
+def test_an_object_that_is_not_a_request(call, tmp_path: Path) -> None:
     source, target = write(tmp_path / "in.json", {"rows": []}), tmp_path / "out.json"
     result = call("score", source, "-o", target)
     assert result.exit_code == 1

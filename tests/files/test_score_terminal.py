@@ -1,4 +1,4 @@
-"""`assay score`: a progress bar on a terminal, and nowhere else."""
+"""`assay score`: a progress bar on terminals only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pty = pytest.importorskip("pty")
 
 
 def on_a_terminal(start, *arguments) -> tuple[int, str]:
-    """Exit code, and what a terminal as standard error is shown."""
+    """Run with a terminal as standard error; return the exit code and the output."""
     ours, theirs = pty.openpty()
     process = start(*arguments, stderr=theirs, stdout=subprocess.DEVNULL)
     os.close(theirs)

@@ -1,4 +1,4 @@
-"""What the load tests call wrong, failed and invalid."""
+"""Wrong, failed and invalid results of load tests."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_refusal_for_another_reason_is_wrong():
     assert isinstance(REFUSED.fault(200, json.dumps(ANSWER).encode()), WrongAnswer)
 
 
-def test_exchanges_travel_through_a_file(tmp_path):
+def test_exchanges_are_read_back_from_a_file(tmp_path):
     exchanges = [GOOD, REFUSED, GOOD._replace(body=b"\n{}\n"), *refusals()]
     assert list(read_exchanges(write_exchanges(tmp_path / "exchanges", exchanges))) == exchanges
 
@@ -76,7 +76,7 @@ def test_exchanges_travel_through_a_file(tmp_path):
 
 
 class Stub(BaseHTTPRequestHandler):
-    """Right for the first request, then in turn: wrong, over capacity, the id of another request."""
+    """Correct for the first request, then in turn wrong, over capacity, and with the id of another request."""
 
     protocol_version = "HTTP/1.1"
     numbers: Iterator[int]
@@ -164,7 +164,7 @@ def test_a_run_without_room_for_locust_is_invalid(given, why):
     assert row("singles", [20.0], late=9.0).invalid is None
 
 
-def test_the_latency_beside_batches_is_a_ratio():
+def test_the_latency_with_concurrent_batches_is_a_ratio():
     rows = [row("steady-alone", [2.0]), row("batches-beside", [300.0]), row("steady-beside", [6.0])]
     assert "ratio 3.00" in latency(rows)
     assert "5 × 2.0 + 5 = 15.0 ms: met" in latency(rows)

@@ -1,4 +1,4 @@
-"""The load tests themselves, with small counts: every scenario against a real service."""
+"""The load tests with small counts: every scenario against a real service."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--seconds", "30", "--ramp", "0", "--prompts", "60", "--users", "4", "--pace", "0", "--rate", "200")
 WELL, INVALID = 0, 3
-"""What a run may end with here: a busy machine makes figures invalid, but never an answer wrong."""
+"""Allowed exit codes: a busy machine makes figures invalid, but never an answer wrong."""
 
 
 def run(output: Path, *flags: str) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The report and the records, by load; each load ends with its last request, not by time."""
+    """Run the load tests; return the report and the records by load. Each load ends with its last request."""
     command = [sys.executable, "loadtests/run.py", *SMALL, *flags, "--output", str(output)]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert shown.returncode in (WELL, INVALID), shown.stdout + shown.stderr

@@ -1,4 +1,4 @@
-"""Assay on a local Ray of its own: the same numbers by every way, and an actor's death costs none of them.
+"""Assay on a separate local Ray cluster: every way gives the same numbers, even if an actor dies.
 
 `make test-ray` runs these; without Ray they are skipped.
 """
@@ -37,7 +37,7 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def batch(example_rollouts: list[dict[str, Any]]) -> Batch:
-    """Responses with references of which each has many."""
+    """Responses and references with many responses each."""
     references = [rollout["reference"] for rollout in example_rollouts]
     responses = [rollout["response"] for rollout in example_rollouts] * 40
     return responses, references, np.arange(len(responses), dtype=np.int64) % len(references)
@@ -71,7 +71,7 @@ class TestPool:
         assert len(pool.score([], references, [])) == 0
 
     @pytest.mark.parametrize("misshapen", ["unread too", {"steps": []}])
-    def test_every_unreadable_reference_is_named(self, pool, batch, misshapen):
+    def test_every_invalid_reference_is_named(self, pool, batch, misshapen):
         responses, references, index = batch
         spoilt = [*references, "unread", misshapen]
         spoilt[1] = "x"
@@ -81,7 +81,7 @@ class TestPool:
             Scorer().score(responses, spoilt, index)
         assert caught.value.issues == expected.value.issues
 
-    def test_an_actor_that_is_killed_costs_nothing(self, pool, batch):
+    def test_a_killed_actor_loses_nothing(self, pool, batch):
         expected = Scorer(order="lcs").score(*batch)
         pids = ray.get([actor.__ray_call__.remote(lambda _self: os.getpid()) for actor in pool._actors])
         submitted = pool._submitted(*batch)
@@ -89,7 +89,7 @@ class TestPool:
         same(pool._gathered(*submitted, ray.get(submitted[-1])), expected)
         same(pool.score(*batch), expected)
 
-    def test_wrong_settings_are_told_at_once(self):
+    def test_invalid_settings_are_reported_at_once(self):
         from assay.service.ray import ScorerPool
 
         with pytest.raises(InvalidSetting):

@@ -1,4 +1,4 @@
-"""What runs inside Ray's workers, without Ray: slices of a batch, tables of a data set, settings of a replica."""
+"""Code of Ray workers, tested without Ray: slices of a batch, tables of a data set, settings of a replica."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_slices_cover_every_response_once_and_every_reference(texts, references,
     assert [piece.first for piece in pieces] == [0, *(piece.last for piece in pieces[:-1])]
     assert pieces[-1].last == len(texts)
     for piece in pieces:
-        assert piece.rows[piece.places].tolist() == index[piece.first : piece.last].tolist()
+        assert piece.rows[piece.positions].tolist() == index[piece.first : piece.last].tolist()
         assert len(np.unique(piece.rows)) == len(piece.rows)
     assert set(np.concatenate([piece.rows for piece in pieces]).tolist()) == set(range(references))
 
@@ -64,7 +64,7 @@ def test_slices_give_the_rewards_of_the_whole(example_rollouts):
     column, expected = column_of([r.encode() for r in responses]), column_of([r.encode() for r in references])
     for piece in pieces_of(column, len(references), index, 5):
         texts = rows_between(column, piece.first, piece.last)
-        issues, rewards, codes, measures = actor.score(texts, rows_at(expected, piece.rows), piece.places)
+        issues, rewards, codes, measures = actor.score(texts, rows_at(expected, piece.rows), piece.positions)
         assert issues == ()
         assert rewards.tobytes() == whole.rewards[piece.first : piece.last].tobytes()
         assert codes.tobytes() == whole.reason_codes[piece.first : piece.last].tobytes()
@@ -77,7 +77,7 @@ class TestDatasetScorer:
 
         return DatasetScorer("response", "reference", components, 1, overrides)(table)
 
-    def test_columns_come_behind_those_that_were_there(self):
+    def test_columns_are_appended(self):
         table = pa.table({"id": [7, 8], "response": [PERFECT, "nothing"], "reference": [REFERENCE] * 2})
         found = self.scored(table, components=True)
         assert found.column_names[:6] == ["id", "response", "reference", "reward", "reason", "format"]
@@ -116,7 +116,7 @@ class TestDatasetScorer:
         assert [issue.path for issue in caught.value.issues] == [path]
 
 
-def test_settings_of_a_replica_travel_as_they_are(tmp_path, monkeypatch):
+def test_settings_of_a_replica_arrive_unchanged(tmp_path, monkeypatch):
     from assay.service.ray.serving import builder, effective_settings
 
     keys = tmp_path / "keys"
@@ -133,7 +133,7 @@ def test_settings_of_a_replica_travel_as_they_are(tmp_path, monkeypatch):
         effective_settings({"nothing_of_the_kind": 1})
 
 
-def test_settings_without_a_meaning_are_refused():
+def test_settings_that_do_not_apply_are_refused():
     from assay.service.ray import application
 
     with pytest.raises(InvalidSetting) as caught:

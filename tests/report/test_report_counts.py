@@ -1,4 +1,4 @@
-"""What a report counts while a file goes by, held against what NumPy says of all of it at once."""
+"""The streaming statistics of a report, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.files.rows.rows import Place, Rollout
+from assay.service.files.rows.rows import Location, Rollout
 from assay.service.report.counts import Distribution, Grid, log_edges
-from assay.service.report.examples import EACH, MAX_LENGTH, Examples
+from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples
 from assay.service.report.groups import Groups, label_of
 from tests.strategies import examples
 
@@ -74,7 +74,7 @@ def test_grid_without_variation():
 def test_groups(rows):
     groups = Groups()
     for k, (group, reward) in enumerate(rows):
-        groups.add({"prompt": group, "x": 1}, Place("line", k + 1), reward)
+        groups.add({"prompt": group, "x": 1}, Location("line", k + 1), reward)
     order = list(dict.fromkeys(group for group, _ in rows))
     assert len(groups) == len(order)
     for number, group in enumerate(order):
@@ -89,16 +89,16 @@ def test_groups(rows):
 
 def test_equal_prompts_are_one_group_however_they_are_written():
     groups = Groups()
-    groups.add({"a": 1, "b": 2}, Place("line", 1), 0.5)
-    groups.add({"b": 2, "a": 1}, Place("line", 2), 0.5)
-    groups.add("\ud800", Place("line", 3), 0.5)
+    groups.add({"a": 1, "b": 2}, Location("line", 1), 0.5)
+    groups.add({"b": 2, "a": 1}, Location("line", 2), 0.5)
+    groups.add("\ud800", Location("line", 3), 0.5)
     assert groups.sizes.tolist() == [2, 1]
 
 
 def test_groups_are_bounded():
-    groups = Groups(most=3)
+    groups = Groups(max_groups=3)
     for k in range(10):
-        groups.add(f"prompt {k % 5}", Place("line", k), 0.5)
+        groups.add(f"prompt {k % 5}", Location("line", k), 0.5)
     assert (len(groups), groups.left_out) == (3, 4)
     assert groups.sizes.tolist() == [2, 2, 2]
 
@@ -112,7 +112,7 @@ def test_labels_are_the_ends_of_prompts():
 
 
 def rollout(k: int, response: str = "r") -> Rollout:
-    return Rollout(Place("line", k), b"", response=response, reference="x")
+    return Rollout(Location("line", k), b"", response=response, reference="x")
 
 
 def test_examples():
@@ -130,9 +130,9 @@ def test_of_equal_rewards_the_first_stay():
     kept = Examples()
     for k in range(10):
         kept.add(rollout(k), 0.5, 0)
-    assert [example.place.number for example in kept.best()] == [0, 1, 2]
+    assert [example.location.number for example in kept.best()] == [0, 1, 2]
     assert kept.worst() == []
-    assert EACH == 3
+    assert EXAMPLES == 3
 
 
 def test_long_examples_are_cut():

@@ -1,4 +1,4 @@
-"""A report of a file larger than memory: counts, a few examples, and nothing that grows with the file."""
+"""A report on a file larger than memory: its memory does not grow with the file."""
 
 from __future__ import annotations
 

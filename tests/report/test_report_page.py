@@ -1,4 +1,4 @@
-"""`assay score --report`: one file that needs nothing else, and in which no response can put anything but text."""
+"""`assay score --report`: a self-contained file in which responses stay text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALLOWED = {
 
 
 class Page(HTMLParser):
-    """A page's tags, attributes and text; tags that are open are closed in order."""
+    """Tags, attributes and text of a page; checks that tags are nested correctly."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def call(*arguments: object) -> Result:
 
 @pytest.fixture
 def page(tmp_path):
-    """Score rows with a report; gives the page."""
+    """Score rows with a report; return the page."""
 
     def page(rows: list[dict], *flags: object) -> Page:
         source = write(tmp_path / "rows.jsonl", rows)
@@ -116,8 +116,8 @@ def test_what_it_says(page):
         "Rows that could not be scored",
         "bad_step_line",
         "Groups without spread: 2",
-        "Best examples",
-        "Worst behind open gates examples",
+        "Highest-scoring responses",
+        "Lowest-scoring responses that passed both gates",
         "Swap steps 2 and 3: order 0 → 1",
         "One example of each reason",
         "Duplicate steps",
@@ -136,7 +136,7 @@ def test_what_it_says(page):
         [{"response": told(R), "reference": REFERENCE}],
         [{"response": told(R), "reference": REFERENCE}] * 5,
     ],
-    ids=["empty", "only faults", "one closed gate", "one", "all equal"],
+    ids=["empty", "only faults", "one failed gate", "one", "all equal"],
 )
 def test_few_rows(page, rows):
     found = page(rows)
@@ -217,7 +217,7 @@ def test_markup():
 
 
 def test_its_quantiles_are_those_of_the_terminal(tmp_path):
-    """Interpolated linearly between two rewards, in both."""
+    """Both interpolate linearly."""
     responses = [told(list(order)[:length]) for length in (2, 3) for order in permutations(R)]
     source = write(tmp_path / "rows.jsonl", [{"response": text, "reference": REFERENCE} for text in [*responses, "x"]])
     done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", tmp_path / "report.html")

@@ -1,10 +1,10 @@
-"""Signs of reward hacking: each on a response that shows it, and none on an honest one."""
+"""Signs of reward hacking: each occurs for a response that shows it, none for an honest one."""
 
 from __future__ import annotations
 
 import pytest
 
-from assay.service.files.rows.rows import Place, Rollout
+from assay.service.files.rows.rows import Location, Rollout
 from assay.service.report.hacking import SIGNS, Tallies, parts_of
 from tests.cases import told
 from tests.cases.writing import answer, step
@@ -15,9 +15,9 @@ WORDS = " ".join(f"word{k}" for k in range(80))
 
 
 def shown(response: str, reference: object = None, prefilled: bool = False) -> set[str]:
-    """The names of the signs that a response shows."""
+    """Return the names of the signs that a response shows."""
     tallies = Tallies()
-    rollout = Rollout(Place("line", 1), b"", response=response, reference=reference or {"steps": R})
+    rollout = Rollout(Location("line", 1), b"", response=response, reference=reference or {"steps": R})
     tallies.add(rollout, parts_of(response.encode(), prefilled), 0.5)
     return {name for name, tally in tallies.by_sign.items() if tally.number}
 
@@ -66,10 +66,10 @@ def test_tallies():
     tallies = Tallies()
     for k, reward in enumerate([1.0, 0.0, 0.5]):
         response = told(R) + ("x" * 2000 if k == 0 else "")
-        rollout = Rollout(Place("line", k + 1), b"", response=response, reference={"steps": R})
+        rollout = Rollout(Location("line", k + 1), b"", response=response, reference={"steps": R})
         tallies.add(rollout, parts_of(response.encode()), reward)
     tally = tallies.by_sign["padding"]
-    assert (tally.number, tally.mean, [place.number for place in tally.places]) == (1, 1.0, [1])
+    assert (tally.number, tally.mean, [location.number for location in tally.locations]) == (1, 1.0, [1])
     assert tallies.mean_without("padding") == 0.25
     assert tallies.mean_without("trivial_steps") == 0.5
     assert len({sign.name for sign in SIGNS}) == len(SIGNS)

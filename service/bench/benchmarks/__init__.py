@@ -1,1 +1,1 @@
-"""One file for each benchmark: one way for the same batch to be worked on."""
+"""The benchmarks, one module each: different ways to process the same batch."""

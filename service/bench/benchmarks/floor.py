@@ -1,4 +1,4 @@
-"""The floor under the lanes over HTTP: the same body to the bare server, decoded by orjson, and a constant reply."""
+"""Lower bound of the HTTP benchmarks: the bare server decodes the same body and sends a constant reply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import orjson
 
-from ..measure import Turn, WrongAnswerError
+from ..measure import Run, WrongAnswerError
 from ..servers.bare_server import bare_reply
 from ..servers.started import bare_server
 
@@ -14,7 +14,7 @@ __all__ = ["Floor"]
 
 
 class Floor:
-    """What any service costs that takes this request as JSON and holds it as Python objects."""
+    """The cost of any service that decodes this request to Python objects."""
 
     name = "floor"
     title = "floor: read, orjson.loads, constant reply"
@@ -30,10 +30,10 @@ class Floor:
     def __exit__(self, *error: object) -> None:
         self._server.__exit__()
 
-    def turn(self) -> Turn:
-        reply, turn = self._server.timed_post("/v1/score", self._body)
+    def run(self) -> Run:
+        reply, run = self._server.timed_post("/v1/score", self._body)
         self.check(reply)
-        return turn
+        return run
 
     def check(self, reply: bytes) -> None:
         if orjson.loads(reply) != bare_reply(self.responses):

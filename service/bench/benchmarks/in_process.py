@@ -1,4 +1,4 @@
-"""The lanes in process: `Scorer.score` on Python strings, on one thread and on every core."""
+"""In-process benchmarks: `Scorer.score` on Python strings, with one thread and with all cores."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
-from ..measure import Turn, WrongAnswerError, clocked
+from ..measure import Run, WrongAnswerError, clocked
 
 __all__ = ["InProcess"]
 
 
 class InProcess:
-    """Texts to reward columns; `threads` is None for as many as there are cores."""
+    """Scores strings; `threads` is None for one per core."""
 
     def __init__(self, request: dict[str, Any], rewards: np.ndarray, threads: int | None) -> None:
         self.name = "in_process" if threads == 1 else "in_process_all_cores"
@@ -32,10 +32,10 @@ class InProcess:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def turn(self) -> Turn:
-        scores, turn = clocked(lambda: self._scorer.score(*self._arguments), time.process_time)
+    def run(self) -> Run:
+        scores, run = clocked(lambda: self._scorer.score(*self._arguments), time.process_time)
         self.check(scores)
-        return turn
+        return run
 
     def check(self, scores: Scores) -> None:
         if not np.array_equal(scores.rewards, self._rewards):

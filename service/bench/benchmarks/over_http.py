@@ -1,4 +1,4 @@
-"""The lane over HTTP: one JSON request to `assay serve` on this machine, one connection kept open."""
+"""HTTP benchmark: one JSON request to a local `assay serve` on a persistent connection."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Self
 import numpy as np
 import orjson
 
-from ..measure import Turn, WrongAnswerError
+from ..measure import Run, WrongAnswerError
 from ..servers.started import service
 
 __all__ = ["OverHttp"]
 
 
 class OverHttp:
-    """The whole way: the client's socket, decoding, scoring, encoding, the client's socket."""
+    """Measures the full round trip: sending, decoding, scoring, encoding, receiving."""
 
     name = "http_json"
     title = "over HTTP, JSON"
@@ -31,11 +31,11 @@ class OverHttp:
     def __exit__(self, *error: object) -> None:
         self._server.__exit__()
 
-    def turn(self) -> Turn:
-        reply, turn = self._server.timed_post("/v1/score", self._body)
+    def run(self) -> Run:
+        reply, run = self._server.timed_post("/v1/score", self._body)
         self.check(reply)
-        return turn
+        return run
 
     def check(self, reply: bytes) -> None:
         if orjson.loads(reply)["rewards"] != self._rewards.tolist():
-            raise WrongAnswerError("the service and the scorer in process gave different rewards")
+            raise WrongAnswerError("the service and the in-process scorer returned different rewards")

@@ -1,4 +1,4 @@
-"""The lane above which nobody should be: the textbook twins put together, plain Python, one thread."""
+"""The plain-Python baseline benchmark: the reference implementation of the tests, on one thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..measure import Turn, WrongAnswerError, clocked
+from ..measure import Run, WrongAnswerError, clocked
 
 __all__ = ["PlainPython"]
 
@@ -16,7 +16,7 @@ TOLERANCE = 1e-12
 
 
 class PlainPython:
-    """The first responses of the batch with their references, as many as `responses`: it is slow."""
+    """Scores only the first `responses` responses of the batch, because it is slow."""
 
     name = "plain_python"
     title = "plain Python, 1 thread"
@@ -40,10 +40,10 @@ class PlainPython:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def turn(self) -> Turn:
-        rewards, turn = clocked(lambda: self._score(*self._arguments), time.process_time)
+    def run(self) -> Run:
+        rewards, run = clocked(lambda: self._score(*self._arguments), time.process_time)
         self.check(rewards)
-        return turn
+        return run
 
     def check(self, rewards: list[float]) -> None:
         if not np.allclose(rewards, self._rewards, rtol=0, atol=TOLERANCE):

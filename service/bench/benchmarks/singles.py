@@ -1,4 +1,4 @@
-"""The lanes of requests with one response each, over many connections that are kept open."""
+"""Benchmarks of requests with one response each, over many persistent connections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import orjson
 
-from ..measure import Turn
+from ..measure import Run
 from ..servers.bare_server import bare_reply
 from ..servers.bursts import Bursts
 from ..servers.load_generator import Plan
@@ -19,21 +19,21 @@ from ..servers.started import bare_server, service
 __all__ = ["BareSingles", "ServiceSingles", "Size"]
 
 DISTINCT = 512
-"""Most rollouts that are sent over and over: enough that nothing is the request before."""
+"""Maximum number of distinct requests, which are repeated."""
 
 MAX_SECONDS = 120.0
-"""Seconds after which a burst fails."""
+"""Timeout of a burst."""
 
 
 class Size(NamedTuple):
-    """The requests of one turn, and the connections that share them."""
+    """Number of requests per run and of connections."""
 
     requests: int
     connections: int
 
 
 class Singles:
-    """Bodies with the fields that their replies must have, sent to a server of its own."""
+    """Sends bodies to a separate server and checks fields of the replies."""
 
     name: str
     title: str
@@ -60,12 +60,12 @@ class Singles:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def turn(self) -> Turn:
+    def run(self) -> Run:
         return self._bursts.burst(self.responses)
 
 
 class ServiceSingles(Singles):
-    """To `assay serve`; every reward is compared."""
+    """Sends single responses to `assay serve`; every reward is compared."""
 
     name = "singles"
     title = "singles over HTTP"
@@ -76,7 +76,7 @@ class ServiceSingles(Singles):
 
 
 class BareSingles(Singles):
-    """The same to the bare server."""
+    """Sends the same requests to the bare server."""
 
     name = "singles_bare"
     title = "singles to a bare route"
@@ -87,14 +87,14 @@ class BareSingles(Singles):
 
 
 def some_rows(request: dict[str, Any]) -> list[int]:
-    """Rows of the batch, spread over it."""
+    """Return rows spread evenly over the batch."""
     rows = len(request["responses"])
     distinct = min(rows, DISTINCT)
     return [k * rows // distinct for k in range(distinct)]
 
 
 def bodies(request: dict[str, Any], rows: list[int]) -> list[str]:
-    """Each of these rows as a request of its own."""
+    """Return a request body for each of these rows."""
     index = request["reference_index"]
     return [
         orjson.dumps(

@@ -1,1 +1,1 @@
-"""Servers that benchmarks start, and the load that they put on them."""
+"""Servers for benchmarks, and a load generator."""

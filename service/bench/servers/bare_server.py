@@ -1,6 +1,6 @@
-"""The bare server: the service's own server settings, and a route that decodes and answers with a constant.
+"""A bare server: the server settings of the service, and a route that decodes and sends a constant reply.
 
-Run as `python -m assay.service.bench.servers.bare_server --port PORT` it is that server.
+Run it with `python -m assay.service.bench.servers.bare_server --port PORT`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["bare_reply"]
 
 
 def bare_reply(responses: int) -> dict[str, int]:
-    """What the route answers to a request with so many responses."""
+    """Return the reply to a request with `responses` responses."""
     return {"responses": responses}
 
 

@@ -1,8 +1,8 @@
-"""Many small requests at once, from a process of its own: `python -m assay.service.bench.servers.load_generator`.
+"""Sends many small requests from a separate process: `python -m assay.service.bench.servers.load_generator`.
 
-It takes a plan, one line of JSON, on standard input, and then a number of requests a line; for each of these it
-answers with a line that says how the burst went. Requests are ready as bytes before the clock starts, replies are
-looked into after it has stopped: the less the generator does meanwhile, the more the figure says about the server.
+It reads a plan, one line of JSON, from standard input, then a number of requests per line; for each it prints a line
+with the result of the burst. Requests are encoded before the clock starts and replies checked after it stops, so that
+the generator does as little as possible meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 class Plan(NamedTuple):
-    """What to send, and what to expect."""
+    """What to send and what to expect."""
 
     port: int
     server_pid: int
@@ -34,13 +34,13 @@ class Plan(NamedTuple):
     path: str
     bodies: list[str]
     expected: list[dict[str, Any]]
-    """Fields of the reply to each body, with their values."""
+    """Expected fields of the reply to each body."""
     seconds: float
-    """A burst that takes longer fails."""
+    """Timeout of a burst."""
 
 
 class Burst:
-    """A number of requests, answered over all connections together; each sends its next as soon as it is answered."""
+    """A number of requests over all connections; each sends the next request when it gets a reply."""
 
     def __init__(self, requests: list[bytes], count: int) -> None:
         self.requests = requests
@@ -49,7 +49,7 @@ class Burst:
         self.finished = asyncio.get_running_loop().create_future()
 
     def draw(self) -> int | None:
-        """The number of the next request; None where there is none left."""
+        """Return the number of the next request; None if none is left."""
         if self.left == 0:
             return None
         self.left -= 1
@@ -67,7 +67,7 @@ class Burst:
 
 
 class Connection(asyncio.Protocol):
-    """One connection that is kept open, with one request on its way."""
+    """A persistent connection with one request in flight."""
 
     transport: asyncio.Transport
     burst: Burst | None = None
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
 
-    def take_part(self, burst: Burst) -> None:
+    def start(self, burst: Burst) -> None:
         self.burst = burst
         self.send_next()
 
@@ -116,7 +116,7 @@ def as_request(plan: Plan, body: str) -> bytes:
 
 
 async def measured(plan: Plan, requests: list[bytes], count: int) -> dict[str, Any]:
-    """One burst; the connections are open and have had a reply each before it begins."""
+    """Measure one burst; before, open the connections and send one request over each."""
     loop = asyncio.get_running_loop()
     connections = [
         (await loop.create_connection(Connection, "127.0.0.1", plan.port))[1] for _ in range(plan.connections)
@@ -142,28 +142,28 @@ async def measured(plan: Plan, requests: list[bytes], count: int) -> dict[str, A
 
 
 async def run(burst: Burst, connections: list[Connection], seconds: float) -> None:
-    """Raises TimeoutError, and ConnectionError where the server closes a connection."""
+    """Run a burst; raises TimeoutError, or ConnectionError if the server closes a connection."""
     for connection in connections:
-        connection.take_part(burst)
+        connection.start(burst)
     async with asyncio.timeout(seconds):
         await burst.finished
 
 
 def fault_of(plan: Plan, number: int, reply: bytes) -> str | None:
-    """What is wrong with the reply to a request; None where nothing is."""
+    """Return what is wrong with the reply to a request; None if it is correct."""
     head, _, content = reply.partition(END_OF_HEAD)
     status = head.split(b"\r\n", 1)[0]
     if status.split(b" ")[1:2] != [b"200"]:
         return f"request {number} was answered {status.decode(errors='replace')}"
     fields = orjson.loads(content)
     wrong = [name for name, value in plan.expected[number].items() if fields.get(name) != value]
-    return f"the reply to request {number} has other {', '.join(wrong)}" if wrong else None
+    return f"the reply to request {number} has wrong {', '.join(wrong)}" if wrong else None
 
 
 def main() -> None:
     plan = Plan(**orjson.loads(sys.stdin.buffer.readline()))
     requests = [as_request(plan, body) for body in plan.bodies]
-    gc.disable()  # a burst is bounded, and leaves no cycles behind
+    gc.disable()  # a burst is bounded and leaves no reference cycles
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for line in sys.stdin.buffer:
             try:

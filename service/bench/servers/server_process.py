@@ -1,4 +1,4 @@
-"""A server in a process of its own, for as long as it is measured."""
+"""Runs a server in a separate process while it is measured."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from ..cpu_clock import cpu_seconds
-from ..measure import LaneError, Turn, clocked
+from ..measure import BenchmarkError, Run, clocked
 
 __all__ = ["ServerProcess"]
 
 READY_WITHIN = 300.0
 
 SETTLING = 0.02
-"""Seconds after a reply until the server is idle again: it counts, and frees what the request held."""
+"""Time after a reply until the server is idle: it updates metrics and frees memory."""
 
 
 class ServerProcess:
-    """Runs `python ARGUMENTS --port PORT` on a free loopback port, and keeps one connection to it."""
+    """Runs `python ARGUMENTS --port PORT` on a free loopback port, with one persistent connection."""
 
     def __init__(self, arguments: Sequence[str], ready_path: str, environment: Mapping[str, str] | None = None) -> None:
         self._arguments = arguments
@@ -49,31 +49,31 @@ class ServerProcess:
         self._process.wait()
 
     def cpu_seconds(self) -> float | None:
-        """Processor seconds of the server so far, once it is idle again."""
+        """Return the CPU seconds of the server, once it is idle."""
         time.sleep(SETTLING)
         return cpu_seconds(self.pid)
 
-    def timed_post(self, path: str, body: bytes, media_type: str = "application/json") -> tuple[bytes, Turn]:
-        """`post`, with its time and the server's processor time."""
+    def timed_post(self, path: str, body: bytes, media_type: str = "application/json") -> tuple[bytes, Run]:
+        """Do `post`; return also its time and the CPU time of the server."""
         return clocked(lambda: self.post(path, body, media_type), self.cpu_seconds)
 
     def post(self, path: str, body: bytes, media_type: str = "application/json") -> bytes:
-        """The body of the reply; raises LaneError unless it is 200."""
+        """Return the body of the reply; raises BenchmarkError unless the status is 200."""
         try:
             self._connection.request("POST", path, body, {"Content-Type": media_type})
             reply = self._connection.getresponse()
             content = reply.read()
         except (OSError, http.client.HTTPException) as error:
-            raise LaneError(f"{path} was not answered: {error}") from error
+            raise BenchmarkError(f"{path} was not answered: {error}") from error
         if reply.status != 200:
-            raise LaneError(f"{path} answered {reply.status}: {content[:500].decode(errors='replace')}")
+            raise BenchmarkError(f"{path} answered {reply.status}: {content[:500].decode(errors='replace')}")
         return content
 
     def _wait(self) -> None:
         started = time.monotonic()
         while time.monotonic() - started < READY_WITHIN:
             if self._process.poll() is not None:
-                raise LaneError(f"the server ended with exit code {self._process.returncode}")
+                raise BenchmarkError(f"the server ended with exit code {self._process.returncode}")
             try:
                 self._connection.request("GET", self._ready_path)
                 reply = self._connection.getresponse()
@@ -83,11 +83,11 @@ class ServerProcess:
             except OSError:
                 self._connection.close()
             time.sleep(0.05)
-        raise LaneError(f"the server was not ready within {READY_WITHIN:.0f} s")
+        raise BenchmarkError(f"the server was not ready within {READY_WITHIN:.0f} s")
 
 
 def free_port() -> int:
-    """A port of the loopback interface on which nothing listens."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The two servers that lanes talk to, each a process of its own."""
+"""Starts the two servers of the benchmarks, each in a separate process."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ KEPT = ("ASSAY_CACHE_DIR",)
 
 
 def service() -> ServerProcess:
-    """`assay serve`."""
+    """Return an `assay serve` process."""
     return ServerProcess(SERVE, "/readyz", environment())
 
 
 def bare_server() -> ServerProcess:
-    """The server of `bare_server.py`."""
+    """Return a process of `bare_server.py`."""
     return ServerProcess(BARE, "/readyz", environment())
 
 
 def environment() -> dict[str, str]:
-    """The environment without the caller's settings: both servers run under the defaults, so that they compare."""
+    """Return the environment without the caller's settings, so that both servers use the defaults."""
     return {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(PREFIX)}

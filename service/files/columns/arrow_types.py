@@ -1,4 +1,4 @@
-"""Arrow types for the fields of JSON rows, found while the rows go by."""
+"""Infers Arrow types for the fields of JSON rows."""
 
 from __future__ import annotations
 
@@ -12,55 +12,56 @@ __all__ = ["FieldType", "json_text"]
 
 
 class FieldType:
-    """The one type of a field in a whole file.
+    """The type of a field over a whole file.
 
-    Where values have no common type that keeps every one of them (a number here, a text there; integers beyond 64
-    bits; empty objects), the column is text: a string stays as it is, anything else is spelled as its JSON.
+    If no common type keeps every value (mixed numbers and text; integers beyond 64 bits; empty objects), the column is
+    text: strings stay unchanged, anything else becomes JSON.
     """
 
-    def __init__(self, text: bool = False, spell: Callable[[Any], str] | None = None) -> None:
+    def __init__(self, text: bool = False, to_text: Callable[[Any], str] | None = None) -> None:
         self._text = text
-        self._spell = spell or json_text
+        self._to_text = to_text or json_text
         self._type: Any = pa.null()
         self._wide = False
 
     def add(self, values: Sequence[Any]) -> None:
-        """Take note of some values; None is a field that is null, or not there."""
+        """Widen the type for these values; None is null or missing."""
         if self._text:
             return
         try:
             found = pa.array(values).type
-            self._wide = self._wide or not _survives(values, _with_floats(found), found)
-            self._type = common(self._type, found, self._wide)
+            self._wide = self._wide or not _is_lossless(values, _with_floats(found), found)
+            self._type = common_type(self._type, found, self._wide)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
             self._text = True
 
     @property
     def type(self) -> Any:
-        """The type for all values so far."""
-        return pa.string() if self._text or _has_empty(self._type) else self._type
+        """The Arrow type of all values so far."""
+        return pa.string() if self._text or _has_empty_struct(self._type) else self._type
 
     def column(self, values: Sequence[Any]) -> Any:
-        """Values, all of them seen before, as an array."""
+        """Return values that have all been added before as an array."""
         if pa.types.is_string(self.type):
-            values = [value if value is None or isinstance(value, str) else self._spell(value) for value in values]
+            values = [value if value is None or isinstance(value, str) else self._to_text(value) for value in values]
         return pa.array(values, self.type)
 
 
-def common(one: Any, other: Any, wide: bool) -> Any:
-    """The type that both have values of; raises TypeError where there is none. Integers and floats are floats,
-    unless integers are `wide`: larger than floats can tell apart.
+def common_type(one: Any, other: Any, wide: bool) -> Any:
+    """Return the type that holds the values of both; raises TypeError if there is none.
+
+    Integers and floats become floats, unless integers are `wide`: too large for exact floats.
     """
     if one == other or pa.types.is_null(other):
         return one
     if pa.types.is_null(one):
         return other
     if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(common(one.value_type, other.value_type, wide))
+        return pa.list_(common_type(one.value_type, other.value_type, wide))
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         fields = {field.name: field.type for field in one}
         for field in other:
-            fields[field.name] = common(fields.get(field.name, pa.null()), field.type, wide)
+            fields[field.name] = common_type(fields.get(field.name, pa.null()), field.type, wide)
         return pa.struct(list(fields.items()))
     if {one, other} == {pa.int64(), pa.float64()} and not wide:
         return pa.float64()
@@ -68,7 +69,7 @@ def common(one: Any, other: Any, wide: bool) -> Any:
 
 
 def _with_floats(kind: Any) -> Any:
-    """The type with floats in place of integers."""
+    """Return the type with floats instead of integers."""
     if pa.types.is_list(kind):
         return pa.list_(_with_floats(kind.value_type))
     if pa.types.is_struct(kind):
@@ -76,7 +77,7 @@ def _with_floats(kind: Any) -> Any:
     return pa.float64() if pa.types.is_integer(kind) else kind
 
 
-def _survives(values: Sequence[Any], kind: Any, found: Any) -> bool:
+def _is_lossless(values: Sequence[Any], kind: Any, found: Any) -> bool:
     if kind == found:
         return True
     try:
@@ -86,13 +87,13 @@ def _survives(values: Sequence[Any], kind: Any, found: Any) -> bool:
     return True
 
 
-def _has_empty(kind: Any) -> bool:
-    """Whether there is a struct without fields in it, which Parquet cannot hold."""
+def _has_empty_struct(kind: Any) -> bool:
+    """Return whether the type contains a struct without fields, which Parquet does not support."""
     if pa.types.is_list(kind):
-        return _has_empty(kind.value_type)
-    return pa.types.is_struct(kind) and (kind.num_fields == 0 or any(_has_empty(field.type) for field in kind))
+        return _has_empty_struct(kind.value_type)
+    return pa.types.is_struct(kind) and (kind.num_fields == 0 or any(_has_empty_struct(field.type) for field in kind))
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON without white space."""
+    """Encode a value as JSON without whitespace."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Rows of columns as JSON objects: what JSON has no form for becomes text."""
+"""Converts rows of columns to JSON objects."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import orjson
 import pyarrow as pa
 
 from ....kernels.score import COMPONENTS
-from ..rows.output import OUR_NAMES
+from ..rows.output import RESULT_NAMES
 
 __all__ = ["json_rows"]
 
 
 def json_rows(batch: Any, results: Any, components: bool) -> Iterator[bytes]:
-    """Each row of a batch with its results, in the form of a scored JSONL row.
+    """Yield each row of a batch with its results, like a scored JSONL row.
 
-    Times and decimals become text, bytes become base64, and a float that is not finite becomes null.
+    Times and decimals become text, bytes become base64, and non-finite floats become null.
     """
-    names = [name for name in batch.schema.names if name not in OUR_NAMES]
+    names = [name for name in batch.schema.names if name not in RESULT_NAMES]
     columns = [_values(batch.column(name)) for name in names]
     for k, result in enumerate(results.to_pylist()):
         row = dict(zip(names, (column[k] for column in columns), strict=True))
-        yield orjson.dumps(row | _nested(result, components), default=_plain)
+        yield orjson.dumps(row | _nested(result, components), default=_to_text)
 
 
 def _nested(result: dict[str, Any], components: bool) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def _nested(result: dict[str, Any], components: bool) -> dict[str, Any]:
 
 def _values(column: Any) -> list[Any]:
     if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
-        column = column.cast(pa.string())  # Python's own have no nanoseconds
+        column = column.cast(pa.string())  # Python's types have no nanoseconds
     return column.to_pylist()
 
 
-def _plain(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""One record batch of rollouts: its texts go to the scorer as the buffers that they are."""
+"""Scores record batches of rollouts; Arrow buffers are passed to the scorer without a copy."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ NO_REFERENCE = Fault("wrong_type", "reference: it is null")
 
 
 class ScoredBatch(NamedTuple):
-    """The outcome of one batch: `scores` belong to the rows that `good` (bool, rows) marks, in order.
+    """The results of one batch: `scores` has a row for each row that `valid` (bool, (rows,)) marks, in order.
 
-    faults: by row, of all others. groups: int64 (rows,), equal for rows of one group, -1 for rows with a fault.
+    faults: those of the other rows, by row. groups: int64 (rows,), the group of each row, -1 for rows with a fault.
     """
 
     scores: Scores
-    good: np.ndarray
+    valid: np.ndarray
     faults: dict[int, Fault]
     groups: np.ndarray
 
 
-class Expected(NamedTuple):
-    """The distinct references of a batch: those that can be read, and where each entry stands among them (or -1)."""
+class ParsedReferences(NamedTuple):
+    """The distinct references of a batch: the valid ones parsed, and the position of each entry among them (or -1)."""
 
     entries: Any
     references: References
-    places: np.ndarray
+    positions: np.ndarray
     faults: dict[int, Fault]
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is text, in any layout, or a dictionary of it."""
+    """Return whether an Arrow type is text, in any layout, or a dictionary of text."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return _is_column_text(kind) or pa.types.is_string_view(kind)
@@ -56,9 +56,9 @@ def _is_column_text(kind: Any) -> bool:
 
 
 class BatchScorer:
-    """Scores the batches of one file; numbers of groups hold for all of it.
+    """Scores the batches of one file; group numbers are valid for the whole file.
 
-    A dictionary of references that goes on from batch to batch is read once.
+    A dictionary of references that is the same in consecutive batches is parsed once.
     """
 
     def __init__(self, scorer: Scorer, fields: Fields, grouped: bool) -> None:
@@ -66,33 +66,33 @@ class BatchScorer:
         self._fields = fields
         self._grouped = grouped
         self._numbers: dict[str | bytes, int] = {}
-        self._expected: Expected | None = None
+        self._parsed: ParsedReferences | None = None
 
     def score(self, batch: Any) -> ScoredBatch:
-        """Score every row that has a response and a readable reference."""
-        responses = _plain_text(batch.column(self._fields.response))
+        """Score every row with a response and a valid reference."""
+        responses = _as_strings(batch.column(self._fields.response))
         entries, index = _distinct(batch.column(self._fields.reference))
-        expected = self._read(entries)
+        parsed = self._parse(entries)
         faults: dict[int, Fault] = {}
-        places = np.where(index < 0, -1, expected.places[index]) if len(entries) else np.full(len(index), -1)
-        for row in np.flatnonzero(places < 0).tolist():
-            faults[row] = expected.faults.get(int(index[row]), NO_REFERENCE)
+        positions = np.where(index < 0, -1, parsed.positions[index]) if len(entries) else np.full(len(index), -1)
+        for row in np.flatnonzero(positions < 0).tolist():
+            faults[row] = parsed.faults.get(int(index[row]), NO_REFERENCE)
         for row in np.flatnonzero(responses.is_null().to_numpy(zero_copy_only=False)).tolist():
             faults[row] = NO_RESPONSE
-        good = np.ones(len(index), bool)
-        good[list(faults)] = False
-        sound = responses.filter(pa.array(good)) if faults else responses
-        scores = self._scorer.score_parsed(text_column_of(sound), expected.references, places[good].astype(np.int64))
-        return ScoredBatch(scores, good, faults, np.where(good, self._groups(batch, entries, index), -1))
+        valid = np.ones(len(index), bool)
+        valid[list(faults)] = False
+        texts = responses.filter(pa.array(valid)) if faults else responses
+        scores = self._scorer.score_parsed(text_column_of(texts), parsed.references, positions[valid].astype(np.int64))
+        return ScoredBatch(scores, valid, faults, np.where(valid, self._groups(batch, entries, index), -1))
 
-    def _read(self, entries: Any) -> Expected:
-        known = self._expected
+    def _parse(self, entries: Any) -> ParsedReferences:
+        known = self._parsed
         if known is None or not (known.entries.type == entries.type and known.entries.equals(entries)):
-            known = self._expected = _expected(self._scorer, entries)
+            known = self._parsed = _parse_references(self._scorer, entries)
         return known
 
     def _groups(self, batch: Any, entries: Any, index: np.ndarray) -> np.ndarray:
-        """int64 (rows,): the number of each row's group; whatever, for a row without a reference."""
+        """Return int64 (rows,): the group of each row; undefined for rows without a reference."""
         if not self._grouped:
             return np.zeros(len(index), np.int64)
         if self._fields.group is not None:
@@ -105,24 +105,24 @@ class BatchScorer:
         return self._numbers.setdefault(value_key(value), len(self._numbers))
 
 
-def _plain_text(column: Any) -> Any:
+def _as_strings(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return column if _is_column_text(column.type) else column.cast(pa.large_string())
 
 
 def _distinct(column: Any) -> tuple[Any, np.ndarray]:
-    """The distinct values of a column, and int64 (rows,) which one a row has; -1 for null."""
+    """Return the distinct values of a column and int64 (rows,) the index of each row's value; -1 for null."""
     if not is_text(column.type):
         return _distinct_steps(column)
     if not pa.types.is_dictionary(column.type):
-        column = pc.dictionary_encode(_plain_text(column))
+        column = pc.dictionary_encode(_as_strings(column))
     indices = pc.fill_null(column.indices.cast(pa.int64()), -1)
-    return _plain_text(column.dictionary), indices.to_numpy(zero_copy_only=False)
+    return _as_strings(column.dictionary), indices.to_numpy(zero_copy_only=False)
 
 
 def _distinct_steps(column: Any) -> tuple[Any, np.ndarray]:
-    """The same for references that are no text; they have no dictionaries, and few of them are different."""
+    """Return the same for references that are not text; they have no dictionaries, and few are distinct."""
     values = column.to_pylist()
     numbers: dict[str | bytes, int] = {}
     index = [-1 if value is None else numbers.setdefault(value_key(value), len(numbers)) for value in values]
@@ -131,24 +131,24 @@ def _distinct_steps(column: Any) -> tuple[Any, np.ndarray]:
     return column.take(pa.array(rows, pa.int64())), np.array(index, np.int64)
 
 
-def _expected(scorer: Scorer, entries: Any) -> Expected:
-    """Read every distinct reference; what cannot be read becomes the fault of its entry."""
-    texts, misshapen = (entries, []) if _is_column_text(entries.type) else _as_texts(entries.to_pylist())
-    faults = _faults(misshapen)
+def _parse_references(scorer: Scorer, entries: Any) -> ParsedReferences:
+    """Parse every distinct reference; errors become the fault of the entry."""
+    texts, malformed = (entries, []) if _is_column_text(entries.type) else _as_texts(entries.to_pylist())
+    faults = _faults(malformed)
     bad: Sequence[Issue] = ()
     texts = pc.fill_null(texts, "")
     try:
         references = scorer.parse(text_column_of(texts))
     except InvalidReference as error:
         bad = error.issues
-    readable = np.ones(len(texts), bool)
+    valid = np.ones(len(texts), bool)
     if bad:
         faults = _faults(bad) | faults
-        readable[list(faults)] = False
-        references = scorer.parse(text_column_of(texts.filter(pa.array(readable))))
+        valid[list(faults)] = False
+        references = scorer.parse(text_column_of(texts.filter(pa.array(valid))))
     for entry in np.flatnonzero(entries.is_null().to_numpy(zero_copy_only=False)).tolist():
         faults[entry] = NO_REFERENCE
-    return Expected(entries, references, np.where(readable, np.cumsum(readable) - 1, -1), faults)
+    return ParsedReferences(entries, references, np.where(valid, np.cumsum(valid) - 1, -1), faults)
 
 
 def _as_texts(values: list[Any]) -> tuple[Any, list[Issue]]:

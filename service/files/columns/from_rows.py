@@ -1,4 +1,4 @@
-"""Scored JSON rows into columns: they wait in a temporary file, until the type of every field is known."""
+"""Writes scored JSON rows as columns; spools them until the type of every field is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from ....kernels.score import COMPONENTS
 from ...errors import InvalidRequest, Issue
 from ...scoring.text_columns import shaped_references
-from ..rows.atomic_file import beside
+from ..rows.atomic_file import temp_dir_for
 from ..rows.rows import PIECE_BYTES, Fields
 from .arrow_types import FieldType, json_text
 from .output import ColumnOutput
@@ -23,39 +23,38 @@ __all__ = ["RowsAsColumns"]
 
 
 class RowsAsColumns:
-    """A `RowOutput` that makes a Parquet or Arrow file. Components become columns of their own.
+    """A `RowOutput` that writes a Parquet or Arrow file. Each component becomes a column.
 
-    `write` raises InvalidRequest for rows that have a field of a component's name.
+    `write` raises InvalidRequest for rows with a field named like a component.
     """
 
-    def __init__(self, target: str, form: str, fields: Fields, components: bool, advantages: bool) -> None:
-        self._output = ColumnOutput(target, form)
-        self._folder = beside(target)
+    def __init__(self, target: str, fmt: str, fields: Fields, components: bool, advantages: bool) -> None:
+        self._output = ColumnOutput(target, fmt)
+        self._temp_dir = temp_dir_for(target)
         self._results = result_fields(components, advantages)
         self._components = components
-        self._types = {fields.reference: FieldType(spell=_reference_text), fields.response: FieldType(text=True)}
-        self._seen: dict[str, None] = {}
+        self._types = {fields.reference: FieldType(to_text=_reference_text), fields.response: FieldType(text=True)}
+        self._names: dict[str, None] = {}
 
     def __enter__(self) -> Self:
         self._output.__enter__()
-        self._spool = tempfile.TemporaryFile(dir=self._folder)
+        self._spool = tempfile.TemporaryFile(dir=self._temp_dir)
         return self
 
     def write(self, rows: Iterable[bytes]) -> None:
         lines = list(rows)
-        records = [self._flat(line) for line in lines]
+        records = [self._flatten(line) for line in lines]
         self._spool.writelines(line + b"\n" for line in lines)
         results = {field.name for field in self._results}
-        self._seen |= dict.fromkeys(name for record in records for name in record if name not in results)
-        for name in self._seen:
-            kept = self._types.setdefault(name, FieldType())
-            kept.add([record.get(name) for record in records])
+        self._names |= dict.fromkeys(name for record in records for name in record if name not in results)
+        for name in self._names:
+            self._types.setdefault(name, FieldType()).add([record.get(name) for record in records])
 
-    def _flat(self, line: bytes) -> dict[str, Any]:
+    def _flatten(self, line: bytes) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(line)
         components = record.pop("components", {}) if self._components else {}
-        if self._components and (taken := [name for name in COMPONENTS if name in record]):
-            detail = f"rows have fields with the names of components: {', '.join(taken)}"
+        if self._components and (conflicting := [name for name in COMPONENTS if name in record]):
+            detail = f"rows have fields with the names of components: {', '.join(conflicting)}"
             raise InvalidRequest([Issue("include", "name_taken", detail)])
         return record | components
 
@@ -72,13 +71,13 @@ class RowsAsColumns:
         self._output.__exit__(kind, error, trace)
 
     def _write_columns(self) -> None:
-        kept = [pa.field(name, self._types[name].type) for name in self._seen if name != "error"]
-        last = [pa.field("error", self._types["error"].type)] if "error" in self._seen else []
+        kept = [pa.field(name, self._types[name].type) for name in self._names if name != "error"]
+        last = [pa.field("error", self._types["error"].type)] if "error" in self._names else []
         schema = pa.schema(kept + self._results + last)
         self._output.open(schema)
         self._spool.seek(0)
         while piece := self._spool.readlines(PIECE_BYTES):
-            records = [self._flat(line) for line in piece]
+            records = [self._flatten(line) for line in piece]
             columns = [self._column(field, [record.get(field.name) for record in records]) for field in schema]
             self._output.write(pa.Table.from_arrays(columns, schema=schema))
 
@@ -87,6 +86,6 @@ class RowsAsColumns:
 
 
 def _reference_text(reference: Any) -> str:
-    """Steps among references that are text: their key lines, which are read as the same reference."""
+    """Return the key lines of a reference given as steps, which parse as the same reference."""
     column, misshapen = shaped_references([reference])
     return json_text(reference) if misshapen else column.data.tobytes().decode()

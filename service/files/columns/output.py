@@ -1,4 +1,4 @@
-"""Tables into one Parquet or Arrow file, which appears whole at the end or not at all."""
+"""Writes tables to one Parquet or Arrow file, which appears only when complete."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any, BinaryIO, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..rows.atomic_file import begun, beside, finish
+from ..rows.atomic_file import close_atomic, open_atomic, temp_dir_for
 
 __all__ = ["ColumnOutput"]
 
 GROUP_BYTES = 64 * 2**20
 GROUP_ROWS = 2**17
-"""A row group of Parquet has at most about so many bytes and rows; one for each piece would be many and small."""
+"""Approximate maximum size of a Parquet row group; one for each piece would be too small."""
 
 
 class ColumnOutput:
-    """A file in the making; Arrow files (`arrow`) keep dictionaries only where these never change."""
+    """A file being written; an `arrow` file keeps dictionaries only if they never change."""
 
-    def __init__(self, target: str, form: str) -> None:
+    def __init__(self, target: str, fmt: str) -> None:
         self._target = target
-        self._form = form
+        self._form = fmt
 
     def __enter__(self) -> Self:
-        self._waiting: list[Any] = []
+        self._pending: list[Any] = []
         self._writer: Any = None
-        self._stream: BinaryIO = begun(self._target)
-        # A pipe cannot tell a position, which the writers ask for.
-        self._stage = self._stream if beside(self._target) else tempfile.TemporaryFile()
+        self._stream: BinaryIO = open_atomic(self._target)
+        # The writers need a position, which pipes do not have.
+        self._stage = self._stream if temp_dir_for(self._target) else tempfile.TemporaryFile()
         return self
 
     def open(self, schema: Any) -> None:
-        """Begin to write tables of this schema."""
+        """Start writing tables with this schema."""
         if self._form == "parquet":
             self._writer = pq.ParquetWriter(self._stage, schema)
         else:
@@ -43,18 +43,18 @@ class ColumnOutput:
             self._writer = make(self._stage, schema)
 
     def write(self, table: Any) -> None:
-        """Write a table; raises OSError where that fails."""
+        """Write a table; raises OSError."""
         if self._form != "parquet":
             self._writer.write_table(table)
             return
-        self._waiting.append(table)
-        if sum(part.nbytes for part in self._waiting) >= GROUP_BYTES or sum(map(len, self._waiting)) >= GROUP_ROWS:
-            self._write_waiting()
+        self._pending.append(table)
+        if sum(part.nbytes for part in self._pending) >= GROUP_BYTES or sum(map(len, self._pending)) >= GROUP_ROWS:
+            self._flush()
 
-    def _write_waiting(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=GROUP_ROWS)
-            self._waiting = []
+    def _flush(self) -> None:
+        if self._pending:
+            self._writer.write_table(pa.concat_tables(self._pending), row_group_size=GROUP_ROWS)
+            self._pending = []
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -62,7 +62,7 @@ class ColumnOutput:
         good = False
         try:
             if kind is None:
-                self._write_waiting()
+                self._flush()
                 self._writer.close()
                 if self._stage is not self._stream:
                     self._stage.seek(0)
@@ -71,4 +71,4 @@ class ColumnOutput:
         finally:
             if self._stage is not self._stream:
                 self._stage.close()
-            finish(self._stream, self._target, good)
+            close_atomic(self._stream, self._target, good)

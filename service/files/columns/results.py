@@ -1,4 +1,4 @@
-"""Results wait in a temporary file until the whole file is scored: advantages and faults show only then."""
+"""Spools results to a temporary file, because advantages and faults are known only at the end."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ...http.wire.arrow_codec import REASON_NAMES
 from ...scoring.scores import group_advantages
 from .batch_scorer import ScoredBatch
 
-__all__ = ["ERROR", "WaitingResults", "result_fields"]
+__all__ = ["ERROR", "SpooledResults", "result_columns", "result_fields"]
 
 ERROR = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("row", pa.int64())])
-"""Why a row has no reward; rows count from 0."""
+"""Type of the column `error`: why a row has no reward; rows count from 0."""
 
 
 def result_fields(components: bool, advantages: bool) -> list[Any]:
-    """The columns that every file of results has."""
+    """Return the fields of the result columns that every file has."""
     numbers = [*(COMPONENTS if components else ()), *(("advantage",) if advantages else ())]
     first = [pa.field("reward", pa.float64()), pa.field("reason", pa.string())]
     return first + [pa.field(name, pa.float64()) for name in numbers]
 
 
-class WaitingResults:
-    """Result columns of batches, null where a row has a fault; in memory stay 16 bytes a row, for advantages."""
+class SpooledResults:
+    """Spools result columns, null for rows with a fault; for advantages, 16 bytes per row stay in memory."""
 
-    def __init__(self, folder: str | None, components: bool, advantages: bool) -> None:
-        self._folder = folder
+    def __init__(self, temp_dir: str | None, components: bool, advantages: bool) -> None:
+        self._temp_dir = temp_dir
         self._schema = pa.schema([*result_fields(components, False), pa.field("error", ERROR)])
         self._components = components
         self._advantages = advantages
@@ -43,7 +43,7 @@ class WaitingResults:
         self._faults = 0
 
     def __enter__(self) -> Self:
-        self._file = tempfile.TemporaryFile(dir=self._folder)
+        self._file = tempfile.TemporaryFile(dir=self._temp_dir)
         self._writer = pa.ipc.new_stream(self._file, self._schema)
         return self
 
@@ -54,31 +54,26 @@ class WaitingResults:
         self._file.close()
 
     def add(self, scored: ScoredBatch) -> None:
-        """Keep the results of one batch."""
-        scores, good = scored.scores, scored.good
-        reasons = np.zeros(len(good), np.uint8)
-        reasons[good] = scores.reason_codes
-        numbers = [scores.rewards, *(scores.components.values() if self._components else ())]
-        reward, *components = (_spread(column, good) for column in numbers)
-        reason = REASON_NAMES.take(pa.array(reasons, mask=~good))
-        errors: list[dict[str, Any] | None] = [None] * len(good)
+        """Add the results of one batch."""
+        scores, rows = scored.scores, len(scored.valid)
+        errors: list[dict[str, Any] | None] = [None] * rows
         for row, fault in scored.faults.items():
             errors[row] = {**fault._asdict(), "row": self._rows + row}
-        columns = [reward, reason, *components, pa.array(errors, ERROR)]
+        columns = [*result_columns(scored, self._components), pa.array(errors, ERROR)]
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-        self._rows += len(good)
+        self._rows += rows
         self._faults += len(scored.faults)
         if self._advantages:
             self._rewards.extend(scores.rewards.tolist())
             self._groups.extend(scored.groups.tolist())
 
     def schema(self) -> Any:
-        """The columns that `tables` will have: `error` only where a row has one."""
+        """Return the schema of `tables`: with `error` only if a row has one."""
         fields = result_fields(self._components, self._advantages)
         return pa.schema([*fields, pa.field("error", ERROR)] if self._faults else fields)
 
     def tables(self, ddof: int) -> Iterator[Any]:
-        """The results of each batch as a table, in order; raises InvalidRequest where advantages have no group."""
+        """Yield the results of each batch as a table, in order; raises InvalidRequest if no group has two rewards."""
         advantages = self._all_advantages(ddof) if self._advantages else None
         self._writer.close()
         self._file.seek(0)
@@ -93,7 +88,7 @@ class WaitingResults:
                 first += batch.num_rows
 
     def _all_advantages(self, ddof: int) -> np.ndarray:
-        """float64 (rows,), NaN for a row with a fault."""
+        """Return float64 (rows,): the advantages, NaN for rows with a fault."""
         groups = np.array(self._groups, np.int64)
         scored = groups >= 0
         advantages = np.full(len(groups), np.nan)
@@ -101,8 +96,16 @@ class WaitingResults:
         return advantages
 
 
-def _spread(values: np.ndarray, good: np.ndarray) -> Any:
-    """The values at the rows that are good, null at the others."""
-    spread = np.zeros(len(good))
-    spread[good] = values
-    return pa.array(spread, mask=~good)
+def result_columns(scored: ScoredBatch, components: bool) -> list[Any]:
+    """Return reward, reason and, optionally, components of a batch; null for rows with a fault."""
+    scores, valid = scored.scores, scored.valid
+    reason = REASON_NAMES.take(_scatter(scores.reason_codes, valid))
+    numbers = scores.components.values() if components else ()
+    return [_scatter(scores.rewards, valid), reason, *(_scatter(column, valid) for column in numbers)]
+
+
+def _scatter(values: np.ndarray, valid: np.ndarray) -> Any:
+    """Return an Arrow array with the values at the valid rows and null at the others."""
+    column = np.zeros(len(valid), values.dtype)
+    column[valid] = values
+    return pa.array(column, mask=~valid)

@@ -1,6 +1,6 @@
-"""Parquet and Arrow files as record batches that fit into memory, as often as they are wanted.
+"""Reads Parquet and Arrow files as record batches that fit into memory; they can be read repeatedly.
 
-pyarrow is an optional extra (`assay[arrow]`); this module is imported for such files only.
+pyarrow is an optional extra (`assay[arrow]`); this module is imported only for such files.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import pyarrow.parquet as pq
 
 from ..rows.rows import PIECE_ROWS, DocumentError
 
-__all__ = ["ColumnSource", "opened_columns"]
+__all__ = ["ColumnSource", "open_columns"]
 
 READ_AHEAD = 2**20
 PARQUET, IPC_FILE, FEATHER_1 = b"PAR1", b"ARRO", b"FEA1"
 
 
 @contextmanager
-def opened_columns(source: str) -> Iterator[ColumnSource]:
-    """A file of columns; standard input ("-") and pipes are put into a temporary file, as they are read twice.
+def open_columns(source: str) -> Iterator[ColumnSource]:
+    """Open a Parquet or Arrow file; standard input ("-") and pipes are spooled to a temporary file.
 
-    Raises DocumentError for what is neither Parquet nor Arrow.
+    Raises DocumentError if the file is neither Parquet nor Arrow.
     """
     if source != "-" and os.path.isfile(source):
         yield ColumnSource(source)
@@ -44,8 +44,8 @@ def opened_columns(source: str) -> Iterator[ColumnSource]:
 
 
 @contextmanager
-def _damage_told() -> Iterator[None]:
-    """What pyarrow finds wrong with a file is a DocumentError; what the system says of it stays an OSError."""
+def _damage_as_document_error() -> Iterator[None]:
+    """Convert pyarrow errors about a damaged file to DocumentError; errors of the system stay OSError."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -55,16 +55,16 @@ def _damage_told() -> Iterator[None]:
 
 
 class ColumnSource:
-    """One file: its `schema`, and its rows as batches. `rows` is None where the file does not tell before its end."""
+    """One file: its `schema`, and its rows as batches. `rows` is None if their number is not in the metadata."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         with open(path, "rb") as stream:
             self._magic = stream.read(4)
         if self._magic == FEATHER_1:
-            raise DocumentError("Feather version 1 is not supported; version 2 is")
+            raise DocumentError("Feather version 1 is not supported; use version 2")
         self.rows: int | None = None
-        with _damage_told():
+        with _damage_as_document_error():
             if self._magic == PARQUET:
                 with pq.ParquetFile(path) as file:
                     self.schema, self.rows = file.schema_arrow, file.metadata.num_rows
@@ -78,11 +78,11 @@ class ColumnSource:
         return self._magic == IPC_FILE
 
     def batches(self, names: Sequence[str] | None = None, dictionary: str | None = None) -> Iterator[Any]:
-        """Record batches of the named columns, or of all; `dictionary` names one of text to read as a dictionary.
+        """Yield record batches of the named columns, or of all; `dictionary` names one to read as a dictionary.
 
-        Every value is checked to be what the schema says. Raises DocumentError where it is not.
+        Every value is validated against the schema. Raises DocumentError if one does not match.
         """
-        with _damage_told():
+        with _damage_as_document_error():
             for batch in self._parquet(names, dictionary) if self._magic == PARQUET else self._ipc(names):
                 batch.validate(full=True)  # kernels trust offsets and UTF-8
                 for first in range(0, batch.num_rows, PIECE_ROWS):
@@ -103,7 +103,7 @@ class ColumnSource:
                 yield reader.get_batch(k)
 
     def _reader(self, file: Any, names: Sequence[str] | None) -> Any:
-        wanted = None if names is None else [self.schema.get_field_index(name) for name in names]
-        options = pa.ipc.IpcReadOptions(included_fields=wanted)
-        opened = pa.ipc.open_file if self.is_ipc_file else pa.ipc.open_stream
-        return opened(file, options=options)
+        indices = None if names is None else [self.schema.get_field_index(name) for name in names]
+        options = pa.ipc.IpcReadOptions(included_fields=indices)
+        open_reader = pa.ipc.open_file if self.is_ipc_file else pa.ipc.open_stream
+        return open_reader(file, options=options)

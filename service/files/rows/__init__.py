@@ -1,1 +1,1 @@
-"""Rows of JSON and JSONL files: read in bounded pieces, and written so that every line is whole."""
+"""Rows of JSON and JSONL files: read in bounded pieces, written in whole lines."""

@@ -1,4 +1,4 @@
-"""A file that appears whole at its path, or not at all."""
+"""Files that appear at their path only when complete."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["begun", "beside", "finish", "write_whole"]
+__all__ = ["close_atomic", "open_atomic", "temp_dir_for", "write_atomic"]
 
 
-def begun(target: str) -> BinaryIO:
-    """Standard output, a device or a pipe as it is; a temporary file beside what will be a regular file."""
+def open_atomic(target: str) -> BinaryIO:
+    """Open standard output, a device or a pipe directly, anything else as a temporary file in the same directory."""
     if target == "-":
         return sys.stdout.buffer
     target = os.path.realpath(target)
@@ -23,8 +23,8 @@ def begun(target: str) -> BinaryIO:
     return tempfile.NamedTemporaryFile("wb", dir=folder, prefix=f".{name}.", delete=False)  # type: ignore[return-value]
 
 
-def finish(stream: BinaryIO, target: str, good: bool) -> None:
-    """Close what `begun` gave: a good file takes its place, another one is removed, also if it cannot be closed."""
+def close_atomic(stream: BinaryIO, target: str, good: bool) -> None:
+    """Close a stream of `open_atomic`: move the file to its target if `good`, else remove it."""
     if target == "-":
         stream.flush()
         return
@@ -34,7 +34,7 @@ def finish(stream: BinaryIO, target: str, good: bool) -> None:
         with nullcontext() if good else suppress(OSError):
             stream.close()
         if is_temporary and good:
-            os.chmod(stream.name, _usual_mode(target))
+            os.chmod(stream.name, _mode_for(target))
             os.replace(stream.name, target)
     except BaseException:
         good = False
@@ -44,22 +44,22 @@ def finish(stream: BinaryIO, target: str, good: bool) -> None:
             os.unlink(stream.name)
 
 
-def write_whole(target: str, content: bytes) -> None:
-    """Write a file whole or not at all, or to standard output ("-"); raises OSError, which names the target."""
+def write_atomic(target: str, content: bytes) -> None:
+    """Write a file completely or not at all, or to standard output ("-"); raises OSError that names the target."""
     try:
-        stream = begun(target)
+        stream = open_atomic(target)
         try:
             stream.write(content)
         except BaseException:
-            finish(stream, target, good=False)
+            close_atomic(stream, target, good=False)
             raise
-        finish(stream, target, good=True)
+        close_atomic(stream, target, good=True)
     except OSError as error:
         raise OSError(error.errno, error.strerror, "standard output" if target == "-" else target) from error
 
 
-def _usual_mode(target: str) -> int:
-    """The mode that the file has, or would have had if it had been opened plainly."""
+def _mode_for(target: str) -> int:
+    """Return the mode of the file, or the default mode of a new file."""
     if os.path.exists(target):
         return Path(target).stat().st_mode & 0o777
     mask = os.umask(0)
@@ -67,7 +67,7 @@ def _usual_mode(target: str) -> int:
     return 0o666 & ~mask
 
 
-def beside(target: str) -> str | None:
-    """The folder where a temporary file of the output's size fits if the output itself does; None: any."""
+def temp_dir_for(target: str) -> str | None:
+    """Return the directory for temporary files of the output's size: that of the output; None for the default."""
     special = target == "-" or (os.path.exists(target) and not os.path.isfile(target))
     return None if special else os.path.dirname(os.path.realpath(target))

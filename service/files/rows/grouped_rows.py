@@ -1,6 +1,6 @@
-"""Advantages for a whole file: a group may be spread over it, so no row is finished before the last one is scored.
+"""Advantages over a whole file: groups may be scattered, so rows are complete only after the last one is scored.
 
-Scored rows wait in a temporary file; what stays in memory is 16 bytes a row, and the names of the groups.
+Scored rows are spooled to a temporary file; 16 bytes per row and the group keys stay in memory.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["GroupedRows"]
 
 
 class GroupedRows:
-    """Rows that wait for the advantage of their rollout; one with a fault belongs to no group."""
+    """Spools rows until their advantages are known; rows with a fault have none."""
 
-    def __init__(self, folder: str | None) -> None:
-        self._folder = folder
+    def __init__(self, temp_dir: str | None) -> None:
+        self._temp_dir = temp_dir
         self._numbers: dict[str | bytes, int] = {}
         self._rewards = array("d")
         self._groups = array("q")
 
     def __enter__(self) -> Self:
-        self._file = tempfile.TemporaryFile(dir=self._folder)
+        self._file = tempfile.TemporaryFile(dir=self._temp_dir)
         return self
 
     def __exit__(
@@ -39,7 +39,7 @@ class GroupedRows:
         self._file.close()
 
     def add(self, rollouts: Sequence[Rollout], rewards: np.ndarray, rows: Iterable[bytes]) -> None:
-        """Keep one piece: a row for every rollout, a reward (float64) for every one without a fault."""
+        """Add one piece: a row for every rollout, a reward (float64) for every rollout without a fault."""
         self._file.writelines(row + b"\n" for row in rows)
         self._rewards.extend(rewards.tolist())
         for rollout in rollouts:
@@ -47,9 +47,9 @@ class GroupedRows:
             self._groups.append(-1 if rollout.fault else self._numbers.setdefault(key, len(self._numbers)))
 
     def rows(self, ddof: int) -> Iterator[list[bytes]]:
-        """All rows in order, in pieces, each with `advantage` added where it has a reward.
+        """Yield all rows in order, in pieces, with `advantage` added to those with a reward.
 
-        Raises InvalidRequest where no group has two rewards.
+        Raises InvalidRequest if no group has two rewards.
         """
         groups = np.frombuffer(self._groups, dtype=np.int64) if self._groups else np.zeros(0, dtype=np.int64)
         scored = groups >= 0

@@ -1,10 +1,9 @@
-"""The process that writes the lines of `assay score`, so that every line in its output is whole.
+"""Writes the output of `assay score` in a separate process, so that every line in it is whole.
 
-A process can be killed inside a write, which then stops at any page of the file. The process that scores therefore
-sends its lines to this one, which passes on whole lines only: when the scorer is gone, killed or not, what it had
-finished is written and what it had begun is not. Where a disk is full, the file is cut back to its last whole line.
-Runs on its own (`python line_keeper.py`), from standard input to standard output; the exit status is the `errno` of a
-write that failed.
+A process that is killed inside a write may leave part of a line. The scorer therefore pipes its lines to this process,
+which writes only complete ones: when the scorer ends, even if killed, its complete lines are written. If the disk is
+full, the file is truncated to its last whole line. Runs as a script (`python line_keeper.py`) from standard input to
+standard output; the exit status is the `errno` of a failed write.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ import stat
 BLOCK = 1 << 16
 
 
-def keep(source: int, target: int) -> None:
-    """Copy lines between two file descriptors until the source ends; raises OSError where a write fails."""
-    begun: list[bytes] = []
+def copy_lines(source: int, target: int) -> None:
+    """Copy whole lines between two file descriptors until the source ends; raises OSError if a write fails."""
+    partial: list[bytes] = []
     while block := os.read(source, BLOCK):
         end = block.rfind(b"\n") + 1
         if not end:
-            begun.append(block)
+            partial.append(block)
             continue
-        begun.append(block[:end])
-        _write_all(target, b"".join(begun))
-        begun = [block[end:]]
+        partial.append(block[:end])
+        _write_all(target, b"".join(partial))
+        partial = [block[end:]]
 
 
 def _write_all(target: int, lines: bytes) -> None:
@@ -36,24 +35,25 @@ def _write_all(target: int, lines: bytes) -> None:
             rest = rest[os.write(target, rest) :]
     except OSError:
         written = lines[: len(lines) - len(rest)]
-        _take_back(target, len(written) - written.rfind(b"\n") - 1)
+        _truncate(target, len(written) - written.rfind(b"\n") - 1)
         raise
 
 
-def _take_back(target: int, count: int) -> None:
-    """Cut the bytes written last off a regular file; from anything else nothing can be taken back."""
+def _truncate(target: int, count: int) -> None:
+    """Remove the last `count` bytes written, if the target is a regular file."""
     if stat.S_ISREG(os.fstat(target).st_mode):
         end = os.lseek(target, -count, os.SEEK_CUR)
         os.ftruncate(target, end)
 
 
 def main() -> int:
-    """What ends the scorer from the terminal (Ctrl-C, a closed window) must not end this process before its input."""
+    """Copy standard input to standard output; return the exit status."""
+    # Signals that end the scorer (Ctrl-C, a closed terminal) must not end this process before its input ends.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     try:
-        keep(0, 1)
+        copy_lines(0, 1)
     except OSError as error:
         return error.errno or 1
     return 0

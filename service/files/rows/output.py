@@ -1,4 +1,4 @@
-"""Scored rollouts into JSONL and JSON: a row keeps its text, and gains what was found out about it."""
+"""Writes scored rollouts as JSONL and JSON: rows keep their text and gain results."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from typing import Any, Protocol, Self
 import orjson
 
 from . import line_keeper
-from .atomic_file import begun, finish, write_whole
+from .atomic_file import close_atomic, open_atomic, write_atomic
 from .rows import Rollout
 
-__all__ = ["ArrayOutput", "LineOutput", "RowOutput", "faulty_row", "row_with"]
+__all__ = ["ArrayOutput", "LineOutput", "RowOutput", "error_row", "with_results"]
 
-OUR_NAMES = frozenset({"reward", "reason", "components", "advantage", "error"})
-"""Names that a written row has from us; what the input held under them is replaced."""
+RESULT_NAMES = frozenset({"reward", "reason", "components", "advantage", "error"})
+"""Fields added to rows; those of the input with these names are replaced."""
 
 
-def row_with(rollout: Rollout, results: Mapping[str, Any]) -> bytes:
-    """The row as one line of JSON without its end, with `results` after the input's own fields.
+def with_results(rollout: Rollout, results: Mapping[str, Any]) -> bytes:
+    """Return the row as one line of JSON without line end, with `results` after the fields of the input.
 
-    The input's fields are copied as text, so that no number and no spelling in them changes.
+    The fields of the input are copied as text, so that no number or spelling changes.
     """
     added = orjson.dumps(results)
-    kept = rollout.text if rollout.names.isdisjoint(OUR_NAMES) else _without_our_names(rollout.text)
+    kept = rollout.text if rollout.names.isdisjoint(RESULT_NAMES) else _without_results(rollout.text)
     body = kept[1:-1].strip()
     return b"{" + body + (b"," if body else b"") + added[1:]
 
 
-def faulty_row(rollout: Rollout) -> bytes:
-    """The row with `error` in place of results; a row that is no object has nothing else to keep."""
+def error_row(rollout: Rollout) -> bytes:
+    """Return the row with `error` instead of results; only `error` if it is not an object."""
     assert rollout.fault is not None
-    error = {**rollout.fault._asdict(), rollout.place.kind: rollout.place.number}
-    return row_with(rollout, {"error": error}) if rollout.text else orjson.dumps({"error": error})
+    error = {**rollout.fault._asdict(), rollout.location.kind: rollout.location.number}
+    return with_results(rollout, {"error": error}) if rollout.text else orjson.dumps({"error": error})
 
 
-def _without_our_names(text: bytes) -> bytes:
-    record = {name: value for name, value in json.loads(text).items() if name not in OUR_NAMES}
+def _without_results(text: bytes) -> bytes:
+    record = {name: value for name, value in json.loads(text).items() if name not in RESULT_NAMES}
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 class RowOutput(Protocol):
-    """Where rows go. Leaving it by an exception gives up what is unfinished."""
+    """A target of rows. Leaving the context with an exception discards incomplete output."""
 
     def __enter__(self) -> Self: ...
 
@@ -55,28 +55,28 @@ class RowOutput(Protocol):
     ) -> None: ...
 
     def write(self, rows: Iterable[bytes]) -> None:
-        """Write rows, each JSON on one line without its end; raises OSError where that fails."""
+        """Write rows, each one line of JSON without line end; raises OSError."""
 
 
 class LineOutput:
-    """JSONL to a path or to standard output ("-"), whole lines whatever happens (see `line_keeper`)."""
+    """Writes JSONL to a path or to standard output ("-"), always in whole lines (see `line_keeper`)."""
 
     def __init__(self, target: str) -> None:
         self._target = target
 
     def __enter__(self) -> Self:
-        opened = None if self._target == "-" else open(self._target, "wb")
+        stream = None if self._target == "-" else open(self._target, "wb")
         try:
             self._keeper = subprocess.Popen(
                 [sys.executable, "-I", "-S", line_keeper.__file__],
                 stdin=subprocess.PIPE,
-                stdout=opened,
+                stdout=stream,
                 bufsize=0,
                 start_new_session=True,
             )
         finally:
-            if opened is not None:
-                opened.close()
+            if stream is not None:
+                stream.close()
         return self
 
     def write(self, rows: Iterable[bytes]) -> None:
@@ -86,7 +86,7 @@ class LineOutput:
             while rest:
                 rest = rest[self._keeper.stdin.write(rest) :]
         except BrokenPipeError:
-            self._raise_what_stopped_it()
+            self._raise_writer_error()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -94,26 +94,26 @@ class LineOutput:
         assert self._keeper.stdin is not None
         self._keeper.stdin.close()
         if kind is None:
-            self._raise_what_stopped_it()
+            self._raise_writer_error()
         self._keeper.wait()
 
-    def _raise_what_stopped_it(self) -> None:
+    def _raise_writer_error(self) -> None:
         status = self._keeper.wait()
         if status > 0:
             raise OSError(status, os.strerror(status))
         if status < 0:
-            raise OSError(f"the writing process was ended by signal {-status}")
+            raise OSError(f"the writing process was killed by signal {-status}")
 
 
 class ArrayOutput:
-    """A JSON array to a path, where it appears whole at the end or not at all, or to standard output ("-")."""
+    """Writes a JSON array to a path, which appears only when complete, or to standard output ("-")."""
 
     def __init__(self, target: str) -> None:
         self._target = target
         self._empty = True
 
     def __enter__(self) -> Self:
-        self._stream = begun(self._target)
+        self._stream = open_atomic(self._target)
         self._stream.write(b"[")
         return self
 
@@ -132,9 +132,9 @@ class ArrayOutput:
                 self._stream.write(b"]\n" if self._empty else b"\n]\n")
                 good = True
         finally:
-            finish(self._stream, self._target, good)
+            close_atomic(self._stream, self._target, good)
 
 
 def write_document(target: str, document: bytes) -> None:
-    """One JSON document to a path, whole or not at all, or to standard output ("-")."""
-    write_whole(target, document + b"\n")
+    """Write one JSON document to a path, completely or not at all, or to standard output ("-")."""
+    write_atomic(target, document + b"\n")

@@ -1,4 +1,4 @@
-"""One piece of a file: its rows that can be scored, scored together, each distinct reference read once."""
+"""Scores one piece of a file as a batch; each distinct reference is parsed once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .rows import Fault, Rollout, value_key
 
-__all__ = ["column_results", "note_issues", "score_rollouts"]
+__all__ = ["assign_faults", "column_results", "score_rollouts"]
 
-OFFENDING_REFERENCE = re.compile(r"references\[(\d+)\]")
+REFERENCE_PATH = re.compile(r"references\[(\d+)\]")
 
 
 def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout]) -> Scores:
-    """Score the rollouts that have no fault; one whose reference cannot be read gets a fault and is left out.
+    """Score the rollouts without a fault; one whose reference is invalid gets a fault and is left out.
 
-    The columns of the result belong to the rollouts that are without a fault afterwards, in order.
+    The result has a row for each rollout that is without a fault afterwards, in order.
     """
     while True:
         readable = [rollout for rollout in rollouts if rollout.fault is None]
@@ -31,14 +31,14 @@ def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout]) -> Scores:
         try:
             return scorer.score([rollout.response for rollout in readable], references, index)
         except InvalidReference as error:
-            note_issues(error.issues, readable, index)
+            assign_faults(error.issues, readable, index)
 
 
-def note_issues(issues: Sequence[Issue], rollouts: Sequence[Rollout], index: Sequence[int]) -> None:
-    """Give every rollout whose reference is named by an issue that issue as its fault."""
+def assign_faults(issues: Sequence[Issue], rollouts: Sequence[Rollout], index: Sequence[int]) -> None:
+    """Set the fault of every rollout whose reference has an issue."""
     faults: dict[int, Fault] = {}
     for issue in issues:
-        found = OFFENDING_REFERENCE.match(issue.path)
+        found = REFERENCE_PATH.match(issue.path)
         if found is None:
             raise InvalidReference(issues)
         faults.setdefault(int(found[1]), Fault(issue.reason, f"reference: {issue.detail}"))
@@ -47,7 +47,7 @@ def note_issues(issues: Sequence[Issue], rollouts: Sequence[Rollout], index: Seq
 
 
 def column_results(scores: Scores, components: bool) -> Iterator[dict[str, Any]]:
-    """What each row gains: `reward` and `reason`, and with `components` the numbers behind them."""
+    """Yield the results of each row: `reward`, `reason` and, with `components`, the components."""
     rewards, reasons = scores.rewards.tolist(), scores.reasons.tolist()
     if not components:
         for reward, reason in zip(rewards, reasons, strict=True):

@@ -1,7 +1,7 @@
-"""Rollouts out of JSONL and JSON, in pieces that fit into memory.
+"""Reads rollouts from JSONL and JSON, in pieces that fit into memory.
 
-A row is a JSON object with a response and a reference; what else it holds stays as it stands.
-A row that cannot be read is a rollout with a fault: it costs no other row its result.
+A row is a JSON object with a response and a reference; other fields are kept unchanged.
+An invalid row becomes a rollout with a fault and does not affect other rows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = [
     "DocumentError",
     "Fault",
     "Fields",
-    "Place",
+    "Location",
     "Rollout",
     "array_rows",
     "json_document",
     "jsonl_rows",
-    "opened",
+    "open_source",
     "pieces",
     "read_reference",
     "read_rollout",
@@ -35,39 +35,39 @@ __all__ = [
 
 PIECE_ROWS = 2_048
 PIECE_BYTES = 16 * 2**20
-PUBLISHED = "key"
-"""Field in which SciRecipe publishes a reference."""
+SCIRECIPE_REFERENCE = "key"
+"""Field of the reference in the published SciRecipe data set."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-JSON_SPACE = " \t\r\n"
+JSON_WHITESPACE = " \t\r\n"
 SCANNER = json.JSONDecoder(parse_int=float)
-"""Finds where a value ends; integers of any length pass."""
+"""Finds the end of a value; accepts integers of any length."""
 
 
 class DocumentError(ValueError):
-    """A JSON document that is broken as a whole, so that it has no rows."""
+    """A JSON document is malformed as a whole, so that it has no rows."""
 
 
 class Fault(NamedTuple):
-    """Why a row has no reward: the machine-readable reason, and a sentence for people."""
+    """Why a row has no reward: a machine-readable reason and a sentence."""
 
     reason: str
     detail: str
 
 
-class Place(NamedTuple):
-    """Where a row stands: `line` counts from 1 (JSONL), `record` (JSON) and `row` (columns) from 0."""
+class Location(NamedTuple):
+    """The location of a row: `line` counts from 1 (JSONL), `record` (JSON) and `row` (columns) from 0."""
 
     kind: str
     number: int
 
     def within(self, name: str) -> str:
-        """The place as people and editors write it: `name:17`, or `name[16]`."""
+        """Format the location in the file `name`: `name:17` or `name[16]`."""
         return f"{name}:{self.number}" if self.kind == "line" else f"{name}[{self.number}]"
 
 
 class Fields(NamedTuple):
-    """The names under which a row holds its parts; without `group`, equal references make a group."""
+    """Field names of a row; without `group`, rows with equal references are a group."""
 
     response: str = "response"
     reference: str = "reference"
@@ -76,9 +76,9 @@ class Fields(NamedTuple):
 
 @dataclass(slots=True)
 class Rollout:
-    """One row: its text on one line (empty where it is not an object), and its parts or its fault."""
+    """One row: its text on one line (empty if it is not an object), and its fields or its fault."""
 
-    place: Place
+    location: Location
     text: bytes
     names: frozenset[str] = frozenset()
     response: str = ""
@@ -88,16 +88,16 @@ class Rollout:
 
 
 class Row(NamedTuple):
-    """One row before it is decoded; `text` is None for a line over the limit. `size` is in bytes of input."""
+    """One row before decoding; `text` is None for a line above the limit. `size` is in bytes of input."""
 
-    place: Place
+    location: Location
     text: bytes | None
     size: int
 
 
 @contextmanager
-def opened(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """A file, or standard input ("-"), as bytes, and its size, None where that is not known."""
+def open_source(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    """Open a file or standard input ("-"); yield the binary stream and its size, None if unknown."""
     if source == "-":
         yield sys.stdin.buffer, None
         return
@@ -105,30 +105,30 @@ def opened(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
         yield stream, os.fstat(stream.fileno()).st_size or None
 
 
-def jsonl_rows(stream: BinaryIO, longest: int) -> Iterator[Row]:
-    """Lines that are not blank.
+def jsonl_rows(stream: BinaryIO, max_line_bytes: int) -> Iterator[Row]:
+    """Yield the lines that are not blank.
 
-    One of more than `longest` bytes, its end not counted, is skipped without being held in memory.
+    A line of more than `max_line_bytes` bytes, without its end, is skipped and never held in memory.
     """
     number = 0
-    while line := stream.readline(longest + 1):
+    while line := stream.readline(max_line_bytes + 1):
         number += 1
         size = len(line)
-        place = Place("line", number)
-        if size > longest and not line.endswith(b"\n"):
+        location = Location("line", number)
+        if size > max_line_bytes and not line.endswith(b"\n"):
             while rest := stream.readline(2**20):
                 size += len(rest)
                 if rest.endswith(b"\n"):
                     break
-            yield Row(place, None, size)
+            yield Row(location, None, size)
             continue
         text = (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).strip()
         if text:
-            yield Row(place, text, size)
+            yield Row(location, text, size)
 
 
 def json_document(content: bytes) -> str:
-    """The text of a JSON document; raises DocumentError where it is not UTF-8."""
+    """Decode a JSON document; raises DocumentError if it is not UTF-8."""
     try:
         return content.removeprefix(BYTE_ORDER_MARK).decode()
     except UnicodeDecodeError as error:
@@ -136,25 +136,25 @@ def json_document(content: bytes) -> str:
 
 
 def array_rows(document: str) -> Iterator[Row]:
-    """Elements of the array that a JSON document holds, each as it is written there, put on one line.
+    """Yield the elements of the array in a JSON document as they are written, each on one line.
 
-    Raises DocumentError where the array itself is broken; a broken element cannot be told from that.
+    Raises DocumentError if the array or an element is malformed.
     """
-    start = _skip_space(document, document.index("[") + 1)
+    start = _skip_whitespace(document, document.index("[") + 1)
     end = start
     if document[start : start + 1] != "]":
         for number in itertools.count():
             end = _end_of_value(document, start, number)
             text = document[start:end].replace("\n", " ").replace("\r", " ").encode()
-            yield Row(Place("record", number), text, len(text))
-            end = _skip_space(document, end)
+            yield Row(Location("record", number), text, len(text))
+            end = _skip_whitespace(document, end)
             if document[end : end + 1] == "]":
                 break
             if document[end : end + 1] != ",":
-                raise DocumentError(f"neither a comma nor a closing bracket after record {number}")
-            start = _skip_space(document, end + 1)
-    if document[end + 1 :].strip(JSON_SPACE):
-        raise DocumentError("there is more text after the array")
+                raise DocumentError(f"expected a comma or a closing bracket after record {number}")
+            start = _skip_whitespace(document, end + 1)
+    if document[end + 1 :].strip(JSON_WHITESPACE):
+        raise DocumentError("unexpected text after the array")
 
 
 def _end_of_value(document: str, start: int, number: int) -> int:
@@ -165,36 +165,36 @@ def _end_of_value(document: str, start: int, number: int) -> int:
     return end
 
 
-def _skip_space(document: str, position: int) -> int:
-    while position < len(document) and document[position] in JSON_SPACE:
-        position += 1
-    return position
+def _skip_whitespace(document: str, pos: int) -> int:
+    while pos < len(document) and document[pos] in JSON_WHITESPACE:
+        pos += 1
+    return pos
 
 
-def decoded(row: Row, longest: int) -> tuple[Any, Fault | None]:
-    """The JSON value of a row, read strictly (RFC 8259, no lone surrogates), or why there is none."""
+def decode_row(row: Row, max_line_bytes: int) -> tuple[Any, Fault | None]:
+    """Return the JSON value of a row, parsed strictly (RFC 8259, no lone surrogates), or its fault."""
     if row.text is None:
-        return None, Fault("line_too_long", f"the line has more than {longest} bytes")
+        return None, Fault("line_too_long", f"the line has more than {max_line_bytes} bytes")
     try:
         return orjson.loads(row.text), None
     except orjson.JSONDecodeError as error:
         return None, Fault("not_json", f"{error.msg} (column {error.colno})")
 
 
-def read_rollout(row: Row, fields: Fields, longest: int) -> Rollout:
-    """The parts of one row; what cannot be used becomes its fault."""
-    record, fault = decoded(row, longest)
+def read_rollout(row: Row, fields: Fields, max_line_bytes: int) -> Rollout:
+    """Parse one row; an error becomes its fault."""
+    record, fault = decode_row(row, max_line_bytes)
     if fault is None and not isinstance(record, dict):
-        fault = Fault("not_an_object", "the row is JSON, but no object")
+        fault = Fault("not_an_object", "the row is not a JSON object")
     if fault is not None:
-        return Rollout(row.place, b"", fault=fault)
-    rollout = Rollout(row.place, row.text or b"", frozenset(record))
-    wanted = [fields.response, fields.reference, *([fields.group] if fields.group is not None else [])]
-    missing = [name for name in wanted if name not in record]
+        return Rollout(row.location, b"", fault=fault)
+    rollout = Rollout(row.location, row.text or b"", frozenset(record))
+    names = [fields.response, fields.reference, *([fields.group] if fields.group is not None else [])]
+    missing = [name for name in names if name not in record]
     if missing:
         rollout.fault = Fault("missing_field", f"no field {', '.join(map(repr, missing))}")
     elif not isinstance(record[fields.response], str):
-        rollout.fault = Fault("not_a_string", f"the field {fields.response!r} is no string")
+        rollout.fault = Fault("not_a_string", f"the field {fields.response!r} is not a string")
     else:
         rollout.response = record[fields.response]
         rollout.reference = record[fields.reference]
@@ -202,14 +202,14 @@ def read_rollout(row: Row, fields: Fields, longest: int) -> Rollout:
     return rollout
 
 
-def read_reference(row: Row, field: str, longest: int) -> tuple[Rollout, dict[str, Any] | None]:
-    """A row as the references of a data set: a row with the field, or the reference itself, as text or as steps.
+def read_reference(row: Row, field: str, max_line_bytes: int) -> tuple[Rollout, dict[str, Any] | None]:
+    """Parse a row of a data set: an object with the field, or the reference itself, as text or as steps.
 
-    The response is the reference, where that is text: what a model gets that gives the expected answer. Beside it
-    stands the row, where it is a record; one of SciRecipe, as it is published, keeps its reference in `key`.
+    The response is set to the reference if that is text, to score the expected answer. Returns the row too if it is a
+    record; a published SciRecipe record has its reference in `key`.
     """
-    record, fault = decoded(row, longest)
-    rollout = Rollout(row.place, b"", fault=fault)
+    record, fault = decode_row(row, max_line_bytes)
+    rollout = Rollout(row.location, b"", fault=fault)
     if fault is not None:
         return rollout, None
     reference, whole = record, None
@@ -217,8 +217,8 @@ def read_reference(row: Row, field: str, longest: int) -> tuple[Rollout, dict[st
         whole = record
         if field in record:
             reference = record[field]
-        elif isinstance(record.get(PUBLISHED), str):
-            reference = record[PUBLISHED]
+        elif isinstance(record.get(SCIRECIPE_REFERENCE), str):
+            reference = record[SCIRECIPE_REFERENCE]
         else:
             rollout.fault = Fault("missing_field", f"no field {field!r}")
             return rollout, record
@@ -228,18 +228,16 @@ def read_reference(row: Row, field: str, longest: int) -> tuple[Rollout, dict[st
 
 
 def value_key(value: Any) -> str | bytes:
-    """A hashable key, equal for equal JSON values whatever the order of their names."""
+    """Return a hashable key that is equal for equal JSON values, ignoring the order of names."""
     return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def pieces(
-    rows: Iterable[Row], rows_at_most: int = PIECE_ROWS, bytes_at_most: int = PIECE_BYTES
-) -> Iterator[list[Row]]:
-    """Consecutive rows, as many at a time as both limits allow, and always at least one."""
+def pieces(rows: Iterable[Row], max_rows: int = PIECE_ROWS, max_bytes: int = PIECE_BYTES) -> Iterator[list[Row]]:
+    """Yield lists of consecutive rows within both limits, each with at least one row."""
     piece: list[Row] = []
     held = 0
     for row in rows:
-        if piece and (len(piece) >= rows_at_most or held + row.size > bytes_at_most):
+        if piece and (len(piece) >= max_rows or held + row.size > max_bytes):
             yield piece
             piece, held = [], 0
         piece.append(row)

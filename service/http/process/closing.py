@@ -1,8 +1,8 @@
-"""How a connection ends: with its last reply delivered, also to a client that is still sending or reads slowly.
+"""Closing of connections without losing the last reply, even if the client is still sending or reads slowly.
 
-A server that closes a connection while bytes of its client lie unread, or are still on their way, resets it, and the
-client loses the reply that it was about to read. So a connection whose request was not read to its end lingers: the
-sending side is closed, and what comes is dropped until the client closes its own, for a bounded time and size.
+Closing a socket while bytes from the client are unread or in flight resets the connection, and the client loses the
+reply. So a connection whose request was not read completely lingers: the sending side is closed, and input is dropped
+until the client closes its side, for a bounded time and size.
 """
 
 from __future__ import annotations
@@ -15,75 +15,75 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..request.exchange import CONNECTION
 from ..wire.problems import Problem
-from .connection_limits import MAX_LINGERING, Guard, Refused, events_of, refused
+from .connection_limits import MAX_LINGERING, Guard, Refused, events_of, problem_refusal
 
-__all__ = ["BODY", "HEAD", "IDLE", "EndingProtocol"]
+__all__ = ["BODY", "HEAD", "IDLE", "ClosingProtocol"]
 
-LAST_LINGER_SECONDS = 2.0
-"""Time for a connection that lingers once the server has stopped to listen."""
+SHUTDOWN_LINGER_SECONDS = 2.0
+"""Remaining time of a lingering connection once the server has stopped listening."""
 
 IDLE, HEAD, BODY = range(3)
-"""What a connection receives at the moment."""
+"""What a connection is receiving."""
 
 
-class EndingProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with ends that lose nothing, and with the limits of time of its class attribute `guard`."""
+class ClosingProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with lossless closing and the time limits of its class attribute `guard`."""
 
     guard: Guard
     receiving = IDLE
     messages = 0
-    """Requests that have begun on this connection."""
-    farewell: Callable[[], None] | None = None
-    """Called once when the client has gone."""
+    """Requests started on this connection."""
+    on_disconnect: Callable[[], None] | None = None
+    """Called once when the client disconnects."""
     unsent_since = 0.0
-    """When the last reply was found not to fit into the kernel's buffers."""
+    """When the last reply did not fit into the kernel's buffers."""
     unsent_bytes = 0
-    """How much of it that was."""
+    """How many of its bytes did not fit."""
     discarding = False
-    """Whether what arrives is dropped: after a refusal, and after the last reply."""
+    """Whether input is dropped: after a refusal, and after the last reply."""
     discarded = 0
-    parting: bytes | None = None
-    """What is said before the connection ends, once the requests that came earlier are answered."""
+    last_reply: bytes | None = None
+    """Sent before the connection is closed, once all earlier requests are answered."""
     lingering = False
-    lingers_until = 0.0
+    linger_deadline = 0.0
     half_closed = False
-    """Whether the client has closed its sending side, and waits for a reply."""
+    """Whether the client has closed its sending side and waits for a reply."""
     probed = False
-    seen = (-1, IDLE, False)
-    since = 0.0
-    """What `inspect` found, and since when it has been so."""
+    last_state = (-1, IDLE, False)
+    last_change = 0.0
+    """The state that `check_timeouts` saw last, and when it changed."""
 
-    # What the transport says
+    # Transport callbacks
 
     def pause_writing(self) -> None:
-        """Called as soon as something that was written could not be sent at once."""
+        """Record when written data could not be sent at once."""
         super().pause_writing()
         self.unsent_since = time.monotonic()
         self.unsent_bytes = self.transport.get_write_buffer_size()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Stay open for the replies to whole requests: some clients close their sending side after the last one."""
+        """Stay open for pending replies: some clients close their sending side after the last request."""
         cycle = self.cycle
         cut_short = self.receiving and not self.discarding
         if self.lingering or cut_short or cycle is None or cycle.response_complete:
             return False
         self.half_closed = True
-        if self.parting is None:
+        if self.last_reply is None:
             cycle.keep_alive = False
         self.probe()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self.farewell is not None:
-            self.farewell()
+        if self.on_disconnect is not None:
+            self.on_disconnect()
         if self.lingering:
             self.guard.lingering -= 1
-        if self.scope is not None:  # the two name each other: let go at once, they need not be found by the collector
+        if self.scope is not None:  # break the cycle, so that the garbage collector need not find it
             self.scope.pop(CONNECTION, None)  # type: ignore[misc]
 
     def discard(self, nbytes: int) -> None:
-        """Drop what has arrived."""
+        """Drop received bytes; abort the connection above the limit."""
         self.discarded += nbytes
         if self.discarded > self.guard.linger_bytes:
             self.transport.abort()
@@ -91,44 +91,44 @@ class EndingProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if self.lingering:
             return
-        if self.parting is not None and not self.pipeline:
-            self.part()
+        if self.last_reply is not None and not self.pipeline:
+            self.send_last_reply()
             return
         super().on_response_complete()
         if self.pipeline and not self.transport.is_closing():
-            self.flow.pause_reading()  # what is lined up comes first, or the line would have no end
+            self.flow.pause_reading()  # answer the pipelined requests first, or the pipeline would grow without end
 
-    # What has to end
+    # Closing connections
 
     def refuse(self, refusal: Refused) -> None:
-        """Read nothing more, answer the requests that came before, say why the connection ends, and close it."""
-        self.guard.turn_away(refusal)
+        """Stop reading, answer earlier requests, send the refusal and close the connection."""
+        self.guard.count_refusal(refusal)
         self.discarding = True
-        self.parting = refusal.reply
+        self.last_reply = refusal.reply
         cycle = self.cycle
         if self.receiving != BODY:
             if cycle is None or cycle.response_complete:
-                self.part()
+                self.send_last_reply()
         elif self.pipeline and self.pipeline[0][0] is cycle:
-            self.pipeline.popleft()  # it has not begun
+            self.pipeline.popleft()  # not started yet
         else:
             if cycle.response_complete:
-                self.parting = b""
-            else:  # its endpoint shall not write any more
+                self.last_reply = b""
+            else:  # stop its endpoint from writing
                 cycle.disconnected = True
                 cycle.waiting_for_100_continue = False
                 cycle.message_event.set()
-            self.part()
+            self.send_last_reply()
 
-    def part(self) -> None:
-        """Say the last words, and close."""
-        reply, self.parting = self.parting, None
+    def send_last_reply(self) -> None:
+        """Send the last reply, if any, and close the connection."""
+        reply, self.last_reply = self.last_reply, None
         if reply and not self.transport.is_closing():
             self.transport.write(reply)
         self.finish()
 
     def finish(self) -> None:
-        """Close the connection after its last reply, at once where the client has nothing more to send."""
+        """Close the connection after its last reply: at once if the client has nothing more to send."""
         transport = self.transport
         if self.lingering or transport.is_closing():
             return
@@ -138,13 +138,13 @@ class EndingProtocol(HttpToolsProtocol):
             return
         self.lingering = self.discarding = True
         self.guard.lingering += 1
-        self.lingers_until = time.monotonic() + self.guard.body_seconds
+        self.linger_deadline = time.monotonic() + self.guard.body_seconds
         self._unset_keepalive_if_required()
         self.flow.resume_reading()
         transport.write_eof()
 
-    def is_expected(self) -> bool:
-        """Whether a request may be on its way: the first one of the connection, or one that has begun to arrive."""
+    def may_send_request(self) -> bool:
+        """Return whether a request may be in flight: the first of the connection, or one that is arriving."""
         if self.lingering or self.discarding or self.transport.is_closing():
             return False
         return not self.messages or self.receiving == HEAD or (self.receiving == IDLE and self.has_unread())
@@ -153,66 +153,65 @@ class EndingProtocol(HttpToolsProtocol):
         return bool(events_of(self.transport) & select.POLLIN)
 
     def shutdown(self) -> None:
-        """Called when the server has stopped to listen: close the connection if it is idle, or else after its reply."""
+        """Close the connection if it is idle, else after its reply; called once the server has stopped listening."""
         if self.lingering:
-            self.lingers_until = min(self.lingers_until, time.monotonic() + LAST_LINGER_SECONDS)
-        elif self.transport.is_closing() or self.parting is not None:
-            return  # it closes already
+            self.linger_deadline = min(self.linger_deadline, time.monotonic() + SHUTDOWN_LINGER_SECONDS)
+        elif self.transport.is_closing() or self.last_reply is not None:
+            return  # closing already
         elif self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
         elif self.receiving != HEAD and (self.receiving == BODY or not self.has_unread()):
             self.finish()
 
-    # What is looked at once a second
+    # Once a second
 
-    def inspect(self, now: float) -> None:
-        """End the connection if it has received one head, one body, or its client one reply, for too long."""
+    def check_timeouts(self, now: float) -> None:
+        """Close the connection if receiving one head or body, or sending one reply, takes too long."""
         if self.flow.write_paused:
-            if now - self.unsent_since > self.guard.reply_seconds(
-                self.unsent_bytes
-            ):  # whatever part of the reply was taken meanwhile
+            # even if part of the reply was read meanwhile
+            if now - self.unsent_since > self.guard.reply_seconds(self.unsent_bytes):
                 self.guard.rejected("too-slow")
                 self.transport.abort()
         elif self.lingering:
-            if now > self.lingers_until:
+            if now > self.linger_deadline:
                 self.transport.abort()
-        elif (self.farewell is not None or self.half_closed) and self.has_left():
+        elif (self.on_disconnect is not None or self.half_closed) and self.has_disconnected():
             self.transport.abort()
         elif not self.discarding:
-            self.inspect_receiving(now)
+            self.check_receive_timeouts(now)
 
-    def inspect_receiving(self, now: float) -> None:
+    def check_receive_timeouts(self, now: float) -> None:
         answered = self.cycle is None or self.cycle.response_complete
-        seen = (self.messages, self.receiving, answered)
-        if seen != self.seen:
-            self.seen, self.since = seen, now
+        state = (self.messages, self.receiving, answered)
+        if state != self.last_state:
+            self.last_state, self.last_change = state, now
             return
-        waited = now - self.since
+        waited = now - self.last_change
         if self.receiving == HEAD:
             if waited > self.guard.head_seconds:
-                self.refuse(refused(Problem("too-slow", "The head did not arrive in time.")))
+                self.refuse(problem_refusal(Problem("too-slow", "The request head did not arrive in time.")))
         elif self.receiving == BODY:
-            # Until the reply the endpoint keeps the time; here the rest of a body is waited for after it.
+            # Before the reply the endpoint enforces its own timeout; this is for the rest of a body after it.
             if waited > self.guard.body_seconds and answered:
                 self.guard.rejected("too-slow")
                 self.transport.close()
         elif waited > self.guard.idle_seconds and answered:
-            # Before its first request too: a busy trainer may open it long before it comes to write.
+            # Also before the first request: a busy trainer may connect long before it writes.
             self.guard.rejected("too-slow")
-            self.transport.close()  # without a word, which would be taken for the reply to a request that comes now
+            self.transport.close()  # send nothing: the client could take it for the reply to its next request
 
-    def has_left(self) -> bool:
-        """Whether the client has gone, and has not only closed its sending side."""
+    def has_disconnected(self) -> bool:
+        """Return whether the client has disconnected, not only closed its sending side."""
         events = events_of(self.transport)
         if events & select.POLLRDHUP and not self.probed:
             self.probe()
         return bool(events & (select.POLLHUP | select.POLLERR))
 
     def probe(self) -> None:
-        """Send something to a client that sends no more: if nobody is there to read it, the connection is reset.
+        """Send an interim reply to a half-closed client: if it has gone, its kernel resets the connection.
 
-        An interim reply, which every client of HTTP/1.1 passes over (RFC 9110 section 15.2). Those of HTTP/1.0 do not
-        know any, so whether they have gone is seen when they are answered.
+        HTTP/1.1 clients ignore interim replies (RFC 9110 section 15.2). HTTP/1.0 has none, so there a gone client is
+        noticed only when it is answered.
         """
         self.probed = True
         if self.scope["http_version"] == "1.1" and not self.flow.write_paused:

@@ -1,7 +1,7 @@
-"""One connection under guard: uvicorn's own protocol limits neither heads, nor slow clients, nor what they line up.
+"""uvicorn's HTTP protocol plus limits on header size, slow clients and pipelined requests.
 
-Nothing here costs a usual request more than a few attributes: there are no timers. The server looks at every
-connection once a second (`EndingProtocol.inspect`), which remembers what was seen the last time.
+The limits cost a usual request a few attribute accesses: there are no timers. The server checks every connection once
+a second (`ClosingProtocol.check_timeouts`).
 """
 
 from __future__ import annotations
@@ -15,97 +15,97 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from ..request.exchange import CONNECTION
 from ..wire.problems import Problem
-from .closing import BODY, HEAD, IDLE, EndingProtocol
-from .connection_limits import Guard, Refused, head_too_large, no_descriptors, not_http, refused, too_many_ahead
+from .closing import BODY, HEAD, IDLE, ClosingProtocol
+from .connection_limits import Guard, Refused, head_too_large, no_descriptors, not_http, problem_refusal, too_many_ahead
 
-__all__ = ["GuardedProtocol", "guarded"]
+__all__ = ["GuardedProtocol", "protocol_class"]
 
 MAX_HEADERS = 128
 MAX_PIPELINED = 32
-"""Requests that a client may send ahead of their replies; each waits as a whole."""
+"""Pipelined requests per connection; each waiting one is held in memory."""
 
 MAX_CHUNKS = 1 << 16
-"""Chunks of one body: each costs the interpreter a call, whatever its size."""
+"""Chunks of one body: each costs a Python call, whatever its size."""
 
 MAX_JOINED = 1 << 16
-"""Bytes of a body that is copied behind its head, so that both are written at once."""
+"""Bytes of a body that is copied after its head, so that one write sends both."""
 
 EXTRA_BYTES = 1 << 20
-"""Bytes that a body's chunks, their extensions and its trailers may need besides the body itself."""
+"""Bytes of chunk framing and trailers that are allowed on top of the body."""
 
 
-class GuardedProtocol(EndingProtocol):
+class GuardedProtocol(ClosingProtocol):
     """uvicorn's protocol with the limits of its class attribute `guard`."""
 
-    begun = False
-    """Whether the message that is received began with the last piece of data."""
-    feeding = 0
+    message_started = False
+    """Whether the current message started in the last piece of data."""
+    chunk_size = 0
     """Bytes of that piece."""
     head_bytes = 0
-    """Bytes of a head that has not ended, without the piece that it began with."""
+    """Bytes of an incomplete head, without the piece that it started in."""
     body_bytes = 0
-    """Bytes since the head, of the body and of what is around it."""
-    quiet_bytes = 0
-    """Bytes since the head in which there was nothing of the body itself: extensions of chunks, and trailers."""
+    """Bytes since the head: the body and its framing."""
+    framing_bytes = 0
+    """Bytes since the last body data: chunk extensions and trailers."""
     chunks = 0
-    sink: bytearray | None = None
-    """Where the body goes, if it is gathered as a whole."""
+    body_buffer: bytearray | None = None
+    """The whole body, if it is collected (see `collect`)."""
 
-    # What arrives
+    # Receiving
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)  # writing is paused while anything is unsent, and only then
+        transport.set_write_buffer_limits(high=0)  # writing is paused exactly while data is unsent
         if transport.get_extra_info("socket").fileno() >= self.guard.max_descriptor:
             self.refuse(no_descriptors(self.guard.max_descriptor))
-            self.lingers_until = time.monotonic()  # until the next inspection: its descriptor is needed
+            self.linger_deadline = time.monotonic()  # until the next check: its descriptor is needed
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; what it refuses, or what is over a limit, ends the connection."""
+        """Feed the parser; refuse the connection if the data is not HTTP or exceeds a limit."""
         self._unset_keepalive_if_required()
         if self.discarding or self.transport.is_closing():
             self.discard(len(data))
             return
-        self.feeding = len(data)
+        self.chunk_size = len(data)
         try:
             self.parser.feed_data(data)
             if self.receiving:
-                self.measure()
+                self.check_limits()
         except Refused as refusal:
             self.refuse(refusal)
         except httptools.HttpParserUpgrade:
-            if self.cycle is not None:  # answered as the plain request that it is; what follows would not be HTTP
+            if self.cycle is not None:  # answered as a plain request; what follows would not be HTTP
                 self.cycle.keep_alive = False
         except httptools.HttpParserError as error:
             cause = error.__context__
             self.refuse(cause if isinstance(cause, Refused) else not_http("Invalid HTTP request received."))
 
-    def measure(self) -> None:
-        """Count the last piece of data to the message that goes on after it; raises Refused."""
-        if self.begun:
-            self.begun = False
+    def check_limits(self) -> None:
+        """Count the last piece of data towards the limits of the current message; raises Refused."""
+        if self.message_started:
+            self.message_started = False
         elif self.receiving == HEAD:
-            self.head_bytes += self.feeding
+            self.head_bytes += self.chunk_size
             if self.head_bytes > self.guard.max_head_bytes:
                 raise head_too_large()
         else:
-            self.body_bytes += self.feeding
-            self.quiet_bytes += self.feeding
+            self.body_bytes += self.chunk_size
+            self.framing_bytes += self.chunk_size
             if self.body_bytes > 2 * self.guard.max_body_bytes + EXTRA_BYTES:
-                raise refused(Problem("too-large", "More than twice the bytes that a body may have."))
-            if self.quiet_bytes > self.guard.max_head_bytes + self.feeding:
-                raise refused(Problem("head-too-large", "The extensions or trailers of the chunks are too long."))
+                raise problem_refusal(Problem("too-large", "Body and chunk framing exceed twice `max_body_bytes`."))
+            if self.framing_bytes > self.guard.max_head_bytes + self.chunk_size:
+                raise problem_refusal(Problem("head-too-large", "The chunk extensions or trailers are too long."))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope[CONNECTION] = self  # type: ignore[literal-required]
         self.receiving = HEAD
-        self.begun = True
+        self.message_started = True
         self.messages += 1
-        self.head_bytes = self.body_bytes = self.quiet_bytes = self.chunks = 0
+        self.head_bytes = self.body_bytes = self.framing_bytes = self.chunks = 0
 
     def on_headers_complete(self) -> None:
-        if self.head_bytes + self.feeding > self.guard.max_head_bytes or len(self.headers) > MAX_HEADERS:
+        if self.head_bytes + self.chunk_size > self.guard.max_head_bytes or len(self.headers) > MAX_HEADERS:
             size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             if size > self.guard.max_head_bytes or len(self.headers) > MAX_HEADERS:
                 raise head_too_large()
@@ -114,7 +114,7 @@ class GuardedProtocol(EndingProtocol):
             raise too_many_ahead()
         super().on_headers_complete()
         if not self.parser.should_keep_alive():
-            self.cycle.keep_alive = False  # uvicorn before 0.53 looks at it only in its own `send`
+            self.cycle.keep_alive = False  # uvicorn before 0.53 checks it only in its own `send`
         self.receiving = BODY
 
     def check_host(self) -> None:
@@ -125,48 +125,47 @@ class GuardedProtocol(EndingProtocol):
             if name == b"host":
                 hosts += 1
         if hosts != 1 and (hosts or version == "1.1"):
-            raise not_http("A request has one Host.")
+            raise not_http("A request must have exactly one Host header.")
         if version not in ("1.1", "1.0"):
-            raise not_http("This server speaks HTTP/1.1 and HTTP/1.0.")
+            raise not_http("This server supports only HTTP/1.1 and HTTP/1.0.")
 
     def on_chunk_header(self) -> None:
         self.chunks += 1
         if self.chunks > MAX_CHUNKS:
-            raise refused(Problem("too-large", f"A body may come in {MAX_CHUNKS} chunks."))
+            raise problem_refusal(Problem("too-large", f"A body may have at most {MAX_CHUNKS} chunks."))
 
     def on_body(self, body: bytes) -> None:
-        self.quiet_bytes = -self.feeding  # which `measure` takes back
-        if self.sink is None or self.cycle.response_complete:
+        self.framing_bytes = -self.chunk_size  # `check_limits` adds it back
+        if self.body_buffer is None or self.cycle.response_complete:
             super().on_body(body)
         else:
-            self.sink += body
+            self.body_buffer += body
 
     def collect(self, send: Send) -> bytearray | None:
-        """Gather the body of the request whose `send` this is as a whole, instead of in pieces of 64 KiB for each of
-        which its endpoint is woken: for a body whose length is known, and for which there is room.
+        """Collect the body of the request that `send` answers as a whole, for a body of known length that fits.
 
-        None where it does not arrive any more. What has arrived is in it already; the next message says when all of it
-        is there, without a byte of it.
+        Otherwise its endpoint is woken for each piece of 64 KiB. Returns the buffer, which holds what has arrived
+        already, or None if the body is complete or lost. The next message reports the end, without any bytes.
         """
         cycle = self.cycle
         if self.receiving != BODY or cycle is None or cycle is not getattr(send, "__self__", None):
             return None
-        self.sink, cycle.body = cycle.body, bytearray()
+        self.body_buffer, cycle.body = cycle.body, bytearray()
         cycle.message_event.clear()
-        return self.sink
+        return self.body_buffer
 
     def on_message_complete(self) -> None:
         self.receiving = IDLE
-        self.sink = None
+        self.body_buffer = None
         super().on_message_complete()
 
-    # What is sent
+    # Sending
 
     def send_whole(self, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Write a reply with one call instead of two messages, unless its client has gone.
+        """Write a reply with one call instead of two messages, unless the client has disconnected.
 
-        `send` is that of the request's cycle, which is left as its own `send` would leave it. Two writes of a few
-        hundred bytes cost a quarter of all that is done for a single response.
+        `send` is that of the request's cycle, which is left as its own `send` would leave it. Two small writes take a
+        quarter of the time of a request with one response.
         """
         cycle = send.__self__  # type: ignore[attr-defined]
         assert isinstance(cycle, RequestResponseCycle)
@@ -174,7 +173,7 @@ class GuardedProtocol(EndingProtocol):
         if cycle.disconnected or cycle.response_started:
             return
         if transport.is_closing():
-            cycle.disconnected = True  # uvicorn tells only the request that came last
+            cycle.disconnected = True  # uvicorn reports it only to the latest request
             return
         lines = [STATUS_LINE[status]]
         closing = False
@@ -195,11 +194,11 @@ class GuardedProtocol(EndingProtocol):
             lines.append(body)
             transport.write(b"".join(lines))
         cycle.message_event.set()
-        if not cycle.keep_alive and self.parting is None:
+        if not cycle.keep_alive and self.last_reply is None:
             self.finish()
         cycle.on_response()
 
 
-def guarded(guard: Guard) -> type[GuardedProtocol]:
-    """The protocol class for these limits, as uvicorn wants it."""
+def protocol_class(guard: Guard) -> type[GuardedProtocol]:
+    """Return the protocol class with these limits, for uvicorn."""
     return type("Guarded", (GuardedProtocol,), {"guard": guard})

@@ -1,4 +1,4 @@
-"""The limits of every connection, and how it is said that one is passed."""
+"""The limits of every connection, and the refusals sent when one is exceeded."""
 
 from __future__ import annotations
 
@@ -14,30 +14,39 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from ..request.exchange import request_id
 from ..wire.problems import MEDIA_TYPE, Problem
 
-__all__ = ["Guard", "Refused", "events_of", "head_too_large", "no_descriptors", "not_http", "refused", "too_many_ahead"]
+__all__ = [
+    "Guard",
+    "Refused",
+    "events_of",
+    "head_too_large",
+    "no_descriptors",
+    "not_http",
+    "problem_refusal",
+    "too_many_ahead",
+]
 
 log = logging.getLogger("assay")
 
 LOG_SECONDS = 10.0
-"""Least time between two lines of the log about the same kind of refusal."""
+"""Minimum time between two log lines about the same kind of refusal."""
 
 RETRY = (b"retry-after", b"1")
 
 MAX_LINGERING = 1024
-"""Connections that are read on after their last reply."""
+"""Maximum number of lingering connections."""
 
-CROWDED_SECONDS = 2.0
-CROWDED_RATE = 4 << 20
-"""Bytes a second, and seconds on top, in which a reply must be taken while too many are unread."""
+CONGESTED_SECONDS = 2.0
+CONGESTED_RATE = 4 << 20
+"""While too many replies are unread: minimum bytes per second of a client, and seconds on top."""
 
 LINGER_BYTES = 1 << 24
 LINGER_BODIES = 4
-"""Limit of what is read and dropped of one of them, in bytes and in times the longest body: the larger holds."""
+"""Limit of the input dropped from one of them: in bytes, or in multiples of `max_body_bytes` if that is more."""
 
 
 @dataclass
 class Guard:
-    """The limits of every connection, and who counts what is turned away."""
+    """The limits of every connection, and the callbacks that count refusals."""
 
     max_head_bytes: int
     max_body_bytes: int
@@ -45,26 +54,26 @@ class Guard:
     body_seconds: float
     idle_seconds: float
     max_descriptor: int
-    """Connections whose descriptor has this number or a higher one are refused."""
+    """Connections with this descriptor number or a higher one are refused."""
     rejected: Callable[[str], None]
     replies_full: Callable[[], bool] = lambda: False
     """Whether too many bytes of replies are unread."""
     lingering: int = 0
-    """Connections that are read on after their last reply."""
+    """Number of lingering connections."""
     _logged: dict[str, float] = field(default_factory=dict)
 
     def reply_seconds(self, nbytes: int) -> float:
-        """Return the time for a reply of `nbytes` to be taken; it is short while unread replies hold up others."""
+        """Return the time a client has to read a reply of `nbytes`; short while too many replies are unread."""
         usual = self.body_seconds * max(1.0, nbytes / self.max_body_bytes)
-        return min(usual, CROWDED_SECONDS + nbytes / CROWDED_RATE) if self.replies_full() else usual
+        return min(usual, CONGESTED_SECONDS + nbytes / CONGESTED_RATE) if self.replies_full() else usual
 
     @property
     def linger_bytes(self) -> int:
-        """Bytes that are read and dropped of a connection that lingers."""
+        """Maximum bytes dropped from a lingering connection."""
         return max(LINGER_BYTES, LINGER_BODIES * self.max_body_bytes)
 
-    def turn_away(self, refused: Refused) -> None:
-        """Count a refusal; those that callers cannot make out from a status are logged too, if not too often."""
+    def count_refusal(self, refused: Refused) -> None:
+        """Count a refusal; if it has a log message, log it at a limited rate."""
         self.rejected(refused.reason)
         now = time.monotonic()
         if refused.log and now - self._logged.get(refused.reason, -LOG_SECONDS) >= LOG_SECONDS:
@@ -73,7 +82,7 @@ class Guard:
 
 
 class Refused(Exception):
-    """Raised inside the parser: this connection has to end, with this reply."""
+    """Raised inside the parser: close this connection with this reply."""
 
     def __init__(self, reason: str, reply: bytes, log: str = "") -> None:
         super().__init__(reason)
@@ -82,37 +91,37 @@ class Refused(Exception):
         self.log = log
 
 
-def refused(problem: Problem, reason: str = "", log: str = "") -> Refused:
-    """A refusal with a problem document, counted as `reason` or else as the problem's kind."""
-    return Refused(reason or problem.kind, written(problem), log)
+def problem_refusal(problem: Problem, reason: str = "", log: str = "") -> Refused:
+    """Return a refusal with a problem document, counted as `reason` or else as the problem's kind."""
+    return Refused(reason or problem.kind, raw_reply(problem), log)
 
 
 def head_too_large() -> Refused:
     detail = "The request line and headers are longer than `max_head_bytes`, or too many."
-    return refused(Problem("head-too-large", detail))
+    return problem_refusal(Problem("head-too-large", detail))
 
 
 def not_http(detail: str) -> Refused:
-    """In plain text: a client that does not speak HTTP/1.1 hardly reads problem documents."""
+    """Return a refusal in plain text: a client that does not speak HTTP hardly reads problem documents."""
     body = detail.encode("ascii")
     head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
     return Refused("not-http", STATUS_LINE[400] + head + body)
 
 
 def too_many_ahead() -> Refused:
-    problem = Problem("over-capacity", "Too many requests were sent ahead of their replies.", headers=[RETRY])
-    log = "a connection was closed: its client sent too many requests ahead of their replies"
-    return refused(problem, "pipelined", log)
+    problem = Problem("over-capacity", "Too many pipelined requests.", headers=[RETRY])
+    log = "a connection was closed: its client pipelined too many requests"
+    return problem_refusal(problem, "pipelined", log)
 
 
-def no_descriptors(most: int) -> Refused:
+def no_descriptors(limit: int) -> Refused:
     problem = Problem("over-capacity", "The service has too many connections.", headers=[RETRY])
-    log = f"connections are refused: {most} file descriptors are taken; allow more (ulimit -n, LimitNOFILE)"
-    return refused(problem, "descriptors", log)
+    log = f"connections are refused: {limit} file descriptors are in use; raise the limit (ulimit -n, LimitNOFILE)"
+    return problem_refusal(problem, "descriptors", log)
 
 
-def written(problem: Problem) -> bytes:
-    """A whole reply, for a request that never reaches the application."""
+def raw_reply(problem: Problem) -> bytes:
+    """Return the bytes of a whole reply, for a request that never reaches the application."""
     identity = request_id(None)
     document = problem.document(identity.decode("ascii"))
     headers = b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\nconnection: close\r\n" % (
@@ -125,10 +134,10 @@ def written(problem: Problem) -> bytes:
 
 
 def events_of(transport: asyncio.Transport) -> int:
-    """What the kernel knows of a connection: a set of bits of POLLIN, POLLRDHUP, POLLHUP and POLLERR.
+    """Return the state of a connection in the kernel: bits of POLLIN, POLLRDHUP, POLLHUP and POLLERR.
 
-    POLLRDHUP: the client has closed its sending side, also where what it has sent before is not read yet. (Of a body
-    longer than the kernel's buffers the end is met when its turn has come.)
+    POLLRDHUP: the client has closed its sending side, even if bytes are still unread. (With more bytes than the
+    kernel's buffers hold, it shows only once the rest has been read.)
     """
     poller = select.poll()
     poller.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)

@@ -1,4 +1,4 @@
-"""Logging to standard error: lines for people, or one JSON object a line. No text of a request is ever logged."""
+"""Logging to standard error, as text or JSON lines. Request text is never logged."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import orjson
 __all__ = ["JsonLines", "start_logging"]
 
 FIELDS = ("request_id", "trace_id", "method", "route", "status", "seconds", "problem", "suppressed")
-"""What a record may hold besides its message, as `extra`."""
+"""Names that log calls may pass as `extra`."""
 
 
 class JsonLines(logging.Formatter):
-    """Each record as one JSON object in one line."""
+    """Formats each record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
@@ -31,7 +31,7 @@ class JsonLines(logging.Formatter):
 
 
 def start_logging(level: str, form: str = "text") -> None:
-    """Log to standard error, one line an event, unless the process has set up logging itself."""
+    """Log to standard error, one line per event, unless the process has configured logging already."""
     handler = logging.StreamHandler()
     if form == "json":
         handler.setFormatter(JsonLines())

@@ -1,4 +1,4 @@
-"""One server process: uvicorn under Assay's own start, drain and exit."""
+"""One server process: uvicorn with Assay's startup, drain and exit."""
 
 from __future__ import annotations
 
@@ -20,14 +20,23 @@ from ...version import VERSION
 from ..app import create_app
 from ..request.origin import OriginCheck
 from ..state import ServiceState
-from .connection import GuardedProtocol, guarded
+from .connection import GuardedProtocol, protocol_class
 from .connection_limits import Guard
 from .log_format import start_logging
 from .protocol_check import check_protocol
 from .signals import ENDING, end_process
 from .sockets import Listener, address, listen
 
-__all__ = ["DONE", "FAILED", "DrainingServer", "allow_connections", "announce", "run_server", "serve", "uvicorn_config"]
+__all__ = [
+    "DONE",
+    "FAILED",
+    "DrainingServer",
+    "announce",
+    "raise_descriptor_limit",
+    "run_server",
+    "serve",
+    "uvicorn_config",
+]
 
 log = logging.getLogger("assay")
 
@@ -37,34 +46,34 @@ FAILED = 1
 TICKS_A_SECOND = 10
 """How often uvicorn calls `on_tick`."""
 
-LAST_WORDS = 0.2
-"""Seconds for the replies to requests that are cut off."""
+ABORT_GRACE_SECONDS = 0.2
+"""Time to send the replies of aborted requests."""
 
 SPARE_DESCRIPTORS = 64
-"""Of those that the system allows: for connections that are told that there are too many, files and pipes."""
+"""Descriptors kept for files, pipes, and connections that get a refusal."""
 
-LOOK_SECONDS = 0.03
-QUIET_LOOKS = 3
-"""How often in a row nobody may wait in the listen queue before it is taken as empty: handshakes take their time."""
+POLL_SECONDS = 0.03
+MIN_EMPTY_POLLS = 3
+"""Polls in a row that must find the listen queue empty: handshakes take time."""
 
 QUEUE_SECONDS = 1.0
-"""Time for the listen queue to become empty."""
+"""Maximum time to empty the listen queue."""
 
 FIRST_REQUEST_SECONDS = 1.0
-"""Time for connections that have been accepted to send their first request."""
+"""Time for accepted connections to send their first request."""
 
 BACKSTOP_SECONDS = 4.0
-"""Time beyond all others after which the kernel ends a process whose interpreter is held up."""
+"""Time on top of all others, after which the kernel kills a process that is stuck."""
 
 
 class DrainingServer(uvicorn.Server):
-    """A server that says that it is leaving before it leaves.
+    """A server that reports itself as not ready before it shuts down.
 
-    From the first SIGTERM on it is not ready but still accepts, for `drain_seconds`, so that load balancers have time
-    to look elsewhere; then it takes what waits in the listen queue, stops to listen and finishes what is in flight, for
-    `shutdown_seconds` at most. SIGINT skips the first part. A second signal ends it at once. Requests that are cut off
-    are answered 503 and counted; where there are none the exit code is 0, although uvicorn would raise the signal
-    again.
+    After the first SIGTERM it is not ready but still accepts connections for `drain_seconds`, so that load balancers
+    can react. Then it accepts the connections in the listen queue, stops listening and finishes the requests in
+    flight, for at most `shutdown_seconds`. SIGINT skips the first part; a second signal ends the process at once.
+    Aborted requests are answered 503 and counted. Without any the exit code is 0, where uvicorn would raise the
+    signal again.
     """
 
     listener: Listener
@@ -72,117 +81,119 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, state: ServiceState) -> None:
         super().__init__(config)
         self.state = state
-        self.leave_at: float | None = None
+        self.stop_at: float | None = None
         self.reload_keys = False
 
-    def take_signals(self) -> None:
-        """Handle signals from now on, and not only while uvicorn serves."""
+    def handle_signals(self) -> None:
+        """Handle signals from now on, not only while uvicorn serves."""
         for number in ENDING:
             signal.signal(number, self.handle_exit)
         signal.signal(signal.SIGHUP, self.handle_reload)
 
     def handle_exit(self, sig: int, frame: FrameType | None = None) -> None:
-        """Called for SIGTERM and SIGINT."""
+        """Start the shutdown; the handler of SIGTERM and SIGINT."""
         settings = self.state.config.server
         if self.state.fleet is not None and not self.started:
-            end_process(DONE)  # a worker that does not listen yet, and now never will: nobody waits for it
-        longest = LAST_WORDS
+            end_process(DONE)  # a worker that does not listen yet: nobody waits for it
+        max_seconds = ABORT_GRACE_SECONDS
         if self.state.readiness.draining:
             self.should_exit = self.force_exit = True
         else:
-            longest += QUEUE_SECONDS + FIRST_REQUEST_SECONDS + settings.shutdown_seconds
+            max_seconds += QUEUE_SECONDS + FIRST_REQUEST_SECONDS + settings.shutdown_seconds
             if sig == signal.SIGTERM:
-                self.leave_at = time.monotonic() + settings.drain_seconds
-                longest += settings.drain_seconds
+                self.stop_at = time.monotonic() + settings.drain_seconds
+                max_seconds += settings.drain_seconds
             else:
                 self.should_exit = True
         self.state.readiness.draining = True
-        signal.setitimer(signal.ITIMER_REAL, longest + BACKSTOP_SECONDS)  # its signal needs no interpreter to kill
+        signal.setitimer(signal.ITIMER_REAL, max_seconds + BACKSTOP_SECONDS)  # SIGALRM kills without the GIL
 
     def handle_reload(self, sig: int, frame: FrameType | None = None) -> None:
-        """Called for SIGHUP."""
+        """Reload the API keys; the handler of SIGHUP."""
         self.reload_keys = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Prepare, and listen."""
+        """Prepare, then listen."""
         await super().startup(sockets)
         if self.started and self.state.fleet is not None:
             self.state.fleet.listens()
 
     async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second; true ends the server's main loop."""
-        if self.leave_at is not None and time.monotonic() >= self.leave_at:
+        """Run periodic work, ten times a second; return True to leave the main loop."""
+        if self.stop_at is not None and time.monotonic() >= self.stop_at:
             self.should_exit = True
         if self.reload_keys:
             self.reload_keys = False
             self.state.keys.follow(asked=True)
         if counter % TICKS_A_SECOND == 0:
-            self.every_second()
+            self.periodic_checks()
         return await super().on_tick(counter)
 
-    def every_second(self) -> None:
-        """Look after slow clients and changed keys."""
+    def periodic_checks(self) -> None:
+        """Check timeouts of connections, waiting batches and changed keys."""
         now = time.monotonic()
-        for connection in self.guarded():
-            connection.inspect(now)
+        for connection in self.open_connections():
+            connection.check_timeouts(now)
         self.state.admission.batches.admit_waiting()
         self.state.keys.follow()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to listen, and finish what is in flight, unless it takes too long or a signal says not to."""
-        watch = asyncio.ensure_future(self.cut_off_when_forced())
-        keep = asyncio.ensure_future(self.go_on_inspecting())
+        """Stop listening and finish requests in flight, until the time is up or a second signal arrives."""
+        aborting = asyncio.ensure_future(self.abort_when_forced())
+        checking = asyncio.ensure_future(self.keep_checking())
         await self.take_last_connections()
         await super().shutdown(sockets)
         if self.force_exit:
-            await watch
-            await self.lifespan.shutdown()  # which uvicorn leaves out, and then reports as an error
+            await aborting
+            await self.lifespan.shutdown()  # uvicorn skips it, and then reports an error
         elif self.state.cut_off:
-            await asyncio.sleep(LAST_WORDS)
-        watch.cancel()
-        keep.cancel()
-        for connection in list(self.server_state.connections):  # replies that are not read hold nothing up
+            await asyncio.sleep(ABORT_GRACE_SECONDS)
+        aborting.cancel()
+        checking.cancel()
+        for connection in list(self.server_state.connections):  # unread replies must not delay the exit
             connection.transport.abort()
 
     async def take_last_connections(self) -> None:
-        """Accept the connections in the listen queue, and give those without a request time to send one."""
-        self.listener.turn_away()
+        """Accept the connections in the listen queue and give them time to send a request."""
+        self.listener.stop_accepting()
         end = time.monotonic() + QUEUE_SECONDS
-        quiet = 0
-        while quiet < QUIET_LOOKS and time.monotonic() < end and not self.force_exit:
-            quiet = 0 if self.listener.has_waiting() else quiet + 1
-            await asyncio.sleep(LOOK_SECONDS)
+        empty_polls = 0
+        while empty_polls < MIN_EMPTY_POLLS and time.monotonic() < end and not self.force_exit:
+            empty_polls = 0 if self.listener.has_waiting() else empty_polls + 1
+            await asyncio.sleep(POLL_SECONDS)
         end = time.monotonic() + FIRST_REQUEST_SECONDS
-        while any(c.is_expected() for c in self.guarded()) and time.monotonic() < end and not self.force_exit:
-            await asyncio.sleep(LOOK_SECONDS)
+        while not self.force_exit and time.monotonic() < end:
+            if not any(connection.may_send_request() for connection in self.open_connections()):
+                break
+            await asyncio.sleep(POLL_SECONDS)
 
-    def guarded(self) -> list[GuardedProtocol]:
-        """The connections that are open."""
-        return [one for one in self.server_state.connections if isinstance(one, GuardedProtocol)]
+    def open_connections(self) -> list[GuardedProtocol]:
+        """Return the open connections."""
+        return [c for c in self.server_state.connections if isinstance(c, GuardedProtocol)]
 
-    async def go_on_inspecting(self) -> None:
+    async def keep_checking(self) -> None:
         while True:
-            self.every_second()
+            self.periodic_checks()
             if not any(server.is_serving() for server in self.servers):
-                for connection in self.guarded():  # also those that have said nothing of what they began to say
+                for connection in self.open_connections():  # also those with an incomplete request
                     connection.shutdown()
             await asyncio.sleep(1)
 
-    async def cut_off_when_forced(self) -> None:
+    async def abort_when_forced(self) -> None:
         while not self.force_exit:
             await asyncio.sleep(0.05)
         for task in list(self.server_state.tasks):
             task.cancel()
-        await asyncio.sleep(LAST_WORDS)
+        await asyncio.sleep(ABORT_GRACE_SECONDS)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
 
 def serve(config: Config) -> int:
-    """Run the service in this process until a signal ends it; returns the exit code."""
+    """Run the service in this process until a signal ends it; return the exit code."""
     settings = config.server
     start_logging(settings.log_level, settings.log_format)
-    allow_connections()
+    raise_descriptor_limit()
 
     def listening() -> Listener:
         listener = listen(settings)
@@ -198,14 +209,14 @@ def cannot_listen(settings: ServerSettings, error: OSError) -> int:
 
 
 def run_server(config: Config, state: ServiceState, listening: Callable[[], Listener]) -> int:
-    """Serve on what `listening` returns until a signal ends it; returns the exit code."""
+    """Serve on the listener that `listening` opens until a signal ends it; return the exit code."""
     app = create_app(config, state=state)
     state.origin = OriginCheck(config.server)
     admission = state.admission
-    guarded_by = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
-    state.selftests.append(lambda: check_protocol(guarded_by.http))  # type: ignore[arg-type]
-    server = DrainingServer(guarded_by, state)
-    server.take_signals()
+    uvicorn_settings = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
+    state.selftests.append(lambda: check_protocol(uvicorn_settings.http))  # type: ignore[arg-type]
+    server = DrainingServer(uvicorn_settings, state)
+    server.handle_signals()
     try:
         server.listener = listening()
     except OSError as error:
@@ -225,8 +236,9 @@ def uvicorn_config(
     rejected: Callable[[str], None] = lambda _kind: None,
     replies_full: Callable[[], bool] = lambda: False,
 ) -> uvicorn.Config:
-    """How uvicorn serves `app`; `rejected` counts what is turned away before it is a request, and `replies_full` says
-    that clients have to take their replies quickly.
+    """Return the uvicorn configuration for `app`.
+
+    `rejected` counts refusals before there is a request; `replies_full` tells that clients have to read quickly.
     """
     limits = (
         *(settings.max_head_bytes, settings.max_body_bytes),
@@ -235,7 +247,7 @@ def uvicorn_config(
     )
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=guarded(Guard(*limits, rejected, replies_full)),
+        http=protocol_class(Guard(*limits, rejected, replies_full)),
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -249,25 +261,25 @@ def uvicorn_config(
     )
 
 
-def allow_connections() -> None:
-    """As many open files as the system lets this user have: each connection is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+def raise_descriptor_limit() -> None:
+    """Raise the limit of open files to the maximum: each connection needs one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (OSError, ValueError):  # an unlimited number, where the kernel has a limit of its own
-        log.debug("the limit of open files stays what it is")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):  # unlimited here, although the kernel has a limit
+        log.debug("the limit of open files cannot be raised")
 
 
 def usable_descriptors() -> int:
-    """The number from which on descriptors are kept for other ends than connections."""
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most == resource.RLIM_INFINITY:
+    """Return the first descriptor number that is reserved for other purposes than connections."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
         return sys.maxsize
-    return most - min(SPARE_DESCRIPTORS, most // 4)
+    return soft - min(SPARE_DESCRIPTORS, soft // 4)
 
 
 def announce(config: Config, url: str) -> None:
-    """The one line that says where to go; people and scripts read the address from it."""
+    """Log the one line with the URL, which scripts parse."""
     workers = f" workers={config.server.workers}" if config.server.workers > 1 else ""
     identity = (url, os.getpid(), VERSION, config.score.config_id)
     log.info("serving url=%s pid=%d version=%s config_id=%s%s", *identity, workers)

@@ -1,4 +1,4 @@
-"""Signals before the server has handlers of its own, and the end of a process that waits for no thread."""
+"""Early signal handlers, and an exit that does not wait for threads."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from typing import NoReturn
 __all__ = ["ENDING", "end_process", "handle_early"]
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
-"""What asks a service to end."""
+"""Signals that ask the service to end."""
 
 
 def handle_early() -> Callable[[], None]:
-    """End with exit code 0 on SIGTERM and SIGINT, and ignore SIGHUP; returns what restores the handlers.
+    """Exit with code 0 on SIGTERM and SIGINT and ignore SIGHUP; return a function that restores the handlers.
 
-    For the seconds in which modules are imported and nothing is served: an exception would leave one of them with a
-    traceback.
+    For the time in which modules are imported: the default KeyboardInterrupt would print a traceback.
     """
     handlers = {number: signal.signal(number, lambda *_: os._exit(0)) for number in ENDING}
     handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -33,9 +32,9 @@ def handle_early() -> Callable[[], None]:
 
 
 def end_process(code: int) -> NoReturn:
-    """Write out the logs and end, whatever other threads are doing: no interpreter waits for them."""
+    """Flush the logs and exit at once, without waiting for other threads."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # nobody reads it any more
+        with suppress(OSError):  # the reader has gone
             stream.flush()
     os._exit(code)

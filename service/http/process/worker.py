@@ -1,4 +1,4 @@
-"""One of the processes that `assay.service.http.process.supervisor` starts; not for people."""
+"""Entry point of a worker process; started by `supervisor.py`."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from .log_format import start_logging
 from .server import run_server
 from .signals import ENDING, end_process, handle_early
 from .sockets import Listener, bind_shared
-from .worker_channel import Member
+from .worker_channel import WorkerChannel
 
-__all__ = ["HELD_BACK", "main", "orders"]
+__all__ = ["BLOCKED_SIGNALS", "main", "startup_message"]
 
 LENGTH = struct.Struct("!I")
 
-HELD_BACK = (*ENDING, signal.SIGHUP)
-"""Signals that a worker begins with blocked: those of its first moments arrive once it has handlers."""
+BLOCKED_SIGNALS = (*ENDING, signal.SIGHUP)
+"""Signals that are blocked when a worker starts, until it has handlers for them."""
 
 
 def main(descriptor: int) -> None:
-    """Serve a share of a port until a signal ends it. What to do comes first over the socket to the supervisor."""
+    """Serve a share of a port until a signal ends it; the configuration arrives over the channel."""
     handle_early()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
     channel = socket.socket(fileno=descriptor)
-    config, port, late = received(channel)
+    config, port, listen_when_ready = read_startup_message(channel)
     start_logging(config.server.log_level, config.server.log_format)
     state = ServiceState(config)
-    state.fleet = Member(channel, late=late)
+    state.fleet = WorkerChannel(channel, listen_when_ready=listen_when_ready)
     end_process(run_server(config, state, lambda: Listener(bind_shared(config.server, port))))
 
 
-def orders(config: Config, port: int, late: bool) -> bytes:
-    """What a worker is to do, as `received` reads it."""
-    plain = replace(config, origins=dict(config.origins))  # a mapping proxy does not travel
-    packed = pickle.dumps({"config": plain, "port": port, "late": late})
+def startup_message(config: Config, port: int, listen_when_ready: bool) -> bytes:
+    """Encode the configuration of a worker for `read_startup_message`."""
+    plain = replace(config, origins=dict(config.origins))  # a mapping proxy cannot be pickled
+    packed = pickle.dumps({"config": plain, "port": port, "listen_when_ready": listen_when_ready})
     return LENGTH.pack(len(packed)) + packed
 
 
-def received(channel: socket.socket) -> tuple[Config, int, bool]:
-    """The settings with their keys, the port, and whether other workers are serving already."""
+def read_startup_message(channel: socket.socket) -> tuple[Config, int, bool]:
+    """Return the settings with their keys, the port, and whether to listen only once ready."""
     (length,) = LENGTH.unpack(channel.recv(LENGTH.size, socket.MSG_WAITALL))
-    given = pickle.loads(channel.recv(length, socket.MSG_WAITALL))  # from the process that started this one
-    return given["config"], given["port"], given["late"]
+    message = pickle.loads(channel.recv(length, socket.MSG_WAITALL))  # trusted: the parent process sends it
+    return message["config"], message["port"], message["listen_when_ready"]

@@ -1,8 +1,8 @@
-"""One process of several: how a worker talks with its supervisor, over a socket that only the two have.
+"""The worker's end of the worker–supervisor channel (a private socket pair).
 
-Messages are JSON objects, one a line. The worker sends a heartbeat with its metrics every second; the supervisor asks
-for them in between, and answers `scrape` with those of all workers. When the socket closes the supervisor has gone, and
-the worker drains as after SIGTERM.
+Messages are JSON objects, one per line. The worker sends a heartbeat with its metrics every second; the supervisor may
+ask for them in between, and answers `scrape` with those of all workers. When the socket closes, the supervisor has
+ended and the worker drains as after SIGTERM.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+from prometheus_client import CollectorRegistry
 
+from ..request.readiness import Readiness
 from ..request.telemetry.merged_metrics import Families, snapshot
 from ..wire.problems import Problem
 
-if TYPE_CHECKING:
-    from ..state import ServiceState
-
-__all__ = ["MAX_LINE", "Member", "line"]
+__all__ = ["MAX_LINE", "WorkerChannel", "encode_message"]
 
 log = logging.getLogger("assay")
 
@@ -34,60 +33,62 @@ BEAT_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 
 
-def line(message: dict[str, Any]) -> bytes:
-    """A message as it travels."""
+def encode_message(message: dict[str, Any]) -> bytes:
+    """Encode a message as one line of JSON."""
     return orjson.dumps(message) + b"\n"
 
 
-class Member:
-    """This process as one of several."""
+class WorkerChannel:
+    """Connects this process, one of several, with its supervisor."""
 
-    def __init__(self, channel: socket.socket, *, late: bool, leave: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, channel: socket.socket, *, listen_when_ready: bool, leave: Callable[[], None] | None = None
+    ) -> None:
         self._channel = channel
-        self._late = late
+        self._listen_when_ready = listen_when_ready
         self._leave = leave or (lambda: os.kill(os.getpid(), signal.SIGTERM))
-        self._asked: dict[int, asyncio.Future[Families]] = {}
+        self._scrapes: dict[int, asyncio.Future[Families]] = {}
         self._numbers = 0
-        self._left_alone = False
+        self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def join(self, state: ServiceState, preparing: threading.Thread) -> None:
-        """Begin to talk. A `late` member comes back only when it is ready: until then others take the connections."""
-        self._state = state
+    async def join(self, readiness: Readiness, registry: CollectorRegistry, preparing: threading.Thread) -> None:
+        """Start the channel. With `listen_when_ready`, return once `preparing` has ended: others serve until then."""
+        self._readiness = readiness
+        self._registry = registry
         reader, self._writer = await asyncio.open_unix_connection(sock=self._channel, limit=MAX_LINE)
         self._tasks = [asyncio.create_task(self._listen(reader)), asyncio.create_task(self._beat())]
-        while self._late and preparing.is_alive() and not state.readiness.draining:
+        while self._listen_when_ready and preparing.is_alive() and not readiness.draining:
             await asyncio.sleep(0.05)
-        if self._late and not preparing.is_alive():
-            state.readiness.check()  # one that cannot become ready never listens
+        if self._listen_when_ready and not preparing.is_alive():
+            readiness.check()  # a worker that failed to become ready must not listen
 
     def listens(self) -> None:
-        """Say that connections are taken from now on."""
+        """Report that this worker accepts connections from now on."""
         self._send({"listening": True})
 
     async def merged(self) -> Families:
-        """The metrics of all members; raises Problem `not-ready` where the supervisor does not answer."""
+        """Return the metrics of all workers; raises Problem `not-ready` if the supervisor does not answer."""
         detail = "The supervisor of this process does not answer."
-        silent = Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
-        if self._left_alone:
-            raise silent
+        no_answer = Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
+        if self._closed:
+            raise no_answer
         self._numbers += 1
         number = self._numbers
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        answer = self._scrapes[number] = asyncio.get_running_loop().create_future()
         try:
             self._send({"scrape": number})
             return await asyncio.wait_for(answer, ANSWER_SECONDS)
         except (OSError, TimeoutError):
-            raise silent from None
+            raise no_answer from None
         finally:
-            del self._asked[number]
+            del self._scrapes[number]
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._writer.write(line(message))
+        self._writer.write(encode_message(message))
 
     def _report(self) -> dict[str, Any]:
-        readiness = self._state.readiness
-        return {"ready": readiness.obstacle is None, "metrics": snapshot(self._state.metrics.registry)}
+        return {"ready": self._readiness.obstacle is None, "metrics": snapshot(self._registry)}
 
     async def _beat(self) -> None:
         while not self._writer.is_closing():
@@ -95,17 +96,17 @@ class Member:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        with suppress(OSError):  # a supervisor that ends with messages unread resets the connection
+        with suppress(OSError):  # a supervisor that ends with unread messages resets the connection
             while received := await reader.readline():
                 self._answer(orjson.loads(received))
-        self._left_alone = True
-        log.error("the supervisor has gone: this worker drains")
+        self._closed = True
+        log.error("the supervisor has ended: this worker drains")
         self._leave()
 
     def _answer(self, message: dict[str, Any]) -> None:
         if "ask" in message:
             self._send({"answer": message["ask"], **self._report()})
         elif "merged" in message:
-            waiting = self._asked.get(message["merged"])
+            waiting = self._scrapes.get(message["merged"])
             if waiting is not None and not waiting.done():
                 waiting.set_result(message["metrics"])

@@ -157,7 +157,7 @@ class Exchange(Request):
         """Set what to call when the client disconnects, even while its body is not being read; None for nothing."""
         connection = self.scope.get(CONNECTION)
         if connection is not None:
-            connection.farewell = callback
+            connection.on_disconnect = callback
 
     async def until_gone(self) -> None:
         """Return when the client has closed the connection. Only call it once the body is read."""

@@ -1,4 +1,4 @@
-"""Clients that never try again, while a server is told to end: what each of them loses."""
+"""Clients without retries during the shutdown of a server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Connection(HTTPConnection):
 
 
 class Drain:
-    """One drain under load; `answered` and `lost` say what became of the requests of connections that were made."""
+    """One drain under load; `answered` and `lost` are the outcomes of requests on established connections."""
 
     def __init__(self, server: LiveServer, clients: int) -> None:
         self.answered = 0
@@ -45,7 +45,7 @@ class Drain:
         self._threads = [threading.Thread(target=self._client, args=(k % 2 == 0,)) for k in range(clients)]
 
     def run(self) -> int:
-        """Returns the server's exit code."""
+        """Run the drain; return the exit code of the server."""
         for thread in self._threads:
             thread.start()
         time.sleep(BEFORE_SECONDS)
@@ -56,7 +56,7 @@ class Drain:
         return code
 
     def _client(self, keeps: bool) -> None:
-        """Requests one after another until nobody can be reached, on one connection while the server lets it."""
+        """Send requests until the server is unreachable, on one connection if possible."""
         connection = Connection(self._server.url)
         while True:
             try:
@@ -81,7 +81,7 @@ class Drain:
 
 
 def drains(number: int, clients: int, *flags: str) -> list[Drain]:
-    """So many drains of a server with these flags, each of which must end with exit code 0."""
+    """Run `number` drains of a server with these flags; each must end with exit code 0."""
     found = []
     for _ in range(number):
         with launched("--drain-seconds", "0.3", *flags) as server:

@@ -1,4 +1,4 @@
-"""How connections end: half-closed clients get their replies, and nobody keeps what others need."""
+"""Closing of connections: half-closed clients get their replies, and no client holds resources forever."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 
 @pytest.fixture(scope="module")
 def narrow() -> Iterator[LiveServer]:
-    """A server with room for one batch, whose others wait."""
+    """Yield a server with room for one batch; others wait."""
     with launched("--max-work-bytes", "100000", "--inline-bytes", "1000", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         yield server
@@ -32,7 +32,7 @@ def narrow() -> Iterator[LiveServer]:
 
 
 def final_reply(connection: RawConnection):
-    """The reply after those that only say that there will be one."""
+    """Return the final reply, after interim ones."""
     while (reply := connection.reply()).status == 100:
         pass
     return reply
@@ -48,7 +48,7 @@ def test_a_half_closed_client_gets_the_reply_to_its_batch(narrow, version):
         assert connection.is_closed()
 
 
-def test_half_closed_clients_keep_their_place_in_the_queue(narrow):
+def test_half_closed_clients_stay_in_the_queue(narrow):
     with RawConnection(narrow.url) as first:
         first.send(head("Content-Length: 100000"))
         assert comes_to(narrow, work_bytes=100_000)
@@ -63,8 +63,8 @@ def test_half_closed_clients_keep_their_place_in_the_queue(narrow):
     assert comes_to(narrow, work_bytes=0)
 
 
-def test_truncated_and_half_closed_connections_leave_nothing_behind(narrow):
-    """Of a request that is cut short nothing is kept."""
+def test_truncated_and_half_closed_connections_leave_nothing(narrow):
+    """Nothing is kept of a truncated request."""
     for end in (30, len(post()) - 5, len(post())):
         with RawConnection(narrow.url) as connection:
             connection.send(post()[:end])
@@ -74,7 +74,7 @@ def test_truncated_and_half_closed_connections_leave_nothing_behind(narrow):
             assert connection.is_closed()
 
 
-def test_a_half_closed_client_is_told_that_it_sent_too_many_requests_ahead(narrow):
+def test_a_half_closed_client_gets_the_refusal_of_too_many_pipelined_requests(narrow):
     with RawConnection(narrow.url) as connection:
         connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
         connection.socket.shutdown(socket.SHUT_WR)
@@ -82,8 +82,8 @@ def test_a_half_closed_client_is_told_that_it_sent_too_many_requests_ahead(narro
         assert connection.is_closed()
 
 
-def test_a_broken_chunk_of_a_client_that_waits_for_100_is_its_own_fault(narrow):
-    """Its request has begun when the chunk is found to be broken: nothing is written after the refusal."""
+def test_a_malformed_chunk_of_a_client_that_expects_100_continue(narrow):
+    """Its request has started when the malformed chunk arrives: nothing is written after the refusal."""
     with RawConnection(narrow.url) as connection:
         connection.send(head("Transfer-Encoding: chunked", "Expect: 100-continue") + b"ZZZ\r\n")
         assert final_reply(connection).status == 400
@@ -91,8 +91,8 @@ def test_a_broken_chunk_of_a_client_that_waits_for_100_is_its_own_fault(narrow):
     assert "failed" not in narrow.log
 
 
-def test_a_reply_that_nobody_reads_does_not_hold_up_the_end():
-    """Behind it, on the same connection, another request is in flight when the time of the shutdown is over."""
+def test_an_unread_reply_does_not_delay_the_exit():
+    """On the same connection, another request is in flight when the shutdown times out."""
     many = json.dumps(REQUEST | {"responses": [""] * 65_000, "include": ["components", "advantages"]}).encode()
     with launched("--drain-seconds", "0", "--shutdown-seconds", "1") as server:
         server.wait_until_ready()
@@ -106,8 +106,8 @@ def test_a_reply_that_nobody_reads_does_not_hold_up_the_end():
         assert "Traceback" not in server.log
 
 
-def test_a_client_that_leaves_the_queue_frees_its_place(narrow):
-    """Although nobody reads from it. (One whose body is larger than the sockets' buffers is noticed at its turn.)"""
+def test_a_client_that_leaves_the_queue_frees_its_slot(narrow):
+    """This works without reading from it. (With a body larger than the socket buffers, it is noticed at its turn.)"""
     with RawConnection(narrow.url) as first:
         first.send(head("Content-Length: 100000"))  # holds the whole budget, and lets everyone wait
         assert comes_to(narrow, queued_requests=0, work_bytes=100_000)
@@ -123,8 +123,8 @@ def test_a_client_that_leaves_the_queue_frees_its_place(narrow):
     waiting[-1].close()
 
 
-def test_a_client_that_leaves_while_it_is_served_is_noticed():
-    """Its batch is in a thread, which does not read from it."""
+def test_a_disconnect_during_scoring_is_noticed():
+    """Its batch is in a thread, which does not read from the connection."""
     stuck = "import time; from assay.service.http.request.worker_threads import WorkerThreads as W; s = W._submit\n"
     stuck += "W._submit = lambda self, job, *rest: s(self, lambda: time.sleep(60), *rest)"
     with launched("--drain-seconds", "0", "--inline-bytes", "1000", before=stuck) as server:
@@ -143,7 +143,7 @@ BODY_SECONDS = 3.0
 
 @pytest.fixture(scope="module")
 def hurried() -> Iterator[LiveServer]:
-    """A server that waits three seconds for a reply to be taken."""
+    """Yield a server that gives clients three seconds to read a reply."""
     with launched("--body-seconds", str(BODY_SECONDS), "--drain-seconds", "0") as server:
         server.wait_until_ready()
         yield server
@@ -151,7 +151,7 @@ def hurried() -> Iterator[LiveServer]:
 
 
 def narrow_connection(server: LiveServer) -> socket.socket:
-    """A connection whose client has hardly any room for a reply."""
+    """Return a connection with a small receive buffer."""
     address = urlsplit(server.url)
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -161,8 +161,8 @@ def narrow_connection(server: LiveServer) -> socket.socket:
 
 
 @pytest.mark.parametrize("pause", [None, 0.2], ids=["nothing", "a byte now and then"])
-def test_a_reply_that_is_not_read_holds_its_permit_for_a_while(hurried, pause):
-    """Some 6 MB of reply: what the kernel does not take is memory of the service, and so it stays counted."""
+def test_an_unread_reply_holds_its_permit_until_the_timeout(hurried, pause):
+    """The reply has about 6 MB: what the kernel does not buffer stays in memory and is counted."""
     many = json.dumps({**REQUEST, "responses": ["nothing"] * 65_000, "include": ["components"]}).encode()
     before = metric(hurried, 'assay_rejections_total{reason="too_slow"}')
     assert metric(hurried, "assay_work_bytes") == 0
@@ -182,7 +182,7 @@ def test_a_reply_that_is_not_read_holds_its_permit_for_a_while(hurried, pause):
     assert metric(hurried, 'assay_rejections_total{reason="too_slow"}') == before + 1
 
 
-def test_a_reply_that_is_read_in_time_is_whole(hurried):
+def test_a_reply_that_is_read_in_time_is_complete(hurried):
     many = json.dumps({**REQUEST, "responses": ["nothing"] * 65_000, "include": ["components"]}).encode()
     with closing(narrow_connection(hurried)) as connection:
         connection.sendall(post(many, "Connection: close"))
@@ -195,8 +195,8 @@ def test_a_reply_that_is_read_in_time_is_whole(hurried):
     assert comes_to(hurried, work_bytes=0)
 
 
-def test_a_client_that_asks_and_never_reads_is_cut(hurried):
-    """Ever more replies to a client that reads none of them: the connection is cut, not filled."""
+def test_a_client_that_never_reads_is_cut_off(hurried):
+    """Replies accumulate for a client that reads none: the connection is cut."""
     with RawConnection(hurried.url) as connection:
         connection.socket.settimeout(1)
         request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -215,8 +215,8 @@ def test_a_client_that_asks_and_never_reads_is_cut(hurried):
 # More connections than there may be
 
 
-def test_too_many_connections_are_told_so():
-    """A server with few descriptors refuses what it cannot serve, says why in its log, and recovers."""
+def test_too_many_connections_are_refused():
+    """A server with few descriptors refuses further connections, logs why, and recovers."""
     with launched("--drain-seconds", "0", descriptors=64) as server:
         server.wait_until_ready()
         connections = [RawConnection(server.url, timeout=5) for _ in range(200)]

@@ -1,4 +1,4 @@
-"""Connections that are slow, long-winded or out of line: they end, in a form that says why, and nobody else notices."""
+"""Slow, oversized and malformed requests: the connection ends with a reply that says why; others are unaffected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 1.0
 
 @pytest.fixture(scope="module")
 def strict():
-    """A server that waits a second for heads and for bodies."""
+    """Yield a server with timeouts of one second for heads and bodies."""
     flags = ("--head-seconds", str(SECONDS), "--body-seconds", str(SECONDS), "--max-head-bytes", str(HEAD_BYTES))
     flags += ("--keep-alive-seconds", "4")
     with launched(*flags, "--max-body-bytes", "1000000", "--drain-seconds", "0") as server:
@@ -53,7 +53,7 @@ def rejected(server: LiveServer, reason: str) -> float:
     )
 
 
-def test_a_silent_connection_is_closed_without_a_word(connection, strict):
+def test_a_silent_connection_is_closed_without_a_reply(connection, strict):
     before = rejected(strict, "too_slow")
     started = time.monotonic()
     with pytest.raises(EOFError):
@@ -81,7 +81,7 @@ def test_a_head_that_trickles(connection):
     assert time.monotonic() - started < 10
 
 
-def test_the_second_head_on_a_connection_has_its_time_too(connection):
+def test_the_second_head_on_a_connection_has_a_timeout_too(connection):
     connection.send(post())
     assert connection.reply().status == 200
     time.sleep(1.5 * SECONDS)  # an idle connection is not a slow one
@@ -107,14 +107,14 @@ def test_a_body_that_trickles_in_chunks(connection):
     assert time.monotonic() - started < 10
 
 
-def test_what_is_left_of_a_refused_body_is_not_waited_for(connection):
+def test_the_rest_of_a_refused_body_is_not_waited_for(connection):
     connection.send(head("Content-Length: 900000", path="/nowhere"))
     assert connection.reply().status == 404
     assert connection.is_closed()
 
 
-def test_what_comes_late_of_a_refused_body_does_not_keep_a_connection_for_ever(connection):
-    """It unsets the server's clock for idle connections, which nothing would set again."""
+def test_a_late_rest_of_a_refused_body_does_not_keep_a_connection_open(connection):
+    """It resets the timer for idle connections, which nothing would start again."""
     connection.send(head("Content-Length: 100000", path="/nowhere"))
     assert connection.reply().status == 404
     connection.send(b" " * 100_000)
@@ -154,7 +154,7 @@ def test_a_long_address_and_many_headers(strict):
     ],
     ids=["one header", "many headers", "address", "extension of a chunk", "one trailer", "many trailers"],
 )
-def test_floods_are_cut(connection, start, flood):
+def test_floods_are_cut_off(connection, start, flood):
     connection.send(start)
     assert connection.send_until_closed(flood, 100_000_000) < 30_000_000  # most of it is the sockets' buffers
 
@@ -175,7 +175,7 @@ def test_chunks_with_extensions_and_trailers(connection):
         assert connection.reply().json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
 
-def test_requests_sent_ahead_are_answered_in_their_order(connection):
+def test_pipelined_requests_are_answered_in_order(connection):
     ids = [f"ahead-{k}" for k in range(20)]
     connection.send(b"".join(post(BODY, f"X-Request-ID: {identity}") for identity in ids))
     for identity in ids:
@@ -184,8 +184,8 @@ def test_requests_sent_ahead_are_answered_in_their_order(connection):
         assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
 
-def test_long_bodies_sent_ahead_each_reach_their_own_request(connection):
-    """Bodies that are gathered as a whole, cut where no message ends, and with short ones between them."""
+def test_long_pipelined_bodies_reach_their_requests(connection):
+    """Collected bodies, split at arbitrary positions, with short ones in between."""
     long = BODY[:-1] + b" " * 200_000 + b"}"
     other = json.dumps({**REQUEST, "responses": REQUEST["responses"][::-1]}).encode() + b" " * 150_000
     lined_up = b"".join(post(body) for body in (long, other, BODY, long))
@@ -197,7 +197,7 @@ def test_long_bodies_sent_ahead_each_reach_their_own_request(connection):
 
 
 def test_a_long_body_that_stops_half_way(connection, strict):
-    """The time for bodies ends the wait; the next connection's body is gathered as ever."""
+    """The body timeout ends the wait; the body of the next connection is collected as usual."""
     connection.send(post(BODY[:-1] + b" " * 200_000 + b"}")[:-70_000])
     expect_problem(connection, 408, "too-slow")
     with RawConnection(strict.url) as other:
@@ -205,8 +205,8 @@ def test_a_long_body_that_stops_half_way(connection, strict):
         assert other.reply().json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
 
-def test_too_many_requests_sent_ahead(connection, strict):
-    """Those before are answered first; then it is said that there were too many."""
+def test_too_many_pipelined_requests(connection, strict):
+    """Earlier requests are answered first; then the refusal is sent."""
     before = rejected(strict, "pipelined")
     connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
     answered = 0
@@ -216,11 +216,11 @@ def test_too_many_requests_sent_ahead(connection, strict):
     assert (reply.status, reply.headers["connection"]) == (429, "close")
     assert connection.is_closed()
     assert rejected(strict, "pipelined") == before + 1
-    assert strict.log.count("ahead of their replies") == 1
+    assert strict.log.count("pipelined too many requests") == 1
 
 
 def test_a_head_that_is_refused_after_whole_requests(connection):
-    """They are answered all the same, those of a batch in its time."""
+    """They are still answered, including a batch."""
     large = BODY[:-1] + b" " * 200_000 + b"}"
     connection.send(post(large) + post() + b"NOT HTTP\r\n\r\n")
     for _ in range(2):
@@ -248,7 +248,7 @@ def test_a_head_that_is_refused_after_whole_requests(connection):
         b"GET /livez HTTP/1.0\r\nHost: localhost\r\nHost: other\r\n\r\n",
     ],
 )
-def test_what_is_not_http(connection, strict, sent):
+def test_invalid_http(connection, strict, sent):
     before = rejected(strict, "not_http")
     connection.send(sent)
     with suppress(EOFError):
@@ -263,15 +263,15 @@ def test_http_1_0_needs_no_host(connection):
     assert connection.is_closed()
 
 
-def test_an_upgrade_is_not_taken_up(connection):
-    """What follows such a head may be of another protocol, so the parser leaves it: an error, and the end."""
+def test_an_upgrade_is_ignored(connection):
+    """The bytes after such a head may be another protocol, so the parser stops: an error, then the connection ends."""
     upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
     connection.send(post(BODY, *upgrade))
     assert connection.reply().status == 400
     assert connection.is_closed()
 
 
-def test_a_client_that_expects_to_be_told_to_go_on(connection):
+def test_a_client_that_expects_100_continue(connection):
     connection.send(head(f"Content-Length: {len(BODY)}", "Expect: 100-continue"))
     assert connection.reply().status == 100
     connection.send(BODY)

@@ -1,4 +1,4 @@
-"""The end of the service: nobody who has connected loses a reply, and nothing holds the process up."""
+"""Shutdown: connected clients get their replies, and nothing delays the exit."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Workers._submit = lambda self, job, *rest: submit(self, lambda: ({work}), *rest)
 """
 SLEEP = STUCK.format(work="time.sleep(600)")
 HOLD = STUCK.format(work="time.sleep(1), __import__('re').match('(a+)+$', 'a' * 64 + 'b')")
-"""Every job sleeps, or after a second keeps the interpreter from all other threads, as a pattern's match does."""
+"""Every job sleeps, or after a second holds the GIL, like the match of a regular expression."""
 
 LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
 
 
 @pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
-def test_clients_that_never_try_again_lose_nothing(place, tmp_path):
+def test_clients_without_retries_lose_nothing(place, tmp_path):
     flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
     for drain in drains(2, 16, *flags[place]):
         assert drain.lost == []
         assert drain.answered > 16
 
 
-def test_a_connection_that_has_said_nothing_yet_is_waited_for():
-    """Its request may be on its way; and it is not waited for longer than that."""
+def test_a_new_connection_gets_time_for_its_first_request():
+    """Its request may be in flight; the wait is bounded."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         with RawConnection(server.url) as late, RawConnection(server.url) as silent:
@@ -54,7 +54,7 @@ def test_a_connection_that_has_said_nothing_yet_is_waited_for():
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether a process does anything of its own about a signal."""
+    """Return whether a process handles or ignores a signal."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return any(
         int(mask, 16) >> (number - 1) & 1 for mask in re.findall(r"^Sig(?:Cgt|Ign):\s*(\w+)", status, re.MULTILINE)
@@ -91,11 +91,11 @@ def start(command, **rest):
     return Popen([*command[:2], code], **rest)
 assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
 """
-"""The worker that comes second never gets its kernels compiled."""
+"""The second worker never finishes compiling its kernels."""
 
 
 def test_a_worker_that_is_not_ready_never_listens():
-    """Told to end while it warms up, it leaves all requests to the one that is ready, and its exit code is 0."""
+    """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
     with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
         server.wait_until_ready()
         time.sleep(4)  # the second one has imported all, and waits for its kernels
@@ -113,7 +113,7 @@ def test_a_worker_that_is_not_ready_never_listens():
 
 
 @pytest.mark.parametrize("second", [True, False], ids=["a second signal", "shutdown_seconds"])
-def test_no_thread_holds_the_end_up(second):
+def test_no_thread_delays_the_exit(second):
     with launched("--drain-seconds", "0", "--shutdown-seconds", "2", "--inline-bytes", "1000", before=SLEEP) as server:
         server.wait_until_ready()
         with RawConnection(server.url) as connection:
@@ -131,7 +131,7 @@ def test_no_thread_holds_the_end_up(second):
         assert "Traceback" not in server.log
 
 
-def test_a_job_that_nobody_waits_for_holds_nothing_up():
+def test_an_abandoned_job_does_not_delay_the_exit():
     with launched("--drain-seconds", "0", "--inline-bytes", "1000", "--deadline-seconds", "1", before=SLEEP) as server:
         server.wait_until_ready()
         with RawConnection(server.url) as connection:
@@ -142,8 +142,8 @@ def test_a_job_that_nobody_waits_for_holds_nothing_up():
         assert time.monotonic() - started < 8
 
 
-def test_a_thread_that_keeps_the_interpreter_is_ended_with_the_process():
-    """No code of Python can run any more: the kernel ends the process."""
+def test_a_thread_that_holds_the_gil_does_not_delay_the_exit():
+    """Python code cannot run any more: the kernel kills the process."""
     with launched("--drain-seconds", "0", "--shutdown-seconds", "1", "--inline-bytes", "1000", before=HOLD) as server:
         server.wait_until_ready()
         with RawConnection(server.url) as connection:
@@ -155,7 +155,7 @@ def test_a_thread_that_keeps_the_interpreter_is_ended_with_the_process():
         assert time.monotonic() - started < 15
 
 
-def test_a_living_unix_socket_is_not_taken(tmp_path):
+def test_a_unix_socket_in_use_is_not_replaced(tmp_path):
     path = tmp_path / "assay.sock"
     with launched("--uds", str(path), "--drain-seconds", "0") as server:
         server.wait_until_ready()
@@ -169,7 +169,7 @@ def test_a_living_unix_socket_is_not_taken(tmp_path):
 
 
 def test_the_socket_of_another_server_stays(tmp_path):
-    """Whoever put it there: the old server removes what it made itself, and nothing else."""
+    """A server removes only the socket that it created."""
     path = tmp_path / "assay.sock"
     with launched("--uds", str(path), "--drain-seconds", "0") as old:
         old.wait_until_ready()

@@ -1,4 +1,4 @@
-"""The process: where it listens, what it says, and how it ends."""
+"""The server process: listening, logging, exit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.http.live_server import COMMAND, ROOT, launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
 
 
-def test_one_line_says_where_it_serves(server):
+def test_one_line_has_the_url(server):
     lines = [line for line in server.log.splitlines() if "serving" in line]
     assert len(lines) == 1
     pattern = rf"serving url=http://127\.0\.0\.1:\d+ pid={server.process.pid} version=\S+ config_id=(\w+)$"
@@ -44,14 +44,14 @@ def test_signals_end_it_with_exit_code_0(number):
         assert "Traceback" not in server.log
 
 
-def test_a_signal_while_it_starts_ends_it():
+def test_a_signal_during_startup_ends_it():
     with launched("--drain-seconds", "0") as server:
         assert server.stop() in (0, -signal.SIGTERM)
         assert "Traceback" not in server.log
 
 
 def test_drain_is_announced_before_it_happens():
-    """From SIGTERM on: not ready, connections to be closed, and yet every request is scored, on new connections too."""
+    """After SIGTERM the server is not ready and closes connections, but still scores every request."""
     with launched("--drain-seconds", "1.5") as server:
         server.wait_until_ready()
         with server.client() as client:
@@ -83,7 +83,7 @@ def test_a_second_signal_ends_the_drain():
         assert server.stop(signal.SIGTERM) == 0
 
 
-def test_what_is_in_flight_at_the_end_is_answered():
+def test_requests_in_flight_are_answered():
     body = json.dumps({"references": [REFERENCE], "responses": [PERFECT] * 20_000}).encode()
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
@@ -135,14 +135,14 @@ def test_a_socket_left_behind_is_replaced_but_no_other_file(tmp_path):
     assert file.read_text(encoding="utf-8") == "precious"
 
 
-def test_a_port_in_use_is_said_in_one_line(server):
+def test_a_port_in_use_is_reported_in_one_line(server):
     port = server.url.rsplit(":", 1)[1]
     failed = subprocess.run([*COMMAND, "--port", port], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert failed.returncode == 1
     assert re.fullmatch(rf"assay: cannot listen on http://127\.0\.0\.1:{port}: .*in use.*\n", failed.stderr)
 
 
-def test_wrong_settings_are_all_named():
+def test_all_invalid_settings_are_named():
     failed = subprocess.run(
         [*COMMAND, "--port", "70000"],
         cwd=ROOT,

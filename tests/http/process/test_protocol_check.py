@@ -1,4 +1,4 @@
-"""A server that does not carry a long body never becomes ready: its connections use private names of uvicorn."""
+"""A server that fails to transfer a long body never becomes ready: connections use private names of uvicorn."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def with_bytes(self, *args, **kwargs):
     self.body = b""
 RequestResponseCycle.__init__ = with_bytes
 """
-"""Makes the body that uvicorn gathers what it was before version 0.42: an object that does not grow."""
+"""Makes the body buffer immutable bytes, as in uvicorn before 0.42."""
 
 
 def protocol():
     return uvicorn_config(None, ServerSettings()).http
 
 
-def test_the_server_carries_a_long_body():
+def test_the_server_transfers_a_long_body():
     assert len(BODY) > 1 << 16
     check_protocol(protocol())
 
@@ -69,7 +69,7 @@ def test_whatever_spoils_a_body_is_found(changed):
         check_protocol(type("Changed", (protocol(),), changed))
 
 
-def test_connections_that_are_there_already_do_not_keep_the_service_from_being_ready():
-    """As after a restart, when every trainer has connected before the kernels are compiled."""
+def test_existing_connections_do_not_keep_the_service_from_being_ready():
+    """For example after a restart, when every trainer connects before the kernels are compiled."""
     full = type("Full", (protocol(),), {"guard": replace(protocol().guard, max_descriptor=0)})
     check_protocol(full)

@@ -1,4 +1,4 @@
-"""Several processes on one port: one scrape covers them all, a lost one is replaced, and nobody loses count."""
+"""Several processes on one port: merged metrics, and replacement of lost workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay.service.config import Config, ServerSettings
-from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, shared_out
+from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
 from assay.service.http.request.telemetry.merged_metrics import Merged, counted, merge
 from tests.http.live_server import COMMAND, ROOT, LiveServer, launched
 from tests.http.samples import REQUEST, REWARDS, problem_of
@@ -44,11 +44,11 @@ def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
         except httpx.TransportError:  # a connection to a worker that has just ended
             pass
         time.sleep(0.05)
-    raise AssertionError("it has not come to that")
+    raise AssertionError("the condition was not met in time")
 
 
 def samples(server: LiveServer) -> dict[tuple[str, str], float]:
-    """Every sample by its name and labels, of one scrape."""
+    """Scrape the server; return every sample by name and labels."""
     text = httpx.get(f"{server.url}/metrics", trust_env=False, timeout=30).text
     families = list(parse_text(text))
     return {(s.name, str(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
@@ -59,18 +59,18 @@ def value(server: LiveServer, name: str, **labels: str) -> float:
 
 
 def post(server: LiveServer) -> None:
-    """One request on a connection of its own, so that the kernel chooses a worker."""
+    """Send one request on a new connection, so that the kernel chooses a worker."""
     reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False, timeout=30)
     assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
 
 def workers_of(server: LiveServer) -> list[int]:
-    """The processes that the supervisor has started, by the pids of its log, that are still there."""
+    """Return the pids in the supervisor's log of workers that are still running."""
     pids = [int(found) for found in re.findall(r"worker \d+ \(pid (\d+)\) is ready", server.log)]
     return [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
 
 
-def test_every_request_is_counted_whichever_worker_it_reached(fleet):
+def test_requests_of_all_workers_are_counted(fleet):
     before = samples(fleet)
     for _ in range(40):
         post(fleet)
@@ -90,7 +90,7 @@ def test_every_request_is_counted_whichever_worker_it_reached(fleet):
     assert after[("assay_work_bytes", "[]")] == 0
 
 
-def test_both_formats_are_what_their_parsers_take(fleet):
+def test_both_formats_can_be_parsed(fleet):
     url = f"{fleet.url}/metrics"
     accept = {"accept": "application/openmetrics-text; version=1.0.0"}
     openmetrics = list(parse_openmetrics(httpx.get(url, headers=accept, trust_env=False).text))
@@ -121,8 +121,8 @@ def test_a_killed_worker_is_replaced_and_its_counts_stay(fleet):
     assert samples(fleet)[scored] == before[scored] + 20
 
 
-def test_a_scrape_without_the_supervisor_fails_rather_than_lies():
-    """And a worker that has lost its supervisor ends, rather than be forgotten."""
+def test_a_scrape_without_the_supervisor_fails():
+    """A worker without its supervisor ends."""
     with launched("--workers", "1", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         assert "assay_workers" not in httpx.get(f"{server.url}/metrics", trust_env=False).text
@@ -137,7 +137,7 @@ def test_a_scrape_without_the_supervisor_fails_rather_than_lies():
 
 
 def test_a_supervisor_that_is_killed_in_the_middle_of_a_message_leaves_no_worker():
-    """What it has not read resets the connection, which then does not end as usual."""
+    """Its unread messages reset the connection, which then does not close normally."""
     with launched("--workers", "2", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         wait_for(lambda: value(server, "assay_workers_ready") == WORKERS)
@@ -162,8 +162,8 @@ def test_the_first_signal_drains_every_worker(fleet):
     assert "Traceback" not in fleet.log
 
 
-def test_a_supervisor_that_was_held_up_kills_nobody():
-    """Stopped for twice the time after which a worker counts as silent, it finds all of them well."""
+def test_a_supervisor_that_was_stopped_kills_no_worker():
+    """It is stopped for twice the timeout of workers."""
     with launched("--workers", "2", "--worker-timeout-seconds", "4", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         wait_for(lambda: value(server, "assay_workers_ready") == WORKERS)
@@ -193,7 +193,7 @@ def test_silent_workers_are_killed_one_at_a_time():
     supervisor = Supervisor(Config(ServerSettings(workers=3, worker_timeout_seconds=2)), 0)
     for slot in range(3):
         supervisor.workers[slot] = Worker(slot, Process(slot), 0.0)
-        supervisor.workers[slot].heard = 10.0 - slot
+        supervisor.workers[slot].last_message = 10.0 - slot
     supervisor.kill_silent(11.9)
     supervisor.kill_silent(11.9)
     assert killed == [2, 1]
@@ -204,7 +204,7 @@ def test_silent_workers_are_killed_one_at_a_time():
 
 
 class Crashing(Supervisor):
-    """Its workers end as soon as they begin."""
+    """A supervisor whose workers end as soon as they start."""
 
     def start(self, slot: int) -> Worker:
         process = subprocess.Popen([sys.executable, "-S", "-c", "raise SystemExit(7)"])
@@ -212,24 +212,24 @@ class Crashing(Supervisor):
         return worker
 
 
-def test_a_crash_loop_is_given_up_loudly(caplog):
+def test_a_crash_loop_ends_the_service(caplog):
     started = time.monotonic()
     supervisor = Crashing(Config(ServerSettings(workers=1, drain_seconds=0)), 0)
     assert asyncio.run(supervisor.run()) == CRASH_LOOP
-    assert time.monotonic() - started > 1  # it has paused ever longer in between
+    assert time.monotonic() - started > 1  # with growing pauses in between
     assert "giving up" in caplog.text
     assert supervisor.restarts["exit"] == 6
 
 
 def test_the_machine_is_divided_among_the_workers(monkeypatch):
     monkeypatch.setattr("assay.service.http.process.supervisor.usable_cores", lambda: 8)
-    server = shared_out(
+    server = worker_config(
         Config(ServerSettings(workers=4, max_queued_bytes=5), origins={"max_queued_bytes": "flag"})
     ).server
     assert (server.threads, server.max_work_bytes, server.max_queued_bytes) == (2, 64 << 20, 5)
 
 
-def test_a_port_in_use_is_not_shared_with_a_stranger(server, tmp_path):
+def test_a_port_in_use_is_not_shared(server, tmp_path):
     port = server.url.rsplit(":", 1)[1]
     with socket.socket() as sharing:
         sharing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -1,4 +1,4 @@
-"""What a server says of itself in its metrics."""
+"""Metrics of a server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def metric(server: LiveServer, name: str) -> float:
 
 
 def comes_to(server: LiveServer, seconds: float = 10, **wanted: float) -> bool:
-    """Whether metrics reach these values in time."""
+    """Return whether metrics reach these values in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if all(metric(server, f"assay_{name}") == value for name, value in wanted.items()):
