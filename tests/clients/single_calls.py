@@ -1,4 +1,6 @@
-"""A process of its own that makes many single calls at once, as a trainer does: single_calls.py URL COUNT [WINDOW].
+"""A process of its own that makes many single calls at once, as a trainer does.
+
+    python -m tests.clients.single_calls URL COUNT [WINDOW]
 
 The calls are those of `samples.REQUEST`, over and over. It prints the seconds that they took together, and their
 rewards. In the process of the tests, whose heap is that of a whole suite, Python's collector would be measured too.
@@ -10,9 +12,6 @@ import asyncio
 import json
 import sys
 import time
-from pathlib import Path
-
-sys.path += [str(Path(__file__).parents[2] / "clients"), str(Path(__file__).parents[1] / "http")]
 
 from assay_client import AsyncClient
 from tests.http.samples import REFERENCE, REQUEST

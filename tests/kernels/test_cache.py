@@ -23,7 +23,7 @@ CPU = "some-cpu +features"
 
 def cache_of(package: Path) -> ModuleType:
     """The module `cache.py` of a copy of the package: it imports nothing of the rest."""
-    spec = importlib.util.spec_from_file_location("copied_cache", package / "cache.py")
+    spec = importlib.util.spec_from_file_location("copied_cache", package / "compiler" / "cache.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -45,7 +45,11 @@ def cache(monkeypatch, tmp_path) -> ModuleType:
     return assay.kernels.compiler.cache
 
 
-SOURCES = sorted(path.name for path in (ROOT / "kernels").iterdir() if path.suffix in (".py", ".npz"))
+SOURCES = sorted(
+    path.relative_to(ROOT / "kernels").as_posix()
+    for path in (ROOT / "kernels").rglob("*")
+    if path.suffix in (".py", ".npz")
+)
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -68,7 +72,9 @@ def test_new_and_renamed_sources_are_in_the_digest(package):
     digests.append(cache_of(package).kernels_digest(CPU))
     (package / "extra.py").rename(package / "other.py")
     digests.append(cache_of(package).kernels_digest(CPU))
-    assert len(set(digests)) == 3
+    (package / "other.py").rename(package / "text" / "other.py")
+    digests.append(cache_of(package).kernels_digest(CPU))
+    assert len(set(digests)) == 4
 
 
 def test_toolchain_and_cpu_are_in_the_digest(cache, monkeypatch):

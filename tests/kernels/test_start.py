@@ -53,11 +53,13 @@ tempfile._get_default_tempdir = none_found
 
 
 class Installation:
-    """A copy of the packages, with a cache folder of its own."""
+    """A copy of the package, with a cache folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        for package in ("kernels", "service"):
-            shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        self.package = folder / "assay"
+        for name in ("kernels", "service"):
+            shutil.copytree(ROOT / name, self.package / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "__init__.py", self.package)
         self.folder = folder
         self.cache = folder / "cache"
 
@@ -98,7 +100,7 @@ def installation(tmp_path_factory) -> Installation:
 @pytest.fixture(scope="module")
 def first_starts(installation) -> list[Any]:
     """Outcomes of a first start, and of one that finds no place to keep anything; side by side, as each takes long."""
-    nowhere = str(installation.folder / "kernels" / "jit.py" / "below")
+    nowhere = str(installation.package / "kernels" / "compiler" / "jit.py" / "below")
     without = {"ASSAY_CACHE_DIR": nowhere, "HOME": nowhere, "TMPDIR": nowhere, "NUMBA_OPT": "0"}
     processes = [installation.start(), installation.start(NO_FOLDER + START, **without)]
     return [outcome(processes[0]), outcome(processes[1], said="compiled at every start")]
@@ -130,7 +132,7 @@ def test_a_second_start_compiles_nothing(installation, first_starts):
 def test_an_edited_helper_gives_new_words(tmp_path):
     """A function that a kernel of another file calls: Numba's own cache does not see that it has changed."""
     installation = Installation(tmp_path)
-    helper = installation.folder / "kernels" / "units.py"
+    helper = installation.package / "kernels" / "text" / "units.py"
     content = helper.read_text(encoding="utf-8")
     edited = content.replace("return at + SHORT_LENGTHS[unit]\n", "return at + SHORT_LENGTHS[unit] - 1\n")
     assert edited != content

@@ -19,7 +19,7 @@ from assay import Scorer
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "kernels", "service")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "__init__.py", "py.typed", "kernels", "service")
 MINUTES = 60.0
 
 
@@ -42,14 +42,13 @@ def test_what_is_in_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
-    folders = ("kernels", "service")
     sources = {
-        str(path.relative_to(ROOT))
-        for folder in folders
+        f"assay/{path.relative_to(ROOT).as_posix()}"
+        for folder in ("kernels", "service")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in names if ".dist-info/" not in name} == sources
+    assert {name for name in names if ".dist-info/" not in name} == sources | {"assay/__init__.py", "assay/py.typed"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
 

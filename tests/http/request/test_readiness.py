@@ -109,7 +109,7 @@ def test_an_unforeseen_failure_is_an_honest_500(monkeypatch, caplog, copies):
     assert "secret" not in caplog.text + reply.text
     assert "find-me" in caplog.text
     assert "ZeroDivisionError" in caplog.text
-    assert "scoring.py" in caplog.text
+    assert "endpoints/score.py" in caplog.text
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
