@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path += [str(ROOT), str(ROOT / "examples")]
+
+pytest_plugins = ["tests.command_line", "tests.servers"]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that was started in the background ignores the signal, and so would all the processes that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
-INTENDED = r"ignore:overflow encountered in scalar (add|subtract|multiply|negative):RuntimeWarning:kernels\."
+INTENDED = r"ignore:overflow encountered in scalar (add|subtract|multiply|negative):RuntimeWarning:assay\.kernels\."
 """Compiled, uint64 wraps around without a word; as plain Python, NumPy warns of it."""
 
 # The sizes of property tests are shares of a profile's: see `strategies/effort.py`.

@@ -1,7 +1,7 @@
 """A learning run from nothing in minutes: a small random model, first supervised, then GRPO on rewards of the service.
 
     assay serve &
-    python train.py --seed 0 -o run-0.jsonl
+    PYTHONPATH=.. python train.py --seed 0 -o run-0.jsonl
 
 Supervised training shows the model careless answers, so that it can write Sketch-and-Fill text but is often wrong.
 From then on only the reward tells it which of its answers are right. Rewards come from the service that ASSAY_URL names

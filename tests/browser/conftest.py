@@ -1,4 +1,4 @@
-"""Fixtures: one headless Chromium, one server, and pages that fail their test when they complain."""
+"""Fixtures: one headless Chromium, and pages that fail their test when they complain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.browser.playground import Playground
-from tests.http.live_server import LiveServer, launched
+from tests.servers import LiveServer
 
 FLAGS = [
     "--no-sandbox",
@@ -27,14 +27,6 @@ PATIENCE = 15_000
 
 
 expect.set_options(timeout=PATIENCE)
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[LiveServer]:
-    """A ready server with default settings, but a short drain."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        yield server
 
 
 @pytest.fixture(scope="session")

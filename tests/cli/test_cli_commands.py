@@ -12,7 +12,7 @@ import pytest
 from assay.service.cli.main import COMMANDS, main
 from assay.service.config import ServerSettings
 from assay.service.settings import ScoreSettings
-from tests.cli.command_line import ROOT, environment
+from tests.command_line import ROOT, environment
 
 HEAVY = ("numpy", "numba", "llvmlite", "fastapi", "starlette", "uvicorn", "pydantic", "orjson")
 

@@ -1,20 +1,15 @@
-"""The client is a distribution of its own: here it is found in its folder, and real servers by the tests of HTTP."""
+"""The client: its environment, and servers that do what a test says."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "clients"), str(ROOT / "tests" / "http")]
-
-from tests.clients.client_faces import face  # noqa: E402, F401
-from tests.clients.fault_server import FaultServer, status  # noqa: E402
-from tests.http.live_server import LiveServer, launched  # noqa: E402
+from tests.clients.client_faces import face  # noqa: F401
+from tests.clients.fault_server import FaultServer, status
+from tests.servers import LiveServer
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +17,6 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of whoever runs the tests reaches the client."""
     for name in [name for name in os.environ if name.startswith(("ASSAY_", "GRPO_")) and name != "ASSAY_CACHE_DIR"]:
         monkeypatch.delenv(name)
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[LiveServer]:
-    """A ready server with default settings, but a short drain."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        yield server
 
 
 @pytest.fixture

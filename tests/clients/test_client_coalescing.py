@@ -13,9 +13,9 @@ import pytest
 
 from assay_client import AsyncClient, Client, InvalidReference, ServiceError, TooLarge, Unavailable
 from tests.clients.fault_server import CONFIG_ID, FaultServer, answer, late, reward_of, status
-from tests.http.live_server import LiveServer
 from tests.http.samples import REWARDS
 from tests.own_process import printed_by
+from tests.servers import LiveServer
 
 
 def together(n: int) -> dict[str, Any]:

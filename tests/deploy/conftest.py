@@ -15,7 +15,6 @@ pytest.importorskip("yaml", reason="needs assay[deploy]")
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-sys.path.append(str(DEPLOY))
 
 
 @pytest.fixture(scope="session")

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from rollouts import as_request, generate
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "http"))
-
-from tests.http.live_server import LiveServer, launched
-
-
-@pytest.fixture
-def fresh() -> Iterator[LiveServer]:
-    """A ready server with default settings that nobody has used."""
-    with launched("--drain-seconds", "1") as server:
-        server.wait_until_ready()
-        yield server
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from assay import ScoreSettings
-from tests.http.live_server import COMMAND, ROOT, launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
+from tests.servers import COMMAND, ROOT, launched
 
 
 def test_one_line_says_where_it_serves(server):

@@ -14,8 +14,8 @@ import pytest
 from assay.service.http.request import body as body_module
 from assay.service.http.request.body import MAX_FRAMES, check_encoding, decompress
 from assay.service.http.wire.problems import Problem
-from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, places, problem_of
+from tests.servers import launched
 
 BODY = json.dumps(REQUEST).encode()
 LIMIT = 100_000

@@ -14,8 +14,8 @@ from assay.service.http import state
 from assay.service.http.app import create_app
 from assay.service.http.endpoints import score as scoring
 from assay.service.scoring import self_test as selftest
-from tests.http.in_process_server import running, wait_for
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
+from tests.servers import running, wait_for
 
 
 @pytest.fixture

@@ -1,22 +1,28 @@
-"""A real server process on a free loopback port, and clients for it."""
+"""Servers for tests: processes of their own, and applications in a thread of this process."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from assay.service.http.app import Application
+
+ROOT = Path(__file__).resolve().parents[1]
 CODE = "from assay.service.cli.main import main; main()"
 COMMAND = [sys.executable, "-c", CODE, "serve"]
 """What starts a server; the tests of trainers' code, whose Python has no service, put another one here."""
@@ -102,3 +108,59 @@ def launched(
         finally:
             process.kill()
             process.wait()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[LiveServer]:
+    """A ready server with default settings, but a short drain."""
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.fixture(scope="session")
+def client(server: LiveServer) -> Iterator[httpx.Client]:
+    """A client of the server of the session."""
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def fresh_server() -> Iterator[LiveServer]:
+    """A ready server that has answered nothing but probes."""
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+
+
+@contextmanager
+def running(app: Application) -> Iterator[httpx.Client]:
+    """A client of `app` behind uvicorn on a free loopback port."""
+    import uvicorn  # here: the environment of the tests of trainers' code lacks it
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="on", log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.005)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def wait_for(client: httpx.Client, path: str, status: int) -> httpx.Response:
+    """The first reply with this status."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        reply = client.get(path)
+        if reply.status_code == status:
+            return reply
+        time.sleep(0.01)
+    raise AssertionError(f"{path} has not answered {status}: {reply.text}")
