@@ -21,7 +21,7 @@ ASSAY = [sys.executable, "-c", "import sys; sys.argv[0] = 'assay'; from assay.se
 
 
 def environment() -> dict[str, str]:
-    """The environment without settings of the machine's own, with the packages of this checkout."""
+    """Return this process's environment without settings of Assay."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     if "ASSAY_CACHE_DIR" in os.environ:
         kept["ASSAY_CACHE_DIR"] = os.environ["ASSAY_CACHE_DIR"]

@@ -57,7 +57,7 @@ class LiveServer:
             time.sleep(0.05)
 
     def client(self, **options: Any) -> httpx.Client:
-        """A client of this server; proxies of the environment are left out."""
+        """Return a client of this server, which uses no proxy of the environment."""
         if self.url.startswith("unix:"):
             transport = httpx.HTTPTransport(uds=self.url.removeprefix("unix:"))
             return httpx.Client(base_url="http://assay", transport=transport, trust_env=False, **options)
@@ -77,7 +77,7 @@ class LiveServer:
 
 
 def limited(descriptors: int) -> list[str]:
-    """What comes before a command so that it may open so many descriptors; 0: no limit."""
+    """Return what comes before a command so that it may open at most n descriptors; 0: no limit."""
     return ["bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash"] if descriptors else []
 
 
@@ -85,7 +85,7 @@ def limited(descriptors: int) -> list[str]:
 def launched(
     *flags: str, environ: Mapping[str, str] | None = None, before: str = "", descriptors: int = 0
 ) -> Iterator[LiveServer]:
-    """A server of its own with these flags, not yet ready; it is stopped at the end.
+    """Start a separate server with these flags, not yet ready, and stop it at the end.
 
     `before` is Python that its process runs first; `descriptors`, if any, is how many it may open.
     """
@@ -112,7 +112,7 @@ def launched(
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[LiveServer]:
-    """A ready server with default settings, but a short drain."""
+    """Return a ready server with default settings, but a short drain."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         yield server
@@ -120,14 +120,14 @@ def server() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="session")
 def client(server: LiveServer) -> Iterator[httpx.Client]:
-    """A client of the server of the session."""
+    """Return a client of the server of the session."""
     with server.client() as client:
         yield client
 
 
 @pytest.fixture
 def fresh_server() -> Iterator[LiveServer]:
-    """A ready server that has answered nothing but probes."""
+    """Return a ready server that has answered nothing but probes."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         yield server
@@ -135,7 +135,7 @@ def fresh_server() -> Iterator[LiveServer]:
 
 @contextmanager
 def running(app: Application) -> Iterator[httpx.Client]:
-    """A client of `app` behind uvicorn on a free loopback port."""
+    """Serve `app` with uvicorn on a free loopback port, and yield a client of it."""
     import uvicorn  # here: the environment of the tests of trainers' code lacks it
 
     listener = socket.create_server(("127.0.0.1", 0))
@@ -156,7 +156,7 @@ def running(app: Application) -> Iterator[httpx.Client]:
 
 
 def wait_for(client: httpx.Client, path: str, status: int) -> httpx.Response:
-    """The first reply with this status."""
+    """Return the first reply with this status."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         reply = client.get(path)

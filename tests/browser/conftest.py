@@ -31,7 +31,7 @@ expect.set_options(timeout=PATIENCE)
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A Chromium of its own, with a fresh profile, that talks to nobody but us."""
+    """Start a separate Chromium with a fresh profile, which connects to our servers alone."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["BROWSER_PATH"], args=FLAGS)
         yield browser
@@ -71,7 +71,7 @@ def complaints() -> Iterator[Complaints]:
 
 @pytest.fixture
 def contexts(browser: Browser, complaints: Complaints) -> Iterator[Callable[..., BrowserContext]]:
-    """New profiles, closed at the end."""
+    """Make new profiles, and close them at the end."""
     made: list[BrowserContext] = []
 
     def make(**options: Any) -> BrowserContext:
@@ -103,5 +103,5 @@ def open_page(contexts: Callable[..., BrowserContext], server: LiveServer) -> Ca
 
 @pytest.fixture
 def playground(open_page: Callable[..., Playground]) -> Playground:
-    """A page with its first result."""
+    """Open a page with its first result."""
     return open_page()

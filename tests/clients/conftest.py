@@ -21,21 +21,21 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def faults() -> Iterator[FaultServer]:
-    """A server that does what the test tells it."""
+    """Start a server that does what the test says."""
     with FaultServer() as server:
         yield server
 
 
 @pytest.fixture
 def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The environment names the real service."""
+    """Name the real service in the environment."""
     monkeypatch.setenv("ASSAY_URL", server.url)
     return server.url
 
 
 @pytest.fixture
 def down(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
-    """The environment names a service that is never ready."""
+    """Name a service that is never ready in the environment."""
     monkeypatch.setenv("ASSAY_URL", faults.url)
     monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.3")
     faults.otherwise = status(503)

@@ -11,7 +11,7 @@ from rollouts import as_request, generate
 
 @pytest.fixture(scope="session")
 def batch() -> dict[str, Any]:
-    """A GRPO step: 1,024 references, 5 responses each; about 17 MB."""
+    """Return a GRPO step: 1,024 references, 5 responses each; about 17 MB."""
     return as_request(generate(1024, 5, 7))
 
 
@@ -22,7 +22,7 @@ def batch_body(batch: dict[str, Any]) -> bytes:
 
 @pytest.fixture(scope="session")
 def singles() -> list[dict[str, Any]]:
-    """Requests of one response each, all different."""
+    """Return requests of one response each, all different."""
     request = as_request(generate(64, 5, 9))
     rows = zip(request["responses"], request["reference_index"], strict=True)
     return [{"references": [request["references"][k]], "responses": [response]} for response, k in rows]
@@ -30,7 +30,7 @@ def singles() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def rewards(singles: list[dict[str, Any]]) -> list[float]:
-    """What the singles must be given, to the last bit: scored in this process."""
+    """Return the rewards of the singles, bit for bit, as this process computes them."""
     from assay import Scorer
 
     scorer = Scorer()

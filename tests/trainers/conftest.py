@@ -35,7 +35,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture
 def at(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The environment names the service."""
+    """Name the service in the environment."""
     monkeypatch.setenv("ASSAY_URL", server.url)
     return server.url
 

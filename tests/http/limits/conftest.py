@@ -9,11 +9,11 @@ from rollouts import as_request, generate
 
 @pytest.fixture(scope="session")
 def batch() -> bytes:
-    """The body of a GRPO step: 1,024 references, 5 responses each."""
+    """Return the body of a GRPO step: 1,024 references, 5 responses each."""
     return orjson.dumps(as_request(generate(1024, 5, 7)))
 
 
 @pytest.fixture(scope="session")
 def single() -> bytes:
-    """The body of one response with its reference."""
+    """Return the body of one response with its reference."""
     return orjson.dumps(as_request(generate(1, 1, 8)))
