@@ -7,7 +7,7 @@ FROM ${BASE} AS build
 # Optional features: Arrow streams and zstd bodies. To omit them: --build-arg EXTRAS=
 ARG EXTRAS=arrow,zstd
 WORKDIR /src
-COPY __init__.py pyproject.toml README.md LICENSE deploy/constraints.txt ./
+COPY __init__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt ./
 COPY kernels kernels
 COPY service service
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \

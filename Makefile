@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 
+FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
+
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-lowest word-lists test-browser test-ray test-trainers audit faults nightly fuzz \
 	coverage lint bench load constraints image wheel clean
@@ -35,7 +37,8 @@ test-ray: $(VENV)-ray/.installed ## Run the tests that need Ray, in a separate e
 	$(VENV)-ray/bin/python -m pytest tests/on_ray
 
 test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' own code against a real service, in a separate environment
-	ASSAY_COMMAND=$(abspath $(VENV))/bin/assay $(VENV)-trainers/bin/python -P -m pytest -c tests/trainers/pytest.ini tests/trainers
+	ASSAY_COMMAND=$(abspath $(VENV))/bin/assay PYTHONPATH=$(abspath clients) $(VENV)-trainers/bin/python -P -m pytest \
+		-c tests/trainers/pytest.ini --rootdir=. --confcutdir=tests/trainers tests/trainers
 
 faults: $(VENV)/.installed-faults ## Overload, kill, stop, drain and abuse real processes, and soak-test one for some minutes
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
@@ -45,8 +48,8 @@ nightly: $(VENV)/.installed-dev ## Compare the compiled code with plain Python o
 
 fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (installs atheris)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
-	@set -e; targets=$$(ls tests/fuzz/fuzz_*.py); for target in $$targets; do \
-		echo $$target; $(RUN) $$target -max_total_time=$$(($(or $(SECONDS),600) / $$(echo $$targets | wc -w))); done
+	@set -e; for target in $(FUZZERS); do \
+		echo $$target; PYTHONPATH=examples $(RUN) -m tests.fuzz.$$target -max_total_time=$$(($(or $(SECONDS),600) / $(words $(FUZZERS)))); done
 
 coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and measure their coverage
 	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest tests/kernels tests/scoring
@@ -65,7 +68,7 @@ bench: $(VENV)/.installed ## Measure throughput, compared with its floor and a p
 	@$(VENV)/bin/assay bench
 
 load: $(VENV)/.installed-dev ## Load-test a separate service, check every answer, write a report
-	@$(RUN) loadtests/run.py
+	@PYTHONPATH=examples $(RUN) loadtests/run.py
 
 constraints: $(VENV)/.installed-dev ## Pin the newest versions for the image in deploy/constraints.txt
 	@$(RUN) -m uv pip compile --quiet --upgrade --python-version 3.11 --python-platform linux --no-header --no-annotate \

@@ -1,26 +1,21 @@
 """Memory of a replica per byte in work: batches from many clients at once, with several budgets. Linux only.
 
-    python deploy/memory.py
+    PYTHONPATH=examples python deploy/memory.py
 
 Starts separate services on loopback ports. Checks that every reply is 200.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 
 import orjson
+from rollouts import as_request, generate
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
-
-from rollouts import as_request, generate  # noqa: E402
-
-from assay.service.bench.servers.server_process import ServerProcess  # noqa: E402
+from assay.service.bench.servers.server_process import ServerProcess
 
 CLIENTS, BATCHES = 8, 3
 SERVE = [

@@ -1,6 +1,6 @@
 """Start the service, run all loads on it, check every answer, and write a report (`make load`).
 
-    python loadtests/run.py --seconds 10 --output out/load
+    PYTHONPATH=examples python loadtests/run.py --seconds 10 --output out/load
 
 Exit codes: 0 success; 1 an answer was wrong, or a request failed; 3 answers are right, but a run is invalid because
 Locust lacked CPU time.
@@ -16,10 +16,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-# The checkout's generator and packages, installed or not.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from exchanges import write_exchanges
 from payloads import Payloads

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path += [str(ROOT), str(ROOT / "examples")]
+
+pytest_plugins = ["tests.command_line", "tests.servers"]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that was started in the background ignores the signal, and so would all the processes that it starts.
@@ -55,7 +55,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of shared specifications beside the checkout; tests that need it are skipped without it."""
+    """Return the folder of shared specifications beside the checkout; tests that need it are skipped without it."""
     folder = ROOT.parent / "shared"
     if not folder.is_dir():
         pytest.skip("the folder ../shared with the golden cases is not here")
@@ -70,11 +70,11 @@ def golden(shared: Path) -> Callable[[str], list[dict[str, Any]]]:
 
 @pytest.fixture(scope="session")
 def demo_records(shared: Path) -> list[dict[str, Any]]:
-    """The published demonstration records: query, system and reference."""
+    """Return the published demonstration records: query, system and reference."""
     return read_records(shared / "data" / "scirecipe_demo.jsonl")
 
 
 @pytest.fixture(scope="session")
 def example_rollouts() -> list[dict[str, Any]]:
-    """The rollouts of examples/rollouts.jsonl."""
+    """Return the rollouts of examples/rollouts.jsonl."""
     return read_records(ROOT / "examples" / "rollouts.jsonl")

@@ -1,4 +1,4 @@
-"""Scripts that run in a process of their own: where they fail, a segmentation fault must not end the suite."""
+"""Python in a separate process: if it fails there, a segmentation fault does not end the suite."""
 
 from __future__ import annotations
 
@@ -7,17 +7,30 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["printed"]
+__all__ = ["environment", "printed", "printed_by"]
 
 ROOT = Path(__file__).resolve().parents[1]
-PATHS = [ROOT, ROOT / "tests", ROOT / "tests" / "scorer", ROOT / "examples"]
+PATHS = [ROOT, ROOT / "clients", ROOT / "examples"]
 
 
-def printed(script: str | Path, *arguments: object) -> str:
-    """What a Python script prints: its source, or the path of its file."""
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATHS))}
-    source = ["-c", script] if isinstance(script, str) else [str(script)]
-    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", *source, *map(str, arguments)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
+def environment(*folders: Path, **variables: str) -> dict[str, str]:
+    """Return this process's environment with `folders`, the tests and what they import on PYTHONPATH."""
+    inherited = filter(None, [os.environ.get("PYTHONPATH")])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, [*folders, *PATHS]), *inherited]), **variables}
+
+
+def printed(source: str, *arguments: object) -> str:
+    """Return what a script prints."""
+    return _output("-c", source, *arguments)
+
+
+def printed_by(module: str, *arguments: object) -> str:
+    """Return what a module prints that is run as a script, by its dotted name."""
+    return _output("-m", module, *arguments)
+
+
+def _output(*arguments: object) -> str:
+    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", *map(str, arguments)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout

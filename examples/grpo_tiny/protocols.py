@@ -1,17 +1,13 @@
 """Short protocols to learn, and the answers of a policy that knows them but is careless.
 
-The vocabulary is that of ../vocabulary.json; it makes no scientific sense. The same seed gives the same text on every
-machine.
+The vocabulary is that of ../vocabulary.json, which ../rollouts.py reads; it makes no scientific sense. The same seed
+gives the same text on every machine.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
-
-sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from rollouts import VOCABULARY, Dice, Parameter, Step, key_line
 

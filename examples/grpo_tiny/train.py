@@ -1,7 +1,7 @@
 """A learning run from scratch in minutes: a small random model, first supervised, then GRPO on the service's rewards.
 
     assay serve &
-    python train.py --seed 0 -o run-0.jsonl
+    PYTHONPATH=.. python train.py --seed 0 -o run-0.jsonl
 
 Supervised training uses careless answers, so that the model writes Sketch-and-Fill text that is often wrong. After that
 it learns only from the reward. Rewards come from the service at ASSAY_URL (http://127.0.0.1:8000 if unset; `local`

@@ -1,4 +1,4 @@
-"""Fixtures: one headless Chromium, one server, and pages that fail their test when they complain."""
+"""Fixtures: one headless Chromium, and pages that fail their test when they complain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.browser.playground import Playground
-from tests.http.live_server import LiveServer, launched
+from tests.servers import LiveServer
 
 FLAGS = [
     "--no-sandbox",
@@ -30,16 +30,8 @@ expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[LiveServer]:
-    """A ready server with default settings, but a short drain."""
-    with launched("--drain-seconds", "0") as server:
-        server.wait_until_ready()
-        yield server
-
-
-@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A Chromium of its own, with a fresh profile, that talks to nobody but us."""
+    """Start a separate Chromium with a fresh profile, which connects to our servers alone."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["BROWSER_PATH"], args=FLAGS)
         yield browser
@@ -79,7 +71,7 @@ def complaints() -> Iterator[Complaints]:
 
 @pytest.fixture
 def contexts(browser: Browser, complaints: Complaints) -> Iterator[Callable[..., BrowserContext]]:
-    """New profiles, closed at the end."""
+    """Make new profiles, and close them at the end."""
     made: list[BrowserContext] = []
 
     def make(**options: Any) -> BrowserContext:
@@ -111,5 +103,5 @@ def open_page(contexts: Callable[..., BrowserContext], server: LiveServer) -> Ca
 
 @pytest.fixture
 def playground(open_page: Callable[..., Playground]) -> Playground:
-    """A page with its first result."""
+    """Open a page with its first result."""
     return open_page()

@@ -13,7 +13,7 @@ from assay.service.bench.build import build
 from assay.service.bench.ratios import RATIOS
 from assay.service.bench.report import Results, as_text
 from assay.service.cli.bench import BENCHMARKS
-from tests.cli.command_line import KEY_LINE, ROOT, environment
+from tests.command_line import KEY_LINE, ROOT, environment
 
 SMALL = ["--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8"]
 

@@ -24,7 +24,7 @@ from assay.service.bench.servers.bursts import Bursts
 from assay.service.bench.servers.load_generator import Plan
 from assay.service.bench.servers.server_process import ServerProcess
 from assay.service.bench.servers.started import bare_server
-from tests.cli.command_line import KEY_LINE, RESPONSE
+from tests.command_line import KEY_LINE, RESPONSE
 
 REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_index": [0, 0]}
 

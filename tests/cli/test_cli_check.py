@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
 
 FORGETFUL = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")
 

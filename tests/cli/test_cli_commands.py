@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import click
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from assay.service.cli.main import COMMANDS, main
 from assay.service.config import ServerSettings
 from assay.service.settings import ScoreSettings
-from tests.cli.command_line import ROOT, environment
+from tests.command_line import ROOT, environment
 
 HEAVY = ("numpy", "numba", "llvmlite", "fastapi", "starlette", "uvicorn", "pydantic", "orjson")
 
@@ -36,7 +35,7 @@ def test_help_lists_every_command(call) -> None:
 
 
 def test_every_command_has_its_file() -> None:
-    files = {path.stem for path in (ROOT / "service" / "commands").glob("*.py")} - {"__init__", "options"}
+    files = {path.stem for path in (ROOT / "service" / "cli").glob("*.py")} - {"__init__", "main", "options"}
     assert files == set(COMMANDS)
     for name in COMMANDS:
         assert isinstance(import_module(f"assay.service.cli.{name}").command, click.Command)
@@ -69,20 +68,3 @@ def test_every_setting_has_its_flag(name: str, models: tuple[type, ...]) -> None
     flags = {flag for parameter in command.params for flag in parameter.opts}
     expected = {"--" + field.replace("_", "-") for model in models for field in model.model_fields}
     assert expected <= flags
-
-
-def test_a_foreign_kernels_package_is_named(tmp_path: Path) -> None:
-    foreign = tmp_path / "kernels"
-    foreign.mkdir()
-    (foreign / "__init__.py").write_text("raise RuntimeError('imported')\n")
-    code = "from assay.service.cli.main import main; main(['config'])"
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**environment(), "PYTHONPATH": f"{tmp_path}:{ROOT}"},
-        capture_output=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert result.returncode == 2
-    assert b"not Assay's" in result.stderr
-    assert b"Traceback" not in result.stderr

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from assay import Scorer
-from tests.cli.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, write_rows
+from tests.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, write_rows
 
 ROW = {"response": RESPONSE, "reference": REFERENCE}
 POOR = {"response": RESPONSE.replace("for 5 minutes", "briefly"), "reference": KEY_LINE}

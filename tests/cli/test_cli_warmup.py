@@ -8,7 +8,7 @@ import numba
 import pytest
 
 from assay.kernels.warmup import compiled_signatures, warmup
-from tests.cli.command_line import environment
+from tests.command_line import environment
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled with JIT off")

@@ -15,7 +15,7 @@ import urllib.request
 import pytest
 
 from assay import Scorer
-from tests.cli.command_line import ROOT, environment
+from tests.command_line import ROOT, environment
 
 DEMO = [sys.executable, str(ROOT / "examples" / "demo.py")]
 

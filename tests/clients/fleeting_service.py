@@ -1,5 +1,6 @@
-"""A substitute for `assay serve --uds PATH` that starts quickly: `fleeting_service.py FOLDER serve --uds PATH …`.
+"""A substitute for `assay serve --uds PATH` that starts quickly.
 
+Run it as `python -m tests.clients.fleeting_service FOLDER serve --uds PATH …`.
 It writes the names of its ASSAY variables to FOLDER/PID, and replies like the fault server.
 """
 
@@ -12,10 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "clients"), str(Path(__file__).parent)]
-
-from tests.clients.fault_server import FaultServer  # noqa: E402
+from tests.clients.fault_server import FaultServer
 
 
 def main(folder: str, _command: str, *flags: str) -> None:

@@ -1,4 +1,6 @@
-"""Make many concurrent single calls, as a trainer does: single_calls.py URL COUNT [WINDOW].
+"""Make many concurrent single calls, as a trainer does.
+
+    python -m tests.clients.single_calls URL COUNT [WINDOW]
 
 It repeats the calls of `samples.REQUEST`, and prints the total seconds and the rewards. In the process of the tests,
 with the heap of a whole suite, Python's garbage collector would be measured too.
@@ -10,9 +12,6 @@ import asyncio
 import json
 import sys
 import time
-from pathlib import Path
-
-sys.path += [str(Path(__file__).parents[2] / "clients"), str(Path(__file__).parents[1] / "http")]
 
 from assay_client import AsyncClient
 from tests.http.samples import REFERENCE, REQUEST

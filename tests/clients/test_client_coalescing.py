@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay_client import AsyncClient, Client, InvalidReference, ServiceError, TooLarge, Unavailable
 from tests.clients.fault_server import CONFIG_ID, FaultServer, answer, late, reward_of, status
-from tests.http.live_server import LiveServer
 from tests.http.samples import REWARDS
+from tests.own_process import printed_by
+from tests.servers import LiveServer
 
 
 def together(n: int) -> dict[str, Any]:
@@ -209,8 +207,8 @@ def requests_served(server: LiveServer) -> float:
 
 def single_calls(url: str, count: int, *window: str) -> float:
     """Return the seconds per call of `count` concurrent single calls in a separate process; check their rewards."""
-    command = [sys.executable, str(Path(__file__).parent / "single_calls.py"), url, str(count), *window]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    command = "tests.clients.single_calls", url, count, *window
+    found = json.loads(printed_by(*command))
     assert found["rewards"] == pytest.approx([REWARDS[k % 3] for k in range(count)], abs=1e-12)
     return found["seconds"] / count
 

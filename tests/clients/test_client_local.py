@@ -22,11 +22,11 @@ import rollouts
 from assay import Scorer
 from assay_client import AsyncClient, Client, LocalServiceError
 from tests.http.samples import PERFECT, REFERENCE
+from tests.own_process import environment
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sockets and file locks")
 
-ROOT = Path(__file__).resolve().parents[2]
-FLEETING = Path(__file__).with_name("fleeting_service.py")
+FLEETING = ["env", f"PYTHONPATH={environment()['PYTHONPATH']}", sys.executable, "-m", "tests.clients.fleeting_service"]
 REAL = [sys.executable, "-c", "from assay.service.cli.main import main; main()"]
 
 USER = """
@@ -52,7 +52,7 @@ def home() -> Iterator[Path]:
 def settings(home: Path) -> dict[str, Any]:
     """Return settings of a service that starts quickly and leaves a file for each start in `home/started`."""
     (home / "started").mkdir()
-    command = [sys.executable, str(FLEETING), str(home / "started")]
+    command = [*FLEETING, str(home / "started")]
     return {"mode": "local", "command": command, "runtime_dir": str(home / "run"), "linger": 0.0, "backoff": 0.02}
 
 
@@ -81,7 +81,7 @@ def until(condition: Any, seconds: float = 20) -> bool:
 def user(settings: dict[str, Any]) -> subprocess.Popen[str]:
     """Start a process that uses the service until its standard input ends."""
     command = [sys.executable, "-c", USER, json.dumps(settings)]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "clients")}
+    environ = environment()
     return subprocess.Popen(
         command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -134,7 +134,7 @@ print(client.score(["xxx"], ["r"]).rewards[0], os.getpid(), flush=True)
 time.sleep(60)
 """
     command = [sys.executable, "-c", body, json.dumps(settings)]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "clients")}
+    environ = environment()
     parent = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     reward, child = parent.stdout.readline().split()
@@ -280,7 +280,7 @@ def test_both_sides_of_a_fork_score_at_once(home: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", FORKED_USER, json.dumps(settings)],
         input=json.dumps([responses, references, index, expected]),
-        env={**os.environ, "PYTHONPATH": str(ROOT / "clients")},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=120,

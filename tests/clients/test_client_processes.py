@@ -16,14 +16,14 @@ import pytest
 
 from assay_client import AsyncClient, Client
 from tests.clients.fault_server import FaultServer, reward_of
+from tests.own_process import environment
 
-ROOT = Path(__file__).resolve().parents[2]
 LENGTHS = range(1, 13)
 
 
 def script(body: str, url: str) -> str:
     """Return the output of a separate process with warnings as errors and `url` in its environment."""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "clients"), "ASSAY_URL": url}
+    environ = environment(ASSAY_URL=url)
     command = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning", "-c", body]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -202,7 +202,7 @@ def score(client, k):
 def test_a_client_can_be_sent_to_a_process_pool(faults: FaultServer, method: str, tmp_path: Path) -> None:
     (tmp_path / "pool_task.py").write_text(POOL_TASK)
     (tmp_path / "main.py").write_text(POOLING)
-    environ = {**os.environ, "PYTHONPATH": f"{ROOT / 'clients'}{os.pathsep}{tmp_path}", "ASSAY_URL": faults.url}
+    environ = environment(tmp_path, ASSAY_URL=faults.url)
     command = [sys.executable, str(tmp_path / "main.py"), method]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == f"{[k / 1000 for k in range(1, 7)]}\nInvalidReference bad_step_json\n", done.stderr

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from assay_client import AsyncClient, Client, Unavailable
-from tests.http.live_server import LiveServer, launched
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED, SWAPPED_REWARD
+from tests.servers import LiveServer, launched
 
 KNOWN = [(PERFECT, 1.0), (SWAPPED, SWAPPED_REWARD), ("nothing", 0.0)]
 PATIENT = {"timeout": 300, "backoff": 0.05, "max_backoff": 0.5}

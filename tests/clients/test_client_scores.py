@@ -25,8 +25,8 @@ from assay_client import (
     Unauthorized,
     Unavailable,
 )
-from tests.http.live_server import LiveServer, launched
 from tests.http.samples import PERFECT, REFERENCE, REWARDS, STEPS, SWAPPED, SWAPPED_REWARD
+from tests.servers import LiveServer, launched
 
 RESPONSES = [PERFECT, SWAPPED, "nothing"]
 KEY = "correct-horse"

@@ -16,7 +16,7 @@ import pytest
 from assay_client import InvalidRequest, Unavailable
 from assay_client.transport.sockets import tls_context
 from tests.clients.fault_server import FaultServer, http, raw
-from tests.http.live_server import LiveServer
+from tests.servers import LiveServer
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to create a certificate")
 

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from assay import InvalidSetting, ScoreSettings
 from assay.kernels.json_text.columns import MAX_STEPS_BYTES
 from assay.service.config import Config, ServerSettings, load
-from tests.http.live_server import ROOT
+from tests.servers import ROOT
 
 
 def written(tmp_path, text):

@@ -15,12 +15,11 @@ pytest.importorskip("yaml", reason="needs assay[deploy]")
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-sys.path.append(str(DEPLOY))
 
 
 @pytest.fixture(scope="session")
 def kubectl() -> str:
-    """The program: beside this Python, where the extra `deploy` has put it, or on PATH."""
+    """Return the program: beside this Python, where the extra `deploy` has put it, or on PATH."""
     beside = shutil.which("kubectl", path=str(Path(sys.executable).parent))
     found = beside or shutil.which("kubectl")
     if found is None:
@@ -29,7 +28,7 @@ def kubectl() -> str:
 
 
 def built(kubectl: str, folder: str) -> list[dict[str, Any]]:
-    """The manifests that `kubectl apply --kustomize` would send."""
+    """Return the manifests that `kubectl apply --kustomize` would send."""
     import yaml
 
     shown = subprocess.run(

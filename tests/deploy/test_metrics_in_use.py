@@ -12,8 +12,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.http.live_server import launched
 from tests.http.samples import REQUEST
+from tests.servers import launched
 
 promql = pytest.importorskip("promql_parser", reason="needs assay[deploy]")
 

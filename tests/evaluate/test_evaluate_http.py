@@ -32,11 +32,11 @@ def plain(columns) -> dict[str, list[float | None]]:
 
 
 @pytest.mark.parametrize("profile", ["paper", "thoth"])
-def test_the_reply_is_what_python_gives(http, profile):
+def test_the_reply_is_what_python_gives(client, profile):
     options = {"profile": profile, "by": ["type", "level"]}
     request = {"task": "score", "records": RECORDS, "options": options}
     EvaluateRequest.model_validate(request)
-    reply = http.post("/v1/evaluate", json=request)
+    reply = client.post("/v1/evaluate", json=request)
     assert reply.status_code == 200
     document = reply.json()
     EvaluateReply.model_validate(document)
@@ -50,28 +50,28 @@ def test_the_reply_is_what_python_gives(http, profile):
     assert "decode;dur=" in reply.headers["server-timing"]
 
 
-def test_task_and_options_may_be_left_out(http):
-    document = http.post("/v1/evaluate", json={"records": RECORDS}).json()
-    assert document == http.post("/v1/evaluate/", json={"task": "score", "records": RECORDS, "options": {}}).json()
+def test_task_and_options_may_be_left_out(client):
+    document = client.post("/v1/evaluate", json={"records": RECORDS}).json()
+    assert document == client.post("/v1/evaluate/", json={"task": "score", "records": RECORDS, "options": {}}).json()
     assert document["by"] == {}
-    assert http.post("/v1/evaluate", json={"records": []}).json()["aggregate"]["count"] == 0
+    assert client.post("/v1/evaluate", json={"records": []}).json()["aggregate"]["count"] == 0
 
 
-def test_metrics_by_name(http):
+def test_metrics_by_name(client):
     request = {"records": RECORDS, "options": {"metrics": ["order_tau", "step_m"]}}
-    document = http.post("/v1/evaluate", json=request).json()
+    document = client.post("/v1/evaluate", json=request).json()
     assert set(document["per_record"]) == {"order_tau", "step_m"}
     assert set(document["aggregate"]) == {"count", "order_tau", "step_m"}
 
 
-def test_every_offender_is_named(http):
+def test_every_offender_is_named(client):
     request = {
         "task": "score",
         "records": [{"response": 5}, "x", {"response": "", "reference": ""}, {"response": "x", "reference": [1]}],
         "options": {"profile": "other", "shape": 1},
         "verbose": True,
     }
-    assert places(problem_of(http.post("/v1/evaluate", json=request), 422)) == [
+    assert places(problem_of(client.post("/v1/evaluate", json=request), 422)) == [
         ("verbose", "unknown_field"),
         ("options.profile", "invalid_option"),
         ("options.shape", "unknown_option"),
@@ -80,7 +80,7 @@ def test_every_offender_is_named(http):
         ("records[1]", "wrong_type"),
         ("records[3].reference", "wrong_type"),
     ]
-    many = problem_of(http.post("/v1/evaluate", json={"records": [0] * 250}), 422)
+    many = problem_of(client.post("/v1/evaluate", json={"records": [0] * 250}), 422)
     assert (many["error_count"], len(many["errors"])) == (250, 100)
 
 
@@ -98,21 +98,21 @@ def test_every_offender_is_named(http):
         (b'{"records": [' + b"{}," * 9_000 + b"{}]}", 413, [("body", "too_many")]),
     ],
 )
-def test_bad_requests(http, body, status, expected):
-    found = places(problem_of(http.post("/v1/evaluate", content=body), status))
+def test_bad_requests(client, body, status, expected):
+    found = places(problem_of(client.post("/v1/evaluate", content=body), status))
     assert found == [entry if isinstance(entry, tuple) else (entry, "wrong_type") for entry in expected]
 
 
-def test_media_types_and_queries(http):
+def test_media_types_and_queries(client):
     arrow = {"content-type": "application/vnd.apache.arrow.stream"}
-    problem_of(http.post("/v1/evaluate", content=b"", headers=arrow), 415)
-    problem_of(http.post("/v1/evaluate?by=type", json={"records": []}), 422)
+    problem_of(client.post("/v1/evaluate", content=b"", headers=arrow), 415)
+    problem_of(client.post("/v1/evaluate?by=type", json={"records": []}), 422)
     packed = gzip.compress(json.dumps({"records": RECORDS}).encode())
-    reply = http.post("/v1/evaluate", content=packed, headers={"content-encoding": "gzip"})
-    assert reply.json() == http.post("/v1/evaluate", json={"records": RECORDS}).json()
+    reply = client.post("/v1/evaluate", content=packed, headers={"content-encoding": "gzip"})
+    assert reply.json() == client.post("/v1/evaluate", json={"records": RECORDS}).json()
 
 
-def test_no_text_is_echoed(http):
+def test_no_text_is_echoed(client):
     secret = "quelle-surprise"
     for request in (
         {"records": [{"response": 1, "reference": secret}], "options": {"profile": secret}},
@@ -120,16 +120,16 @@ def test_no_text_is_echoed(http):
         {"task": "bioprobench.pqa", "responses": [1], "references": [{"q": secret}], "config": {"reward": secret}},
     ):
         for path in ("/v1/evaluate", "/v1/score"):
-            assert secret not in http.post(path, json=request).text
+            assert secret not in client.post(path, json=request).text
 
 
-def test_a_deadline_ends_the_work(http):
+def test_a_deadline_ends_the_work(client):
     records = [{"response": "x", "reference": REFERENCE}] * 60_000
     body = json.dumps({"records": records, "options": {"profile": "thoth"}}).encode()
-    problem_of(http.post("/v1/evaluate", content=body, headers={"x-request-timeout": "0.2"}), 504)
+    problem_of(client.post("/v1/evaluate", content=body, headers={"x-request-timeout": "0.2"}), 504)
 
 
-def test_the_event_loop_goes_on(http, evaluating_server):
+def test_the_event_loop_goes_on(client, server):
     """While a long evaluation runs, single rewards are answered."""
     records = [{"response": PERFECT, "reference": REFERENCE}] * 30_000
     body = json.dumps({"records": records, "options": {"profile": "thoth"}}).encode()
@@ -138,8 +138,8 @@ def test_the_event_loop_goes_on(http, evaluating_server):
     def run() -> None:
         status = 0
         try:
-            with evaluating_server.client() as client:
-                status = client.post("/v1/evaluate", content=body).status_code
+            with server.client() as other:
+                status = other.post("/v1/evaluate", content=body).status_code
         finally:
             ended.append(status)
 
@@ -147,7 +147,7 @@ def test_the_event_loop_goes_on(http, evaluating_server):
     thread.start()
     answered = 0
     while not ended and answered < 2_000:
-        reply = http.post("/v1/score", json={"references": [REFERENCE], "responses": [PERFECT]})
+        reply = client.post("/v1/score", json={"references": [REFERENCE], "responses": [PERFECT]})
         assert reply.json()["rewards"] == [1.0]
         answered += 1
     thread.join()
@@ -155,8 +155,8 @@ def test_the_event_loop_goes_on(http, evaluating_server):
     assert answered > 3
 
 
-def test_tasks(http):
-    document = http.get("/v1/tasks").json()
+def test_tasks(client):
+    document = client.get("/v1/tasks").json()
     TasksReply.model_validate(document)
     assert [task["name"] for task in document["tasks"]] == [task.name for task in every_task()]
     for task, described in zip(every_task(), document["tasks"], strict=True):
@@ -180,9 +180,9 @@ REWARD = {
 }
 
 
-def test_rewards_of_another_task(http):
+def test_rewards_of_another_task(client):
     TaskRewardRequest.model_validate(REWARD)
-    reply = http.post("/v1/score", json=REWARD)
+    reply = client.post("/v1/score", json=REWARD)
     assert reply.status_code == 200, reply.text
     document = reply.json()
     ScoreReply.model_validate(document)
@@ -193,18 +193,18 @@ def test_rewards_of_another_task(http):
     expected = rewards("bioprobench.pqa", REWARD["responses"], REWARD["references"], REWARD["reference_index"])
     assert document["rewards"] == expected.rewards.tolist()
     assert document["components"] == {name: column.tolist() for name, column in expected.components.items()}
-    bare = http.post("/v1/score", json={k: v for k, v in REWARD.items() if k != "include"}).json()
+    bare = client.post("/v1/score", json={k: v for k, v in REWARD.items() if k != "include"}).json()
     assert set(bare) == {"rewards", "reasons", "config_id"}
-    calibrated = http.post("/v1/score", json={**REWARD, "config": {"reward": "calibrated"}}).json()
+    calibrated = client.post("/v1/score", json={**REWARD, "config": {"reward": "calibrated"}}).json()
     assert calibrated["config_id"] != document["config_id"]
     assert calibrated["rewards"] != document["rewards"]
     large = {**REWARD, "responses": REWARD["responses"] * 4_000, "reference_index": REWARD["reference_index"] * 4_000}
-    assert http.post("/v1/score", json=large).json()["rewards"] == document["rewards"] * 4_000
+    assert client.post("/v1/score", json=large).json()["rewards"] == document["rewards"] * 4_000
     empty = {"task": "bioprobench.pqa", "references": [], "responses": []}
-    assert http.post("/v1/score", json=empty).json()["rewards"] == []
+    assert client.post("/v1/score", json=empty).json()["rewards"] == []
 
 
-def test_rewards_name_every_offender(http):
+def test_rewards_name_every_offender(client):
     request = {
         "task": "bioprobench.ord",
         "references": [{"wrong_steps": ["a"]}, "[1]", 5, {"wrong_steps": ["a"], "correct_steps": ["a"]}],
@@ -214,7 +214,7 @@ def test_rewards_name_every_offender(http):
         "include": ["all"],
         "more": 1,
     }
-    found = places(problem_of(http.post("/v1/score", json=request), 422))
+    found = places(problem_of(client.post("/v1/score", json=request), 422))
     assert sorted(found) == sorted(
         [
             ("references[0]", "bad_reference"),
@@ -229,24 +229,24 @@ def test_rewards_name_every_offender(http):
         ]
     )
     lone = {"task": "bioprobench.pqa", "references": ["a", "b"], "responses": ["a", "b"], "include": ["advantages"]}
-    assert places(problem_of(http.post("/v1/score", json=lone), 422)) == [("include", "no_group")]
+    assert places(problem_of(client.post("/v1/score", json=lone), 422)) == [("include", "no_group")]
     for name in ("bioprobench", "Score", "bioprobench.nope"):
-        problem = problem_of(http.post("/v1/score", json={**REWARD, "task": name}), 422)
+        problem = problem_of(client.post("/v1/score", json={**REWARD, "task": name}), 422)
         assert ("task", "unknown_task") in places(problem)
 
 
-def test_a_response_over_the_limit_gets_what_an_empty_one_gets(http):
+def test_a_response_over_the_limit_gets_what_an_empty_one_gets(client):
     request = {"task": "bioprobench.pqa", "references": ["5 ml"], "responses": ["x" * 262_145, ""]}
-    document = http.post("/v1/score", json=request).json()
+    document = client.post("/v1/score", json=request).json()
     assert document["rewards"] == [0.0, 0.0]
     assert document["reasons"] == ["too_long", "no_markers"]
     long = {"task": "bioprobench.pqa", "references": ["5 ml" * 100_000], "responses": [""]}
-    assert places(problem_of(http.post("/v1/score", json=long), 422)) == [("references[0]", "too_long")]
+    assert places(problem_of(client.post("/v1/score", json=long), 422)) == [("references[0]", "too_long")]
 
 
-def test_score_is_the_scorers_own(http):
+def test_score_is_the_scorers_own(client):
     request = {"references": [REFERENCE], "responses": [PERFECT, SWAPPED, ""]}
-    document = http.post("/v1/score", json={**request, "task": "score"}).json()
-    assert document == http.post("/v1/score", json=request).json()
+    document = client.post("/v1/score", json={**request, "task": "score"}).json()
+    assert document == client.post("/v1/score", json=request).json()
     assert document["rewards"] == rewards("score", request["responses"], request["references"]).rewards.tolist()
     assert np.isfinite(document["rewards"]).all()

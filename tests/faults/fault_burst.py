@@ -11,7 +11,7 @@ import orjson
 
 from assay import Scorer
 from tests.faults.storm import Answer, Watch, fetch, peak, request, resident, settled
-from tests.http.live_server import launched
+from tests.servers import launched
 
 SINGLES, BATCHES = 5_120, 40
 WORK_BYTES = 64 << 20

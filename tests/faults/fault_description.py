@@ -19,13 +19,13 @@ SEED = os.environ.get("ASSAY_SCHEMATHESIS_SEED", "")
 """Of its random choices; another one for each run where this is empty. A failure prints the one it had."""
 
 
-def test_the_service_is_what_it_says(fresh, tmp_path):
+def test_the_service_is_what_it_says(fresh_server, tmp_path):
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG), "run"]
     options = ["--checks", "all", "-n", EXAMPLES, "--suppress-health-check", "all", "--request-timeout", "30"]
     if SEED:
         options += ["--seed", SEED]
     done = subprocess.run(
-        [*command, f"{fresh.url}/openapi.json", *options, "--no-color"],
+        [*command, f"{fresh_server.url}/openapi.json", *options, "--no-color"],
         cwd=tmp_path,  # where it keeps a data base of its own
         capture_output=True,
         text=True,
@@ -33,6 +33,6 @@ def test_the_service_is_what_it_says(fresh, tmp_path):
     )
     print(done.stdout if done.returncode else done.stdout[-3_000:])
     assert done.returncode == 0, done.stderr[-3_000:]
-    assert not any(settled(fresh).values())
-    assert "Traceback" not in fresh.log
-    assert " failed\n" not in fresh.log
+    assert not any(settled(fresh_server).values())
+    assert "Traceback" not in fresh_server.log
+    assert " failed\n" not in fresh_server.log

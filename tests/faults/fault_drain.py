@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,12 +17,9 @@ import pytest
 from rollouts import as_request, generate
 
 from assay import Scorer
-from tests.http.live_server import LiveServer, launched
-from tests.http.process.drains import drains
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "clients"))
-
 from assay_client import Client
+from tests.http.process.drains import drains
+from tests.servers import LiveServer, launched
 
 CLIENTS, PORTION = 8, 40
 

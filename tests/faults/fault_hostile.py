@@ -14,9 +14,9 @@ import orjson
 import pytest
 
 from tests.faults.storm import Answer, Watch, fetch, request, resident, settled
-from tests.http.live_server import LiveServer, launched
 from tests.http.raw_connection import RawConnection, chunked, head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST
+from tests.servers import LiveServer, launched
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -13,7 +13,7 @@ import orjson
 from rollouts import as_request, generate
 
 from tests.faults.storm import Answer, Watch, fetch, request, settled
-from tests.http.live_server import LiveServer, launched
+from tests.servers import LiveServer, launched
 
 REQUESTS, TOGETHER = 10_000, 200
 MEDIUM = 200

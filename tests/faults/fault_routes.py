@@ -14,8 +14,8 @@ import zstandard
 from tests.faults.storm import Answer, Watch, fetch, resident, settled
 from tests.http.limits.hostile import Attack, attacks
 from tests.http.limits.test_limits_routes import check_cost
-from tests.http.live_server import LiveServer, launched
 from tests.http.samples import paths_with_bodies
+from tests.servers import LiveServer, launched
 
 MIB = 1 << 20
 WORK_BYTES = 64 * MIB

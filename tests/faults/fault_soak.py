@@ -14,7 +14,7 @@ import orjson
 from rollouts import as_request, generate
 
 from tests.faults.storm import Watch, fetch, request, resident, settled
-from tests.http.live_server import launched
+from tests.servers import launched
 
 SECONDS = float(os.environ.get("ASSAY_SOAK_SECONDS", "240"))
 WARM_UP = 0.4

@@ -17,7 +17,7 @@ from rollouts import as_request, generate
 from assay import Scorer
 from tests.faults.fault_drain import Client, portions, score_all
 from tests.faults.storm import gauges
-from tests.http.live_server import LiveServer, launched
+from tests.servers import LiveServer, launched
 
 IN_FLIGHT = 8
 TIMEOUT = 3.0

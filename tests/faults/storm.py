@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tests.http.live_server import LiveServer
+from tests.servers import LiveServer
 
 __all__ = ["Answer", "Watch", "fetch", "gauges", "peak", "request", "resident", "settled"]
 

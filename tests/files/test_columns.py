@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from assay.kernels.score import COMPONENTS
-from tests.cli.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, read_rows, write_rows
+from tests.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, read_rows, write_rows
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

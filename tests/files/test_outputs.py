@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assay.service.files.rows import line_keeper
-from tests.cli.command_line import ASSAY, KEY_LINE, RESPONSE, environment, read_rows, write_rows
+from tests.command_line import ASSAY, KEY_LINE, RESPONSE, environment, read_rows, write_rows
 
 GOOD = {"response": RESPONSE, "reference": KEY_LINE}
 LIMIT = 100_000

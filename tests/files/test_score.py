@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay import Scorer
-from tests.cli.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows, write_rows
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows, write_rows
 
 
 def expected(rollouts: list[dict], **settings):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay import Scorer
-from tests.cli.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows, write_rows
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows, write_rows
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.kernels.warmup import warmup
-from tests.cli.command_line import KEY_LINE, RESPONSE, environment
+from tests.command_line import KEY_LINE, RESPONSE, environment
 from tests.files.test_score_memory import MEASURED, MIB
 
 pa = pytest.importorskip("pyarrow")

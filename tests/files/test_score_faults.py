@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import KEY_LINE, RESPONSE, read_rows, write_rows
+from tests.command_line import KEY_LINE, RESPONSE, read_rows, write_rows
 
 GOOD = {"response": RESPONSE, "reference": KEY_LINE}
 

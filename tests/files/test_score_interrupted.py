@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assay.service.files.rows import line_keeper
-from tests.cli.command_line import write_rows
+from tests.command_line import write_rows
 
 
 def feed(process: subprocess.Popen[bytes], line: bytes) -> threading.Thread:

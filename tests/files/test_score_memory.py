@@ -11,7 +11,7 @@ import tempfile
 import pytest
 
 from assay.kernels.warmup import warmup
-from tests.cli.command_line import KEY_LINE, RESPONSE, environment
+from tests.command_line import KEY_LINE, RESPONSE, environment
 
 MEASURED = """
 import pathlib, re, resource, sys

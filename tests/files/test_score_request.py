@@ -8,7 +8,7 @@ from pathlib import Path
 import rollouts as generator
 
 from assay import Scorer
-from tests.cli.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows
 
 
 def write(path: Path, document: object) -> Path:

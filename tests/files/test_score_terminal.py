@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import write_rows
+from tests.command_line import write_rows
 
 pty = pytest.importorskip("pty")
 

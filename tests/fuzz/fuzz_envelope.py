@@ -15,7 +15,7 @@ from tests.fuzz.fuzzing import fuzz, outcome
 import orjson
 
 from assay import Scorer, ScoringError
-from assay.service.http.endpoints.score import answer_json
+from assay.service.http.endpoints.score import OTHER_TASK, answer_json
 from assay.service.http.wire.compression import Body
 from assay.service.http.wire.json_codec import Limits
 from assay.service.http.wire.media_types import JSON

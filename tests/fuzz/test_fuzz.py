@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.own_process import printed
+from tests.own_process import printed_by
 
 TARGETS = sorted(Path(__file__).parent.glob("fuzz_*.py"))
 INPUTS = 400
@@ -18,4 +18,4 @@ INPUTS = 400
 def test_a_short_run(compiled, target):
     if target.stem == "fuzz_arrow":
         pytest.importorskip("pyarrow")
-    assert printed(target, "--seeded", INPUTS) == f"{INPUTS}\n"
+    assert printed_by(f"tests.fuzz.{target.stem}", "--seeded", INPUTS) == f"{INPUTS}\n"

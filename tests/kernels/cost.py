@@ -1,6 +1,6 @@
 """The cost of adversarial texts for each byte, relative to typical rollouts, and its growth.
 
-    python tests/kernels/cost.py [--bytes 131072] [--rounds 7] [--only marks]
+    PYTHONPATH=examples python -m tests.kernels.cost [--bytes 131072] [--rounds 7] [--only marks]
 
 prints a table: nanoseconds a byte of response and reference (once normalised, where that is more), the same relative
 to typical rollouts measured in the same rounds, and the factor by which twice the bytes cost more. Medians over the
@@ -15,21 +15,17 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / folder) for folder in (".", "tests", "examples")]
+import numpy as np
+import rollouts
 
-import numpy as np  # noqa: E402
-import rollouts  # noqa: E402
-
-from assay import Scorer  # noqa: E402
-from assay.kernels.column import TextColumn  # noqa: E402
-from assay.service.scoring.references import CACHE  # noqa: E402
-from assay.service.scoring.text_columns import reference_column, text_column  # noqa: E402
-from tests.kernels.adversaries import CATALOGUE, Adversary, Rollout  # noqa: E402
+from assay import Scorer
+from assay.kernels.column import TextColumn
+from assay.service.scoring.references import CACHE
+from assay.service.scoring.text_columns import reference_column, text_column
+from tests.kernels.adversaries import CATALOGUE, Adversary, Rollout
 
 GOAL = 5.0
 """Times the typical cost a byte that no text should exceed."""

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "loadtests"))
 
 
 @pytest.fixture(scope="session")

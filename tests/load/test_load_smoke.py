@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.own_process import environment
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--seconds", "30", "--ramp", "0", "--prompts", "60", "--users", "4", "--pace", "0", "--rate", "200")
 WELL, INVALID = 0, 3
@@ -19,7 +21,9 @@ WELL, INVALID = 0, 3
 def run(output: Path, *flags: str) -> tuple[str, dict[str, dict[str, Any]]]:
     """Run the load tests; return the report and the records by load. Each load ends with its last request."""
     command = [sys.executable, "loadtests/run.py", *SMALL, *flags, "--output", str(output)]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    shown = subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600, check=False
+    )
     assert shown.returncode in (WELL, INVALID), shown.stdout + shown.stderr
     records = {path.stem: json.loads(path.read_text()) for path in output.glob("*.json")}
     return (output / "report.md").read_text(), records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
@@ -151,13 +150,3 @@ def test_without_ray_the_extra_is_named(monkeypatch, name):
     call = getattr(assay.service.ray, name)
     with pytest.raises(NotInstalled, match=r"assay\[ray\]"):
         call() if name == "ScorerPool" else call({})
-
-
-def test_another_package_called_kernels_is_told_before_anything_of_it_is_used(tmp_path):
-    """Ray's workers import modules by name, and may do so in a trainer's environment."""
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "__init__.py").write_text("raise SystemExit('imported')")
-    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import assay.service.ray.pool"
-    shown = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True, text=True)
-    assert "ShadowedKernels" in shown.stderr
-    assert shown.returncode == 1

@@ -1,157 +1,213 @@
-"""Importing is quick, public names are what they say, and nothing imports upwards."""
+"""The map of the product: its rooms, floor by floor, and no import that runs up, across or in a circle."""
 
 from __future__ import annotations
 
 import ast
-import importlib
-import subprocess
+import re
 import sys
-from graphlib import TopologicalSorter
+import tomllib
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-STATIONS = [
-    ("kernels", "kernels"),
-    ("errors, settings, cores", "config errors listening logs service_links settings shadow signals slices version"),
-    ("columns to rewards", "columns envelope reference_cache references scorer scores selftest shares workspaces"),
-    ("tasks of evaluation", "evaluate"),
-    ("bytes to columns and back", "arrow arrow_bounds codec explain problems schema small stream survey timing"),
-    ("one exchange over HTTP", "about admission asgi body deadline docs ending executor fleet frame guard health"),
-    ("one exchange over HTTP", "intake jobs keys media merging metrics openapi origin preloaded processes protocol"),
-    ("one exchange over HTTP", "refusals resident trace tracing"),
-    ("one exchange over HTTP", "compat evaluating explaining playground routes scoring stack state task_scoring"),
-    ("the service", "app protocol_check server supervisor worker"),
-    ("files of rollouts", "rollouts"),
-    ("reports", "report"),
-    ("files of answers", "answers"),
-    ("on Ray", "ray"),
-    ("the bench", "bench"),
-    ("the command line", "cli commands"),
-]
-"""From the bottom to the top: the modules of each station import from their own station and from those above in this
-list. A folder stands for all that is in it."""
+FLOORS = (
+    ("kernels/", "service/"),
+    ("service/scoring/",),
+    ("service/config.py", "service/evaluate/", "service/explain/"),
+    ("service/http/wire/",),
+    ("service/http/request/", "service/http/request/telemetry/", "service/http/request/work/", "service/files/"),
+    ("service/http/endpoints/trainers/", "service/http/endpoints/", "service/report/"),
+    ("service/http/",),
+    ("service/http/process/", "service/ray/"),
+    ("service/bench/",),
+    ("service/cli/", "__init__.py"),
+)
+"""Rooms from the ground up: a module belongs to the longest entry that its path begins with, and imports from its own
+room and from lower floors. Of rooms inside one another on one floor, a later one may import from an earlier one."""
 
-KERNELS_MAY_IMPORT = {"kernels", "numpy", "numba", "llvmlite"}
-FORBIDDEN_TO_THE_PRODUCT = {"tests", "examples", "loadtests", "clients"}
+KERNEL_FLOORS = (
+    ("kernels/", "kernels/compiler/"),
+    ("kernels/memory/",),
+    ("kernels/text/",),
+    ("kernels/json_text/",),
+    ("kernels/reading/",),
+    ("kernels/similarity/",),
+    ("kernels/score.py", "kernels/protocol_metrics.py"),
+    ("kernels/fast_path.py",),
+    ("kernels/warmup.py",),
+)
+"""The same inside `kernels/`."""
 
-
-def modules() -> dict[str, Path]:
-    """Dotted name to file, of the whole product."""
-    found = {}
-    for path in [*ROOT.glob("kernels/**/*.py"), *ROOT.glob("service/**/*.py")]:
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
+MAX_FLOORS, MAX_ROOMS, MAX_MODULES = 10, 25, 15
+KERNELS_MAY_IMPORT = {"numpy", "numba", "llvmlite", *sys.stdlib_module_names}
+NOT_OF_THE_PRODUCT = {"tests", "examples", "loadtests", "deploy", "clients", "assay_client", "kernels", "service"}
 
 
-def imported(name: str, path: Path) -> set[str]:
-    """What a module imports when it runs, also inside functions, as dotted names; types alone do not count."""
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node.body = [ast.Pass()]
-    found = set()
-    for node in ast.walk(tree):
+class Import(NamedTuple):
+    """One module that another one names in an import."""
+
+    path: str
+    line: int
+    importer: str
+    imported: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.importer} imports {self.imported}"
+
+
+def sources() -> dict[str, str]:
+    """Return the path of each module of the product, relative to the checkout, by dotted name."""
+    paths = [Path("__init__.py"), *(path.relative_to(ROOT) for top in TOPS for path in (ROOT / top).rglob("*.py"))]
+    return {
+        ".".join(("assay", *path.with_suffix("").parts)).removesuffix(".__init__"): path.as_posix() for path in paths
+    }
+
+
+TOPS = ("kernels", "service")
+MODULES = sources()
+
+
+def imports_of(name: str) -> Iterator[Import]:
+    """Yield every import of a module: at its top, inside functions, and for types alone."""
+    path = MODULES[name]
+    parts = name.split(".") if path.endswith("__init__.py") else name.split(".")[:-1]
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            home = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            source = ".".join([*home, *([node.module] if node.module else [])])
-            inner = {f"{source}.{alias.name}" for alias in node.names}
-            found |= (inner & MODULES.keys()) or {source}
-    return found - {name}
+            home = parts[: len(parts) + 1 - node.level] if node.level else []
+            source = ".".join([*home, *filter(None, [node.module])])
+            inner = [f"{source}.{alias.name}" for alias in node.names]
+            targets = [target if target in MODULES else source for target in inner]
+        else:
+            continue
+        yield from (Import(path, node.lineno, name, target) for target in dict.fromkeys(targets))
 
 
-IMPORTS = {name: imported(name, path) for name, path in MODULES.items()}
+IMPORTS = [one for name in MODULES for one in imports_of(name)]
+INSIDE = [one for one in IMPORTS if one.imported in MODULES and one.imported != one.importer]
 
 
-def station(name: str) -> int:
-    parts = name.split(".")
-    word = "kernels" if parts[0] == "kernels" else parts[1]
-    found = [title for title, words in STATIONS if word in words.split()]
-    assert len(found) == 1, f"{name} has no station in the table of imports: give it one"
-    return [title for title, _ in STATIONS].index(found[0])
+class House:
+    """Rooms on floors: where a module is, and what it may import."""
+
+    def __init__(self, floors: tuple[tuple[str, ...], ...]) -> None:
+        self.floors = {room: number for number, rooms in enumerate(floors, 1) for room in rooms}
+        self._order = list(self.floors)
+
+    def room(self, name: str) -> str | None:
+        """Return the room of a module, None if it has none."""
+        found = [room for room in self.floors if MODULES[name] == room or MODULES[name].startswith(room)]
+        return max(found, key=len, default=None)
+
+    def empty(self) -> set[str]:
+        """Return the rooms without modules."""
+        return self.floors.keys() - set(map(self.room, MODULES))
+
+    def objection(self, one: Import) -> str | None:
+        """Return why a module must not import another one, None if it may."""
+        above, below = self.room(one.importer), self.room(one.imported)
+        if above is None or below is None or above == below or self.floors[above] > self.floors[below]:
+            return None
+        if self.floors[above] < self.floors[below]:
+            return f"{one} (floor {self.floors[below]} from floor {self.floors[above]})"
+        nested = self._outermost(above) == self._outermost(below)
+        if nested and self._order.index(above) > self._order.index(below):
+            return None
+        return f"{one} ({below} from {above}, both on floor {self.floors[above]})"
+
+    def _outermost(self, room: str) -> str:
+        """Return the largest room of the same floor that this one is inside of, or the room itself."""
+        beside = [other for other, floor in self.floors.items() if floor == self.floors[room]]
+        return min((other for other in beside if room.startswith(other)), key=len)
 
 
-@pytest.mark.parametrize("name", sorted(MODULES.keys() - {"service"}))
-def test_nothing_imports_upwards(name: str) -> None:
-    ours = {target for target in IMPORTS[name] if target.split(".")[0] in ("kernels", "service")} - {"service"}
-    upwards = {target for target in ours if station(target) > station(name)}
-    assert not upwards
+HOUSE, KERNELS = House(FLOORS), House(KERNEL_FLOORS)
 
 
-def test_every_entry_of_the_table_exists() -> None:
-    named = {word for _, words in STATIONS for word in words.split()} - {"kernels"}
-    assert named == {name.split(".")[1] for name in MODULES if name.startswith("service.")}
+def none_of(found: Iterable[object]) -> None:
+    """Fail with one line for each that is found."""
+    if lines := [str(one) for one in found]:
+        pytest.fail("\n".join(lines), pytrace=False)
+
+
+def test_every_import_runs_down() -> None:
+    kernels = [one for one in INSIDE if of_kernels(one.importer)]
+    none_of(filter(None, [*map(HOUSE.objection, INSIDE), *map(KERNELS.objection, kernels)]))
+
+
+def circle_through(name: str, graph: dict[str, set[str]]) -> list[str]:
+    """Return the shortest way from a module back to itself, empty if there is none."""
+    ways = deque([[name]])
+    seen = set()
+    while ways:
+        way = ways.popleft()
+        for target in sorted(graph[way[-1]]):
+            if target == name:
+                return way
+            if target not in seen:
+                seen.add(target)
+                ways.append([*way, target])
+    return []
 
 
 def test_no_module_needs_itself() -> None:
-    graph = {name: targets & MODULES.keys() for name, targets in IMPORTS.items()}
-    list(TopologicalSorter(graph).static_order())
+    graph: dict[str, set[str]] = {name: set() for name in MODULES}
+    for one in INSIDE:
+        graph[one.importer].add(one.imported)
+    circles = {frozenset(circle): circle for name in MODULES if (circle := circle_through(name, graph))}
+    found: list[object] = []
+    for circle in sorted(circles.values()):
+        steps = list(zip(circle, [*circle[1:], circle[0]], strict=True))
+        found.append(f"a circle of {len(circle)}:")
+        found += [next(one for one in INSIDE if (one.importer, one.imported) == step) for step in steps]
+    none_of(found)
 
 
-@pytest.mark.parametrize("name", sorted(name for name in MODULES if name.split(".")[0] == "kernels"))
-def test_kernels_know_nothing_of_the_service(name: str) -> None:
-    roots = {target.split(".")[0] for target in IMPORTS[name]}
-    assert roots <= KERNELS_MAY_IMPORT | sys.stdlib_module_names
+def test_every_module_has_a_room_and_every_room_a_module() -> None:
+    assert [name for name in MODULES if HOUSE.room(name) is None] == []
+    assert [name for name in MODULES if of_kernels(name) and KERNELS.room(name) is None] == []
+    assert HOUSE.empty() | KERNELS.empty() == set()
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_the_product_needs_no_tests_and_no_examples(name: str) -> None:
-    assert not {target.split(".")[0] for target in IMPORTS[name]} & FORBIDDEN_TO_THE_PRODUCT
+def test_the_house_stays_small() -> None:
+    for house in (HOUSE, KERNELS):
+        assert max(house.floors.values()) <= MAX_FLOORS
+        assert len(house.floors) <= MAX_ROOMS
+    folders = Counter(str(Path(path).parent) for path in MODULES.values() if not path.endswith("__init__.py"))
+    assert {folder: n for folder, n in folders.items() if n > MAX_MODULES} == {}
 
 
-@pytest.mark.parametrize("package", ["service", "kernels"])
-def test_importing_a_package_loads_and_compiles_nothing(package: str) -> None:
-    heavy = {"numpy", "numba", "llvmlite", "pydantic", "fastapi", "orjson"}
-    code = f"import sys, {package}; print(*sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    assert not heavy & set(shown.stdout.split())
+def test_kernels_need_numba_and_numpy_alone() -> None:
+    found = [one for one in IMPORTS if of_kernels(one.importer)]
+    none_of(one for one in found if not of_kernels(one.imported) and root(one) not in KERNELS_MAY_IMPORT)
 
 
-@pytest.mark.usefixtures("compiled")
-def test_importing_every_kernel_compiles_nothing() -> None:
-    names = sorted(name for name in MODULES if name.startswith("kernels"))
-    code = (
-        "import importlib, sys\n"
-        f"for name in {names!r}: importlib.import_module(name)\n"
-        "found = {id(v): v for m in list(sys.modules.values()) if getattr(m, '__name__', '').startswith('kernels')\n"
-        "         for v in vars(m).values() if type(v).__name__ == 'CPUDispatcher'}\n"
-        "assert found\n"
-        "compiled = [v.py_func.__name__ for v in found.values() if v.signatures]\n"
-        "assert not compiled, compiled\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+def test_the_product_needs_no_tests_and_no_examples() -> None:
+    none_of(one for one in IMPORTS if root(one) in NOT_OF_THE_PRODUCT)
 
 
-def constants_classes_functions(word: str) -> tuple[bool, bool, str]:
-    return not word.isupper(), not word[:1].isupper(), word
+def of_kernels(name: str) -> bool:
+    return name.split(".")[:2] == ["assay", "kernels"]
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_public_names_are_sorted_and_there(name: str) -> None:
-    module = importlib.import_module(name)
-    public = list(getattr(module, "__all__", []))
-    assert public == sorted(set(public), key=constants_classes_functions)
-    assert all(hasattr(module, word) for word in public)
+def root(one: Import) -> str:
+    return one.imported.partition(".")[0]
 
 
-def test_the_names_of_the_package_are_those_of_their_homes() -> None:
-    import assay
+def test_the_list_of_packages_is_complete() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    folders = {".".join(("assay", *Path(path).parent.parts)) for path in MODULES.values()}
+    assert listed == sorted(folders)
+    assert [name for name in listed if not MODULES.get(name, "").endswith("__init__.py")] == []
 
-    tree = ast.parse(MODULES["service"].read_text(encoding="utf-8"))
-    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
-    homes = {alias.name: f".{node.module}" for node in typed.body for alias in node.names}
-    assert homes == assay.service._HOMES
-    assert set(assay.service.__all__) == homes.keys()
-    for word, home in homes.items():
-        assert getattr(assay.service, word) is getattr(importlib.import_module(home, "service"), word)
-    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
-        _ = assay.service.nothing_of_the_kind
+
+def test_the_figure_of_the_architecture_is_this_map() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| (\d+) \| (\S+) \| (?:\S.*\S) \|$", text, re.MULTILINE)
+    assert shown == [(str(floor), room) for house in (HOUSE, KERNELS) for room, floor in house.floors.items()]

@@ -19,6 +19,7 @@ from assay.service.bench.servers.server_process import ServerProcess
 from assay.service.config import ServerSettings
 from assay.service.scoring.threads import usable_cores
 from assay.service.settings import ScoreSettings
+from tests.own_process import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -71,8 +72,8 @@ def test_the_commands_run(tmp_path: Path) -> None:
     assert {"score", "check"} <= {line.split()[1] for line in lines}
     for line in lines:
         command = [sys.executable, "-c", "from assay.service.cli.main import main; main()", *shlex.split(line)[1:]]
-        environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
-        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+        variables = {"PYTHONPATH": environment()["PYTHONPATH"], "PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
+        result = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=False)
         assert result.returncode == 0, (line, result.stderr.decode())
     rows = [json.loads(row) for row in (tmp_path / "scored.jsonl").read_text().splitlines()]
     assert {"reward", "components", "advantage"} <= rows[0].keys()

@@ -1,4 +1,4 @@
-"""The wheel, in an environment that has nothing else, scores."""
+"""The wheel scores in an environment that has nothing else, and beside packages with names like ours."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
 from pathlib import Path
@@ -19,7 +20,7 @@ from assay import Scorer
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("__init__.py", "pyproject.toml", "README.md", "LICENSE", "kernels", "service")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "__init__.py", "py.typed", "kernels", "service")
 MINUTES = 60.0
 
 
@@ -42,31 +43,93 @@ def test_what_is_in_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
-    folders = ("kernels", "service")
     sources = {
-        str(path.relative_to(ROOT))
-        for folder in folders
+        f"assay/{path.relative_to(ROOT).as_posix()}"
+        for folder in ("kernels", "service")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in names if ".dist-info/" not in name} == sources
+    assert {name for name in names if ".dist-info/" not in name} == sources | {"assay/__init__.py", "assay/py.typed"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
 
 
+class Environment:
+    """A virtual environment with pip, and what it has installed."""
+
+    def __init__(self, home: Path) -> None:
+        venv.create(home, with_pip=True)
+        self.home = home
+        self._binaries = home / ("Scripts" if os.name == "nt" else "bin")
+        self.packages = Path(self.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+
+    def run(self, program: str, *arguments: object, **variables: str) -> str:
+        """Return what a program of the environment prints, without the settings of this process."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "PYTHON"))}
+        command = [str(self._binaries / program), *map(str, arguments)]
+        options: dict[str, Any] = {"cwd": self.home, "env": clean | variables, "timeout": 20 * MINUTES}
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+    def pip(self, *arguments: object) -> None:
+        self.run("python", "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
+
+    def rewards(self, rollouts: list[dict[str, Any]], **variables: str) -> list[float]:
+        """Return the rewards that the command writes into a file."""
+        source, target = self.home / "rollouts.jsonl", self.home / "scored.jsonl"
+        source.write_text("".join(json.dumps(rollout) + "\n" for rollout in rollouts), encoding="utf-8")
+        self.run("assay", "score", source, "-o", target, **variables)
+        return [json.loads(line)["reward"] for line in target.read_text(encoding="utf-8").splitlines()]
+
+    def files(self, package: str) -> dict[str, bytes]:
+        folder = self.packages / package
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.py")}
+
+
+def rewards_here(rollouts: list[dict[str, Any]]) -> list[float]:
+    texts = [rollout["response"] for rollout in rollouts]
+    return Scorer().score(texts, [rollout["reference"] for rollout in rollouts]).rewards.tolist()
+
+
 def test_it_scores_where_nothing_else_is(wheel: Path, tmp_path: Path, example_rollouts: list[dict[str, Any]]) -> None:
-    home = tmp_path / "environment"
-    venv.create(home, with_pip=True)
-    binaries = home / ("Scripts" if os.name == "nt" else "bin")
-    install = [str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
-    subprocess.run(install, check=True, timeout=20 * MINUTES)
-    source, target = tmp_path / "rollouts.jsonl", tmp_path / "scored.jsonl"
-    source.write_text("".join(json.dumps(rollout) + "\n" for rollout in example_rollouts), encoding="utf-8")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "PYTHON"))}
-    clean["ASSAY_CACHE_DIR"] = str(tmp_path / "cache")
-    score = [str(binaries / "assay"), "score", str(source), "-o", str(target)]
-    subprocess.run(score, check=True, timeout=20 * MINUTES, cwd=tmp_path, env=clean)
-    rewards = [json.loads(line)["reward"] for line in target.read_text(encoding="utf-8").splitlines()]
-    texts = [rollout["response"] for rollout in example_rollouts]
-    references = [rollout["reference"] for rollout in example_rollouts]
-    assert rewards == Scorer().score(texts, references).rewards.tolist()
+    environment = Environment(tmp_path / "environment")
+    environment.pip("install", wheel)
+    found = environment.rewards(example_rollouts, ASSAY_CACHE_DIR=str(tmp_path / "cache"))
+    assert found == rewards_here(example_rollouts)
+
+
+def another_wheel(name: str, folder: Path) -> Path:
+    """Return the wheel of another distribution and package of this name, with modules that are called like ours."""
+    path = folder / f"{name}-9.9-py3-none-any.whl"
+    about = f"{name}-9.9.dist-info"
+    files = {f"{name}/{module}.py": f"OWNER = 'another {name}'\n" for module in ("__init__", "score", "errors")}
+    files[f"{about}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.9\n"
+    files[f"{about}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{about}/RECORD"] = "".join(f"{file},,\n" for file in [*files, f"{about}/RECORD"])
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in files.items():
+            archive.writestr(file, content)
+    return path
+
+
+def test_other_packages_called_kernels_and_service_stay_whole(
+    wheel: Path, tmp_path: Path, example_rollouts: list[dict[str, Any]]
+) -> None:
+    """Neither is imported in place of ours, changed, or removed with ours; dependencies are those of this Python."""
+    names = ("kernels", "service")
+    environment = Environment(tmp_path / "environment")
+    environment.pip("install", "--no-deps", "--no-index", *(another_wheel(name, tmp_path) for name in names))
+    before = {name: environment.files(name) for name in names}
+    environment.pip("install", "--no-deps", "--no-index", wheel)
+    assert (environment.packages / "assay").is_dir()
+    dependencies = environment.packages / "dependencies.pth"
+    dependencies.write_text(
+        "".join(f"{sysconfig.get_path(name)}\n" for name in ("purelib", "platlib")), encoding="utf-8"
+    )
+    cache = {name: os.environ[name] for name in ("ASSAY_CACHE_DIR",) if name in os.environ}
+    assert environment.rewards(example_rollouts[:1], **cache) == rewards_here(example_rollouts[:1])
+    dependencies.unlink()
+    environment.pip("uninstall", "--yes", "assay")
+    assert not (environment.packages / "assay").exists()
+    assert {name: environment.files(name) for name in names} == before
+    owners = "import kernels.score, service.errors; print(kernels.score.OWNER, service.errors.OWNER, sep=', ')"
+    assert environment.run("python", "-c", owners) == "another kernels, another service\n"

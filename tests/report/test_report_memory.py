@@ -7,7 +7,7 @@ import json
 import pytest
 
 from assay.kernels.warmup import warmup
-from tests.cli.command_line import KEY_LINE, RESPONSE
+from tests.command_line import KEY_LINE, RESPONSE
 from tests.files.test_score_memory import peak_of
 
 PADDED = RESPONSE.replace("<note>n", "<note>" + "n" * 90_000)

@@ -1,6 +1,6 @@
 """Let each allocation of a request fail once, and then score under guard pages; prints how many could fail.
 
-    python tests/scoring/failing_allocations.py lists|json|fast ROWS
+    python -m tests.scoring.failing_allocations lists|json|fast ROWS
 
 Every round begins with a thread that has scored a short batch. Then the memory for a longer one cannot be had,
 somewhere on its way, and what comes next needs more than was there before and less than was asked for.

@@ -11,8 +11,8 @@ from tests.own_process import printed
 FORKING = """
 import os, sys
 import rollouts
-from agreement import bits
 from assay import Scorer
+from tests.scoring.agreement import bits
 
 threads, many = int(sys.argv[1]), int(sys.argv[2])
 given = list(rollouts.generate(many, 4, seed=11))
@@ -42,10 +42,11 @@ print(found, codes, wrong(1))
 
 HELD_LOCKS = """
 import os, signal, threading
-from cases import answer
-from cases.writing import KEY
-from kernels import warmup
-from assay import Scorer, references
+from assay import Scorer
+from assay.kernels import warmup
+from assay.service.scoring import references
+from tests.cases import answer
+from tests.cases.writing import KEY
 
 def rewards():
     found = Scorer(threads=2).score([answer()] * 1000, [KEY], [0] * 1000).rewards

@@ -5,21 +5,19 @@ from __future__ import annotations
 import errno
 import mmap
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from assay.kernels.memory.sparse import SMALL, sparse
-from tests.own_process import printed
+from tests.own_process import printed, printed_by
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it is Linux that makes pages when they are touched")
-FAILING_ALLOCATIONS = Path(__file__).with_name("failing_allocations.py")
 
 
 @pytest.mark.parametrize(("way", "rows"), [("lists", 3), ("lists", 64), ("json", 64), ("fast", 1)])
 def test_every_allocation_fails_once(compiled, way, rows):
-    assert int(printed(FAILING_ALLOCATIONS, way, rows)) > 20
+    assert int(printed_by("tests.scoring.failing_allocations", way, rows)) > 20
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -36,9 +34,9 @@ def test_address_space_that_is_refused_is_a_memory_error(monkeypatch):
 LONG_TEXTS = """
 import re
 from pathlib import Path
-from cases import answer
-from cases.writing import KEY
 from assay import Scorer
+from tests.cases import answer
+from tests.cases.writing import KEY
 
 def resident(name):
     return int(re.search(rf"{name}:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024

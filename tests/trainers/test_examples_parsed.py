@@ -25,8 +25,8 @@ import typing_extensions
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-import tests.http.live_server as live_server
 from assay_client.adapters.for_trl import score_reward
+from tests.servers import launched
 from tests.trainers.pairs import PERFECT, REFERENCE
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
@@ -356,7 +356,7 @@ def test_verifiers_asks_a_service_with_a_key(tmp_path: Path, monkeypatch: pytest
         trace.state.headers = {}
         return [*found, await trace.state.post("verify", task.data.row | {"response": response})]
 
-    with live_server.launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": key}) as server:
+    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": key}) as server:
         server.wait_until_ready()
         verified, refused = asyncio.run(run(server.url))
     assert (verified.status_code, verified.json()["reward"]) == (200, 1.0)

@@ -164,8 +164,8 @@ def test_an_unreadable_reference_is_an_exception_that_names_it(tokenizer: Any, a
 
 
 @pytest.fixture(scope="module")
-def cluster(service: Any) -> Iterator[None]:
-    environment = {"env_vars": {"ASSAY_URL": service.url, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}}
+def cluster(server: Any) -> Iterator[None]:
+    environment = {"env_vars": {"ASSAY_URL": server.url, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
     yield
     ray.shutdown()

@@ -17,9 +17,9 @@ from assay import InvalidRequest, Scorer
 from assay.service.explain.schema import ExplainRequest, Explanation
 from assay.service.http.endpoints.explain import MAX_BODY_BYTES, read
 from assay.service.http.wire.json_codec import Limits
-from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, places, problem_of
 from tests.http.wire.test_contract import junk
+from tests.servers import launched
 from tests.strategies import examples
 
 REQUEST = {"response": SWAPPED, "reference": REFERENCE}
@@ -170,7 +170,7 @@ def test_the_model_and_the_reader_agree(scorer, one, two, three):
     for name, value in (("reference", one), ("config", two), ("suggestions", three), ("response", three)):
         changed = document | {name: value}
         try:
-            read(changed, scorer, LIMITS)
+            decode_explain_request(changed, scorer, LIMITS)
             found = set()
         except InvalidRequest as error:
             found = {issue.reason for issue in error.issues}

@@ -22,9 +22,8 @@ from assay.service.http.request.api_keys import Keys
 from assay.service.http.request.telemetry.tracing import Tracing, TracingUnavailable, otlp_tracing
 from assay.service.http.request.trace_context import trace_of
 from assay.service.http.state import ServiceState
-from tests.http.in_process_server import running, wait_for
-from tests.http.live_server import LiveServer, launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
+from tests.servers import LiveServer, launched, running, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"

@@ -12,12 +12,12 @@ import httpx
 import pytest
 
 from assay.service.http.endpoints.playground import FOLDER, Playground, prefers_html, weights
-from tests.http.live_server import ROOT, launched
 from tests.http.samples import problem_of
+from tests.servers import ROOT, launched
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 MAX_BYTES = 200_000
-FILES = sorted(Playground().files)
+FILES = sorted(Playground(b"{}").files)
 
 
 @pytest.fixture(scope="module")

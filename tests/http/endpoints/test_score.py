@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from assay import Scorer, ScoreSettings
-from tests.http.live_server import ROOT
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, STEPS, SWAPPED
+from tests.servers import ROOT
 
 COMPONENTS = [
     "format",

@@ -22,8 +22,8 @@ from assay.service.http.wire.contract import (
 )
 from assay.service.http.wire.problems import KINDS
 from assay.service.version import VERSION
-from tests.http.live_server import launched
 from tests.http.samples import REQUEST, problem_of
+from tests.servers import launched
 
 PATHS = {
     "/": {"get"},

@@ -16,8 +16,8 @@ import pytest
 
 from tests.http.limits.hostile import JSON, Attack, attacks, empty_strings, long_string, many_names, wide
 from tests.http.limits.test_limits_memory import size
-from tests.http.live_server import LiveServer, launched
 from tests.http.samples import paths_with_bodies
+from tests.servers import LiveServer, launched
 
 MIB = 1 << 20
 PATHS = paths_with_bodies()

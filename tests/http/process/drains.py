@@ -10,8 +10,8 @@ import time
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
-from tests.http.live_server import LiveServer, launched
 from tests.http.samples import REQUEST
+from tests.servers import LiveServer, launched
 
 BODY = json.dumps(REQUEST).encode()
 UNREACHABLE = (ConnectionRefusedError, FileNotFoundError)

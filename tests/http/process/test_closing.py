@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.http.live_server import LiveServer, launched
 from tests.http.process.watching import comes_to, metric
 from tests.http.raw_connection import BODY, RawConnection, head, post
 from tests.http.samples import REQUEST, REWARDS
+from tests.servers import LiveServer, launched
 
 LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import pytest
 
-from tests.http.live_server import LiveServer, launched
 from tests.http.raw_connection import BODY, RawConnection, chunked, head, post
 from tests.http.samples import PROBLEM_FIELDS, REQUEST, REWARDS
+from tests.servers import LiveServer, launched
 
 HEAD_BYTES = 8_192
 SECONDS = 1.0

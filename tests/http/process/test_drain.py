@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.live_server import COMMAND, ROOT, launched
 from tests.http.process.drains import drains
 from tests.http.raw_connection import BODY, RawConnection, post
+from tests.servers import COMMAND, ROOT, launched
 
 STUCK = """
 import time

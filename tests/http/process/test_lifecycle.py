@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from assay import ScoreSettings
-from tests.http.live_server import COMMAND, ROOT, launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
+from tests.servers import COMMAND, ROOT, launched
 
 
 def test_one_line_has_the_url(server):
@@ -23,7 +23,7 @@ def test_one_line_has_the_url(server):
     assert len(lines) == 1
     pattern = rf"serving url=http://127\.0\.0\.1:\d+ pid={server.process.pid} version=\S+ config_id=(\w+)$"
     assert re.search(pattern, lines[0])[1] == ScoreSettings().config_id
-    assert "GET" not in server.log
+    assert "GET /" not in server.log
 
 
 def test_settings_reach_the_service():

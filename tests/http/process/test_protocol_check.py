@@ -12,9 +12,9 @@ from assay.service.http.process.connection import GuardedProtocol
 from assay.service.http.process.protocol_check import BODY, check_protocol
 from assay.service.http.process.server import uvicorn_config
 from assay.service.scoring.self_test import SelfTestFailed
-from tests.http.live_server import launched
 from tests.http.request.test_readiness import wait_for_failure
 from tests.http.samples import problem_of
+from tests.servers import launched
 
 BEFORE_0_42 = """
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle

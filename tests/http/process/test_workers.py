@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from assay.service.config import Config, ServerSettings
 from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
 from assay.service.http.request.telemetry.merged_metrics import Merged, counted, merge
-from tests.http.live_server import COMMAND, ROOT, LiveServer, launched
 from tests.http.samples import REQUEST, REWARDS, problem_of
+from tests.servers import COMMAND, ROOT, LiveServer, launched
 
 WORKERS = 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.http.live_server import LiveServer
+from tests.servers import LiveServer
 
 
 def metric(server: LiveServer, name: str) -> float:

@@ -14,8 +14,8 @@ import pytest
 from assay.service.http.wire import compression
 from assay.service.http.wire.compression import MAX_FRAMES, check_encoding, decompress
 from assay.service.http.wire.problems import Problem
-from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, places, problem_of
+from tests.servers import launched
 
 BODY = json.dumps(REQUEST).encode()
 LIMIT = 100_000

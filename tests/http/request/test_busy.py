@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from assay import Scorer
-from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, places, problem_of
+from tests.servers import launched
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from assay.service.config import Config
 from assay.service.http.app import create_app
 from assay.service.scoring import workspaces
-from tests.http.in_process_server import running, wait_for
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
+from tests.servers import running, wait_for
 
 REQUESTS = {
     "on the event loop": REQUEST | {"config": {"order": "lcs"}},

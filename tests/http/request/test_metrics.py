@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from assay import ScoreSettings
 from assay.kernels.status import REASONS
-from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
+from tests.servers import launched
 
 OPENMETRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 

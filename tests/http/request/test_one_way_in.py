@@ -18,10 +18,9 @@ from assay.service.config import Config, ServerSettings
 from assay.service.http.app import create_app
 from assay.service.http.request.intake import Intake
 from assay.service.http.request.routing import MAX_QUEUE_SECONDS, DirectRoute, is_below
-from tests.http.in_process_server import running
-from tests.http.live_server import LiveServer, launched
 from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import paths_with_bodies, problem_of
+from tests.servers import LiveServer, launched, running
 
 MAX_BODY_BYTES = 1 << 20
 

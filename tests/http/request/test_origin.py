@@ -6,8 +6,8 @@ import pytest
 
 from assay.service.config import ServerSettings
 from assay.service.http.request.origin import CROSS_SITE, NO_TYPE, WRONG_HOST, OriginCheck
-from tests.http.live_server import launched
 from tests.http.samples import REQUEST, paths_with_bodies, problem_of
+from tests.servers import launched
 
 JSON = {"content-type": "application/json"}
 HERE = {"host": "127.0.0.1:8000"}

@@ -23,7 +23,7 @@ from assay.service.http.request.exchange import ClientGone
 from assay.service.http.request.processes import Processes, memory_of
 from assay.service.http.wire.problems import MAX_ERRORS, Problem
 from assay.service.http.wire.stage_times import StageTimes
-from tests.http.live_server import ROOT
+from tests.own_process import environment
 
 
 class Waiting:
@@ -266,7 +266,7 @@ def test_the_end_kills_what_runs(tmp_path):
 ALONE = """
 import asyncio
 from functools import partial
-from test_processes import Processes, Waiting, jobs
+from tests.http.request.test_processes import Processes, Waiting, jobs
 if __name__ == "__main__":
     processes = Processes(1)
     print(asyncio.run(processes.run(partial(jobs.upper, b"body"), Waiting(120))))
@@ -277,13 +277,12 @@ if __name__ == "__main__":
 def test_modules_of_the_current_folder_are_not_ours(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "alone.py").write_text(ALONE)
-    for name in ("service", "kernels", "multiprocessing", "pebble"):
+    for name in ("assay", "tests", "multiprocessing", "pebble"):
         (tmp_path / f"{name}.py").write_text("open('seen', 'w').close()")
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "http")])
     ended = subprocess.run(
         [sys.executable, "bin/alone.py"],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=300,

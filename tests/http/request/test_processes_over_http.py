@@ -18,8 +18,8 @@ import httpx
 import orjson
 import pytest
 
-from tests.http.live_server import LiveServer, launched
 from tests.http.raw_connection import post
+from tests.servers import LiveServer, launched
 
 MIB = 1 << 20
 JSON = {"content-type": "application/json"}

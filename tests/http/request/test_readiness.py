@@ -14,8 +14,8 @@ from assay.service.http import state
 from assay.service.http.app import create_app
 from assay.service.http.endpoints import score
 from assay.service.scoring import self_test
-from tests.http.in_process_server import running, wait_for
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
+from tests.servers import running, wait_for
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_an_unforeseen_failure_is_an_honest_500(monkeypatch, caplog, copies):
     assert "secret" not in caplog.text + reply.text
     assert "find-me" in caplog.text
     assert "ZeroDivisionError" in caplog.text
-    assert "score.py" in caplog.text
+    assert "endpoints/score.py" in caplog.text
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

@@ -12,8 +12,8 @@ import pytest
 from assay.service.errors import Issue
 from assay.service.http.request.telemetry.refusal_log import LINE_SECONDS, MAX_KINDS, RefusalLog
 from assay.service.http.wire.problems import KINDS, Problem
-from tests.http.live_server import LiveServer, launched
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
+from tests.servers import LiveServer, launched
 
 SECRET = "swordfish"
 FORGED = f"{SECRET}\n2026-01-01 00:00:00,000 ERROR assay the reward is wrong\x1b[2J\u2028"

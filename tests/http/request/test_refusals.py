@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.http.live_server import LiveServer, launched
 from tests.http.process.watching import comes_to
 from tests.http.raw_connection import RawConnection, head
+from tests.servers import LiveServer, launched
 
 LIMIT = 16_000_000
 TIMES = 20

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.http.live_server import LiveServer, launched
 from tests.http.raw_connection import RawConnection, post
 from tests.http.samples import REFERENCE, REQUEST, REWARDS
+from tests.servers import LiveServer, launched
 
 WORK_BYTES = 4 << 20
 ROWS = 65_000

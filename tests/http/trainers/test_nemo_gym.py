@@ -11,7 +11,6 @@ import pytest
 from assay.service.config import Config
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers.contract import MaskedReply
-from tests.http.in_process_server import running, wait_for
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, places, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
@@ -26,6 +25,7 @@ from tests.http.trainers.trainer_bytes import (
     expected_of,
     post,
 )
+from tests.servers import running, wait_for
 
 PATH = "/compat/nemo-gym"
 VERIFY = f"{PATH}/verify"

@@ -7,8 +7,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from assay.service.http.app import create_app
-from tests.http.in_process_server import running, wait_for
 from tests.http.samples import PERFECT, REFERENCE, problem_of
+from tests.servers import running, wait_for
 
 SAMPLE = {"prompt": "p", "response": PERFECT, "label": REFERENCE}
 OTHERS = [("/compat/nemo-gym/seed_session", {}), ("/compat/nemo-gym/aggregate_metrics", {"verify_responses": []})]

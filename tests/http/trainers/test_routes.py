@@ -13,9 +13,9 @@ from assay import ScoreSettings
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers.contract import EXAMPLES, MODELS
 from assay.service.http.routes import routes_by_address
-from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED, places, problem_of
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, Rollout, by_aiohttp, expected_of, post
+from tests.servers import launched
 
 GYM = "/compat/nemo-gym"
 SCORING = {

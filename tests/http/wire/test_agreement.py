@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Scorer
-from tests.http.live_server import launched
+from tests.servers import launched
 from tests.strategies import batches, examples, settings
 
 comparable = settings.filter(lambda overrides: overrides.get("max_steps", 1024) == 1024)

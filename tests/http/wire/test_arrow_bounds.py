@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.http.live_server import launched
 from tests.http.samples import PERFECT, REFERENCE, places, problem_of
 from tests.http.wire.test_arrow import post, stream_of, table_of
+from tests.servers import launched
 
 pa = pytest.importorskip("pyarrow")
 

@@ -1,22 +1,28 @@
-"""A real server process on a free loopback port, and clients for it."""
+"""Servers for tests: processes of their own, and applications in a thread of this process."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from assay.service.http.app import Application
+
+ROOT = Path(__file__).resolve().parents[1]
 CODE = "from assay.service.cli.main import main; main()"
 COMMAND = [sys.executable, "-c", CODE, "serve"]
 """What starts a server; the tests of trainers' code, whose Python has no service, put another one here."""
@@ -51,7 +57,7 @@ class LiveServer:
             time.sleep(0.05)
 
     def client(self, **options: Any) -> httpx.Client:
-        """A client of this server; proxies of the environment are left out."""
+        """Return a client of this server, which uses no proxy of the environment."""
         if self.url.startswith("unix:"):
             transport = httpx.HTTPTransport(uds=self.url.removeprefix("unix:"))
             return httpx.Client(base_url="http://assay", transport=transport, trust_env=False, **options)
@@ -71,7 +77,7 @@ class LiveServer:
 
 
 def limited(descriptors: int) -> list[str]:
-    """What comes before a command so that it may open so many descriptors; 0: no limit."""
+    """Return what comes before a command so that it may open at most n descriptors; 0: no limit."""
     return ["bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash"] if descriptors else []
 
 
@@ -79,7 +85,7 @@ def limited(descriptors: int) -> list[str]:
 def launched(
     *flags: str, environ: Mapping[str, str] | None = None, before: str = "", descriptors: int = 0
 ) -> Iterator[LiveServer]:
-    """A server of its own with these flags, not yet ready; it is stopped at the end.
+    """Start a separate server with these flags, not yet ready, and stop it at the end.
 
     `before` is Python that its process runs first; `descriptors`, if any, is how many it may open.
     """
@@ -102,3 +108,59 @@ def launched(
         finally:
             process.kill()
             process.wait()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[LiveServer]:
+    """Return a ready server with default settings, but a short drain."""
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.fixture(scope="session")
+def client(server: LiveServer) -> Iterator[httpx.Client]:
+    """Return a client of the server of the session."""
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def fresh_server() -> Iterator[LiveServer]:
+    """Return a ready server that has answered nothing but probes."""
+    with launched("--drain-seconds", "0") as server:
+        server.wait_until_ready()
+        yield server
+
+
+@contextmanager
+def running(app: Application) -> Iterator[httpx.Client]:
+    """Serve `app` with uvicorn on a free loopback port, and yield a client of it."""
+    import uvicorn  # here: the environment of the tests of trainers' code lacks it
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="on", log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.005)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def wait_for(client: httpx.Client, path: str, status: int) -> httpx.Response:
+    """Return the first reply with this status."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        reply = client.get(path)
+        if reply.status_code == status:
+            return reply
+        time.sleep(0.01)
+    raise AssertionError(f"{path} has not answered {status}: {reply.text}")

@@ -1,0 +1,64 @@
+"""Importing is quick, and public names are what they say."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.packaging.test_imports import MODULES, ROOT
+
+
+@pytest.mark.parametrize("package", ["assay", "assay.service", "assay.kernels"])
+def test_importing_a_package_loads_and_compiles_nothing(package: str) -> None:
+    heavy = {"numpy", "numba", "llvmlite", "pydantic", "fastapi", "orjson"}
+    code = f"import sys, {package}; print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert not heavy & set(shown.stdout.split())
+
+
+@pytest.mark.usefixtures("compiled")
+def test_importing_every_kernel_compiles_nothing() -> None:
+    names = sorted(name for name in MODULES if name.startswith("assay.kernels"))
+    code = (
+        "import importlib, sys\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+        f"found = {{id(v): v for name in {names!r}\n"
+        "         for v in vars(sys.modules[name]).values() if type(v).__name__ == 'CPUDispatcher'}\n"
+        "assert found\n"
+        "compiled = [v.py_func.__name__ for v in found.values() if v.signatures]\n"
+        "assert not compiled, compiled\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def constants_classes_functions(word: str) -> tuple[bool, bool, str]:
+    return not word.isupper(), not word[:1].isupper(), word
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    wrong = {}
+    for name in MODULES:
+        module = importlib.import_module(name)
+        public = list(getattr(module, "__all__", []))
+        absent = [word for word in public if not hasattr(module, word)]
+        if absent or public != sorted(set(public), key=constants_classes_functions):
+            wrong[name] = absent or "not sorted"
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["assay", "assay.service.evaluate", "assay.service.explain"])
+def test_lazy_names_are_those_of_their_homes(name: str) -> None:
+    package = importlib.import_module(name)
+    tree = ast.parse((ROOT / MODULES[name]).read_text(encoding="utf-8"))
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
+    homes = {alias.asname or alias.name: (f".{node.module}", alias.name) for node in typed.body for alias in node.names}
+    assert set(package.__all__) == homes.keys()
+    assert {word: homes[word][0] for word in package._HOMES} == package._HOMES
+    for word, (home, original) in homes.items():
+        assert getattr(package, word) is getattr(importlib.import_module(home, name), original)
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = package.nothing_of_the_kind
