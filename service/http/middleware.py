@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .request.exchange import CONNECTION, EXCHANGE, ClientGone, Exchange
-from .request.routing import DirectRoute
 from .request.telemetry.refusal_log import log_ids
 from .request.tracebacks import forget_frames, stack_of
+from .routing import DirectRoute
 from .state import ServiceState
 from .wire.problems import Problem
 

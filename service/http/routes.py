@@ -19,7 +19,7 @@ from .endpoints.probes import Probes
 from .endpoints.score import ScoreEndpoint
 from .endpoints.trainers.routes import addresses
 from .request.intake import Intake
-from .request.routing import DirectRoute, is_guarded
+from .routing import DirectRoute, is_guarded
 from .state import ServiceState
 from .wire.contract import (
     EXAMPLE_EVALUATION,

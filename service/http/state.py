@@ -14,11 +14,11 @@ from ..scoring.scorer import Scorer
 from ..scoring.self_test import run_selftest
 from ..settings import RULES_VERSION
 from ..version import VERSION
-from .endpoints.paths import Paths
 from .endpoints.probes import Channel
 from .request.admission import Admission
 from .request.api_keys import Keys
 from .request.origin import OriginCheck
+from .request.paths import Paths
 from .request.processes import Processes
 from .request.readiness import Readiness
 from .request.telemetry.metrics import Metrics

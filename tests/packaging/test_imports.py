@@ -16,11 +16,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 FLOORS = (
-    ("kernels/", "service/"),
-    ("service/scoring/",),
+    ("kernels/",),
+    ("service/", "service/scoring/"),
     ("service/config.py", "service/evaluate/", "service/explain/"),
     ("service/http/wire/",),
-    ("service/http/request/", "service/http/request/telemetry/", "service/http/request/work/", "service/files/"),
+    ("service/http/request/", "service/http/request/telemetry/", "service/files/"),
     ("service/http/endpoints/trainers/", "service/http/endpoints/", "service/report/"),
     ("service/http/",),
     ("service/http/process/", "service/ray/"),

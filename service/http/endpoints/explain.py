@@ -12,13 +12,13 @@ from ...explain.explanation import reference_faults
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest
 from ...scoring.scorer import Scorer
 from ..request.exchange import Exchange
+from ..request.paths import Paths
 from ..request.worker_threads import WorkerThreads
 from ..wire.compression import Body
 from ..wire.json_codec import Limits, json_document
 from ..wire.problems import refusal
 from ..wire.stage_times import StageTimes
 from ..wire.validation import field_issues
-from .paths import Paths
 
 __all__ = ["MAX_BODY_BYTES", "ExplainEndpoint", "answer"]
 

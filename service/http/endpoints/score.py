@@ -11,6 +11,7 @@ from ...errors import ScoringError
 from ...scoring.scorer import Scorer
 from ..request.deadline import Deadline
 from ..request.exchange import Exchange
+from ..request.paths import Paths
 from ..request.processes import Processes
 from ..request.telemetry.metrics import Metrics
 from ..wire.arrow_request import answer_arrow
@@ -23,7 +24,6 @@ from ..wire.problems import Problem, refusal
 from ..wire.stage_times import StageTimes
 from ..wire.task_request import answer_task, asks_for_another_task
 from ..wire.validation import all_issues
-from .paths import Paths
 
 __all__ = ["OTHER_TASK", "Answer", "ScoreEndpoint", "answer_json", "fast_answer", "task_answer"]
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from assay import InvalidRequest, Scorer
 from assay.service.explain.schema import ExplainRequest, Explanation
-from assay.service.http.endpoints.explain import MAX_BODY_BYTES, read
+from assay.service.http.endpoints.explain import MAX_BODY_BYTES, decode_explain_request
 from assay.service.http.wire.json_codec import Limits
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, places, problem_of
 from tests.http.wire.test_contract import junk

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from assay import Scorer
-from assay.service.http.endpoints.paths import Paths
 from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
 from assay.service.http.endpoints.trainers.endpoint import TrainerEndpoint
 from assay.service.http.endpoints.trainers.json_document import Document, Names
@@ -20,6 +19,7 @@ from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
 from assay.service.http.endpoints.trainers.query_settings import Chosen
 from assay.service.http.endpoints.trainers.slime import Slime
+from assay.service.http.request.paths import Paths
 from assay.service.http.request.readiness import Readiness
 from assay.service.http.wire.compression import Body
 from assay.service.http.wire.fast_path import FastPath

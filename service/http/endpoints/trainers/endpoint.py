@@ -12,6 +12,7 @@ from ....scoring.references import parse_references
 from ....scoring.scorer import Scorer
 from ....scoring.scores import Scores
 from ...request.exchange import Exchange
+from ...request.paths import Paths
 from ...request.telemetry.metrics import Metrics
 from ...request.telemetry.refusal_log import RefusalLog
 from ...wire.compression import Body
@@ -19,7 +20,6 @@ from ...wire.json_codec import Limits
 from ...wire.problems import Problem, refusal
 from ...wire.stage_times import StageTimes
 from ...wire.validation import unreadable
-from ..paths import Paths
 from .dialect import Dialect, Texts, renamed
 from .json_document import Document
 from .query_settings import Chosen, QuerySettings

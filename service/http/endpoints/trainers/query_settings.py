@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ....errors import InvalidSetting, Issue
 from ....scoring.scorer import Scorer
 from ....settings import ScoreSettings, setting_issues
+from ...request.paths import Paths
 from ...wire.fast_path import FastPath
 from ...wire.problems import refusal
 from ...wire.query import parse_query
-from ..paths import Paths
 from .json_document import Names
 
 __all__ = ["Chosen", "QuerySettings", "RouteOptions", "query_parameters"]

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ...request.exchange import Exchange
+from ...request.paths import Paths
 from ...request.processes import Processes
 from ...request.telemetry.metrics import Metrics
 from ...request.telemetry.refusal_log import RefusalLog
-from ..paths import Paths
 from . import contract as models
 from .aggregate import AggregateEndpoint
 from .contract import EXAMPLES

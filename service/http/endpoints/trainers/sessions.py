@@ -7,9 +7,9 @@ from __future__ import annotations
 from functools import partial
 
 from ...request.exchange import Exchange
+from ...request.paths import Paths
 from ...wire.compression import Body
 from ...wire.json_codec import Limits
-from ..paths import Paths
 from .json_document import ABSENT, Document, Names
 
 __all__ = ["Sessions"]

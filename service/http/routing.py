@@ -7,9 +7,9 @@ from typing import Any
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
-from .api_keys import Keys
-from .exchange import EXCHANGE
-from .intake import Intake
+from .request.api_keys import Keys
+from .request.exchange import EXCHANGE
+from .request.intake import Intake
 
 __all__ = ["MAX_QUEUE_SECONDS", "DirectRoute", "is_below", "is_guarded"]
 

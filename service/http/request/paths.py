@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ...scoring.scorer import Scorer
-from ..request.exchange import Exchange
-from ..request.readiness import Readiness
-from ..request.worker_threads import WorkerThreads
 from ..wire.fast_path import FastPath
 from ..wire.json_codec import Limits
+from .exchange import Exchange
+from .readiness import Readiness
+from .worker_threads import WorkerThreads
 
 __all__ = ["Paths"]
 
