@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
-from ..http.wire.contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
+from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
 from ..settings import ScoreSettings
 
 __all__ = ["EXAMPLE_EXPLAIN_REQUEST", "MAX_SUGGESTED", "MAX_SUGGESTIONS", "ExplainRequest", "Explanation"]
