@@ -14,9 +14,9 @@ from ...kernels.reading.references import References
 from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
 from ..errors import Issue, row_of
-from ..scoring.references import read_what_can_be_read
+from ..scoring.references import parse_valid_references
 from ..scoring.scorer import rules_of
-from ..scoring.text_columns import rows_of, shaped_references, text_column
+from ..scoring.text_columns import rows_of, references_as_column, text_column
 from ..scoring.threads import fill_in_slices, usable_cores
 from ..scoring.workspaces import borrow_workspace_for
 from ..settings import ScoreSettings
@@ -93,8 +93,8 @@ def read_references(
     entries: Sequence[str | Mapping[str, Any]], settings: ScoreSettings
 ) -> tuple[References, dict[int, str]]:
     """The references, and the reasons of those that cannot be read by number."""
-    column, misshapen = shaped_references(entries)
-    references, issues = read_what_can_be_read(column, settings.max_steps)
+    column, misshapen = references_as_column(entries)
+    references, issues = parse_valid_references(column, settings.max_steps)
     return references, reasons_of(issues) | reasons_of(misshapen)
 
 
@@ -106,7 +106,7 @@ def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndar
     """int64 (n,): for each library its row or NO_LIBRARY, and the distinct ones as references made of their actions."""
     numbers: dict[tuple[str, ...], int] = {}
     rows = [NO_LIBRARY if library is None else numbers.setdefault(library, len(numbers)) for library in libraries]
-    references, issues = read_what_can_be_read(library_column(list(numbers)), MAX_LIBRARY, MAX_LIBRARY)
+    references, issues = parse_valid_references(library_column(list(numbers)), MAX_LIBRARY, MAX_LIBRARY)
     empty = reasons_of(issues)
     index = [NO_LIBRARY if row in empty else row for row in rows] if empty else rows
     return frozen(np.array(index, np.int64), np.int64), references

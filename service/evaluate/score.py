@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ..scoring.text_columns import shaped_references
+from ..scoring.text_columns import references_as_column
 from ..settings import ScoreSettings
 from . import paper, thoth
 from .paper import Pair
@@ -167,7 +167,7 @@ def measure_thoth(pairs: Sequence[Pair], options: ScoreOptions) -> Found:
         if len(pair.response) > MAX_TEXT_LENGTH or (isinstance(text, str) and len(text) > MAX_TEXT_LENGTH):
             reasons[row], text = "too_long", ""
         elif not isinstance(text, str):
-            misshapen = shaped_references([text])[1]
+            misshapen = references_as_column([text])[1]
             if misshapen:
                 reasons[row] = misshapen[0].reason
             steps = [] if misshapen else text["steps"]

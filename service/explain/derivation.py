@@ -13,7 +13,7 @@ from ...kernels.score import reward_of
 from ..errors import AssayError, InvalidReference, InvalidRequest, Issue
 from ..scoring.references import MAX_REFERENCE_BYTES, parse_references
 from ..scoring.scorer import Scorer, rules_of
-from ..scoring.text_columns import shaped_references, utf8
+from ..scoring.text_columns import references_as_column, utf8
 from ..settings import ScoreSettings
 from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of
@@ -78,7 +78,7 @@ def case_of(
     """
     if not isinstance(response, str):
         raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
-    expected, misshapen = shaped_references([reference])
+    expected, misshapen = references_as_column([reference])
     if misshapen:
         raise InvalidReference([issue._replace(path="reference") for issue in misshapen])
     try:

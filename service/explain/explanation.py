@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import Issue
 from ..scoring.references import MAX_REFERENCE_BYTES, reference_issues
 from ..scoring.scorer import Scorer
-from ..scoring.text_columns import shaped_references
+from ..scoring.text_columns import references_as_column
 from .derivation import case_of, derive
 from .edits.suggestions import suggestions_for
 from .schema import MAX_SUGGESTED, Explanation
@@ -36,6 +36,6 @@ def explain(
 
 def reference_faults(reference: Any, max_steps: int, most_bytes: int) -> list[Issue]:
     """What is wrong with a reference, at the path `reference`."""
-    column, issues = shaped_references([reference])
+    column, issues = references_as_column([reference])
     found = issues or reference_issues(column, max_steps, most_bytes)
     return [issue._replace(path="reference") for issue in found]

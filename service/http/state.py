@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...kernels.warmup import compiled_signatures, warmup
 from ..config import Config
 from ..scoring.scorer import Scorer
-from ..scoring.self_test import run_selftest
+from ..scoring.self_test import run_self_test
 from ..settings import RULES_VERSION
 from ..version import VERSION
 from .endpoints.about import About
@@ -59,7 +59,7 @@ class ServiceState:
         """Set by the process that listens: behind somebody else's server, `Host` and `Origin` are its concern."""
         self.cut_off = 0
         """Requests that were in flight when the process had to end."""
-        self.selftests: list[Callable[[], None]] = [run_selftest]
+        self.selftests: list[Callable[[], None]] = [run_self_test]
         """Each raises SelfTestFailed where the service must not become ready. The process that listens adds its own."""
         self._warm_up = warm_up
         self._scorer: Scorer | None = None

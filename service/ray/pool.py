@@ -16,7 +16,7 @@ from ..evaluate.import_optional import needed
 from ..scoring.references import issues_of_all
 from ..scoring.scorer import Scorer, check_index, resolve_reference_index
 from ..scoring.scores import Scores
-from ..scoring.text_columns import checked_texts, shaped_references, text_column
+from ..scoring.text_columns import checked_texts, references_as_column, text_column
 from ..settings import ScoreSettings
 
 __all__ = ["PoolActor", "ScorerPool", "pieces_of"]
@@ -123,7 +123,7 @@ class ScorerPool:
 
     def _submitted(self, responses: Any, references: Any, given: Any) -> tuple[np.ndarray, list[Piece], list[Any]]:
         column = text_column(checked_texts(responses))
-        expected, misshapen = shaped_references(references)
+        expected, misshapen = references_as_column(references)
         if misshapen:
             raise InvalidReference(issues_of_all(expected, misshapen, self.settings.max_steps))
         index = resolve_reference_index(column.rows, expected.rows, given)

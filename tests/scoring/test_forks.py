@@ -45,14 +45,13 @@ import os, signal, threading
 from cases import answer
 from cases.writing import KEY
 from kernels import warmup
-from assay import Scorer, references
+from assay import Scorer
 
 def rewards():
     found = Scorer(threads=2).score([answer()] * 1000, [KEY], [0] * 1000).rewards
     return set(found.tolist()), any(one.name.startswith("assay-slice") for one in threading.enumerate())
 
 expected = rewards()
-references.CACHE._lock.acquire()  # as another thread may, in the moment of the fork
 warmup._lock.acquire()
 child = os.fork()
 if child == 0:

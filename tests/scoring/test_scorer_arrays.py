@@ -11,7 +11,7 @@ import rollouts
 from assay import Scorer
 from assay.kernels.score import COMPONENTS
 from assay.kernels.status import REASONS
-from assay.service.scoring.self_test import run_selftest
+from assay.service.scoring.self_test import run_self_test
 from assay.service.scoring.text_columns import reference_column, text_column
 from tests.scoring.agreement import assert_sound, bits
 
@@ -90,4 +90,4 @@ def test_columns_from_text():
 
 
 def test_selftest_passes():
-    run_selftest()
+    run_self_test()

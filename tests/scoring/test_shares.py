@@ -17,8 +17,8 @@ from assay.kernels.compiler.jit import JIT
 from assay.service.scoring import scorer as scorer_module
 from assay.service.scoring import shares as shares_module
 from assay.service.scoring.references import ReferenceReader
-from assay.service.scoring.shares import MIN_REFERENCES, MIN_ROWS, UNEVEN, shares_of
-from assay.service.scoring.text_columns import passing_column, reference_column, text_column
+from assay.service.scoring.shares import MIN_REFERENCES, MIN_ROWS, MAX_IMBALANCE, shares_of
+from assay.service.scoring.text_columns import borrowed_column, reference_column, text_column
 from assay.service.scoring.threads import slices_of
 from tests.scoring.agreement import bits
 
@@ -108,7 +108,7 @@ def test_equal_groups_are_shared():
 def test_what_is_not_shared(index):
     references = int(max(index, default=0)) + 1
     assert shares_of(index, max(references, 100 if references > MIN_REFERENCES else references), 2) is None
-    assert UNEVEN >= 1
+    assert MAX_IMBALANCE >= 1
 
 
 # Scores
@@ -183,7 +183,7 @@ def test_what_is_wrong_with_responses_comes_first(batch):
 @given(texts=st.lists(st.text(max_size=40), max_size=30))
 def test_a_passing_column_is_the_column(texts):
     expected = text_column(texts)
-    found = passing_column(texts)
+    found = borrowed_column(texts)
     assert found.data.tobytes() == expected.data.tobytes()
     assert found.offsets.tolist() == expected.offsets.tolist()
     assert not found.data.flags.writeable
