@@ -158,8 +158,8 @@ def _evaluate(
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     """Level and type, where the records have them; the level of SCORE's records is known anyway."""
     there = {field for field in USUAL_GROUPS if any(record.get(field) is not None for record in records)}
-    if task.derives:
-        there |= set(task.derives)
+    if task.derived_fields:
+        there |= set(task.derived_fields)
     return [field for field in USUAL_GROUPS if field in there]
 
 
@@ -167,7 +167,7 @@ def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
     """The task's usual metrics, and by name those for which the records bring what they need."""
     from ..evaluate.task import USUAL
 
-    return [USUAL, *(m.name for m in task.metrics if not m.default and task.brings(m, records))]
+    return [USUAL, *(m.name for m in task.metrics if not m.default and task.available_for(m, records))]
 
 
 def _list(ctx: click.Context, asked: bool) -> None:

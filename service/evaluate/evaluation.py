@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InvalidRequest, Issue
 from .registry import task_named
-from .task import Advance, Evaluation, Failure, Task, nothing_to_tell
+from .task import Advance, Evaluation, Failure, Task, ignore_progress
 
 __all__ = ["Result", "evaluate", "evaluate_checked", "record_issues"]
 
@@ -80,12 +80,12 @@ def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
     return [
         Issue(f"records[{row}]{f'.{path}' if path else ''}", reason, detail)
         for row, record in enumerate(records)
-        for path, reason, detail in task.misfits(record)
+        for path, reason, detail in task.validation_errors(record)
     ]
 
 
 def evaluate_checked(
-    task: Task, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    task: Task, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
 ) -> Result:
     """Evaluate records and options that are known to be the task's."""
     found = task.evaluate(records, options, advance)
@@ -116,7 +116,7 @@ def counts_of(found: Evaluation, rows: np.ndarray, aggregate: Aggregate) -> dict
 
 
 def values_of(found: Evaluation, records: Sequence[Mapping[str, Any]], field: str) -> list[str]:
-    """The value of `field` of every record as text; what the task derives stands in for what is missing."""
+    """The value of `field` of every record as text; what the task derived_fields stands in for what is missing."""
     derived = found.derived.get(field)
     values = []
     for row, record in enumerate(records):

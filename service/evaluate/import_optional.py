@@ -7,10 +7,10 @@ from types import ModuleType
 
 from ..errors import Issue, NotInstalled
 
-__all__ = ["needed"]
+__all__ = ["import_optional"]
 
 
-def needed(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
+def import_optional(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
     """Import `module`; raises NotInstalled with the extra that brings it where it is not here.
 
     purpose: what needs it, the beginning of the error's sentence (`METEOR`). path: what of the request asked for it.

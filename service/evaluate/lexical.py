@@ -11,9 +11,9 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ..errors import InvalidRequest, Issue
-from .import_optional import needed
-from .optional_dependencies import Needs, missing
-from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
+from .import_optional import import_optional
+from .optional_dependencies import OptionalDependencies, not_installed
+from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from .text.embedders import Embedder, chosen_embedder, no_weights
 from .text.text_pairs import (
     ADVANCE_EVERY,
@@ -129,33 +129,33 @@ class Lexical(Task):
     components = ("reward",)
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics if metric.per_record}
         pairs, failed = readable(records, options.section)
         columns["failed"] = np.zeros(len(records))
         columns["failed"][[failure.record for failure in failed if failure.reason == NO_RESPONSE]] = 1.0
-        needs = Needs(self, options)
-        needs.wanted |= set(VANILLA) if "vanilla" in needs.wanted else set()
-        needs.by_name |= set(VANILLA) if "vanilla" in needs.by_name else set()
-        counted = needs.load(
+        dependencies = OptionalDependencies(self, options)
+        dependencies.wanted |= set(VANILLA) if "vanilla" in dependencies.wanted else set()
+        dependencies.by_name |= set(VANILLA) if "vanilla" in dependencies.by_name else set()
+        counted = dependencies.load(
             lambda: count_bleu(pairs, len(records), options.bleu_tokens, advance), *BLEU, "bleu_avg", "corpus_bleu"
         )
         if counted is not None:
             fill_bleu(pairs, columns, counted)
-        fill_rouge(pairs, columns, needs, advance)
-        fill_nltk(pairs, columns, needs, options.nltk, advance)
-        if needs.wants(*KEYWORD):
+        fill_rouge(pairs, columns, dependencies, advance)
+        fill_nltk(pairs, columns, dependencies, options.nltk, advance)
+        if dependencies.wants(*KEYWORD):
             ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
             failed += fill_keywords(pairs, columns, ranks, advance)
-        bertscore = needs.load(lambda: bertscore_of(options), "bertscore", "vanilla")
+        bertscore = dependencies.load(lambda: bertscore_of(options), "bertscore", "vanilla")
         if bertscore is not None and pairs:
             rows = [pair.row for pair in pairs]
             columns["bertscore"][rows] = values_of(bertscore, pairs)
         columns["vanilla"] = np.mean([columns[name] for name in VANILLA], axis=0)
-        missing = [name for name in VANILLA if name in needs.unavailable]
-        if missing and needs.wants("vanilla"):
-            needs.unavailable["vanilla"] = f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
+        missing = [name for name in VANILLA if name in dependencies.unavailable]
+        if missing and dependencies.wants("vanilla"):
+            dependencies.unavailable["vanilla"] = f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
         advance(len(records))
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
@@ -163,12 +163,12 @@ class Lexical(Task):
             return {"corpus_bleu": together(counted, read) if counted and len(read) else None}
 
         unavailable = {
-            name: detail for name, detail in needs.checked().items() if name in columns or name == "corpus_bleu"
+            name: detail for name, detail in dependencies.require_any().items() if name in columns or name == "corpus_bleu"
         }
         return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen, advance)
@@ -212,7 +212,7 @@ def section_of(text: str, section: str | None) -> str:
 
 
 def bleu_metric(tokens: str) -> Any:
-    library = needed("sacrebleu.metrics", "lexical", "BLEU")
+    library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
     return library.BLEU(tokenize=tokens, effective_order=True, max_ngram_order=ORDERS)
 
 
@@ -233,7 +233,7 @@ def count_bleu(pairs: Sequence[Pair], count: int, tokens: str, advance: Advance)
 
 def together(counted: Bleus, rows: Any, order: int = ORDERS, of_sentence: bool = False) -> float:
     """BLEU from 0 to 1 of some rows as one text."""
-    library = needed("sacrebleu.metrics", "lexical", "BLEU")
+    library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
     ours, theirs = counted.lengths[rows].sum(axis=0).tolist()
     score = library.BLEU.compute_bleu(
         correct=counted.matches[rows].sum(axis=0)[:order].tolist(),
@@ -260,8 +260,8 @@ def bertscore_of(options: LexicalOptions) -> BertScore:
     if options.bertscore is not None:
         return options.bertscore
     if options.bertscore_model is None:
-        raise missing("options.bertscore_model", BERTSCORE_NEEDS)
-    library = needed("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
+        raise not_installed("options.bertscore_model", BERTSCORE_NEEDS)
+    library = import_optional("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
     try:
         scorer = library.BERTScorer(model_type=options.bertscore_model, lang="en")
     except Exception as error:  # whatever the hub, the file system and the library may raise

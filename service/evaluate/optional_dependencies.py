@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 from ..errors import Issue, NotInstalled
 from .task import Task
 
-__all__ = ["Needs", "missing"]
+__all__ = ["OptionalDependencies", "not_installed"]
 
 Thing = TypeVar("Thing")
 
 
-def missing(path: str, detail: str) -> NotInstalled:
+def not_installed(path: str, detail: str) -> NotInstalled:
     """The error of something that is not here; `detail` says what to install or set."""
     return NotInstalled([Issue(path, "not_installed", detail)])
 
 
-class Needs:
+class OptionalDependencies:
     """Loads what the wanted metrics need and keeps count of those that have to go without."""
 
     def __init__(self, task: Task, options: Any) -> None:
@@ -49,7 +49,7 @@ class Needs:
             self.unavailable |= dict.fromkeys(without, error.issues[0].detail)
             return None
 
-    def checked(self) -> dict[str, str]:
+    def require_any(self) -> dict[str, str]:
         """The metrics that go without, each with the reason; raises NotInstalled where no metric is left."""
         if self._first is not None and self.wanted <= self.unavailable.keys():
             raise self._first

@@ -16,7 +16,7 @@ from ...kernels.warmup import warmup
 from ..errors import Issue, row_of
 from ..scoring.references import parse_valid_references
 from ..scoring.scorer import rules_of
-from ..scoring.text_columns import rows_of, references_as_column, text_column
+from ..scoring.text_columns import references_as_column, rows_of, text_column
 from ..scoring.threads import fill_in_slices, usable_cores
 from ..scoring.workspaces import borrow_workspace_for
 from ..settings import ScoreSettings

@@ -13,14 +13,14 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from .import_optional import needed
+from .import_optional import import_optional
 from .lexical import TASK as LEXICAL
-from .optional_dependencies import Needs
+from .optional_dependencies import OptionalDependencies
 from .scirecipe import orc_of
 from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
-from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, nothing_to_tell
+from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, ignore_progress
 from .text.embedders import Embedder, chosen_embedder
 from .text.meteor import meteor
 from .text.stems import porter_stemmer
@@ -100,16 +100,16 @@ class PaperTable(Task):
         KEYWORDS_NEED_MODEL: LEXICAL.failures[KEYWORDS_NEED_MODEL],
     }
     response: ClassVar[str] = "response"
-    derives: ClassVar[tuple[str, ...]] = SCORE.derives
+    derived_fields: ClassVar[tuple[str, ...]] = SCORE.derived_fields
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
-        return SCORE.misfits(record)
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        return SCORE.validation_errors(record)
 
-    def brings(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
-        return SCORE.brings(metric, records)
+    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+        return SCORE.available_for(metric, records)
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         """Both halves; a record that lacks what one of them needs still has the other."""
         shown = {metric.name for metric in self.wanted(options)}
@@ -154,24 +154,24 @@ def compare_prose(
     columns = {name: np.full(len(records), np.nan) for name in WORDS}
     if not wanted & set(WORDS):
         return Evaluation(columns)
-    needs = Needs(task, options)
-    needs.wanted |= wanted
-    needs.by_name |= set(NINE) if "avg" in needs.by_name else set()
+    dependencies = OptionalDependencies(task, options)
+    dependencies.wanted |= wanted
+    dependencies.by_name |= set(NINE) if "avg" in dependencies.by_name else set()
     empty = [pair.row for pair in pairs if not (pair.reference and pair.generated)]
     for column in columns.values():
         column[empty] = 0.0
     told = [pair for pair in pairs if pair.reference and pair.generated]
-    fill_rouge(told, columns, needs, advance)
+    fill_rouge(told, columns, dependencies, advance)
     if options.profile == "thoth":
-        fill_as_the_script(told, columns, needs, advance)
+        fill_as_the_script(told, columns, dependencies, advance)
     else:
-        fill_as_defined(told, columns, needs, options, advance)
-    if needs.wants(*KEYWORD):
+        fill_as_defined(told, columns, dependencies, options, advance)
+    if dependencies.wants(*KEYWORD):
         ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
         failed += fill_keywords(told, columns, ranks, advance)
-    for name in needs.checked():
+    for name in dependencies.require_any():
         columns[name][empty] = np.nan
-    return Evaluation(columns, failed, unavailable=needs.unavailable)
+    return Evaluation(columns, failed, unavailable=dependencies.unavailable)
 
 
 def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> tuple[list[Pair], list[Failure]]:
@@ -191,12 +191,12 @@ def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> 
 
 
 def fill_as_the_script(
-    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], needs: Needs, advance: Advance
+    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], dependencies: OptionalDependencies, advance: Advance
 ) -> None:
     """BLEU-n is sacreBLEU's precision of order n, without a penalty for short answers; METEOR's words are what white
     space separates, punctuation and all."""
-    if needs.wants(*BLEU, "bleu_avg"):
-        library = needs.load(lambda: needed("sacrebleu.metrics", "lexical", "BLEU"), *BLEU, "bleu_avg")
+    if dependencies.wants(*BLEU, "bleu_avg"):
+        library = dependencies.load(lambda: import_optional("sacrebleu.metrics", "lexical", "BLEU"), *BLEU, "bleu_avg")
         if library is not None:
             metric = library.BLEU(effective_order=True)
             for row, reference, generated in pairs:
@@ -204,8 +204,8 @@ def fill_as_the_script(
                 for name, precision in zip(BLEU, precisions, strict=True):
                     columns[name][row] = precision / 100
                 columns["bleu_avg"][row] = sum(columns[name][row] for name in BLEU) / len(BLEU)
-    synonyms = needs.load(synonyms_by_wordnet, "meteor")
-    stem = needs.load(porter_stemmer, "meteor")
+    synonyms = dependencies.load(synonyms_by_wordnet, "meteor")
+    stem = dependencies.load(porter_stemmer, "meteor")
     if synonyms is None or stem is None:
         return
     for done, (row, reference, generated) in enumerate(pairs, start=1):
@@ -216,20 +216,20 @@ def fill_as_the_script(
 
 
 def fill_as_defined(
-    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], needs: Needs, options: Any, advance: Advance
+    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], dependencies: OptionalDependencies, options: Any, advance: Advance
 ) -> None:
     """BLEU-n and METEOR as the task `lexical` has them."""
-    names = [name for name in (*BLEU, "bleu_avg", "meteor") if needs.wants(name)]
+    names = [name for name in (*BLEU, "bleu_avg", "meteor") if dependencies.wants(name)]
     if not names:
         return
-    by_name = [name for name in names if name in needs.by_name]
+    by_name = [name for name in names if name in dependencies.by_name]
     chosen = LEXICAL.checked({"metrics": by_name if by_name == names else [USUAL, *by_name], "nltk": options.nltk})
     records = [{"reference": pair.reference, "response": pair.generated} for pair in pairs]
     found = LEXICAL.evaluate(records, chosen, advance)
     rows = [pair.row for pair in pairs]
     for name in names:
         columns[name][rows] = found.columns[name]
-    needs.unavailable |= {name: why for name, why in found.unavailable.items() if name in names}
+    dependencies.unavailable |= {name: why for name, why in found.unavailable.items() if name in names}
 
 
 TASK = PaperTable()

@@ -14,7 +14,7 @@ from ..settings import ScoreSettings
 from . import paper, thoth
 from .paper import Pair
 from .scirecipe import level_of, library_of, reference_of
-from .task import Advance, Evaluation, Failure, Metric, Options, Record, Task, nothing_to_tell
+from .task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 
@@ -97,9 +97,9 @@ class ScoreTask(Task):
     metrics: ClassVar[tuple[Metric, ...]] = METRICS
     failures: ClassVar[Mapping[str, str]] = FAILURES
     response: ClassVar[str] = "response"
-    derives: ClassVar[tuple[str, ...]] = ("level",)
+    derived_fields: ClassVar[tuple[str, ...]] = ("level",)
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """As for every task, but quick for what is right: tens of thousands of records are looked at."""
         if (
             isinstance(record, dict)
@@ -107,17 +107,17 @@ class ScoreTask(Task):
             and isinstance(reference_of(record), (str, dict))
         ):
             return []
-        found = super().misfits(record)
+        found = super().validation_errors(record)
         if isinstance(record, dict) and reference_of(record) is None:
             found.append(("reference", "missing_field", "this field is required"))
         return found
 
-    def brings(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
         """Adherence, where any record names a library of actions."""
         return metric.name in SHARES and any(library_of(record) is not None for record in records)
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         """Metrics of both profiles alike; a record whose reference cannot be read has none."""
         wanted = [metric.name for metric in self.wanted(options)]

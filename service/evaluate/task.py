@@ -30,8 +30,8 @@ __all__ = [
     "Rewards",
     "Task",
     "mean_of",
-    "misfits_of",
-    "nothing_to_tell",
+    "validation_errors_of",
+    "ignore_progress",
 ]
 
 OK = "ok"
@@ -48,7 +48,7 @@ Advance = Callable[[int], None]
 and what it raises ends the evaluation."""
 
 
-def nothing_to_tell(_done: int) -> None:
+def ignore_progress(_done: int) -> None:
     """An `Advance` for callers that do not wait."""
 
 
@@ -174,8 +174,8 @@ class Task(ABC):
     """Reasons that `Failure` may have, each with a sentence."""
     response: ClassVar[str] = "generated_response"
     """The field of a record that holds the model's answer."""
-    derives: ClassVar[tuple[str, ...]] = ()
-    """Fields that an evaluation derives where records lack them (see `Evaluation.derived`)."""
+    derived_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that an evaluation derived_fields where records lack them (see `Evaluation.derived`)."""
 
     reward: ClassVar[str | None] = None
     """What a reward of this task is, with its range, in a sentence; None where the task gives no rewards."""
@@ -188,16 +188,16 @@ class Task(ABC):
 
     @abstractmethod
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         """Every metric of every record; `records` have no `misfits`, `options` is an instance of `self.options`.
 
         What an answer says never raises. Only the metrics that are `wanted` have to be computed.
-        Raises NotInstalled where a metric that was asked for by name, or every metric, lacks what it needs.
+        Raises NotInstalled where a metric that was asked for by name, or every metric, lacks what it dependencies.
         """
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         """The rewards of records whose response is a string; only for tasks with `reward`.
 
@@ -208,9 +208,9 @@ class Task(ABC):
         """
         raise NotImplementedError(f"{self.name} gives no rewards")
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """(path inside the record, reason, detail) of everything that keeps `record` from being one of this task."""
-        return misfits_of(self.record, record)
+        return validation_errors_of(self.record, record)
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """The fields of a record but for its response, out of the `references` entry of a request for rewards.
@@ -225,7 +225,7 @@ class Task(ABC):
                 return None, "it is not an object, nor one as JSON text"
         if not isinstance(value, dict):
             return None, "it is not an object, nor one as JSON text"
-        found = self.misfits({**value, self.response: ""})
+        found = self.validation_errors({**value, self.response: ""})
         if found:
             return None, "; ".join(f"{path or 'it'}: {detail}" for path, _, detail in found)
         return value, ""
@@ -243,7 +243,7 @@ class Task(ABC):
             raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
         return options
 
-    def brings(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
         """Whether the records hold what a metric needs that is not computed by default."""
         return False
 
@@ -283,7 +283,7 @@ def option_issue(found: Mapping[str, Any]) -> Issue:
     return Issue(path, "invalid_option", found["msg"])
 
 
-def misfits_of(model: type[BaseModel], record: Any) -> list[tuple[str, str, str]]:
+def validation_errors_of(model: type[BaseModel], record: Any) -> list[tuple[str, str, str]]:
     """What keeps `record` from being one of `model`: (path inside it, reason, detail), one for each place."""
     if not isinstance(record, dict):
         return [("", "wrong_type", "must be an object")]

@@ -20,7 +20,7 @@ from ..scoring.scores import Scores, group_advantages
 from ..scoring.text_columns import checked_texts
 from ..settings import RULES_VERSION
 from .registry import TASKS, every_task, task_named
-from .task import Advance, Options, Task, nothing_to_tell
+from .task import Advance, Options, Task, ignore_progress
 
 __all__ = [
     "SCORE",
@@ -170,7 +170,7 @@ def reward_responses(
     reference_index: np.ndarray,
     options: Any,
     max_response_bytes: int = MAX_RESPONSE_BYTES,
-    advance: Advance = nothing_to_tell,
+    advance: Advance = ignore_progress,
 ) -> TaskScores:
     """The rewards of responses to references that have been read; a response over the limit gets what "" gets."""
     long = [longer_than(response, max_response_bytes) for response in responses]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InvalidRequest, Issue
-from ..evaluate.import_optional import needed
+from ..evaluate.import_optional import import_optional
 from ..files.columns.batch_scorer import BatchScorer, ScoredBatch
 from ..files.columns.results import result_fields
 from ..files.rows.rows import Fields
@@ -47,7 +47,7 @@ def score_dataset(
     Raises InvalidSetting; NotInstalled without Ray. Columns that are missing, or that are there already, end the run
     with InvalidRequest.
     """
-    ray, data = (needed(name, "ray", "scoring a data set", "assay.service.ray") for name in ("ray", "ray.data"))
+    ray, data = (import_optional(name, "ray", "scoring a data set", "assay.service.ray") for name in ("ray", "ray.data"))
     ScoreSettings.checked(overrides)
     if actors is None:
         actors = (1, max(1, int(ray.cluster_resources().get("CPU", 1)) // max(1, cores)))

@@ -12,7 +12,7 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, Issue, row_of
-from ..evaluate.import_optional import needed
+from ..evaluate.import_optional import import_optional
 from ..scoring.references import issues_of_all
 from ..scoring.scorer import Scorer, check_index, resolve_reference_index
 from ..scoring.scores import Scores
@@ -77,7 +77,7 @@ class ScorerPool:
         options: Mapping[str, Any] | None = None,
         **overrides: Any,
     ) -> None:
-        self._ray = needed("ray", "ray", "the pool", "assay.service.ray")
+        self._ray = import_optional("ray", "ray", "the pool", "assay.service.ray")
         self.settings = ScoreSettings.checked(overrides)
         self.config_id = self.settings.config_id
         chosen = {"num_cpus": cores, "max_restarts": -1, "max_task_retries": RETRIES} | dict(options or {})

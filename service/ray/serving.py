@@ -20,7 +20,7 @@ from typing import Any
 
 from ..config import Config, load
 from ..errors import InvalidSetting, Issue, ScoringError
-from ..evaluate.import_optional import needed
+from ..evaluate.import_optional import import_optional
 from ..http.app import Application, create_app
 from ..http.wire.stage_times import StageTimes
 from ..scoring.scorer import Scorer
@@ -104,7 +104,7 @@ def application(arguments: Mapping[str, Any]) -> Any:
     without_meaning = [Issue(name, "invalid_setting", "Ray Serve sees to this") for name in OF_THE_LISTENER]
     if issues := [issue for issue in without_meaning if issue.path in arguments]:
         raise InvalidSetting(issues)
-    serve = needed("ray.serve", "ray", "the application", "assay.service.ray")
+    serve = import_optional("ray.serve", "ray", "the application", "assay.service.ray")
     given = dict(arguments)
     options = {name: int(given.pop(name)) for name in OF_SERVE if name in given}
     cores = options.pop("num_cpus", 1)

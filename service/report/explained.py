@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import ScoringError
 from ..explain.explanation import explain
-from ..explain.numbers import few, plain, signed
+from ..explain.numbers import first_n, format_number, format_delta
 from ..explain.schema import Explanation, KeyStep, Pair, Similarity
 from ..scoring.scorer import Scorer
 from .charts import share_bar
@@ -21,7 +21,7 @@ MAX_WORDS = 24
 def example(found: Example, scorer: Scorer, name: str) -> Markup:
     """A section that opens: place and reward first, then why, then the texts. `name` is that of the file."""
     where = found.place.within(name)
-    summary = element("summary", element("b", plain(found.reward)), f" {found.reason} ", element("code", where))
+    summary = element("summary", element("b", format_number(found.reward)), f" {found.reason} ", element("code", where))
     if not found.whole:
         note = element("p", "The response is too long to be kept; this is its beginning.", class_="soft")
         return element("details", summary, note, element("pre", found.response, tabindex="0"))
@@ -55,7 +55,7 @@ def _factors(explanation: Explanation) -> list[Markup]:
         element(
             "tr",
             element("td", factor.label),
-            element("td", plain(factor.score) if factor.name in ("best", "score") else signed(factor.change)),
+            element("td", format_number(factor.score) if factor.name in ("best", "score") else format_delta(factor.change)),
             element("td", share_bar(factor.score / explanation.largest_score), class_="drawn"),
             element("td", factor.detail, class_="wide"),
         )
@@ -88,7 +88,7 @@ def _paired(step: KeyStep, pair: Pair) -> Markup:
         "tr",
         element("td", f"{pair.predicted} ─ {pair.reference}"),
         element("td", pair.action),
-        *(element("td", plain(number)) for number in numbers),
+        *(element("td", format_number(number)) for number in numbers),
         element("td", *words, class_="wide"),
     )
 
@@ -101,7 +101,7 @@ def _words(similarity: Similarity) -> list[str]:
         ("+", "extra", similarity.extra),
     ):
         if words:
-            listed = few([sign + word for word in words], MAX_WORDS)
+            listed = first_n([sign + word for word in words], MAX_WORDS)
             parts += [element("span", listed, class_=kind), " "]
     return parts
 

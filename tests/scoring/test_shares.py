@@ -17,7 +17,7 @@ from assay.kernels.compiler.jit import JIT
 from assay.service.scoring import scorer as scorer_module
 from assay.service.scoring import shares as shares_module
 from assay.service.scoring.references import ReferenceReader
-from assay.service.scoring.shares import MIN_REFERENCES, MIN_ROWS, MAX_IMBALANCE, shares_of
+from assay.service.scoring.shares import MAX_IMBALANCE, MIN_REFERENCES, MIN_ROWS, shares_of
 from assay.service.scoring.text_columns import borrowed_column, reference_column, text_column
 from assay.service.scoring.threads import slices_of
 from tests.scoring.agreement import bits

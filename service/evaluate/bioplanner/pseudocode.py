@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..optional_dependencies import Needs, missing
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
+from ..optional_dependencies import OptionalDependencies, not_installed
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from ..text.embedders import Embedder, cls_model_named, embedded, hashed_words
 from .agreement import distances, mean
 from .calls import Unreadable
@@ -133,7 +133,7 @@ class Pseudocode(Task):
     components = ("order_similarity", "function_precision", "function_recall")
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         readings = []
         for row, record in enumerate(records, start=1):
@@ -156,14 +156,14 @@ class Pseudocode(Task):
             for row, reading in enumerate(readings)
             if reading.failure is not None
         ]
-        needs = Needs(self, options)
-        embedder = needs.load(partial(embedder_of, options), "scibert_score")
+        dependencies = OptionalDependencies(self, options)
+        embedder = dependencies.load(partial(embedder_of, options), "scibert_score")
         if embedder is not None:
             columns["scibert_score"] = similarities(readings, embedder)
-        return Evaluation(columns, failed, unavailable=needs.checked())
+        return Evaluation(columns, failed, unavailable=dependencies.require_any())
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         names_of = cache(names_called)  # of the true programs, each read once
         readings = []
@@ -219,7 +219,7 @@ def embedder_of(options: PseudocodeOptions) -> Embedder:
     if options.embedding_model is not None:
         return cls_model_named(options.embedding_model, "options.embedding_model")
     if options.embedder is None:
-        raise missing("options.embedding_model", SCIBERT_NEEDS)
+        raise not_installed("options.embedding_model", SCIBERT_NEEDS)
     return hashed_words if options.embedder == "hashed_words" else options.embedder
 
 

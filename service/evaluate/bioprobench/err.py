@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from .answers import FAILURES, nothing_read, share, truth_of
 
 __all__ = ["CLASSIFICATION", "TASK", "Classification", "classified", "classify"]
@@ -143,18 +143,18 @@ class Err(Task):
     components = ("accuracy", "called_erroneous")
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         found = classified(records, options.strict_markers)
         advance(len(records))
         return Evaluation(found.columns(), found.failed, found.corpus, found.over)
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Any field may hold anything or be missing: an object is enough."""
-        return [] if isinstance(record, dict) else super().misfits(record)
+        return [] if isinstance(record, dict) else super().validation_errors(record)
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         verdicts = [classify(record, options.strict_markers) for record in records]
         right = np.array(

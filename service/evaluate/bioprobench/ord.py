@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, nothing_read, share
 from .literal import NotLiteral, literal
 
@@ -160,7 +160,7 @@ class Ord(Task):
     components = ("exact_match", "kendall_tau")
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         exact, tau, repeated = (nothing_read(len(records)) for _ in range(3))
         pairs, concordant = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
@@ -197,7 +197,7 @@ class Ord(Task):
         return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]})
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         found = self.evaluate(records, options, advance)
         exact, tau = found.columns["exact_match"], found.columns["kendall_tau"]

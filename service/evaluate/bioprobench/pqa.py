@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block, nothing_read, share
 
 __all__ = ["TASK", "Answer", "answer_of"]
@@ -104,7 +104,7 @@ class Pqa(Task):
     components = ("accuracy", "brier", "confidence")
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         rows, said, failed = [], [], []
         for row, record in enumerate(records):
@@ -134,14 +134,14 @@ class Pqa(Task):
 
         return Evaluation(columns, failed, corpus)
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Both fields may hold anything: what only has to be there needs no schema."""
         if isinstance(record, dict) and "answer" in record and "generated_response" in record:
             return []
-        return super().misfits(record)
+        return super().validation_errors(record)
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         found = self.evaluate(records, options)
         answers = [answer_of(record["generated_response"]) for record in records]

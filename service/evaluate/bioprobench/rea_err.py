@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..task import Advance, Evaluation, Metric, Task, nothing_to_tell
+from ..task import Advance, Evaluation, Metric, Task, ignore_progress
 from .answers import after_thinking, nothing_read, share, truth_of
 from .err import CLASSIFICATION, CLASSIFICATION_FAILURES, ErrOptions, ErrRecord, classified
 
@@ -85,12 +85,12 @@ class ReaErr(Task):
     )
     failures = CLASSIFICATION_FAILURES
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Any field may hold anything or be missing: an object is enough."""
-        return [] if isinstance(record, dict) else super().misfits(record)
+        return [] if isinstance(record, dict) else super().validation_errors(record)
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         found = classified(records, options.strict_markers)
         counted = np.ones(len(records), bool)

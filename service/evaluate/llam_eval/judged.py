@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import InvalidRequest, Issue
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, nothing_to_tell
+from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, ignore_progress
 from .endpoint import Endpoint, JudgeFault, Judgement
 from .prompts import CRITERIA, prompt_of
 from .scores import expected_by_logprobs, expected_by_samples, geval_mean
@@ -112,7 +112,7 @@ class LlamEval(Task):
     failures = FAILURES
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         tallies = [Tally() for _ in records]
         questions: list[Question] = []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidRequest, Issue
-from ..import_optional import needed
+from ..import_optional import import_optional
 
 __all__ = [
     "Embedder",
@@ -58,7 +58,7 @@ def model_named(name: str, path: str) -> Embedder:
 
     path: the option that named it, for the error.
     """
-    library = needed("sentence_transformers", EXTRA, "An embedding model", path)
+    library = import_optional("sentence_transformers", EXTRA, "An embedding model", path)
     try:
         model = library.SentenceTransformer(name)
     except Exception as error:  # whatever the hub, the file system and the library may raise
@@ -100,8 +100,8 @@ def cls_model_named(name: str, path: str) -> Embedder:
 
     Raises as `model_named` does.
     """
-    library = needed("transformers", EXTRA, "An embedding model", path)
-    torch = needed("torch", EXTRA, "An embedding model", path)
+    library = import_optional("transformers", EXTRA, "An embedding model", path)
+    torch = import_optional("torch", EXTRA, "An embedding model", path)
     try:
         tokenizer = library.AutoTokenizer.from_pretrained(name)
         model = library.AutoModel.from_pretrained(name)

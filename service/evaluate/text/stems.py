@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, lru_cache
 
-from ..import_optional import needed
+from ..import_optional import import_optional
 
 __all__ = ["porter_stemmer"]
 
@@ -17,6 +17,6 @@ MAX_LENGTH = 60
 @cache
 def porter_stemmer() -> Callable[[str], str]:
     """The function of a word to its stem, with NLTK's extensions of the algorithm; raises NotInstalled without NLTK."""
-    stem: Callable[[str], str] = needed("nltk.stem.porter", "lexical", "Stemming").PorterStemmer().stem
+    stem: Callable[[str], str] = import_optional("nltk.stem.porter", "lexical", "Stemming").PorterStemmer().stem
     kept = lru_cache(KEPT)(stem)
     return lambda word: kept(word) if len(word) <= MAX_LENGTH else stem(word)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..optional_dependencies import Needs
+from ..optional_dependencies import OptionalDependencies
 from ..task import Advance, Failure
 from .bleu import sentence_bleu
 from .embedders import Embedder
@@ -57,27 +57,27 @@ class Pair(NamedTuple):
     generated: str
 
 
-def fill_nltk(pairs: Sequence[Pair], columns: Columns, needs: Needs, rules: NltkRules, advance: Advance) -> None:
+def fill_nltk(pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDependencies, rules: NltkRules, advance: Advance) -> None:
     """`bleu` (BLEU-2, smoothing method 1) and `meteor`, over the lower-cased texts' words by NLTK's rules."""
-    split = needs.load(partial(word_tokenizer, rules), "bleu", "meteor")
-    synonyms = needs.load(synonyms_by_wordnet, "meteor")
-    stem = needs.load(porter_stemmer, "meteor")
+    split = dependencies.load(partial(word_tokenizer, rules), "bleu", "meteor")
+    synonyms = dependencies.load(synonyms_by_wordnet, "meteor")
+    stem = dependencies.load(porter_stemmer, "meteor")
     if split is None:
         return
     words = lru_cache(REFERENCES_KEPT)(lambda text: split(text.lower()))
     for done, (row, reference, generated) in enumerate(pairs, start=1):
         theirs, ours = words(reference), split(generated.lower())
-        if needs.wants("bleu"):
+        if dependencies.wants("bleu"):
             columns["bleu"][row] = sentence_bleu(theirs, ours)
-        if synonyms is not None and stem is not None and needs.wants("meteor"):
+        if synonyms is not None and stem is not None and dependencies.wants("meteor"):
             columns["meteor"][row] = meteor(theirs, ours, stem, synonyms)
         if done % ADVANCE_EVERY == 0:
             advance(row)
 
 
-def fill_rouge(pairs: Sequence[Pair], columns: Columns, needs: Needs, advance: Advance) -> None:
+def fill_rouge(pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDependencies, advance: Advance) -> None:
     """`rouge_1`, `rouge_2` and `rouge_l`."""
-    stem = needs.load(porter_stemmer, *ROUGE)
+    stem = dependencies.load(porter_stemmer, *ROUGE)
     if stem is None:
         return
     words = lru_cache(REFERENCES_KEPT)(lambda text: rouge_words(text, stem))

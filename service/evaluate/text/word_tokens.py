@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from ..import_optional import needed
-from ..optional_dependencies import missing
+from ..import_optional import import_optional
+from ..optional_dependencies import not_installed
 
 __all__ = ["NltkRules", "treebank_words", "word_tokenizer"]
 
@@ -121,7 +121,7 @@ def word_tokenizer(rules: NltkRules) -> Callable[[str], list[str]]:
 
 
 def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
-    punkt = needed("nltk.tokenize.punkt", EXTRA, "Splitting text into words")
+    punkt = import_optional("nltk.tokenize.punkt", EXTRA, "Splitting text into words")
     closers = "" if rules == "3.9" else "\u2018\u2019\u201c\u201d\xab\xbb"
 
     class Language(punkt.PunktLanguageVars):  # type: ignore[name-defined]
@@ -150,7 +150,7 @@ def english_model(punkt: ModuleType) -> Any:
     try:
         parameters = punkt.PunktTokenizer("english")._params
     except LookupError:
-        raise missing(
+        raise not_installed(
             "task",
             "Splitting text into sentences needs NLTK's English model: python -m nltk.downloader punkt_tab, "
             "or let NLTK_DATA name a folder that has it",

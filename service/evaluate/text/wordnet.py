@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ..import_optional import needed
-from ..optional_dependencies import missing
+from ..import_optional import import_optional
+from ..optional_dependencies import not_installed
 
 __all__ = ["FOLDERS", "Synonyms", "WordNet", "synonyms_by_wordnet"]
 
@@ -91,7 +91,7 @@ def synonyms_by_wordnet() -> Synonyms:
     for folder in candidates():
         if (folder / "index.noun").is_file():
             return lru_cache(KEPT)(WordNet(folder).synonyms)
-    raise missing(
+    raise not_installed(
         "task",
         "METEOR needs WordNet 3.0: python -m nltk.downloader wordnet, let NLTK_DATA name a folder that has it, "
         "or install Debian's wordnet-base",
@@ -100,7 +100,7 @@ def synonyms_by_wordnet() -> Synonyms:
 
 def candidates() -> Iterator[Folder]:
     """Where WordNet may be, in order: NLTK's data, unpacked or not, then the packages of systems."""
-    for root in map(Path, needed("nltk.data", "lexical", "METEOR").path):
+    for root in map(Path, import_optional("nltk.data", "lexical", "METEOR").path):
         yield root / "corpora" / "wordnet"
         archive = root / "corpora" / "wordnet.zip"
         if archive.is_file():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...errors import InvalidRequest, InvalidSetting, Issue, ScoringError
 from ...explain.derivation import MAX_BYTES
 from ...explain.explanation import explain as explain_response
-from ...explain.explanation import reference_faults
+from ...explain.explanation import issues_of_reference
 from ...explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
 from ...scoring.scorer import Scorer
 from ..request.exchange import Exchange
@@ -88,7 +88,7 @@ def read(document: Any, scorer: Scorer, limits: Limits) -> Request:
         except InvalidSetting as error:
             issues += error.issues
     if "reference" not in wrong:
-        issues += reference_faults(document["reference"], scorer.settings.max_steps, limits.max_reference_bytes)
+        issues += issues_of_reference(document["reference"], scorer.settings.max_steps, limits.max_reference_bytes)
     if issues:
         raise InvalidRequest(issues)
     return Request(document["response"], document["reference"], scorer, suggestions)
