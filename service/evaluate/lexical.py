@@ -155,7 +155,9 @@ class Lexical(Task):
         columns["vanilla"] = np.mean([columns[name] for name in VANILLA], axis=0)
         missing = [name for name in VANILLA if name in dependencies.unavailable]
         if missing and dependencies.wants("vanilla"):
-            dependencies.unavailable["vanilla"] = f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
+            dependencies.unavailable["vanilla"] = (
+                f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
+            )
         advance(len(records))
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
@@ -163,7 +165,9 @@ class Lexical(Task):
             return {"corpus_bleu": together(counted, read) if counted and len(read) else None}
 
         unavailable = {
-            name: detail for name, detail in dependencies.require_any().items() if name in columns or name == "corpus_bleu"
+            name: detail
+            for name, detail in dependencies.require_any().items()
+            if name in columns or name == "corpus_bleu"
         }
         return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
 

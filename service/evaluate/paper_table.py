@@ -20,7 +20,7 @@ from .scirecipe import orc_of
 from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
-from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, ignore_progress
+from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress, mean_of
 from .text.embedders import Embedder, chosen_embedder
 from .text.meteor import meteor
 from .text.stems import porter_stemmer
@@ -216,7 +216,11 @@ def fill_as_the_script(
 
 
 def fill_as_defined(
-    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], dependencies: OptionalDependencies, options: Any, advance: Advance
+    pairs: Sequence[Pair],
+    columns: Mapping[str, np.ndarray],
+    dependencies: OptionalDependencies,
+    options: Any,
+    advance: Advance,
 ) -> None:
     """BLEU-n and METEOR as the task `lexical` has them."""
     names = [name for name in (*BLEU, "bleu_avg", "meteor") if dependencies.wants(name)]

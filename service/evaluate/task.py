@@ -29,9 +29,9 @@ __all__ = [
     "Record",
     "Rewards",
     "Task",
+    "ignore_progress",
     "mean_of",
     "validation_errors_of",
-    "ignore_progress",
 ]
 
 OK = "ok"

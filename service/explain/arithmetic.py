@@ -56,7 +56,7 @@ def _factor(name: str, before: float, after: float, detail: str) -> Factor:
 
 
 def _states(found: Alignment, settings: ScoreSettings) -> list[tuple[str, float, str]]:
-    """Return (part, score, detail) of each part: the score if this part and those before it are real, the rest perfect."""
+    """Return (part, score, detail) of each part: the score with the parts up to this one real and the rest perfect."""
     scale, order, pairs, content = found.scale, found.order, found.pairs, found.content
     assert scale is not None
     states: list[tuple[str, float, str]] = []

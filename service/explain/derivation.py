@@ -18,7 +18,7 @@ from ..settings import ScoreSettings
 from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of
 from .coverage import coverages, marks_of
-from .numbers import format_number, format_delta
+from .numbers import format_delta, format_number
 from .reading import MAX_STEPS, Line, Reading, read_reference, read_response
 from .schema import (
     ComponentValues,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from .numbers import first_n, format_number, format_delta
+from .numbers import first_n, format_delta, format_number
 from .schema import Explanation, Factor, KeyStep, Pair, Similarity
 
 __all__ = ["as_text", "printable"]
@@ -115,7 +115,8 @@ def _alone(step: KeyStep, explanation: Explanation) -> str:
 
 
 def _pair(pair: Pair, explanation: Explanation) -> Iterator[str]:
-    values = f"Obj {format_number(pair.objects.value)}  Par {format_number(pair.parameters.value)}  m {format_number(pair.position)}"
+    obj, par, m = map(format_number, (pair.objects.value, pair.parameters.value, pair.position))
+    values = f"Obj {obj}  Par {par}  m {m}"
     best = 1.5 if pair.value == 1.5 else None
     value = _good(format_number(pair.value)) if best else _strange(format_number(pair.value))
     yield f"  {pair.predicted:>3} ─ {pair.reference:<3} {printable(pair.action)}  {_dim(values + '  →')} {value}"

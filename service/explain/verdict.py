@@ -78,7 +78,7 @@ def _detail(name: str, reading: Reading | None, coverage: float, settings: Score
         most = f"{settings.max_response_bytes:,}"
         return f"more than {most} bytes" if reading is None else f"{len(reading.text.content):,} bytes, at most {most}"
     lines, prose = reading.key_lines, reading.prose_steps
-    valid = len(reading.valid)
+    valid, needed = len(reading.valid), format_number(settings.min_coverage)
     details = {
         "sections": "think, key, orc and note" if reading.whole == len(JUNCTIONS) else "not all four are found",
         "steps": f"{plural(lines, 'key line')} and {plural(prose, 'prose step')}, at most {settings.max_steps:,}",
@@ -86,7 +86,7 @@ def _detail(name: str, reading: Reading | None, coverage: float, settings: Score
         "key_numbering": f"<key> is numbered {_numbers(reading.lines)}",
         "orc_numbering": f"<orc> is numbered {_numbers(reading.prose)}",
         "step_count": f"{plural(lines, 'step')} in <key>, {prose:,} in <orc>",
-        "coverage": f"the least is {format_number(coverage)}, at least {format_number(settings.min_coverage)} is needed",
+        "coverage": f"the least is {format_number(coverage)}, at least {needed} is needed",
     }
     return details[name]
 
@@ -201,7 +201,8 @@ def _low_coverage(
     lacking = sum(found is not None and not found.enough for found in coverages)
     message = (
         f"The prose of step {k + 1} has {found.covered:,} of the {plural(found.total, 'word')} of its key step "
-        f"({format_number(least)}; at least {format_number(settings.min_coverage)} is needed). It lacks {first_n(found.uncovered, 8)}."
+        f"({format_number(least)}; at least {format_number(settings.min_coverage)} is needed). "
+        f"It lacks {first_n(found.uncovered, 8)}."
     )
     if lacking > 1:
         message += f" {plural(lacking, 'step')} lack words."

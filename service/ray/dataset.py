@@ -47,7 +47,7 @@ def score_dataset(
     Raises InvalidSetting; NotInstalled without Ray. Columns that are missing, or that are there already, end the run
     with InvalidRequest.
     """
-    ray, data = (import_optional(name, "ray", "scoring a data set", "assay.service.ray") for name in ("ray", "ray.data"))
+    ray, data = (import_optional(n, "ray", "scoring a data set", "assay.service.ray") for n in ("ray", "ray.data"))
     ScoreSettings.checked(overrides)
     if actors is None:
         actors = (1, max(1, int(ray.cluster_resources().get("CPU", 1)) // max(1, cores)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..errors import ScoringError
 from ..explain.explanation import explain
-from ..explain.numbers import first_n, format_number, format_delta
-from ..explain.schema import Explanation, KeyStep, Pair, Similarity
+from ..explain.numbers import first_n, format_delta, format_number
+from ..explain.schema import Explanation, Factor, KeyStep, Pair, Similarity
 from ..scoring.scorer import Scorer
 from .charts import share_bar
 from .examples import Example
@@ -55,13 +55,17 @@ def _factors(explanation: Explanation) -> list[Markup]:
         element(
             "tr",
             element("td", factor.label),
-            element("td", format_number(factor.score) if factor.name in ("best", "score") else format_delta(factor.change)),
+            element("td", _number_of(factor)),
             element("td", share_bar(factor.score / explanation.largest_score), class_="drawn"),
             element("td", factor.detail, class_="wide"),
         )
         for factor in explanation.factors
     ]
     return [element("h3", "From the best score to this one"), table((), lines, "From the best score to this one")]
+
+
+def _number_of(factor: Factor) -> str:
+    return format_number(factor.score) if factor.name in ("best", "score") else format_delta(factor.change)
 
 
 def _pairs(explanation: Explanation) -> list[Markup]:

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import InvalidRequest, Issue
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, ignore_progress
+from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress, mean_of
 from .endpoint import Endpoint, JudgeFault, Judgement
 from .prompts import CRITERIA, prompt_of
 from .scores import expected_by_logprobs, expected_by_samples, geval_mean

@@ -57,7 +57,9 @@ class Pair(NamedTuple):
     generated: str
 
 
-def fill_nltk(pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDependencies, rules: NltkRules, advance: Advance) -> None:
+def fill_nltk(
+    pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDependencies, rules: NltkRules, advance: Advance
+) -> None:
     """`bleu` (BLEU-2, smoothing method 1) and `meteor`, over the lower-cased texts' words by NLTK's rules."""
     split = dependencies.load(partial(word_tokenizer, rules), "bleu", "meteor")
     synonyms = dependencies.load(synonyms_by_wordnet, "meteor")

@@ -51,7 +51,8 @@ def _shortened(explanation: Explanation, reading: Reading, draft: Draft) -> Iter
         else:
             steps.append(step)
     if changed:
-        text = f"Shorten the prose: {format_number(scale.mean_words)} words a step, free up to {format_number(scale.max_mean_words)}"
+        words, limit = format_number(scale.mean_words), format_number(scale.max_mean_words)
+        text = f"Shorten the prose: {words} words a step, free up to {limit}"
         yield Edit("shorten_prose", text, changed, [], draft.with_steps(steps).render())
 
 

@@ -14,7 +14,7 @@ from ..text import Text
 from .candidates import Edit, unsaid_phrases
 from .drafts import draft_of
 
-__all__ = ["repaired"]
+__all__ = ["repair"]
 
 MAX_ROUNDS = 12
 """Faults that are repaired at most; each tag may be one."""
@@ -23,7 +23,7 @@ BAD_LINES = ("bad_step_line", "bad_step_json", "bad_step_schema")
 TAGS = ((b"</think>", b"<key>"), (b"</key>", b"<orc>"), (b"</orc>", b"<note>"))
 
 
-def repaired(response: bytes, reason: str, scorer: Scorer, reason_of: Callable[[bytes], str]) -> Edit | None:
+def repair(response: bytes, reason: str, scorer: Scorer, reason_of: Callable[[bytes], str]) -> Edit | None:
     """Repair the response until it passes the gates; None if that is impossible without new content.
 
     reason: of `response`. reason_of: returns the reason of another response.
@@ -33,7 +33,7 @@ def repaired(response: bytes, reason: str, scorer: Scorer, reason_of: Callable[[
     for _ in range(MAX_ROUNDS):
         if reason == "ok":
             return Edit("mend", "; ".join(dict.fromkeys(texts)), sorted(set(steps)), [], response)
-        found = _repair(response, reason, scorer)
+        found = _repair_once(response, reason, scorer)
         if found is None or found.response == response:
             return None
         texts.append(found.text)
@@ -43,7 +43,7 @@ def repaired(response: bytes, reason: str, scorer: Scorer, reason_of: Callable[[
     return None
 
 
-def _repair(response: bytes, reason: str, scorer: Scorer) -> Edit | None:
+def _repair_once(response: bytes, reason: str, scorer: Scorer) -> Edit | None:
     """Repair one fault; None if it cannot be repaired."""
     settings = scorer.settings
     if reason == "think_not_opened":

@@ -8,12 +8,12 @@ import numpy as np
 
 from ....kernels.status import REASONS
 from ..derivation import Case
-from ..numbers import format_number, format_delta
+from ..numbers import format_delta, format_number
 from ..reading import read_reference, read_response
 from ..schema import Change, Explanation, Suggestion
 from ..text import Text
 from .candidates import Edit, edits_of
-from .repairs import repaired
+from .repairs import repair
 
 __all__ = ["suggestions_for"]
 
@@ -53,7 +53,7 @@ def _informative(found: list[Suggestion]) -> list[Suggestion]:
 
 def _candidates(case: Case, explanation: Explanation) -> list[Edit]:
     if case.reason != "ok":
-        edit = repaired(case.response, case.reason, case.scorer, case.reason_of)
+        edit = repair(case.response, case.reason, case.scorer, case.reason_of)
         return [edit] if edit is not None else []
     reading = read_response(Text(case.response), case.settings.think_prefilled)
     edits: list[Edit] = []
