@@ -83,7 +83,7 @@ class LexicalOptions(Options):
 
 
 class Bleus(NamedTuple):
-    """What sacreBLEU counted in each row, int64 (n, …): matches and n-grams by order, and lengths of both texts."""
+    """Counts of sacreBLEU for each row, int64 (n, …): matches and n-grams by order, and lengths of both texts."""
 
     matches: np.ndarray
     totals: np.ndarray
@@ -183,7 +183,7 @@ class Lexical(Task):
         return Rewards(rewards, reasons, {"reward": rewards})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """The text itself; an object with a `reference` too."""
+        """Accept the text itself, or an object with a `reference`."""
         if isinstance(value, str):
             value = {"reference": value}
         record, wrong = super().reference(value)
@@ -193,7 +193,7 @@ class Lexical(Task):
 
 
 def readable(records: Sequence[Mapping[str, Any]], section: str | None) -> tuple[list[Pair], list[Failure]]:
-    """The records that can be compared, and why the others cannot."""
+    """Return the records that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, record in enumerate(records):
         response, reference = record["response"], record["reference"]
@@ -207,7 +207,7 @@ def readable(records: Sequence[Mapping[str, Any]], section: str | None) -> tuple
 
 
 def section_of(text: str, section: str | None) -> str:
-    """What stands between the first opening tag and the next closing one; the whole text without them."""
+    """Return the text between the first opening tag and the next closing one; the whole text without them."""
     if section is None:
         return text
     opening = re.search(f"<{section}>", text, re.IGNORECASE)
@@ -236,7 +236,7 @@ def count_bleu(pairs: Sequence[Pair], count: int, tokens: str, advance: Advance)
 
 
 def together(counted: Bleus, rows: Any, order: int = ORDERS, of_sentence: bool = False) -> float:
-    """BLEU from 0 to 1 of some rows as one text."""
+    """Return BLEU from 0 to 1 of some rows as one text."""
     library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
     ours, theirs = counted.lengths[rows].sum(axis=0).tolist()
     score = library.BLEU.compute_bleu(
@@ -252,7 +252,7 @@ def together(counted: Bleus, rows: Any, order: int = ORDERS, of_sentence: bool =
 
 
 def fill_bleu(pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], counted: Bleus) -> None:
-    """`bleu_1` to `bleu_4` from the counts of order 4, and their mean."""
+    """Fill `bleu_1` to `bleu_4` from the counts of order 4, and their mean."""
     for pair in pairs:
         for n, name in enumerate(BLEU, start=1):
             columns[name][pair.row] = together(counted, [pair.row], n, of_sentence=True)
@@ -260,7 +260,7 @@ def fill_bleu(pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], counted:
 
 
 def bertscore_of(options: LexicalOptions) -> BertScore:
-    """What computes BERTScore; raises NotInstalled where nothing was named."""
+    """Return the function that computes BERTScore; raises NotInstalled if the options name none."""
     if options.bertscore is not None:
         return options.bertscore
     if options.bertscore_model is None:
@@ -268,13 +268,13 @@ def bertscore_of(options: LexicalOptions) -> BertScore:
     library = import_optional("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
     try:
         scorer = library.BERTScorer(model_type=options.bertscore_model, lang="en")
-    except Exception as error:  # whatever the hub, the file system and the library may raise
+    except Exception as error:  # anything from the hub, the file system or the library
         raise no_weights("options.bertscore_model", error) from error
     return lambda responses, references: scorer.score(responses, references)[2]
 
 
 def values_of(bertscore: BertScore, pairs: Sequence[Pair]) -> np.ndarray:
-    """One finite value for each pair."""
+    """Return BERTScore of each pair, float64 (n,); raises InvalidRequest if a value is missing or not finite."""
     values = np.asarray(bertscore([pair.generated for pair in pairs], [pair.reference for pair in pairs]), np.float64)
     if values.shape != (len(pairs),) or not np.isfinite(values).all():
         raise InvalidRequest([Issue("options.bertscore", "bad_values", "must give one finite value for each text")])

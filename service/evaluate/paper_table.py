@@ -1,7 +1,7 @@
 """The task `scirecipe`: one row of the paper's tables, SCORE's metrics and the lexical ones together, and their AVG.
 
 The lexical half compares the `<orc>` sections. Its numbers in the paper come from the authors' public script, which
-takes some of them in its own way; profile `thoth` follows it, profile `paper` takes the metrics as they are defined.
+computes some of them differently; profile `thoth` follows it, profile `paper` follows the definitions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ADVANCE_EVERY = 64
 
 
 def metrics_of() -> tuple[Metric, ...]:
-    """The nine columns and AVG; behind them, by name only, what the script computes besides."""
+    """Return the nine columns and AVG, and then, by name only, what the script computes besides."""
     average = Metric("avg", "AVG", "Mean of the nine columns, where each has a value.", per_record=False, percent=True)
     known = OF_SCORE | {name: OF_WORDS[name]._replace(title=TITLES.get(name, OF_WORDS[name].title)) for name in WORDS}
     rest = [metric._replace(default=False) for name, metric in known.items() if name not in NINE]
@@ -111,7 +111,7 @@ class PaperTable(Task):
     def evaluate(
         self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
-        """Both halves; a record that lacks what one of them needs still has the other."""
+        """Compute both halves; a record that lacks a field of one of them still has the other."""
         shown = {metric.name for metric in self.wanted(options)}
         wanted = shown | set(NINE) if "avg" in shown else shown
         of_plan = [name for name in OF_SCORE if name in wanted]
@@ -140,7 +140,7 @@ class PaperTable(Task):
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
-    """The mean of the nine means, as it is read off a table; None where a column has no value."""
+    """Return the mean of the nine means, as in a table; None if a column has no value."""
     means = [mean_of(columns[name][rows]) for name in NINE]
     known = [mean for mean in means if mean is not None]
     return sum(known) / len(known) if len(known) == len(means) else None
@@ -149,7 +149,7 @@ def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None
 def compare_prose(
     task: Task, records: Sequence[Mapping[str, Any]], options: Any, wanted: set[str], advance: Advance
 ) -> Evaluation:
-    """The lexical metrics among `wanted` of the two `<orc>` sections; an answer without one has nothing in common."""
+    """Compute the lexical metrics among `wanted` of the two `<orc>` sections; without one in the answer they are 0."""
     pairs, failed = prose_pairs(records, options.think_prefilled)
     columns = {name: np.full(len(records), np.nan) for name in WORDS}
     if not wanted & set(WORDS):
@@ -160,22 +160,22 @@ def compare_prose(
     empty = [pair.row for pair in pairs if not (pair.reference and pair.generated)]
     for column in columns.values():
         column[empty] = 0.0
-    told = [pair for pair in pairs if pair.reference and pair.generated]
-    fill_rouge(told, columns, dependencies, advance)
+    present = [pair for pair in pairs if pair.reference and pair.generated]
+    fill_rouge(present, columns, dependencies, advance)
     if options.profile == "thoth":
-        fill_as_the_script(told, columns, dependencies, advance)
+        fill_as_the_script(present, columns, dependencies, advance)
     else:
-        fill_as_defined(told, columns, dependencies, options, advance)
+        fill_as_defined(present, columns, dependencies, options, advance)
     if dependencies.wants(*KEYWORD):
         ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-        failed += fill_keywords(told, columns, ranks, advance)
+        failed += fill_keywords(present, columns, ranks, advance)
     for name in dependencies.require_any():
         columns[name][empty] = np.nan
     return Evaluation(columns, failed, unavailable=dependencies.unavailable)
 
 
 def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> tuple[list[Pair], list[Failure]]:
-    """The two sections of each record, trimmed, and the records whose reference has none."""
+    """Return the two sections of each record, trimmed, and the records whose reference has none."""
     pairs, failed = [], []
     for row, record in enumerate(records):
         response = f"<think>{record['response']}" if think_prefilled else record["response"]
@@ -193,8 +193,9 @@ def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> 
 def fill_as_the_script(
     pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], dependencies: OptionalDependencies, advance: Advance
 ) -> None:
-    """BLEU-n is sacreBLEU's precision of order n, without a penalty for short answers; METEOR's words are what white
-    space separates, punctuation and all."""
+    """Fill BLEU-n with sacreBLEU's precision of order n, without brevity penalty, and METEOR over the pieces between
+    white space, punctuation included.
+    """
     if dependencies.wants(*BLEU, "bleu_avg"):
         library = dependencies.load(lambda: import_optional("sacrebleu.metrics", "lexical", "BLEU"), *BLEU, "bleu_avg")
         if library is not None:
@@ -222,7 +223,7 @@ def fill_as_defined(
     options: Any,
     advance: Advance,
 ) -> None:
-    """BLEU-n and METEOR as the task `lexical` has them."""
+    """Fill BLEU-n and METEOR as the task `lexical` does."""
     names = [name for name in (*BLEU, "bleu_avg", "meteor") if dependencies.wants(name)]
     if not names:
         return
