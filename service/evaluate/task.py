@@ -190,10 +190,10 @@ class Task(ABC):
     def evaluate(
         self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
-        """Every metric of every record; `records` have no `misfits`, `options` is an instance of `self.options`.
+        """Evaluate valid records; `options` is an instance of `self.options`.
 
-        What an answer says never raises. Only the metrics that are `wanted` have to be computed.
-        Raises NotInstalled where a metric that was asked for by name, or every metric, lacks what it dependencies.
+        The content of a response never raises. Only the metrics that are `wanted` have to be computed.
+        Raises NotInstalled if a metric requested by name, or every metric, lacks an optional dependency.
         """
 
     def rewards(

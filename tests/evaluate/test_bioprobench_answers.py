@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.bioprobench.answers import first_block, generated_text, last_block, truth_of
-from assay.service.evaluate.bioprobench.literal import DEEPEST, MAX_LENGTH, NotLiteral, literal
+from assay.service.evaluate.bioprobench.literal import MAX_DEPTH, MAX_LENGTH, NotLiteral, literal
 from assay.service.evaluate.bioprobench.ord import compared, order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.evaluation import evaluate
@@ -130,10 +130,10 @@ def test_literals_are_those_of_python(inside, bracket):
 
 
 def test_literals_have_limits():
-    for deep in (DEEPEST - 1, DEEPEST):
+    for deep in (MAX_DEPTH - 1, MAX_DEPTH):
         assert literal("[" * deep + "]" * deep) is not None
     for text in [
-        "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1),
+        "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
         "[" * MAX_LENGTH,
         "-" * 1000 + "1",
         "[0" + " " * MAX_LENGTH + "]",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.service.evaluate.bioplanner.calls import stated
+from assay.service.evaluate.bioplanner.calls import calls_by_script
 from assay.service.evaluate.bioprobench.answers import generated_text, truth_of
 from assay.service.evaluate.bioprobench.ord import order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
@@ -35,7 +35,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "err": truth_of,
     "ord": order_answer,
     "gen": generated_text,
-    "stated": stated,
+    "stated": calls_by_script,
     "treebank": lambda text: treebank_words(text, "3.9"),
     "treebank 3.10": lambda text: treebank_words(text, "3.10"),
     "keywords": candidates,

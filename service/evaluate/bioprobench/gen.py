@@ -24,7 +24,7 @@ from ..text.text_pairs import (
     fill_rouge,
 )
 from ..text.word_tokens import NltkRules
-from .answers import FAILURES, NOT_TEXT, generated_text, nothing_read
+from .answers import FAILURES, NOT_TEXT, generated_text, nan_column
 from .steps import generated_steps, matched
 
 __all__ = ["TASK"]
@@ -106,7 +106,7 @@ class Gen(Task):
     def evaluate(
         self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
-        columns = {metric.name: nothing_read(len(records)) for metric in self.metrics}
+        columns = {metric.name: nan_column(len(records)) for metric in self.metrics}
         pairs, failed = readable(records)
         columns["failed"][:] = 0.0
         columns["failed"][[failure.record for failure in failed if failure.reason == NOT_TEXT]] = 1.0
@@ -124,7 +124,7 @@ class Gen(Task):
 
 
 def readable(records: Sequence[Mapping[str, Any]]) -> tuple[list[Pair], list[Failure]]:
-    """The records that can be compared, and why the others cannot."""
+    """Return the records that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, record in enumerate(records):
         response, output = record["generated_response"], record["output"]
@@ -153,7 +153,7 @@ def fill_steps(
     of_nothing: float,
     advance: Advance,
 ) -> None:
-    """`step_recall` and `step_precision` of the records whose reference has steps; each step is embedded once."""
+    """Fill `step_recall` and `step_precision` of the records whose reference has steps."""
     steps = {pair.row: (records[pair.row]["output"], generated_steps(pair.generated)) for pair in pairs}
     steps = {row: sides for row, sides in steps.items() if isinstance(sides[0], list)}
     vectors = embedded(
