@@ -101,7 +101,7 @@ def reasons_of(issues: Sequence[Issue]) -> dict[int, str]:
 
 
 def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndarray, References]:
-    """Return the row of each library or NO_LIBRARY, int64 (n,), and the distinct ones as references of their actions."""
+    """Return each library's row or NO_LIBRARY, int64 (n,), and the distinct ones as references of their actions."""
     numbers: dict[tuple[str, ...], int] = {}
     rows = [NO_LIBRARY if library is None else numbers.setdefault(library, len(numbers)) for library in libraries]
     references, issues = parse_valid_references(library_column(list(numbers)), MAX_LIBRARY, MAX_LIBRARY)
