@@ -61,7 +61,7 @@ def last_block(text: str) -> str | None:
 
 
 def generated_text(text: str) -> str:
-    """Return what GEN scores: from the last `</think>`, `</Structure>` and opening marker, up to the next closing one."""
+    """Return what GEN scores: after the last `</think>`, `</Structure>` and opening marker, up to the closing one."""
     text = after_thinking(text).strip()
     text = text.rpartition("</Structure>")[2].strip()
     return text.rpartition(START)[2].strip().partition(END)[0].strip()

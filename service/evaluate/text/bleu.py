@@ -34,7 +34,7 @@ def sentence_bleu(
 
 
 def clipped(reference: Sequence[str], hypothesis: Sequence[str], n: int) -> tuple[int, int]:
-    """Return the clipped count of the hypothesis's n-grams in the reference, and the number of its n-grams, at least 1."""
+    """Return how many of the hypothesis's n-grams the reference has, clipped, and how many there are, at least 1."""
     ours, theirs = ngrams(hypothesis, n), ngrams(reference, n)
     return sum(min(count, theirs[gram]) for gram, count in ours.items()), max(1, len(hypothesis) - n + 1)
 
