@@ -12,7 +12,7 @@ from tests.http.live_server import LiveServer, launched
 
 @pytest.fixture(scope="module")
 def evaluating_server() -> Iterator[LiveServer]:
-    """A ready server."""
+    """Return a ready server."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         yield server

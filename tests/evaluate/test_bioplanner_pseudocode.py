@@ -109,7 +109,7 @@ def test_distances_of_a_batch(pairs):
 
 
 def test_identical_programs_agree_by_grammar():
-    """By the script they rarely do: an identical program has an argument BLEU below 1 and undefined calls cost."""
+    """The script rarely gives these: an identical program has an argument BLEU below 1, and undefined calls cost."""
     code = TRUE.removeprefix(FUNCTIONS)
     found = evaluated(code, mode="fixed", embedder="hashed_words").aggregate
     assert found["levenshtein"] == found["levenshtein_normalized"] == 0

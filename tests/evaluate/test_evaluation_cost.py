@@ -1,4 +1,4 @@
-"""Answers that are made to be slow cost what their length costs: twice the text takes about twice the time."""
+"""Adversarial answers take linear time: twice the text takes about twice the time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.evaluate.word_lists import needs_sentences
 SHORT, LONG = 4_000, 32_000
 TIMES_LONGER = LONG // SHORT
 SLACK = 4
-"""A quadratic reading takes 64 times as long, a linear one 8 times."""
+"""A quadratic reader takes 64 times as long, a linear one 8 times."""
 TOO_QUICK = 0.05
-"""Seconds below which the clock says nothing, and nothing is slow."""
+"""Seconds below which times are not compared."""
 
 
 def order_answer(text: str) -> object:

@@ -1,4 +1,4 @@
-"""A scorer that has been used before its process forks: parent and children score at once, each in its own memory."""
+"""A scorer that is used before its process forks: parent and children score concurrently, each in its own memory."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
 
 
 def test_a_child_waits_for_no_thread_of_its_parent(compiled):
-    """Neither for locks, nor for helpers: it has helpers of its own."""
+    """Neither for locks nor for helper threads: it starts its own."""
     assert printed(HELD_LOCKS) == "0\n"

@@ -1,4 +1,4 @@
-"""What comes back: arrays of the right type that belong to the caller; what went in is as it was."""
+"""Results are arrays of the right type that belong to the caller; the arguments are unchanged."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_columns_are_not_changed():
 
 
 def test_outputs_belong_to_the_caller():
-    """Nothing that a caller does to one outcome reaches another, or a later one."""
+    """Nothing that a caller does to one result affects another."""
     given = body()
     scorer = Scorer()
     expected = bits(scorer.score(**given))

@@ -1,4 +1,4 @@
-"""Batches that are scored share by share: what a share is, and that nothing comes out of it that did not before."""
+"""Batches that are scored share by share: what a share is, and that the results are the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROMPTS = 90 if JIT else 8
 
 @pytest.fixture(autouse=True)
 def small_batches_too(request, monkeypatch) -> None:
-    """As plain Python, kernels are too slow for many references."""
+    """Use fewer references with kernels as plain Python, which are slow."""
     if not JIT and "batch" in request.fixturenames:
         monkeypatch.setattr(shares_module, "MIN_REFERENCES", 4)
         monkeypatch.setattr("assay.service.scoring.scorer.MIN_REFERENCES", 4)
@@ -39,7 +39,7 @@ def batch() -> dict[str, Any]:
 
 
 def read_first(scorer: Scorer, batch: dict[str, Any]) -> list[bytes]:
-    """The same batch, all of its references read before the first response."""
+    """Score the same batch, all of its references read before the first response."""
     index = np.array(batch["reference_index"], np.int64)
     parsed = scorer.parse(reference_column(batch["references"]))
     return bits(scorer.score_parsed(text_column(batch["responses"]), parsed, index))
@@ -190,7 +190,7 @@ def test_a_passing_column_is_the_column(texts):
 
 
 class Lazy(list):
-    """A list that makes its elements anew whenever somebody asks for them."""
+    """A list that creates its elements on every access."""
 
     def __iter__(self):
         return ("".join([text, " "]) for text in super().__iter__())
@@ -201,7 +201,7 @@ class Lazy(list):
 
 @pytest.mark.parametrize("prompts", [1, PROMPTS])
 def test_a_list_that_makes_its_texts_anew(batch, prompts):
-    """Kernels read strings where they stand, so somebody has to hold them."""
+    """Kernels read strings in place, so something must keep them alive."""
     rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
     responses = [batch["responses"][k] for k in rows]
     references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
@@ -228,7 +228,7 @@ def test_lists_that_are_emptied_meanwhile(batch, prompts, monkeypatch):
 
 
 def test_what_was_read_before_leaves_no_trace(batch):
-    """Long references, then short ones, read into the same memory: as if nothing had been there."""
+    """Long references, then short ones, read into the same memory: nothing of the former is left."""
     scorer = Scorer(threads=1)
     few = {
         "responses": batch["responses"][:4],
