@@ -1,6 +1,6 @@
-"""The service's settings and where each comes from: flags, then environment, then a TOML file, then defaults.
+"""Settings of the service and their sources: flags, then environment, then a TOML file, then defaults.
 
-Nothing is read at import: `load` is given everything that it looks at.
+Nothing is read at import, only by `load`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from .errors import InvalidSetting, Issue
 from .scoring.threads import usable_cores
 from .service_links import HINT, service_links
-from .settings import ScoreSettings, one_zero
+from .settings import ScoreSettings, normalize_zero
 
 __all__ = ["Config", "ServerSettings", "load", "read_keys"]
 
 PREFIX = "ASSAY_"
 FOREIGN_VARIABLES = frozenset({"ASSAY_CONFIG", "ASSAY_CACHE_DIR", "ASSAY_URL", "ASSAY_API_KEY", "ASSAY_JUDGE_KEY"})
-"""Variables with our prefix that are no settings: of the TOML file, the kernels' cache, the client, and a judge."""
+"""Variables with the prefix that are not settings: of the TOML file, the kernels' cache, the client, and a judge."""
 
 CLIENT_PREFIX = "ASSAY_CLIENT_"
 
 
-WORK_BYTES_A_CORE = 32 << 20
-"""Two batches of the usual size for each thread: one that is read while the other is scored."""
+WORK_BYTES_PER_CORE = 32 << 20
+"""Two batches of typical size for each thread: one is read while the other is scored."""
 
 
 def work_bytes(cores: int) -> int:
-    """Default of `max_work_bytes`; the longest body that is allowed by default always fits."""
-    return max(2, cores) * WORK_BYTES_A_CORE
+    """Return the default of `max_work_bytes`, at least the default of `max_body_bytes`."""
+    return max(2, cores) * WORK_BYTES_PER_CORE
 
 
 class ServerSettings(BaseModel):
@@ -52,15 +52,15 @@ class ServerSettings(BaseModel):
     worker_timeout_seconds: float = Field(10.0, ge=1, le=3600, description="Silence after which a worker is replaced.")
     keep_alive_seconds: int = Field(75, ge=1, le=86_400, description="Idle time after which a connection is closed.")
 
-    max_body_bytes: int = Field(64 << 20, ge=1, le=1 << 31, description="Longest body, before and after decompression.")
-    max_responses: int = Field(65_536, ge=1, description="Most responses in one request.")
-    max_reference_bytes: int = Field(262_144, ge=1, le=1 << 23, description="Longest reference.")
+    max_body_bytes: int = Field(64 << 20, ge=1, le=1 << 31, description="Maximum body, before and after decompression.")
+    max_responses: int = Field(65_536, ge=1, description="Maximum number of responses in one request.")
+    max_reference_bytes: int = Field(262_144, ge=1, le=1 << 23, description="Maximum size of a reference.")
     deadline_seconds: float = Field(30.0, gt=0, le=86_400, description="Time after which a request is answered 504.")
 
-    max_head_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="Longest head: request line and headers.")
+    max_head_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="Maximum head: request line and headers.")
     head_seconds: float = Field(10.0, gt=0, le=3600, description="Time for a request's head to arrive.")
     body_seconds: float = Field(
-        20.0, gt=0, le=86_400, description="Time for a request's body to arrive, and for its reply to be taken."
+        20.0, gt=0, le=86_400, description="Time for a request's body to arrive, and for its reply to be read."
     )
 
     max_work_bytes: int = Field(
@@ -71,33 +71,33 @@ class ServerSettings(BaseModel):
     max_queued_bytes: int = Field(
         default_factory=lambda: 8 * work_bytes(usable_cores()),
         ge=0,
-        description="Bytes of bodies, still with their clients, that may wait for that; more are answered 429.",
+        description="Bytes of bodies, not yet received, that may wait for that; more are answered 429.",
     )
-    inline_bytes: int = Field(65_536, ge=0, description="Bodies below this are scored without a change of thread.")
+    inline_bytes: int = Field(65_536, ge=0, description="Smaller bodies are scored on the event loop's thread.")
     threads: int = Field(default_factory=usable_cores, ge=1, le=1024, description="Threads that score batches.")
     max_queued: int = Field(1024, ge=1, description="Batches that may wait; more are answered 429.")
 
     docs: bool = Field(True, description="Serve /docs and /openapi.json.")
     playground: bool = Field(True, description="Serve the playground to browsers at /.")
     allowed_hosts: tuple[str, ...] = Field(
-        (), description="While listening on loopback: names that `Host` may have besides localhost, e.g. a proxy's."
+        (), description="While listening on loopback: names allowed in `Host` besides localhost, e.g. a proxy's."
     )
-    api_keys: tuple[SecretStr, ...] = Field((), description="Keys of which a caller of /v1 needs one; none: open.")
-    api_keys_file: str | None = Field(None, min_length=1, description="File with further keys, one a line.")
+    api_keys: tuple[SecretStr, ...] = Field((), description="Keys, one of which /v1 requires; open without any.")
+    api_keys_file: str | None = Field(None, min_length=1, description="File with further keys, one per line.")
 
-    log_format: Literal["text", "json"] = Field("text", description="Lines for people, or one JSON object a line.")
+    log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object per line.")
     traces: bool = Field(False, description="Send a span of every request to OpenTelemetry (extra `assay[otel]`).")
-    access_log: bool = Field(False, description="Log every request, not only what fails.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
-    drain_seconds: float = Field(2.0, ge=0, le=3600, description="From SIGTERM on: not ready, but still accepting.")
-    shutdown_seconds: int = Field(30, ge=1, le=3600, description="After that: time to finish what is in flight.")
+    access_log: bool = Field(False, description="Log every request, not only failures.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
+    drain_seconds: float = Field(2.0, ge=0, le=3600, description="Time after SIGTERM: not ready, but still accepting.")
+    shutdown_seconds: int = Field(30, ge=1, le=3600, description="Time after that to finish requests in flight.")
 
-    _one_zero = field_validator("*")(one_zero)
+    _normalize_zero = field_validator("*")(normalize_zero)
 
     @field_validator("allowed_hosts", "api_keys", mode="before")
     @classmethod
     def split_list(cls, given: Any) -> Any:
-        """A comma-separated text, as an environment variable has it, or a list, as TOML has it."""
+        """Accept comma-separated text, from an environment variable, or a list, from TOML."""
         if isinstance(given, str):
             given = [part.strip() for part in given.split(",") if part.strip()]
         return tuple(given) if isinstance(given, list) else given
@@ -105,7 +105,7 @@ class ServerSettings(BaseModel):
     @field_validator("api_keys")
     @classmethod
     def check_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        """A key travels in a header: visible ASCII, without spaces."""
+        """Require visible ASCII without spaces: a key is sent in a header."""
         for key in keys:
             text = key.get_secret_value()
             if not text or not all("!" <= character <= "~" for character in text):
@@ -115,7 +115,7 @@ class ServerSettings(BaseModel):
 
 @dataclass(frozen=True)
 class Config:
-    """The effective settings, and for each of their names the place that set it."""
+    """The effective settings, and the source of each."""
 
     server: ServerSettings = field(default_factory=ServerSettings)
     score: ScoreSettings = field(default_factory=ScoreSettings)
@@ -125,32 +125,32 @@ class Config:
 
     @property
     def fixed_keys(self) -> tuple[SecretStr, ...]:
-        """The keys that do not come from a file, and so stay as long as the process."""
+        """The keys that do not come from a file, and so do not change while the process runs."""
         keys = self.server.api_keys
         return keys[: len(keys) - self.keys_of_file]
 
     def origin(self, name: str) -> str:
-        """`default`, a flag, an environment variable or a file."""
+        """Return the source of a setting: `default`, a flag, an environment variable or a file."""
         return self.origins.get(name, "default")
 
 
-class Given(NamedTuple):
-    """One value as a layer gives it."""
+class SettingSource(NamedTuple):
+    """One value of one source."""
 
     name: str
     value: Any
-    place: str
-    """Where people look for it, e.g. `ASSAY_PORT`."""
+    path: str
+    """The path of an issue with it, e.g. `ASSAY_PORT`."""
     origin: str
     text: bool
-    """Whether the value is text that stands for a number or a switch."""
+    """Whether the value is text to be parsed."""
 
 
 MODELS: tuple[type[BaseModel], ...] = (ServerSettings, ScoreSettings)
 
 
 def model_of(name: str) -> type[BaseModel] | None:
-    """The settings to which a name belongs: names are unique over both."""
+    """Return the model that has a setting of this name; no name is in both."""
     return next((model for model in MODELS if name in model.model_fields), None)
 
 
@@ -159,11 +159,11 @@ def load(
     environ: Mapping[str, str] | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Config:
-    """Lay flags over environment over TOML file over defaults.
+    """Merge flags, environment, TOML file and defaults, in this order of precedence.
 
-    `flags` holds settings by name, None where not given; `environ` is `os.environ` unless given; `path`, or else
+    `flags` holds settings by name, None if not given; `environ` is `os.environ` by default; `path`, or else
     `ASSAY_CONFIG`, names a TOML file with the tables `[server]` and `[score]`.
-    Raises InvalidSetting naming every unknown name and every wrong value, each with the place where it stands.
+    Raises InvalidSetting naming every unknown name and every invalid value, each with its source.
     """
     environ = os.environ if environ is None else environ
     path = path or environ.get("ASSAY_CONFIG")
@@ -172,11 +172,11 @@ def load(
     origins: dict[str, str] = {}
     for given in (*from_file(path, issues), *from_environment(environ, issues), *from_flags(flags or {}, issues)):
         try:
-            values[given.name] = parsed(given)
+            values[given.name] = parse_value(given)
             origins[given.name] = given.origin
         except ValidationError as error:
             message = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"]
-            issues.append(Issue(given.place, "invalid_setting", message))
+            issues.append(Issue(given.path, "invalid_setting", message))
     keys = keys_of_file(values, origins, issues)
     if issues:
         raise InvalidSetting(issues)
@@ -187,16 +187,16 @@ def load(
     return Config(ServerSettings(**server), ScoreSettings(**score), MappingProxyType(origins), len(keys))
 
 
-def from_flags(flags: Mapping[str, Any], issues: list[Issue]) -> Iterator[Given]:
+def from_flags(flags: Mapping[str, Any], issues: list[Issue]) -> Iterator[SettingSource]:
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
         if model_of(name) is None:
-            issues.append(unknown(flag))
+            issues.append(unknown_setting(flag))
         elif value is not None:
-            yield Given(name, value, flag, f"flag {flag}", text=False)
+            yield SettingSource(name, value, flag, f"flag {flag}", text=False)
 
 
-def from_environment(environ: Mapping[str, str], issues: list[Issue]) -> Iterator[Given]:
+def from_environment(environ: Mapping[str, str], issues: list[Issue]) -> Iterator[SettingSource]:
     links = [name for name in service_links(environ) if not is_foreign(name)]
     if links:
         issues.append(Issue(", ".join(links), "unknown_setting", HINT))
@@ -205,17 +205,17 @@ def from_environment(environ: Mapping[str, str], issues: list[Issue]) -> Iterato
             continue
         name = variable.removeprefix(PREFIX).lower()
         if model_of(name) is None:
-            issues.append(unknown(variable))
+            issues.append(unknown_setting(variable))
         else:
-            yield Given(name, environ[variable], variable, f"environment {variable}", text=True)
+            yield SettingSource(name, environ[variable], variable, f"environment {variable}", text=True)
 
 
 def is_foreign(variable: str) -> bool:
-    """Whether a variable with our prefix is somebody else's to read."""
+    """Return whether a variable with the prefix is not a setting of the service."""
     return variable in FOREIGN_VARIABLES or variable.startswith(CLIENT_PREFIX)
 
 
-def from_file(path: str | os.PathLike[str] | None, issues: list[Issue]) -> Iterator[Given]:
+def from_file(path: str | os.PathLike[str] | None, issues: list[Issue]) -> Iterator[SettingSource]:
     if not path:
         return
     try:
@@ -229,25 +229,26 @@ def from_file(path: str | os.PathLike[str] | None, issues: list[Issue]) -> Itera
         return
     for table, model in zip(("server", "score"), MODELS, strict=True):
         yield from from_table(path, table, tables.pop(table, {}), model, issues)
-    issues.extend(unknown(f"{path}: {name}", "only the tables [server] and [score] are known") for name in tables)
+    detail = "only the tables [server] and [score] are known"
+    issues.extend(unknown_setting(f"{path}: {name}", detail) for name in tables)
 
 
 def from_table(
     path: str | os.PathLike[str], table: str, entries: Any, model: type[BaseModel], issues: list[Issue]
-) -> Iterator[Given]:
+) -> Iterator[SettingSource]:
     if not isinstance(entries, dict):
         issues.append(Issue(f"{path}: {table}", "invalid_setting", "this is the name of a table"))
         return
     for name, value in entries.items():
-        place = f"{path}: {table}.{name}"
+        key = f"{path}: {table}.{name}"
         if name in model.model_fields:
-            yield Given(name, value, place, str(path), text=False)
+            yield SettingSource(name, value, key, str(path), text=False)
         else:
-            issues.append(unknown(place))
+            issues.append(unknown_setting(key))
 
 
-def parsed(given: Given) -> Any:
-    """The value in its own type; raises ValidationError."""
+def parse_value(given: SettingSource) -> Any:
+    """Return the value in the type of its setting; raises ValidationError."""
     model = model_of(given.name)
     assert model is not None
     validate = model.model_validate_strings if given.text else model.model_validate
@@ -255,7 +256,7 @@ def parsed(given: Given) -> Any:
 
 
 def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: list[Issue]) -> tuple[SecretStr, ...]:
-    """The keys of `api_keys_file`, none where no file is named."""
+    """Return the keys of `api_keys_file`, if it is set."""
     path = values.get("api_keys_file")
     if path is None:
         return ()
@@ -274,12 +275,12 @@ def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: 
 
 
 def read_keys(path: str | os.PathLike[str]) -> tuple[SecretStr, ...]:
-    """The keys of a file: one a line, blank lines and lines that begin with `#` left out.
+    """Read the keys of a file: one per line, without blank lines and lines that begin with `#`.
 
-    Raises OSError, and ValueError for what is no key, for a file without any (the service would stand open), and for
-    what is not a regular file: a pipe would be waited for.
+    Raises OSError, and ValueError for an invalid key, for a file without any (the service would be open), and for what
+    is not a regular file (a pipe would block).
     """
-    with open(path, encoding="utf-8", opener=at_once) as file:
+    with open(path, encoding="utf-8", opener=open_nonblocking) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is not a regular file")
         lines = [line.strip() for line in file.read().splitlines()]
@@ -290,10 +291,10 @@ def read_keys(path: str | os.PathLike[str]) -> tuple[SecretStr, ...]:
     return keys
 
 
-def at_once(path: str, flags: int) -> int:
-    """Open without waiting for somebody at the other end of a pipe."""
+def open_nonblocking(path: str, flags: int) -> int:
+    """Open without waiting for the other end of a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def unknown(place: str, detail: str = "there is no setting of this name") -> Issue:
-    return Issue(place, "unknown_setting", detail)
+def unknown_setting(path: str, detail: str = "there is no setting of this name") -> Issue:
+    return Issue(path, "unknown_setting", detail)

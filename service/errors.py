@@ -1,13 +1,13 @@
-"""Everything that Assay raises about its input.
+"""The exceptions that Assay raises about its input.
 
     AssayError
     └── ScoringError (ValueError)
         ├── InvalidSetting      an unknown setting, or a value out of its range
         ├── InvalidReference    a reference that is not a list of valid steps
-        ├── InvalidRequest      columns that do not fit each other, or that are of the wrong type
-        └── NotInstalled        an optional package, weights or a word list that are needed and not here
+        ├── InvalidRequest      columns of wrong types or of lengths that do not match
+        └── NotInstalled        a missing optional package, weights or word list
 
-Each names every offending place in `issues`, and never quotes the offending text.
+Each lists every issue in `issues`, and never quotes the invalid text.
 A response that cannot be read is not an error but a result with a reason.
 """
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Issue(NamedTuple):
-    """One offending place: where it is, the machine-readable reason, and a sentence for people."""
+    """One problem of the input: its path, a machine-readable reason, and a sentence for people."""
 
     path: str
     reason: str
@@ -42,7 +42,7 @@ Offence = Issue
 
 
 def row_of(issue: Issue) -> int:
-    """The row that a path like `references[3]` names."""
+    """Return the row in a path like `references[3]`."""
     return int(issue.path[issue.path.index("[") + 1 : -1])
 
 
@@ -51,7 +51,7 @@ class AssayError(Exception):
 
 
 class ScoringError(AssayError, ValueError):
-    """The input as a whole cannot be scored; `issues` names every place that stands in the way."""
+    """The input as a whole cannot be scored; `issues` lists every reason."""
 
     def __init__(self, issues: Sequence[Issue]) -> None:
         self.issues = tuple(issues)
@@ -77,8 +77,8 @@ class InvalidReference(ScoringError):
 
 
 class InvalidRequest(ScoringError):
-    """Columns of the wrong type or of lengths that do not fit each other."""
+    """Columns of wrong types or of lengths that do not match."""
 
 
 class NotInstalled(ScoringError):
-    """What was asked for needs a package, weights or a word list that are not here; the detail says what to install."""
+    """An optional package, weights or a word list is missing; the detail says what to install."""

@@ -1,4 +1,4 @@
-"""Variables that Kubernetes sets in every pod beside a Service whose name begins with `assay`; they are no settings.
+"""Variables that Kubernetes sets in every pod next to a Service whose name begins with `assay`; they are not settings.
 
 A Service `assay` with the port 8000 called `http` gives `ASSAY_SERVICE_HOST`, `ASSAY_SERVICE_PORT`,
 `ASSAY_SERVICE_PORT_HTTP`, `ASSAY_PORT=tcp://…`, `ASSAY_PORT_8000_TCP=tcp://…`, and the latter with `_ADDR`, `_PORT` and
@@ -23,14 +23,14 @@ KINDS = (
     (re.compile(r"ASSAY_(?:[A-Z0-9_]+_)?PORT_\d+_(?:TCP|UDP|SCTP)_PORT"), NUMBER),
     (re.compile(r"ASSAY_(?:[A-Z0-9_]+_)?PORT_\d+_(?:TCP|UDP|SCTP)_(?:ADDR|PROTO)"), WORD),
 )
-"""Names, and what their values look like: the port of a service that is set by hand is no URL."""
+"""Names, and the form of their values: a port that is set by hand is not a URL."""
 
 OF_A_SERVICE = re.compile(r"(ASSAY_(?:[A-Z0-9_]+_)?SERVICE)_(?:HOST|PORT(?:_[A-Z0-9_]+)?)")
-"""Names that somebody might have meant for a setting, but for one thing: Kubernetes always sets host and port."""
+"""Names that could be meant as settings, except that Kubernetes always sets both host and port."""
 
 
 def service_links(environ: Mapping[str, str]) -> list[str]:
-    """The names of all such variables in `environ`, sorted."""
+    """Return the names of all such variables in `environ`, sorted."""
     return sorted(name for name in environ if name.startswith("ASSAY_") and is_link(name, environ))
 
 

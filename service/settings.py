@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..kernels.rules import PARAMETER_WEIGHT
 from .errors import InvalidSetting, Issue
 
-__all__ = ["RULES_VERSION", "ScoreSettings", "one_zero"]
+__all__ = ["RULES_VERSION", "ScoreSettings", "normalize_zero"]
 
 MAX_NAME = 100
-"""Characters of an unknown name that an error repeats."""
+"""Characters of an unknown name that an error quotes."""
 
 MAX_SCALE, MAX_ORDER, MAX_CONTENT = 1.0, 1.0, 1.0 + PARAMETER_WEIGHT
 """Largest r_scale, order and content, Obj + ½ Par."""
@@ -23,11 +23,11 @@ MAX_SCALE, MAX_ORDER, MAX_CONTENT = 1.0, 1.0, 1.0 + PARAMETER_WEIGHT
 LIMITS = ("max_response_bytes", "max_steps")
 
 RULES_VERSION = "1"
-"""Version of the scoring rules: it changes with anything that may change a reward."""
+"""Version of the scoring rules; every change that may change a reward changes it."""
 
 
-def one_zero(value: Any) -> Any:
-    """A setting's value; 0.0 for −0.0, which compares equal and means the same, but is written otherwise."""
+def normalize_zero(value: Any) -> Any:
+    """Return a setting's value; 0.0 for −0.0, which compares equal but is written differently."""
     return value + 0.0 if isinstance(value, float) else value
 
 
@@ -63,11 +63,11 @@ class ScoreSettings(BaseModel):
     max_response_bytes: int = Field(262_144, ge=1, description="Longer responses are too_long.")
     max_steps: int = Field(1_024, ge=1, description="Responses with more steps are too_long.")
 
-    _one_zero = field_validator("*")(one_zero)
+    _normalize_zero = field_validator("*")(normalize_zero)
 
     @classmethod
     def checked(cls, overrides: Mapping[str, Any], defaults: ScoreSettings | None = None) -> ScoreSettings:
-        """Apply `overrides` to `defaults`; raises InvalidSetting naming every offender as `config.NAME`."""
+        """Apply `overrides` to `defaults`; raises InvalidSetting naming every issue as `config.NAME`."""
         base = defaults.model_dump() if defaults is not None else {}
         named = {str(name): value for name, value in overrides.items()}
         try:
@@ -76,9 +76,9 @@ class ScoreSettings(BaseModel):
             raise InvalidSetting(setting_issues(error)) from None
 
     def overridden(self, overrides: Mapping[str, Any]) -> ScoreSettings:
-        """Apply what a request says to these, the server's own; raises InvalidSetting naming every offender.
+        """Apply a request's `overrides` to the server's settings; raises InvalidSetting naming every issue.
 
-        A request may lower a limit, never raise it: what one request may cost is for the server to say.
+        A request may lower a limit but not raise it: the server bounds the cost of a request.
         """
         raised = [
             Issue(f"config.{name}", "over_limit", f"must be at most {getattr(self, name)}, the server's own limit")
@@ -95,7 +95,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def largest_score(self) -> float:
-        """S: the largest SCORE that this configuration can give (SCORE.md section 6)."""
+        """S: the maximum SCORE under this configuration (SCORE.md section 6)."""
         largest = MAX_CONTENT + MAX_ORDER if self.semantics == "sum" and self.use_order else MAX_CONTENT
         return largest + MAX_SCALE if self.total == "sum" else largest
 
@@ -107,7 +107,7 @@ class ScoreSettings(BaseModel):
 
 
 def setting_issues(error: ValidationError) -> list[Issue]:
-    """Translate pydantic's findings; the offending value itself is never quoted."""
+    """Convert pydantic's errors to issues, which never quote the invalid value."""
     issues = []
     for found in error.errors(include_url=False, include_input=False, include_context=False):
         name = ".".join(str(part) for part in found["loc"])[:MAX_NAME]

@@ -25,7 +25,7 @@ from numpy._core import _multiarray_umath
 import assay.kernels.memory.sparse
 from assay.kernels.column import TextColumn
 from assay.kernels.text.unicode_tables import tables
-from assay.service.scoring import references, workspaces
+from assay.service.scoring import workspaces
 
 __all__ = ["GuardedMemory", "forget", "guarded_memory"]
 
@@ -235,4 +235,3 @@ def guarded_memory() -> Iterator[GuardedMemory]:
 def forget() -> None:
     """Let go of all arrays that the product keeps from one batch to the next."""
     workspaces._forget()
-    references.CACHE.clear()

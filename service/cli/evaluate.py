@@ -156,8 +156,8 @@ def _evaluate(
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     """Return `level` and `type` if the records have them or the task derives them."""
     available = {field for field in USUAL_GROUPS if any(record.get(field) is not None for record in records)}
-    if task.derives:
-        available |= set(task.derives)
+    if task.derived_fields:
+        available |= set(task.derived_fields)
     return [field for field in USUAL_GROUPS if field in available]
 
 
@@ -165,7 +165,7 @@ def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
     """Return the task's usual metrics and those whose requirements the records satisfy."""
     from ..evaluate.task import USUAL
 
-    return [USUAL, *(m.name for m in task.metrics if not m.default and task.brings(m, records))]
+    return [USUAL, *(m.name for m in task.metrics if not m.default and task.available_for(m, records))]
 
 
 def _list(ctx: click.Context, asked: bool) -> None:

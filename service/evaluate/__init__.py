@@ -3,7 +3,7 @@
 >>> from assay.service.evaluate import evaluate
 >>> evaluate("score", records, profile="thoth", by=["level"]).aggregate   # doctest: +SKIP
 
-Importing the package is quick: what a task needs is loaded when it is first used.
+Importing the package is quick: the dependencies of a task are loaded when it is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An evaluation from records to the shape in which every face gives it: per record, aggregated, and by groups."""
+"""Evaluation of records: metrics per record, aggregated, and by groups."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from ..errors import InvalidRequest, Issue
 from .registry import task_named
-from .task import Advance, Evaluation, Failure, Task, nothing_to_tell
+from .task import Advance, Evaluation, Failure, Task, ignore_progress
 
 __all__ = ["Result", "evaluate", "evaluate_checked", "record_issues"]
 
 UNKNOWN = "unknown"
-"""The group of records that lack the field."""
+"""The group of records without the field."""
 
 Aggregate = dict[str, Any]
 """`count`, and every metric's value or None."""
@@ -23,12 +23,28 @@ Aggregate = dict[str, Any]
 
 @dataclass
 class Result:
-    """What an evaluation found.
+    """The result of an evaluation of n records.
 
-    per_record: metric name to float64 (n,), NaN where a record has no value. aggregate: `count` and every metric, None
-    without a value. by: field, then its value as text, then an aggregate. failed: in the order of the records.
-    groups: field, then the value as text of each of the n records. counts: of how many records a value in `aggregate`
-    is, where these are fewer than its `count`; counts_by: the same of `by`.
+    Attributes
+    ----------
+    task : str
+        Name of the task.
+    per_record : dict of str to ndarray of float64, shape (n,)
+        Columns by metric, NaN if a record has no value.
+    aggregate : dict
+        `count`, and the value of every metric or None.
+    by : dict of str to dict of str to dict
+        An aggregate for each value, as text, of each field.
+    failed : list of Failure
+        In the order of the records.
+    unavailable : dict of str to str
+        Metrics that could not be computed, each with what to install or set.
+    groups : dict of str to list of str
+        The value, as text, of each record, by field.
+    counts : dict of str to int
+        Number of records in each value of `aggregate` that covers fewer than `count`.
+    counts_by : dict of str to dict of str to dict
+        The same for `by`.
     """
 
     task: str
@@ -42,7 +58,7 @@ class Result:
     counts_by: dict[str, dict[str, dict[str, int]]]
 
     def document(self) -> dict[str, Any]:
-        """The reply of `POST /v1/evaluate`, for orjson with OPT_SERIALIZE_NUMPY: NaN is written as null."""
+        """Return the reply of `POST /v1/evaluate`, for orjson with OPT_SERIALIZE_NUMPY: NaN is written as null."""
         reply: dict[str, Any] = {
             "task": self.task,
             "per_record": self.per_record,
@@ -56,10 +72,30 @@ class Result:
 def evaluate(task: str, records: Sequence[Mapping[str, Any]], **options: Any) -> Result:
     """Evaluate records, as `POST /v1/evaluate` does.
 
-    >>> evaluate("score", [{"response": "…", "reference": "…"}], profile="thoth", by=["level"])   # doctest: +SKIP
+    Parameters
+    ----------
+    task : str
+        One of `TASKS`.
+    records : sequence of mapping
+        Records of that task, each with a model's response.
+    **options
+        Options of that task; all have `metrics` and `by`.
 
-    Raises InvalidRequest naming every unknown option and every record of the wrong shape, and NotInstalled where a
-    metric needs what is not here.
+    Returns
+    -------
+    Result
+        Metrics per record, aggregated, and by groups.
+
+    Raises
+    ------
+    InvalidRequest
+        Names every invalid option and every invalid record.
+    NotInstalled
+        A requested metric, or every metric, lacks an optional dependency.
+
+    Examples
+    --------
+    >>> evaluate("score", [{"response": "…", "reference": "…"}], profile="thoth", by=["level"])   # doctest: +SKIP
     """
     chosen = task_named(task)
     if isinstance(records, (str, bytes)) or not isinstance(records, Sequence):
@@ -76,18 +112,18 @@ def evaluate(task: str, records: Sequence[Mapping[str, Any]], **options: Any) ->
 
 
 def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
-    """Everything that keeps records from being the task's, in order."""
+    """Return an issue for each validation error of the records, in order."""
     return [
         Issue(f"records[{row}]{f'.{path}' if path else ''}", reason, detail)
         for row, record in enumerate(records)
-        for path, reason, detail in task.misfits(record)
+        for path, reason, detail in task.validation_errors(record)
     ]
 
 
 def evaluate_checked(
-    task: Task, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+    task: Task, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
 ) -> Result:
-    """Evaluate records and options that are known to be the task's."""
+    """Evaluate valid records with valid options."""
     found = task.evaluate(records, options, advance)
     groups = {field: values_of(found, records, field) for field in options.by}
     rows = {field: rows_by(values) for field, values in groups.items()}
@@ -107,7 +143,7 @@ def aggregate_of(found: Evaluation, rows: np.ndarray) -> Aggregate:
 
 
 def counts_of(found: Evaluation, rows: np.ndarray, aggregate: Aggregate) -> dict[str, int]:
-    """The counts of the values in `aggregate` that are of fewer records than it has."""
+    """Return the number of records of each value in `aggregate` that covers fewer than all `rows`."""
     return {
         name: count
         for name, count in found.counts(rows).items()
@@ -116,7 +152,7 @@ def counts_of(found: Evaluation, rows: np.ndarray, aggregate: Aggregate) -> dict
 
 
 def values_of(found: Evaluation, records: Sequence[Mapping[str, Any]], field: str) -> list[str]:
-    """The value of `field` of every record as text; what the task derives stands in for what is missing."""
+    """Return the value of `field` of every record as text; a missing one is what the task derives, if anything."""
     derived = found.derived.get(field)
     values = []
     for row, record in enumerate(records):
@@ -126,7 +162,7 @@ def values_of(found: Evaluation, records: Sequence[Mapping[str, Any]], field: st
 
 
 def rows_by(values: Sequence[str]) -> dict[str, np.ndarray]:
-    """The int64 rows that share a value, in the order of the values."""
+    """Return the int64 rows of each value, in the order of the values."""
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(value, []).append(row)
@@ -134,7 +170,7 @@ def rows_by(values: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def text_of(value: Any) -> str:
-    """A value as the name of a group: text as it is, true and 2.0 as JSON writes them."""
+    """Return a value as the name of a group: text unchanged, true and 2.0 as JSON writes them."""
     if value is None:
         return UNKNOWN
     if isinstance(value, str):

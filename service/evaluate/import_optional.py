@@ -1,4 +1,4 @@
-"""Optional packages, imported where they are used."""
+"""Import of optional packages where they are used."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from types import ModuleType
 
 from ..errors import Issue, NotInstalled
 
-__all__ = ["needed"]
+__all__ = ["import_optional"]
 
 
-def needed(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
-    """Import `module`; raises NotInstalled with the extra that brings it where it is not here.
+def import_optional(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
+    """Import `module`; if it is not installed, raises NotInstalled with the extra that provides it.
 
-    purpose: what needs it, the beginning of the error's sentence (`METEOR`). path: what of the request asked for it.
+    purpose: what needs it, the beginning of the error's sentence (`METEOR`). path: the option that asked for it.
     """
     try:
         return import_module(module)

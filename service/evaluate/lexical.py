@@ -11,9 +11,9 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ..errors import InvalidRequest, Issue
-from .import_optional import needed
-from .optional_dependencies import Needs, missing
-from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
+from .import_optional import import_optional
+from .optional_dependencies import OptionalDependencies, not_installed
+from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from .text.embedders import Embedder, chosen_embedder, no_weights
 from .text.text_pairs import (
     ADVANCE_EVERY,
@@ -83,7 +83,7 @@ class LexicalOptions(Options):
 
 
 class Bleus(NamedTuple):
-    """What sacreBLEU counted in each row, int64 (n, …): matches and n-grams by order, and lengths of both texts."""
+    """Counts of sacreBLEU for each row, int64 (n, …): matches and n-grams by order, and lengths of both texts."""
 
     matches: np.ndarray
     totals: np.ndarray
@@ -129,33 +129,35 @@ class Lexical(Task):
     components = ("reward",)
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics if metric.per_record}
         pairs, failed = readable(records, options.section)
         columns["failed"] = np.zeros(len(records))
         columns["failed"][[failure.record for failure in failed if failure.reason == NO_RESPONSE]] = 1.0
-        needs = Needs(self, options)
-        needs.wanted |= set(VANILLA) if "vanilla" in needs.wanted else set()
-        needs.by_name |= set(VANILLA) if "vanilla" in needs.by_name else set()
-        counted = needs.load(
+        dependencies = OptionalDependencies(self, options)
+        dependencies.wanted |= set(VANILLA) if "vanilla" in dependencies.wanted else set()
+        dependencies.by_name |= set(VANILLA) if "vanilla" in dependencies.by_name else set()
+        counted = dependencies.load(
             lambda: count_bleu(pairs, len(records), options.bleu_tokens, advance), *BLEU, "bleu_avg", "corpus_bleu"
         )
         if counted is not None:
             fill_bleu(pairs, columns, counted)
-        fill_rouge(pairs, columns, needs, advance)
-        fill_nltk(pairs, columns, needs, options.nltk, advance)
-        if needs.wants(*KEYWORD):
+        fill_rouge(pairs, columns, dependencies, advance)
+        fill_nltk(pairs, columns, dependencies, options.nltk, advance)
+        if dependencies.wants(*KEYWORD):
             ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
             failed += fill_keywords(pairs, columns, ranks, advance)
-        bertscore = needs.load(lambda: bertscore_of(options), "bertscore", "vanilla")
+        bertscore = dependencies.load(lambda: bertscore_of(options), "bertscore", "vanilla")
         if bertscore is not None and pairs:
             rows = [pair.row for pair in pairs]
             columns["bertscore"][rows] = values_of(bertscore, pairs)
         columns["vanilla"] = np.mean([columns[name] for name in VANILLA], axis=0)
-        missing = [name for name in VANILLA if name in needs.unavailable]
-        if missing and needs.wants("vanilla"):
-            needs.unavailable["vanilla"] = f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
+        missing = [name for name in VANILLA if name in dependencies.unavailable]
+        if missing and dependencies.wants("vanilla"):
+            dependencies.unavailable["vanilla"] = (
+                f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
+            )
         advance(len(records))
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
@@ -163,12 +165,14 @@ class Lexical(Task):
             return {"corpus_bleu": together(counted, read) if counted and len(read) else None}
 
         unavailable = {
-            name: detail for name, detail in needs.checked().items() if name in columns or name == "corpus_bleu"
+            name: detail
+            for name, detail in dependencies.require_any().items()
+            if name in columns or name == "corpus_bleu"
         }
         return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen, advance)
@@ -179,7 +183,7 @@ class Lexical(Task):
         return Rewards(rewards, reasons, {"reward": rewards})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """The text itself; an object with a `reference` too."""
+        """Accept the text itself, or an object with a `reference`."""
         if isinstance(value, str):
             value = {"reference": value}
         record, wrong = super().reference(value)
@@ -189,7 +193,7 @@ class Lexical(Task):
 
 
 def readable(records: Sequence[Mapping[str, Any]], section: str | None) -> tuple[list[Pair], list[Failure]]:
-    """The records that can be compared, and why the others cannot."""
+    """Return the records that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, record in enumerate(records):
         response, reference = record["response"], record["reference"]
@@ -203,7 +207,7 @@ def readable(records: Sequence[Mapping[str, Any]], section: str | None) -> tuple
 
 
 def section_of(text: str, section: str | None) -> str:
-    """What stands between the first opening tag and the next closing one; the whole text without them."""
+    """Return the text between the first opening tag and the next closing one; the whole text without them."""
     if section is None:
         return text
     opening = re.search(f"<{section}>", text, re.IGNORECASE)
@@ -212,7 +216,7 @@ def section_of(text: str, section: str | None) -> str:
 
 
 def bleu_metric(tokens: str) -> Any:
-    library = needed("sacrebleu.metrics", "lexical", "BLEU")
+    library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
     return library.BLEU(tokenize=tokens, effective_order=True, max_ngram_order=ORDERS)
 
 
@@ -232,8 +236,8 @@ def count_bleu(pairs: Sequence[Pair], count: int, tokens: str, advance: Advance)
 
 
 def together(counted: Bleus, rows: Any, order: int = ORDERS, of_sentence: bool = False) -> float:
-    """BLEU from 0 to 1 of some rows as one text."""
-    library = needed("sacrebleu.metrics", "lexical", "BLEU")
+    """Return BLEU from 0 to 1 of some rows as one text."""
+    library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
     ours, theirs = counted.lengths[rows].sum(axis=0).tolist()
     score = library.BLEU.compute_bleu(
         correct=counted.matches[rows].sum(axis=0)[:order].tolist(),
@@ -248,7 +252,7 @@ def together(counted: Bleus, rows: Any, order: int = ORDERS, of_sentence: bool =
 
 
 def fill_bleu(pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], counted: Bleus) -> None:
-    """`bleu_1` to `bleu_4` from the counts of order 4, and their mean."""
+    """Fill `bleu_1` to `bleu_4` from the counts of order 4, and their mean."""
     for pair in pairs:
         for n, name in enumerate(BLEU, start=1):
             columns[name][pair.row] = together(counted, [pair.row], n, of_sentence=True)
@@ -256,21 +260,21 @@ def fill_bleu(pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], counted:
 
 
 def bertscore_of(options: LexicalOptions) -> BertScore:
-    """What computes BERTScore; raises NotInstalled where nothing was named."""
+    """Return the function that computes BERTScore; raises NotInstalled if the options name none."""
     if options.bertscore is not None:
         return options.bertscore
     if options.bertscore_model is None:
-        raise missing("options.bertscore_model", BERTSCORE_NEEDS)
-    library = needed("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
+        raise not_installed("options.bertscore_model", BERTSCORE_NEEDS)
+    library = import_optional("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
     try:
         scorer = library.BERTScorer(model_type=options.bertscore_model, lang="en")
-    except Exception as error:  # whatever the hub, the file system and the library may raise
+    except Exception as error:  # anything from the hub, the file system or the library
         raise no_weights("options.bertscore_model", error) from error
     return lambda responses, references: scorer.score(responses, references)[2]
 
 
 def values_of(bertscore: BertScore, pairs: Sequence[Pair]) -> np.ndarray:
-    """One finite value for each pair."""
+    """Return BERTScore of each pair, float64 (n,); raises InvalidRequest if a value is missing or not finite."""
     values = np.asarray(bertscore([pair.generated for pair in pairs], [pair.reference for pair in pairs]), np.float64)
     if values.shape != (len(pairs),) or not np.isfinite(values).all():
         raise InvalidRequest([Issue("options.bertscore", "bad_values", "must give one finite value for each text")])

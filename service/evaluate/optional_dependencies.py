@@ -1,4 +1,4 @@
-"""What a metric needs that may not be here: libraries, weights, word lists; without them the other metrics go on."""
+"""Optional dependencies of metrics (libraries, weights, word lists); a missing one disables only its metrics."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any, TypeVar
 from ..errors import Issue, NotInstalled
 from .task import Task
 
-__all__ = ["Needs", "missing"]
+__all__ = ["OptionalDependencies", "not_installed"]
 
-Thing = TypeVar("Thing")
+T = TypeVar("T")
 
 
-def missing(path: str, detail: str) -> NotInstalled:
-    """The error of something that is not here; `detail` says what to install or set."""
+def not_installed(path: str, detail: str) -> NotInstalled:
+    """Return the error of a missing dependency; `detail` says what to install or set."""
     return NotInstalled([Issue(path, "not_installed", detail)])
 
 
-class Needs:
-    """Loads what the wanted metrics need and keeps count of those that have to go without."""
+class OptionalDependencies:
+    """Loads the dependencies of the wanted metrics and records the metrics that lack theirs."""
 
     def __init__(self, task: Task, options: Any) -> None:
         self.wanted = {metric.name for metric in task.wanted(options)}
         self.by_name = {*(options.metrics or ())}
-        """Metrics that were asked for by name: without what they need there is no result."""
+        """Metrics requested by name: a missing dependency of theirs is an error."""
         self.unavailable: dict[str, str] = {}
         self._first: NotInstalled | None = None
 
     def wants(self, *metrics: str) -> bool:
-        """Whether one of these metrics was asked for and has what it needs so far."""
+        """Return whether one of these metrics is wanted and not yet unavailable."""
         return any(name in self.wanted and name not in self.unavailable for name in metrics)
 
-    def load(self, load: Callable[[], Thing], *metrics: str) -> Thing | None:
-        """What `load` gives, for these metrics; None where none of them is wanted, or where it is not here.
+    def load(self, load: Callable[[], T], *metrics: str) -> T | None:
+        """Call `load` for these metrics; None if none of them is wanted, or if it raises NotInstalled.
 
-        Raises its NotInstalled where metrics were asked for by name.
+        Raises that NotInstalled if one of the metrics was requested by name.
         """
         if not self.wants(*metrics):
             return None
@@ -49,8 +49,8 @@ class Needs:
             self.unavailable |= dict.fromkeys(without, error.issues[0].detail)
             return None
 
-    def checked(self) -> dict[str, str]:
-        """The metrics that go without, each with the reason; raises NotInstalled where no metric is left."""
+    def require_any(self) -> dict[str, str]:
+        """Return the unavailable metrics, each with the reason; raises NotInstalled if no metric is left."""
         if self._first is not None and self.wanted <= self.unavailable.keys():
             raise self._first
         return self.unavailable

@@ -14,9 +14,9 @@ from ...kernels.reading.references import References
 from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
 from ..errors import Issue, row_of
-from ..scoring.references import read_what_can_be_read
+from ..scoring.references import parse_valid_references
 from ..scoring.scorer import rules_of
-from ..scoring.text_columns import rows_of, shaped_references, text_column
+from ..scoring.text_columns import references_as_column, rows_of, text_column
 from ..scoring.threads import fill_in_slices, usable_cores
 from ..scoring.workspaces import borrow_workspace_for
 from ..settings import ScoreSettings
@@ -25,31 +25,31 @@ __all__ = ["Measured", "Pair", "measure"]
 
 NO_LIBRARY = -1
 MAX_LIBRARY = 1 << 40
-"""A library has no limit of steps."""
+"""Limit of a library's actions and bytes: none."""
 
 
 class Pair(NamedTuple):
-    """One response with what it is held against."""
+    """One response with its reference."""
 
     response: str
     reference: str | Mapping[str, Any]
     library: tuple[str, ...] | None
-    """The actions that the response may use, where the record says so."""
+    """The actions that the response may use; None if the record has no library."""
 
 
 class Measured(NamedTuple):
-    """What was found about n pairs."""
+    """Measures of n pairs."""
 
     columns: dict[str, np.ndarray]
-    """Rows of `kernels.protocol_metrics.MEASURES` by name, float64 (n,), without meaning for unreadable references."""
+    """Rows of `kernels.protocol_metrics.MEASURES` by name, float64 (n,); arbitrary for invalid references."""
     reference_steps: np.ndarray
-    """int64 (n,): steps of the reference, 0 where it cannot be read."""
-    unreadable: dict[int, str]
-    """Pair to reason, where the reference cannot be read."""
+    """int64 (n,): steps of the reference, 0 if it is invalid."""
+    invalid: dict[int, str]
+    """The pairs whose reference is invalid, with the reason."""
 
 
 def measure(pairs: Sequence[Pair], settings: ScoreSettings) -> Measured:
-    """Measure every pair; equal references and equal libraries are read once."""
+    """Measure every pair; equal references and equal libraries are parsed once."""
     warmup()
     responses = text_column([pair.response for pair in pairs])
     index, entries = numbered([pair.reference for pair in pairs])
@@ -66,15 +66,13 @@ def measure(pairs: Sequence[Pair], settings: ScoreSettings) -> Measured:
 
     rules = rules_of(settings)
     fill_in_slices(fill, rows, usable_cores())
-    unreadable = (
-        {row: reasons[entry] for row, entry in enumerate(index.tolist()) if entry in reasons} if reasons else {}
-    )
+    invalid = {row: reasons[entry] for row, entry in enumerate(index.tolist()) if entry in reasons} if reasons else {}
     columns = dict(zip(MEASURES, measures, strict=True))
-    return Measured(columns, references.step_counts[index], unreadable)
+    return Measured(columns, references.step_counts[index], invalid)
 
 
 def numbered(references: Sequence[str | Mapping[str, Any]]) -> tuple[np.ndarray, list[str | Mapping[str, Any]]]:
-    """int64 (n,): for each reference its number among the distinct texts and the objects, and these."""
+    """Return the number of each reference among the distinct texts and the objects, int64 (n,), and these."""
     numbers: dict[str, int] = {}
     entries: list[str | Mapping[str, Any]] = []
     index = np.empty(len(references), np.int64)
@@ -92,10 +90,10 @@ def numbered(references: Sequence[str | Mapping[str, Any]]) -> tuple[np.ndarray,
 def read_references(
     entries: Sequence[str | Mapping[str, Any]], settings: ScoreSettings
 ) -> tuple[References, dict[int, str]]:
-    """The references, and the reasons of those that cannot be read by number."""
-    column, misshapen = shaped_references(entries)
-    references, issues = read_what_can_be_read(column, settings.max_steps)
-    return references, reasons_of(issues) | reasons_of(misshapen)
+    """Parse the references; return them, and the reasons of the invalid ones by number."""
+    column, malformed = references_as_column(entries)
+    references, issues = parse_valid_references(column, settings.max_steps)
+    return references, reasons_of(issues) | reasons_of(malformed)
 
 
 def reasons_of(issues: Sequence[Issue]) -> dict[int, str]:
@@ -103,17 +101,17 @@ def reasons_of(issues: Sequence[Issue]) -> dict[int, str]:
 
 
 def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndarray, References]:
-    """int64 (n,): for each library its row or NO_LIBRARY, and the distinct ones as references made of their actions."""
+    """Return each library's row or NO_LIBRARY, int64 (n,), and the distinct ones as references of their actions."""
     numbers: dict[tuple[str, ...], int] = {}
     rows = [NO_LIBRARY if library is None else numbers.setdefault(library, len(numbers)) for library in libraries]
-    references, issues = read_what_can_be_read(library_column(list(numbers)), MAX_LIBRARY, MAX_LIBRARY)
+    references, issues = parse_valid_references(library_column(list(numbers)), MAX_LIBRARY, MAX_LIBRARY)
     empty = reasons_of(issues)
     index = [NO_LIBRARY if row in empty else row for row in rows] if empty else rows
     return frozen(np.array(index, np.int64), np.int64), references
 
 
 def library_column(libraries: Sequence[tuple[str, ...]]) -> TextColumn:
-    """Libraries as key lines, an action each; what has no letter, digit or % in it is no action."""
+    """Write libraries as key lines, one per action; a text without a letter, digit or % is not an action."""
     line = b'Step 1: {"action": %b, "objects": [], "parameters": []}'
     texts = [
         b"\n".join(

@@ -1,7 +1,7 @@
 """The task `scirecipe`: one row of the paper's tables, SCORE's metrics and the lexical ones together, and their AVG.
 
 The lexical half compares the `<orc>` sections. Its numbers in the paper come from the authors' public script, which
-takes some of them in its own way; profile `thoth` follows it, profile `paper` takes the metrics as they are defined.
+computes some of them differently; profile `thoth` follows it, profile `paper` follows the definitions.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from .import_optional import needed
+from .import_optional import import_optional
 from .lexical import TASK as LEXICAL
-from .optional_dependencies import Needs
+from .optional_dependencies import OptionalDependencies
 from .scirecipe import orc_of
 from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
-from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, nothing_to_tell
+from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress, mean_of
 from .text.embedders import Embedder, chosen_embedder
 from .text.meteor import meteor
 from .text.stems import porter_stemmer
@@ -55,7 +55,7 @@ ADVANCE_EVERY = 64
 
 
 def metrics_of() -> tuple[Metric, ...]:
-    """The nine columns and AVG; behind them, by name only, what the script computes besides."""
+    """Return the nine columns and AVG, and then, by name only, what the script computes besides."""
     average = Metric("avg", "AVG", "Mean of the nine columns, where each has a value.", per_record=False, percent=True)
     known = OF_SCORE | {name: OF_WORDS[name]._replace(title=TITLES.get(name, OF_WORDS[name].title)) for name in WORDS}
     rest = [metric._replace(default=False) for name, metric in known.items() if name not in NINE]
@@ -100,18 +100,18 @@ class PaperTable(Task):
         KEYWORDS_NEED_MODEL: LEXICAL.failures[KEYWORDS_NEED_MODEL],
     }
     response: ClassVar[str] = "response"
-    derives: ClassVar[tuple[str, ...]] = SCORE.derives
+    derived_fields: ClassVar[tuple[str, ...]] = SCORE.derived_fields
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
-        return SCORE.misfits(record)
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        return SCORE.validation_errors(record)
 
-    def brings(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
-        return SCORE.brings(metric, records)
+    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+        return SCORE.available_for(metric, records)
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
-        """Both halves; a record that lacks what one of them needs still has the other."""
+        """Compute both halves; a record that lacks a field of one of them still has the other."""
         shown = {metric.name for metric in self.wanted(options)}
         wanted = shown | set(NINE) if "avg" in shown else shown
         of_plan = [name for name in OF_SCORE if name in wanted]
@@ -140,7 +140,7 @@ class PaperTable(Task):
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
-    """The mean of the nine means, as it is read off a table; None where a column has no value."""
+    """Return the mean of the nine means, as in a table; None if a column has no value."""
     means = [mean_of(columns[name][rows]) for name in NINE]
     known = [mean for mean in means if mean is not None]
     return sum(known) / len(known) if len(known) == len(means) else None
@@ -149,33 +149,33 @@ def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None
 def compare_prose(
     task: Task, records: Sequence[Mapping[str, Any]], options: Any, wanted: set[str], advance: Advance
 ) -> Evaluation:
-    """The lexical metrics among `wanted` of the two `<orc>` sections; an answer without one has nothing in common."""
+    """Compute the lexical metrics among `wanted` of the two `<orc>` sections; without one in the answer they are 0."""
     pairs, failed = prose_pairs(records, options.think_prefilled)
     columns = {name: np.full(len(records), np.nan) for name in WORDS}
     if not wanted & set(WORDS):
         return Evaluation(columns)
-    needs = Needs(task, options)
-    needs.wanted |= wanted
-    needs.by_name |= set(NINE) if "avg" in needs.by_name else set()
+    dependencies = OptionalDependencies(task, options)
+    dependencies.wanted |= wanted
+    dependencies.by_name |= set(NINE) if "avg" in dependencies.by_name else set()
     empty = [pair.row for pair in pairs if not (pair.reference and pair.generated)]
     for column in columns.values():
         column[empty] = 0.0
-    told = [pair for pair in pairs if pair.reference and pair.generated]
-    fill_rouge(told, columns, needs, advance)
+    present = [pair for pair in pairs if pair.reference and pair.generated]
+    fill_rouge(present, columns, dependencies, advance)
     if options.profile == "thoth":
-        fill_as_the_script(told, columns, needs, advance)
+        fill_as_the_script(present, columns, dependencies, advance)
     else:
-        fill_as_defined(told, columns, needs, options, advance)
-    if needs.wants(*KEYWORD):
+        fill_as_defined(present, columns, dependencies, options, advance)
+    if dependencies.wants(*KEYWORD):
         ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-        failed += fill_keywords(told, columns, ranks, advance)
-    for name in needs.checked():
+        failed += fill_keywords(present, columns, ranks, advance)
+    for name in dependencies.require_any():
         columns[name][empty] = np.nan
-    return Evaluation(columns, failed, unavailable=needs.unavailable)
+    return Evaluation(columns, failed, unavailable=dependencies.unavailable)
 
 
 def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> tuple[list[Pair], list[Failure]]:
-    """The two sections of each record, trimmed, and the records whose reference has none."""
+    """Return the two sections of each record, trimmed, and the records whose reference has none."""
     pairs, failed = [], []
     for row, record in enumerate(records):
         response = f"<think>{record['response']}" if think_prefilled else record["response"]
@@ -191,12 +191,13 @@ def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> 
 
 
 def fill_as_the_script(
-    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], needs: Needs, advance: Advance
+    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], dependencies: OptionalDependencies, advance: Advance
 ) -> None:
-    """BLEU-n is sacreBLEU's precision of order n, without a penalty for short answers; METEOR's words are what white
-    space separates, punctuation and all."""
-    if needs.wants(*BLEU, "bleu_avg"):
-        library = needs.load(lambda: needed("sacrebleu.metrics", "lexical", "BLEU"), *BLEU, "bleu_avg")
+    """Fill BLEU-n with sacreBLEU's precision of order n, without brevity penalty, and METEOR over the pieces between
+    white space, punctuation included.
+    """
+    if dependencies.wants(*BLEU, "bleu_avg"):
+        library = dependencies.load(lambda: import_optional("sacrebleu.metrics", "lexical", "BLEU"), *BLEU, "bleu_avg")
         if library is not None:
             metric = library.BLEU(effective_order=True)
             for row, reference, generated in pairs:
@@ -204,8 +205,8 @@ def fill_as_the_script(
                 for name, precision in zip(BLEU, precisions, strict=True):
                     columns[name][row] = precision / 100
                 columns["bleu_avg"][row] = sum(columns[name][row] for name in BLEU) / len(BLEU)
-    synonyms = needs.load(synonyms_by_wordnet, "meteor")
-    stem = needs.load(porter_stemmer, "meteor")
+    synonyms = dependencies.load(synonyms_by_wordnet, "meteor")
+    stem = dependencies.load(porter_stemmer, "meteor")
     if synonyms is None or stem is None:
         return
     for done, (row, reference, generated) in enumerate(pairs, start=1):
@@ -216,20 +217,24 @@ def fill_as_the_script(
 
 
 def fill_as_defined(
-    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], needs: Needs, options: Any, advance: Advance
+    pairs: Sequence[Pair],
+    columns: Mapping[str, np.ndarray],
+    dependencies: OptionalDependencies,
+    options: Any,
+    advance: Advance,
 ) -> None:
-    """BLEU-n and METEOR as the task `lexical` has them."""
-    names = [name for name in (*BLEU, "bleu_avg", "meteor") if needs.wants(name)]
+    """Fill BLEU-n and METEOR as the task `lexical` does."""
+    names = [name for name in (*BLEU, "bleu_avg", "meteor") if dependencies.wants(name)]
     if not names:
         return
-    by_name = [name for name in names if name in needs.by_name]
+    by_name = [name for name in names if name in dependencies.by_name]
     chosen = LEXICAL.checked({"metrics": by_name if by_name == names else [USUAL, *by_name], "nltk": options.nltk})
     records = [{"reference": pair.reference, "response": pair.generated} for pair in pairs]
     found = LEXICAL.evaluate(records, chosen, advance)
     rows = [pair.row for pair in pairs]
     for name in names:
         columns[name][rows] = found.columns[name]
-    needs.unavailable |= {name: why for name, why in found.unavailable.items() if name in names}
+    dependencies.unavailable |= {name: why for name, why in found.unavailable.items() if name in names}
 
 
 TASK = PaperTable()

@@ -1,4 +1,4 @@
-"""The tasks by name; each module is imported when its task is first asked for."""
+"""The tasks by name; each module is imported when its task is first requested."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TASKS = {
     "bioplanner": ".bioplanner",
     "llam_eval": ".llam_eval",
 }
-"""Name of a task to the module whose `TASK` it is, in the order in which they are listed."""
+"""Name of a task to the module with its `TASK`, in the order of listings."""
 
 
 @cache
 def task_named(name: str) -> Task:
-    """The task of this name; raises InvalidRequest where there is none."""
+    """Return the task of this name; raises InvalidRequest if it is unknown."""
     if name not in TASKS:
         raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(TASKS)}")])
     task = import_module(TASKS[name], __package__).TASK
@@ -37,5 +37,5 @@ def task_named(name: str) -> Task:
 
 
 def every_task() -> list[Task]:
-    """All tasks, in order."""
+    """Return all tasks, in order."""
     return [task_named(name) for name in TASKS]

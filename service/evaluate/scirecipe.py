@@ -1,7 +1,7 @@
 """Records of SciRecipe: their parts, the rules of the data set, and the library of actions that a record allows.
 
 A record is what the data set publishes (`question`, `think`, `key`, `orc`, `note`, `action`, `action_new`, `type`,
-`level`), or a training row made of it (`query`, `reference`): both are read here, and nowhere else.
+`level`), or a training row made of it (`query`, `reference`): only this module reads either.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ TYPES = ("overview", "specific", "retrieval", "planning", "troubleshooting", "co
 """The data set's tasks: two of comprehension, six of problem solving."""
 
 LIBRARY_FIELDS = ("action_new", "action_library", "action", "actions")
-"""Where a record may hold its library as a list; `action_new` is `action` with distractors."""
+"""Fields that may hold the library as a list; `action_new` is `action` with distractors."""
 
 PROMPT_FIELDS = ("query", "question", "prompt", "actions_prompt_tail")
 LIBRARY_SENTENCE = "only use the following actions:"
 QUOTED = re.compile(r'\s*,?\s*"([^"]*)"')
 
 FIRST_OF_LEVEL_2 = 4
-"""Steps from which on a task counts as Level 2 (the paper's tables are cut so)."""
+"""Steps from which a task counts as Level 2, as in the paper's tables."""
 
 KEY_LINE = re.compile(r"\s*step[ \t]+(\d+)[ \t]*:[ \t]*(\{.*\})\s*", re.IGNORECASE)
 ORC_LINE = re.compile(r"\s*step[ \t]+(\d+)[ \t]*:(.*)", re.IGNORECASE)
@@ -53,17 +53,17 @@ class Violation(NamedTuple):
 
 
 def level_of(steps: int) -> int:
-    """The difficulty of a task whose reference has so many steps: 1 below four, else 2."""
+    """Return the difficulty of a task whose reference has this number of steps: 1 below four, else 2."""
     return 2 if steps >= FIRST_OF_LEVEL_2 else 1
 
 
 def reference_of(record: Mapping[str, Any]) -> Any:
-    """The reference: the field `reference`, or else the published record's `key`; None without either."""
+    """Return the field `reference`, or else the published record's `key`; None without either."""
     return record["reference"] if "reference" in record else record.get("key")
 
 
 def orc_of(record: Mapping[str, Any]) -> str | None:
-    """The reference's prose: the published `orc`, or that section of the answer in `reference`; None without one."""
+    """Return the prose: the published `orc`, or that section of the answer in `reference`; None without one."""
     if isinstance(record.get("orc"), str):
         return str(record["orc"])
     reference = record.get("reference")
@@ -72,9 +72,9 @@ def orc_of(record: Mapping[str, Any]) -> str | None:
 
 
 def library_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The actions that an answer may use, each once, in order: a list of the record, or the prompt's closing sentence.
+    """Return the distinct actions that an answer may use: a list of the record, or the last sentence of its prompt.
 
-    None where the record names none.
+    None if the record names none.
     """
     for name in LIBRARY_FIELDS:
         listed = record.get(name)
@@ -88,17 +88,17 @@ def library_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def library_in(prompt: str, whole: bool = False) -> tuple[str, ...]:
-    """The quoted actions behind the last such sentence of a prompt, or with `whole` at its beginning."""
-    at = 0
+    """Return the quoted actions after the last LIBRARY_SENTENCE of a prompt, or with `whole` at its beginning."""
+    pos = 0
     if not whole:
         found = prompt.lower().rfind(LIBRARY_SENTENCE)
         if found < 0:
             return ()
-        at = found + len(LIBRARY_SENTENCE)
+        pos = found + len(LIBRARY_SENTENCE)
     actions = []
-    while (quoted := QUOTED.match(prompt, at)) is not None:
+    while (quoted := QUOTED.match(prompt, pos)) is not None:
         actions.append(quoted[1])
-        at = quoted.end()
+        pos = quoted.end()
     return distinct(actions)
 
 
@@ -107,10 +107,10 @@ def distinct(actions: Iterator[str] | Sequence[str]) -> tuple[str, ...]:
 
 
 def violations(record: Mapping[str, Any]) -> list[Violation]:
-    """Every rule of the data set that the record breaks, in the order of its text.
+    """Return every rule of the data set that the record breaks, in the order of its text.
 
-    Exact names, consecutive numbers, lower case, key and orc in step; and beyond the authors' own check, a library that
-    holds every action of the reference, and a level and a type that are the data set's.
+    Exact names, consecutive numbers, lower case, equal numbers of steps; and, beyond the authors' check, a library that
+    holds every action of the reference, and a level and a type of the data set.
     """
     sections = sections_of(record)
     found = [Violation("missing_section", f"<{name}> is missing or empty") for name in SECTIONS if not sections[name]]
@@ -124,9 +124,9 @@ def violations(record: Mapping[str, Any]) -> list[Violation]:
 
 
 def sections_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """The four sections, trimmed, of a published record or of the answer in `reference`; "" where missing.
+    """Return the four sections, trimmed, of a published record or of the answer in `reference`; "" if missing.
 
-    An answer without the sections is its key block.
+    An answer without the sections counts as a key block.
     """
     reference = record.get("reference")
     if isinstance(reference, str):
@@ -142,7 +142,7 @@ def count_steps(block: str, form: re.Pattern[str]) -> int:
 
 
 def key_violations(block: str) -> Iterator[Violation]:
-    """What is wrong with the lines of a key block, which is not empty."""
+    """Yield the violations in the lines of a key block, which is not empty."""
     numbers = []
     for place, line in enumerate(filter(str.strip, block.splitlines()), 1):
         form = KEY_LINE.fullmatch(line)
@@ -161,30 +161,30 @@ def key_violations(block: str) -> Iterator[Violation]:
 
 
 def field_violations(fields: Any, place: str) -> Iterator[Violation]:
-    """What is wrong with the object of one step."""
+    """Yield the violations in the object of one step."""
     if not isinstance(fields, dict) or set(fields) != NAMES:
         yield Violation("names", f"{place} has not exactly the names action, objects and parameters")
         return
     if not isinstance(fields["action"], str) or not fields["action"].strip():
-        yield Violation("action", f"the action in {place} is no text, or empty")
+        yield Violation("action", f"the action in {place} is not text, or is empty")
     elif not is_lower(fields["action"]):
         yield Violation("lower_case", f"the action in {place} is not in lower case")
     for name in ("objects", "parameters"):
         elements = fields[name]
         if not isinstance(elements, list) or not all(isinstance(element, str) for element in elements):
-            yield Violation("elements", f"the {name} in {place} are no list of strings")
+            yield Violation("elements", f"the {name} in {place} are not a list of strings")
         elif not all(map(is_lower, elements)):
             yield Violation("lower_case", f"the {name} in {place} are not in lower case")
 
 
 def is_lower(text: str) -> bool:
-    """Whether every letter is what lower case makes of it."""
+    """Return whether every letter is lower case or has no lower case."""
     letters = "".join(filter(str.isalpha, text))
     return letters == letters.lower()
 
 
 def orc_violations(block: str) -> Iterator[Violation]:
-    """What is wrong with the numbers of an orc block, which is not empty."""
+    """Yield the violations in the numbers of an orc block, which is not empty."""
     forms = filter(None, (ORC_LINE.fullmatch(line) for line in block.splitlines()))
     numbers = [int(form[1]) if len(form[1]) < 10 else -1 for form in forms]
     if not numbers:
@@ -194,7 +194,7 @@ def orc_violations(block: str) -> Iterator[Violation]:
 
 
 def label_violations(record: Mapping[str, Any], key: str, steps: int) -> Iterator[Violation]:
-    """What does not fit about the library, the level and the type of a record, where it has them."""
+    """Yield the violations in the library, the level and the type of a record, if it has them."""
     library = library_of(record)
     if library is not None:
         allowed = {action.lower() for action in library}
@@ -206,11 +206,11 @@ def label_violations(record: Mapping[str, Any], key: str, steps: int) -> Iterato
         yield Violation("level", f"the level is not that of {steps} steps, which is {level_of(steps)}")
     kind = record.get("type")
     if kind is not None and (not isinstance(kind, str) or kind.strip().lower() not in TYPES):
-        yield Violation("type", "the type is none of the data set's")
+        yield Violation("type", "the type is not one of the data set's")
 
 
 def actions_of(key: str) -> list[str]:
-    """The distinct actions of a key block, trimmed and in lower case; what cannot be read has none."""
+    """Return the distinct actions of a key block, trimmed and in lower case; invalid lines have none."""
     actions: dict[str, None] = {}
     for line in key.splitlines():
         form = KEY_LINE.fullmatch(line)

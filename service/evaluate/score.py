@@ -9,20 +9,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ..scoring.text_columns import shaped_references
+from ..scoring.text_columns import references_as_column
 from ..settings import ScoreSettings
 from . import paper, thoth
 from .paper import Pair
 from .scirecipe import level_of, library_of, reference_of
-from .task import Advance, Evaluation, Failure, Metric, Options, Record, Task, nothing_to_tell
+from .task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 
 PIECE_ROWS = 4_096
-"""Records between two reports of progress."""
+"""Records between two calls of the progress callback."""
 
 MAX_TEXT_LENGTH = 1_000_000
-"""Characters beyond which profile `thoth`, whose script knows no limit, is not followed: its cost grows with n · m."""
+"""Limit of characters in profile `thoth`, whose script has none: the cost grows with n · m."""
 
 METRICS = (
     Metric("step_m", "Step-M", "1 where prediction and reference have the same number of steps.", percent=True),
@@ -51,7 +51,7 @@ METRICS = (
     ),
 )
 SHARES = {"outside_library": "outside_library", "distractors_taken": "distractors"}
-"""Metrics that are shares of the predicted steps, with what counts them."""
+"""Metrics that are shares of the predicted steps, each with the column that counts them."""
 
 FAILURES = {
     "too_long": "The reference has too many bytes or steps, or under `thoth` response or reference over a million "
@@ -88,7 +88,7 @@ class ScoreOptions(Options):
 
 
 class ScoreTask(Task):
-    """SCORE's metrics. The reward of the same name is the service's own, and does not come from here."""
+    """SCORE's metrics. The reward of the same name is not computed here: it is `Scorer`'s."""
 
     name: ClassVar[str] = "score"
     description: ClassVar[str] = "SCORE's evaluation metrics of Sketch-and-Fill answers (arXiv 2510.15600, Appendix F)."
@@ -97,29 +97,29 @@ class ScoreTask(Task):
     metrics: ClassVar[tuple[Metric, ...]] = METRICS
     failures: ClassVar[Mapping[str, str]] = FAILURES
     response: ClassVar[str] = "response"
-    derives: ClassVar[tuple[str, ...]] = ("level",)
+    derived_fields: ClassVar[tuple[str, ...]] = ("level",)
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
-        """As for every task, but quick for what is right: tens of thousands of records are looked at."""
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        """Validate as every task does, but faster for valid records, of which there may be tens of thousands."""
         if (
             isinstance(record, dict)
             and isinstance(record.get("response"), str)
             and isinstance(reference_of(record), (str, dict))
         ):
             return []
-        found = super().misfits(record)
+        found = super().validation_errors(record)
         if isinstance(record, dict) and reference_of(record) is None:
             found.append(("reference", "missing_field", "this field is required"))
         return found
 
-    def brings(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
-        """Adherence, where any record names a library of actions."""
+    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether any record names a library of actions, for the metrics of adherence."""
         return metric.name in SHARES and any(library_of(record) is not None for record in records)
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
-        """Metrics of both profiles alike; a record whose reference cannot be read has none."""
+        """Measure by either profile; a record with an invalid reference has no values."""
         wanted = [metric.name for metric in self.wanted(options)]
         columns = {name: np.full(len(records), np.nan) for name in wanted}
         failed: list[Failure] = []
@@ -149,17 +149,17 @@ def pair_of(record: Mapping[str, Any], with_library: bool) -> Pair:
 
 
 Found = tuple[Mapping[str, np.ndarray], np.ndarray, dict[int, str]]
-"""Columns by name, steps of the references (int64), and the reasons of pairs whose reference cannot be read."""
+"""Columns by name, steps of the references (int64), and the reasons of pairs with an invalid reference."""
 
 
 def measure_paper(pairs: Sequence[Pair], options: ScoreOptions) -> Found:
-    """By the paper's text."""
+    """Measure by the paper's text."""
     found = paper.measure(pairs, ScoreSettings(think_prefilled=options.think_prefilled))
-    return found.columns, found.reference_steps, found.unreadable
+    return found.columns, found.reference_steps, found.invalid
 
 
 def measure_thoth(pairs: Sequence[Pair], options: ScoreOptions) -> Found:
-    """As the authors' script does, for which every text is a reference; steps are written down as its lines."""
+    """Measure as the authors' script, which accepts any text as a reference; steps are written as its lines."""
     references: list[str] = []
     reasons: dict[int, str] = {}
     for row, pair in enumerate(pairs):
@@ -167,17 +167,17 @@ def measure_thoth(pairs: Sequence[Pair], options: ScoreOptions) -> Found:
         if len(pair.response) > MAX_TEXT_LENGTH or (isinstance(text, str) and len(text) > MAX_TEXT_LENGTH):
             reasons[row], text = "too_long", ""
         elif not isinstance(text, str):
-            misshapen = shaped_references([text])[1]
-            if misshapen:
-                reasons[row] = misshapen[0].reason
-            steps = [] if misshapen else text["steps"]
+            malformed = references_as_column([text])[1]
+            if malformed:
+                reasons[row] = malformed[0].reason
+            steps = [] if malformed else text["steps"]
             text = "\n".join(f"Step {k}: {json.dumps(step, ensure_ascii=False)}" for k, step in enumerate(steps, 1))
         references.append(text)
-    told = [
+    texts = [
         pair._replace(reference=text, response="" if row in reasons else pair.response)
         for row, (pair, text) in enumerate(zip(pairs, references, strict=True))
     ]
-    found = thoth.measure(told, options.think_prefilled)
+    found = thoth.measure(texts, options.think_prefilled)
     return found.columns, found.reference_steps, reasons
 
 

@@ -1,8 +1,8 @@
-"""What an evaluation is made of: a task takes records and options, and gives columns of metrics and their aggregates.
+"""The interface of evaluations: a task computes columns of metrics, and their aggregates, from records and options.
 
-A module with a task holds one public name, `TASK`, an instance of a subclass of `Task`; `registry.py` knows where it
-is. Importing such a module is cheap: what is heavy or optional is imported inside the methods that use it, and raises
-`errors.NotInstalled` with what to install where it is missing.
+A module with a task has one public name, `TASK`, an instance of a subclass of `Task`, and is listed in `registry.py`.
+Importing it is cheap: heavy and optional packages are imported inside the methods that use them, which raise
+`errors.NotInstalled` with what to install.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ __all__ = [
     "Record",
     "Rewards",
     "Task",
+    "ignore_progress",
     "mean_of",
-    "misfits_of",
-    "nothing_to_tell",
+    "validation_errors_of",
 ]
 
 OK = "ok"
-"""The reason of a response that was read, in every task."""
+"""The reason of a response that could be read, in every task."""
 
 USUAL = "usual"
-"""Among the names of `options.metrics`: all that are computed where none is named."""
+"""A name in `options.metrics` that means all default metrics."""
 
 MAX_NAME = 100
 """Characters of an unknown name that an error repeats."""
 
 Advance = Callable[[int], None]
-"""Told how many records are done, every now and then, and again for further metrics of the same records; it may raise,
-and what it raises ends the evaluation."""
+"""Progress callback: takes the number of records done, for some metrics several times over. An exception it raises
+aborts the evaluation."""
 
 
-def nothing_to_tell(_done: int) -> None:
-    """An `Advance` for callers that do not wait."""
+def ignore_progress(_done: int) -> None:
+    """Ignore the progress: the default `Advance`."""
 
 
 class Metric(NamedTuple):
@@ -62,15 +62,15 @@ class Metric(NamedTuple):
     description: str
     """One sentence: what it is and where it is defined."""
     per_record: bool = True
-    """False for what only a set of records has (F1, pooled tau): then it stands among the aggregates alone."""
+    """False for what only a set of records has (F1, pooled tau): it is among the aggregates only."""
     low: float | None = 0.0
     high: float | None = 1.0
-    """The range of its values; None where it has no bound."""
+    """The range of its values; None if unbounded."""
     percent: bool = False
     """Whether tables of the benchmark print it times 100."""
     less_is_better: bool = False
     default: bool = True
-    """False for what is computed only where `options.metrics` names it: it is slow, or needs weights or more fields."""
+    """False if it is computed only when `options.metrics` names it: it is slow, or needs weights or more fields."""
 
 
 class Failure(NamedTuple):
@@ -81,23 +81,23 @@ class Failure(NamedTuple):
     reason: str
     """One of the task's `failures`."""
     of_response: bool = False
-    """True where the model's answer is the cause: that is a result of the model, not a fault of the file."""
+    """True if the model's answer is the cause: a result of the model, not a fault of the file."""
 
 
 class Record(BaseModel):
-    """Base of the schemas of records. Benchmarks' own further fields are welcome and ignored.
+    """Base of the schemas of records. Further fields are ignored.
 
-    The model checks and documents; tasks are given the plain dictionaries. A field that a task reads leniently (a
-    response that may be null) says so in its type: what does not fit here is an error of the request.
+    The model validates and documents; tasks get the plain dictionaries. A record that does not validate is an error of
+    the request, so a field that a task reads leniently (a response that may be null) has a lenient type.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=True)
 
 
 class Options(BaseModel):
-    """Base of the schemas of options; each task adds its own, with defaults that are argued in docs/metrics.md.
+    """Base of the schemas of options; each task adds its own, with defaults that docs/metrics.md explains.
 
-    A field marked `Field(…, json_schema_extra={"local": True})` may reach the network or the file system (the address
+    A field marked `Field(…, json_schema_extra={"local": True})` may access the network or the file system (the address
     of a judge, a folder of weights): requests over HTTP must not set it, the command line and Python may.
     """
 
@@ -110,7 +110,7 @@ class Options(BaseModel):
 
 
 def mean_of(column: np.ndarray) -> float | None:
-    """The mean of the values there are; None without any."""
+    """Return the mean of the values that are not NaN; None without any."""
     values = column[~np.isnan(column)]
     return float(values.mean()) if values.size else None
 
@@ -119,12 +119,12 @@ def mean_of(column: np.ndarray) -> float | None:
 class Evaluation:
     """Columns of a task's metrics for n records.
 
-    columns: metric name to float64 (n,), NaN where a record has no value. failed: in the order of the records.
-    corpus: for what is not a mean of values: given int64 row numbers, aggregates by name; they stand beside the means
-    of the columns and win over them. Called once for all rows, and once for each group.
-    over: for an aggregate of `corpus` without a column of its own, the columns that it is made of.
-    unavailable: metrics that nothing could be computed for here, with a sentence that says what to install or set.
-    derived: for a field that records may lack, its value for each of the n records; groups are made by it then.
+    columns: metric name to float64 (n,), NaN if a record has no value. failed: in the order of the records.
+    corpus: for aggregates that are not means: a function of int64 row numbers to values by name, which override the
+    means of columns. Called once for all rows, and once for each group.
+    over: for an aggregate of `corpus` without a column, the columns that it is computed from.
+    unavailable: metrics that could not be computed, each with a sentence that says what to install or set.
+    derived: for a field that records may lack, its value for each of the n records, used to group them.
     """
 
     columns: dict[str, np.ndarray]
@@ -135,12 +135,12 @@ class Evaluation:
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
 
     def aggregate(self, rows: np.ndarray) -> dict[str, float | None]:
-        """Means of the columns over int64 `rows`, and what the whole set of them has."""
+        """Return the means of the columns over int64 `rows`, and the values of `corpus`."""
         found: dict[str, float | None] = {name: mean_of(column[rows]) for name, column in self.columns.items()}
         return found | dict(self.corpus(rows)) if self.corpus else found
 
     def counts(self, rows: np.ndarray) -> dict[str, int]:
-        """Of how many of int64 `rows` each aggregate is: of several columns, the one with the fewest values counts."""
+        """Return how many of int64 `rows` each aggregate covers; of several columns, the one with the fewest counts."""
         columns: dict[str, Sequence[np.ndarray]] = {name: [column] for name, column in self.columns.items()}
         return {
             name: min((int((~np.isnan(column[rows])).sum()) for column in several), default=0)
@@ -164,7 +164,7 @@ class Task(ABC):
     """One evaluation. Immutable, and safe to use from several threads at once."""
 
     name: ClassVar[str]
-    """As requests name it: `bioprobench.ord`."""
+    """The name in requests: `bioprobench.ord`."""
     description: ClassVar[str]
     """One sentence with the source."""
     record: ClassVar[type[Record]]
@@ -174,49 +174,49 @@ class Task(ABC):
     """Reasons that `Failure` may have, each with a sentence."""
     response: ClassVar[str] = "generated_response"
     """The field of a record that holds the model's answer."""
-    derives: ClassVar[tuple[str, ...]] = ()
-    """Fields that an evaluation derives where records lack them (see `Evaluation.derived`)."""
+    derived_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that an evaluation derives for records without them (see `Evaluation.derived`)."""
 
     reward: ClassVar[str | None] = None
-    """What a reward of this task is, with its range, in a sentence; None where the task gives no rewards."""
+    """What a reward of this task is, with its range, in a sentence; None if the task gives no rewards."""
     reasons: ClassVar[Mapping[str, str]] = {}
     """Reasons that rewards may have, `ok` first, each with a sentence: a small constant vocabulary."""
     compares: ClassVar[bool] = False
-    """Whether each of its rewards costs as much as the reference is long, however short the response is."""
+    """Whether the cost of each reward grows with its reference, even for a short response."""
     components: ClassVar[tuple[str, ...]] = ()
-    """Names of the components of its rewards, always these."""
+    """Names of the components of its rewards, the same for every request."""
 
     @abstractmethod
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
-        """Every metric of every record; `records` have no `misfits`, `options` is an instance of `self.options`.
+        """Evaluate valid records; `options` is an instance of `self.options`.
 
-        What an answer says never raises. Only the metrics that are `wanted` have to be computed.
-        Raises NotInstalled where a metric that was asked for by name, or every metric, lacks what it needs.
+        The content of a response never raises. Only the metrics that are `wanted` have to be computed.
+        Raises NotInstalled if a metric requested by name, or every metric, lacks an optional dependency.
         """
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
-        """The rewards of records whose response is a string; only for tasks with `reward`.
+        """Compute the rewards of records whose response is a string; only for tasks with `reward`.
 
         Many records may share the objects of one reference, which are read once.
 
-        An answer that cannot be read is a result: the least reward, with its reason. A fault of anything else (a judge
-        that does not answer) raises: an error is never a reward.
+        A response that cannot be read gets the lowest reward and a reason. Any other fault (a judge that does not
+        reply) raises: an error is never a reward.
         """
         raise NotImplementedError(f"{self.name} gives no rewards")
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
-        """(path inside the record, reason, detail) of everything that keeps `record` from being one of this task."""
-        return misfits_of(self.record, record)
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        """Return (path inside the record, reason, detail) of everything invalid in `record`."""
+        return validation_errors_of(self.record, record)
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """The fields of a record but for its response, out of the `references` entry of a request for rewards.
+        """Return the fields of a record except its response, from an entry of `references` in a request for rewards.
 
-        An object with these fields, or text that holds it as JSON. Else None, and a sentence that says what is wrong
-        without quoting it; a task may take other forms too (for PQA, the answer itself).
+        The entry is an object with these fields, or JSON text of one; a task may accept other forms (for PQA, the
+        answer itself). If it is invalid: None, and a sentence that says why without quoting it.
         """
         if isinstance(value, str):
             try:
@@ -225,13 +225,13 @@ class Task(ABC):
                 return None, "it is not an object, nor one as JSON text"
         if not isinstance(value, dict):
             return None, "it is not an object, nor one as JSON text"
-        found = self.misfits({**value, self.response: ""})
+        found = self.validation_errors({**value, self.response: ""})
         if found:
             return None, "; ".join(f"{path or 'it'}: {detail}" for path, _, detail in found)
         return value, ""
 
     def checked(self, given: Mapping[str, Any] | None) -> Any:
-        """Options made of `given`; raises InvalidRequest naming every offender as `options.NAME`."""
+        """Validate options; raises InvalidRequest naming every invalid one as `options.NAME`."""
         try:
             options = self.options.model_validate(dict(given or {}))
         except ValidationError as error:
@@ -243,12 +243,12 @@ class Task(ABC):
             raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
         return options
 
-    def brings(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether the records hold what a metric needs that is not computed by default."""
+    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether the records have the fields for a metric that is not computed by default."""
         return False
 
     def local_issues(self, given: Mapping[str, Any]) -> list[Issue]:
-        """Options that a request over HTTP must not set, as `options.NAME`."""
+        """Return an issue for each given option that a request over HTTP must not set, as `options.NAME`."""
         extras = {name: field.json_schema_extra for name, field in self.options.model_fields.items()}
         detail = "only the command line, Python and the service's own environment may set this"
         return [
@@ -258,18 +258,18 @@ class Task(ABC):
         ]
 
     def wanted(self, options: Any) -> tuple[Metric, ...]:
-        """The metrics that the options ask for, in the task's order."""
+        """Return the metrics that the options ask for, in the task's order."""
         named = options.metrics or (USUAL,)
         return tuple(m for m in self.metrics if m.name in named or (m.default and USUAL in named))
 
 
 def findings(error: ValidationError) -> list[dict[str, Any]]:
-    """What pydantic found, without the offending values."""
+    """Return pydantic's errors without the offending values."""
     return [dict(found) for found in error.errors(include_url=False, include_input=False, include_context=False)]
 
 
 def path_of(location: Sequence[Any]) -> str:
-    """`steps[3].action` of ("steps", 3, "action")."""
+    """Join ("steps", 3, "action") to `steps[3].action`."""
     path = ""
     for part in location:
         path += f"[{part}]" if isinstance(part, int) else f".{str(part)[:MAX_NAME]}"
@@ -283,11 +283,11 @@ def option_issue(found: Mapping[str, Any]) -> Issue:
     return Issue(path, "invalid_option", found["msg"])
 
 
-def misfits_of(model: type[BaseModel], record: Any) -> list[tuple[str, str, str]]:
-    """What keeps `record` from being one of `model`: (path inside it, reason, detail), one for each place."""
+def validation_errors_of(model: type[BaseModel], record: Any) -> list[tuple[str, str, str]]:
+    """Return (path inside the record, reason, detail) for each invalid field of `record`."""
     if not isinstance(record, dict):
         return [("", "wrong_type", "must be an object")]
-    if model.__pydantic_validator__.isinstance_python(record):  # half the time of an instance that nobody needs
+    if model.__pydantic_validator__.isinstance_python(record):  # half the time of creating an instance
         return []
     try:
         model.model_validate(record)
@@ -303,12 +303,12 @@ def misfits_of(model: type[BaseModel], record: Any) -> list[tuple[str, str, str]
 
 
 def inside(record: Any, location: Sequence[Any]) -> list[Any]:
-    """The beginning of `location` that leads to a value of the record; behind it stand types that were tried."""
+    """Return the beginning of `location` that leads to a value of the record, without the types that were tried."""
     path: list[Any] = []
     value = record
     for part in location:
-        here = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
-        if part not in here:
+        keys = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
+        if part not in keys:
             break
         value = value[part]
         path.append(part)

@@ -1,6 +1,6 @@
-"""Per-response rewards of tasks other than the service's own: the guarantees of SCORE's for all of them.
+"""Per-response rewards of tasks other than SCORE, with the same guarantees.
 
-One finite number and one reason of a small constant vocabulary for each response, in order; errors name every offender.
+One finite number and one reason from a small constant vocabulary for each response, in order; errors name every issue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..scoring.scores import Scores, group_advantages
 from ..scoring.text_columns import checked_texts
 from ..settings import RULES_VERSION
 from .registry import TASKS, every_task, task_named
-from .task import Advance, Options, Task, nothing_to_tell
+from .task import Advance, Options, Task, ignore_progress
 
 __all__ = [
     "SCORE",
@@ -40,7 +40,7 @@ SCORE = "score"
 TOO_LONG = "too_long"
 MAX_RESPONSE_BYTES = 262_144
 EVALUATION_ONLY = frozenset(Options.model_fields)
-"""Options that mean nothing for a reward."""
+"""Options that do not apply to a reward."""
 
 
 class TaskScores:
@@ -62,7 +62,7 @@ class TaskScores:
         return self.rewards.shape[0]
 
     def advantages(self, ddof: int = 1) -> np.ndarray:
-        """As `Scores.advantages`: (r − mean) / std within each reference's responses."""
+        """Return (r − mean) / std within the responses of each reference, as `Scores.advantages` does."""
         return group_advantages(self.rewards, self.reference_index, ddof)
 
 
@@ -73,11 +73,36 @@ def rewards(
     reference_index: Sequence[int] | np.ndarray | None = None,
     **options: Any,
 ) -> TaskScores | Scores:
-    """The rewards of one batch, as `POST /v1/score` with `"task"` gives them; `score` is `Scorer`'s.
+    """Compute the rewards of one batch, as `POST /v1/score` with `"task"` does; those of `score` are `Scorer`'s.
 
+    Parameters
+    ----------
+    task : str
+        A task that gives rewards.
+    responses : sequence of str
+        n responses of any content.
+    references : sequence
+        Records of the task without their response, as objects or as JSON text.
+    reference_index : sequence of int or integer ndarray, shape (n,), optional
+        As for `Scorer.score`.
+    **options
+        Options of the reward.
+
+    Returns
+    -------
+    TaskScores or Scores
+        Columns of length n, in the order of the responses.
+
+    Raises
+    ------
+    InvalidRequest, InvalidSetting, InvalidReference
+        Each names every issue.
+    NotInstalled
+        The reward lacks an optional dependency.
+
+    Examples
+    --------
     >>> rewards("bioprobench.ord", responses, [{"wrong_steps": […], "correct_steps": […]}])   # doctest: +SKIP
-
-    Raises InvalidRequest, InvalidSetting or InvalidReference naming every offender, and NotInstalled.
     """
     if task == SCORE:
         return Scorer(**options).score(responses, references, reference_index)
@@ -90,21 +115,21 @@ def rewards(
 
 
 def reward_names() -> list[str]:
-    """Names of the tasks that give rewards, SCORE's first."""
+    """Return the names of the tasks that give rewards, SCORE's first."""
     return [SCORE, *(task.name for task in every_task() if task.name != SCORE and task.reward is not None)]
 
 
 def reward_task(name: str) -> Task:
-    """The task of this name; raises InvalidRequest where it gives no rewards."""
+    """Return the task of this name; raises InvalidRequest if it gives no rewards."""
     if name in TASKS and name != SCORE and (task := task_named(name)).reward is not None:
         return task
     raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(reward_names())}")])
 
 
 def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -> Any:
-    """The task's options out of a request's `config`; raises InvalidSetting naming every offender as `config.NAME`.
+    """Validate a request's `config` as options of the task; raises InvalidSetting naming every issue as `config.NAME`.
 
-    remote: whether whoever gives them must not make this machine reach out (see `Options`).
+    remote: options come over HTTP, so they must not trigger network or file access (see `Options`).
     """
     issues = [
         Issue(f"config.{name}", "unknown_setting", "there is no setting of this name")
@@ -127,7 +152,7 @@ def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -
 
 
 def reward_schema(task: Task) -> dict[str, Any]:
-    """JSON schema of the options that mean something for the task's reward."""
+    """Return the JSON schema of the options that apply to the task's reward."""
     schema = task.options.model_json_schema()
     kept = {name: field for name, field in schema.get("properties", {}).items() if name not in EVALUATION_ONLY}
     return schema | {"properties": kept}
@@ -136,7 +161,7 @@ def reward_schema(task: Task) -> dict[str, Any]:
 def read_references(
     task: Task, references: Sequence[Any], max_bytes: int = MAX_REFERENCE_BYTES
 ) -> list[Mapping[str, Any]]:
-    """The fields that each reference gives to a record; raises InvalidReference naming every bad one."""
+    """Return the fields of a record that each reference gives; raises InvalidReference naming every invalid one."""
     found: list[Mapping[str, Any]] = []
     issues: list[Issue] = []
     for k, value in enumerate(references):
@@ -153,14 +178,16 @@ def read_references(
     return found
 
 
-def longer_than(value: Any, most: int) -> bool:
-    """Whether a reference takes more bytes than `most`, as JSON where it is no text."""
+def longer_than(value: Any, max_bytes: int) -> bool:
+    """Return whether a value has more than `max_bytes` as UTF-8, or as JSON if it is not text."""
     if isinstance(value, str):
-        return len(value) > most or (4 * len(value) > most and len(value.encode(errors="replace")) > most)
+        return len(value) > max_bytes or (
+            4 * len(value) > max_bytes and len(value.encode(errors="replace")) > max_bytes
+        )
     try:
-        return len(orjson.dumps(value)) > most
+        return len(orjson.dumps(value)) > max_bytes
     except TypeError:
-        return False  # not JSON: the task says what is wrong with it
+        return False  # not JSON: the task reports what is wrong
 
 
 def reward_responses(
@@ -170,9 +197,9 @@ def reward_responses(
     reference_index: np.ndarray,
     options: Any,
     max_response_bytes: int = MAX_RESPONSE_BYTES,
-    advance: Advance = nothing_to_tell,
+    advance: Advance = ignore_progress,
 ) -> TaskScores:
-    """The rewards of responses to references that have been read; a response over the limit gets what "" gets."""
+    """Compute rewards against parsed references; a response over the limit gets what "" gets."""
     long = [longer_than(response, max_response_bytes) for response in responses]
     records = [
         {**references[k], task.response: "" if over else response}
@@ -187,6 +214,6 @@ def reward_responses(
 
 
 def config_id_of(task: Task, options: Any) -> str:
-    """Digest of the task, its effective options and the version of the rules."""
+    """Return a digest of the task, its effective options and the version of the rules."""
     canonical = json.dumps([RULES_VERSION, task.name, options.model_dump()], sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Profile `thoth` of the SCORE metrics (SCORE.md section 7): number for number what the public evaluation script gives.
+"""Profile `thoth` of the SCORE metrics (SCORE.md section 7): exactly the numbers of the public evaluation script.
 
-Texts are read leniently, the reference too, and nothing that they hold raises. Written from that page; the cost is
-linear in the texts but for the longest common subsequence, which goes to its kernel for all pairs at once.
+Texts, also of references, are read leniently, and their content never raises. Written from that page; the cost is
+linear in the texts except for the longest common subsequence, which a kernel computes for all pairs at once.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ POSITION_DECAY = 1.5
 
 KEPT = 1 << 12
 MAX_KEPT_LENGTH = 2_000
-"""Lines, and characters of a line, of which the steps are kept: answers repeat lines of their references, and each
-other's.
+"""Lines, and characters of a line, whose steps are cached: answers repeat lines of their references and of each other.
 """
 
 
@@ -57,14 +56,14 @@ class Step(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A key block: how many lines it has, and its steps; None where a value's type made the script give up."""
+    """A key block: how many lines it has, and its steps; None if the script fails on the type of a value."""
 
     lines: int
     steps: list[Step] | None
 
 
 class Measured(NamedTuple):
-    """What was found about n pairs: METRICS, `steps`, `outside_library` and `distractors` by name, float64 (n,)."""
+    """Measures of n pairs: METRICS, `steps`, `outside_library` and `distractors` by name, float64 (n,)."""
 
     columns: dict[str, np.ndarray]
     reference_steps: np.ndarray
@@ -72,7 +71,7 @@ class Measured(NamedTuple):
 
 
 def sections_in(text: str) -> Sections | None:
-    """The four sections of an answer, or None where they are not found."""
+    """Return the four sections of an answer, or None if they are not found."""
     found: list[re.Match[str]] = []
     position = 0
     for boundary in BOUNDARIES:
@@ -85,28 +84,28 @@ def sections_in(text: str) -> Sections | None:
 
 
 def key_block(text: str) -> str:
-    """The `<key>` section, or the whole text where the four sections are not found."""
+    """Return the `<key>` section, or the whole text if the four sections are not found."""
     sections = sections_in(text)
     return text if sections is None else sections.key
 
 
 def read_block(block: str) -> Block:
-    """The lines and steps of a key block."""
+    """Read the lines and steps of a key block."""
     lines = [line.rstrip() for line in block.strip().splitlines() if line.strip()]
     try:
         return Block(len(lines), key_steps(lines))
-    except (AttributeError, TypeError):  # an action that is no string, an array that cannot be walked
+    except (AttributeError, TypeError):  # an action that is not a string, an array that is not iterable
         return Block(len(lines), None)
 
 
 def key_steps(lines: Sequence[str]) -> list[Step]:
-    """The steps among the lines; raises AttributeError or TypeError for values of types that the script fails on."""
+    """Return the steps among the lines; raises AttributeError or TypeError for values that the script fails on."""
     found = [known_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
     return [step for step in found if step is not None]
 
 
 def step_in(line: str) -> Step | None:
-    """The step of a line; None where it has none. An empty object is none: the script takes it for an unread line."""
+    """Return the step of a line, or None; like the script, ignore an empty object."""
     form = STEP.match(line)
     if form is None:
         return None
@@ -124,8 +123,7 @@ known_step = lru_cache(KEPT)(step_in)
 
 
 def lowered(elements: Any) -> list[str]:
-    """The strings among the elements that are not blank; a string is walked by its characters, an object by its
-    names."""
+    """Return the non-blank strings among the elements; those of a string are its characters, of an object its names."""
     return [element.strip().lower() for element in elements if isinstance(element, str) and element.strip()]
 
 
@@ -134,14 +132,14 @@ def words(elements: Sequence[str]) -> set[str]:
 
 
 def overlap(a: set[str], b: set[str]) -> float:
-    """Intersection over union; both empty 1, one empty 0."""
+    """Return intersection over union; 1 if both are empty."""
     if not a and not b:
         return 1.0
     return len(a & b) / len(a | b)
 
 
 def anchors(predicted: Sequence[str], expected: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of equal actions; after a predicted action that is not found, nothing matches any more."""
+    """Return pairs of equal actions, in order, up to the first predicted action that is not found."""
     pairs, j = [], 0
     for i, action in enumerate(predicted):
         while j < len(expected) and expected[j] != action:
@@ -154,7 +152,7 @@ def anchors(predicted: Sequence[str], expected: Sequence[str]) -> list[tuple[int
 
 
 def anchor_scores(p: Step, r: Step, distance: int, m: int) -> tuple[float, float, float, float]:
-    """(m · (Obj + ½ Par), Obj, Par, m) of one anchor."""
+    """Return (m · (Obj + ½ Par), Obj, Par, m) of one anchor."""
     obj = 1.0 if p.objects == r.objects else overlap(set(p.objects), set(r.objects))
     if obj == 0.0:
         obj = overlap(words(r.objects), words(p.objects))
@@ -169,7 +167,7 @@ def anchor_scores(p: Step, r: Step, distance: int, m: int) -> tuple[float, float
 
 
 def semantics(predicted: Sequence[Step], expected: Sequence[Step]) -> dict[str, float]:
-    """What the anchors decide; nothing without any."""
+    """Return the metrics of the anchors; none without any."""
     pairs = anchors([step.action for step in predicted], [step.action for step in expected])
     if not pairs:
         return {}
@@ -180,7 +178,7 @@ def semantics(predicted: Sequence[Step], expected: Sequence[Step]) -> dict[str, 
 
 
 def adherence(predicted: Sequence[Step], expected: Sequence[Step], library: Sequence[str]) -> dict[str, float]:
-    """Counts of predicted steps whose action is not in the library, or in it and not in the reference."""
+    """Count predicted steps whose action is not in the library, or in the library but not in the reference."""
     allowed = {action.strip().lower() for action in library}
     needed = {step.action for step in expected}
     taken = [step.action for step in predicted]
@@ -223,25 +221,25 @@ def measure(pairs: Sequence[Pair], think_prefilled: bool = False) -> Measured:
 
 
 def fill_order_lcs(order_lcs: np.ndarray, sequences: Sequence[tuple[int, list[Step], list[Step]]]) -> None:
-    """2 · LCS / (n + m) at each named row, 1 where both sequences are empty."""
+    """Fill 2 · LCS / (n + m) at each named row, 1 if both sequences are empty."""
     if not sequences:
         return
     rows = np.array([row for row, _, _ in sequences])
     actions: tuple[list[int], list[int]] = ([], [])
     lengths: tuple[list[int], list[int]] = ([], [])
-    most = 1
+    symbols = 1
     for _, *both in sequences:
-        numbers: dict[str, int] = {}  # anew for each pair, so that the kernel's tables stay small
+        numbers: dict[str, int] = {}  # separate for each pair, so that the kernel's tables stay small
         for side, steps in enumerate(both):
             actions[side].extend(numbers.setdefault(step.action, len(numbers)) for step in steps)
             lengths[side].append(len(steps))
-        most = max(most, len(numbers))
+        symbols = max(symbols, len(numbers))
     common = np.zeros(len(sequences), np.int64)
     columns = [
         frozen(np.array(column, np.int64), np.int64)
         for side in (0, 1)
         for column in (actions[side], [0, *np.cumsum(lengths[side]).tolist()])
     ]
-    lcs_lengths(common, *columns, most)
+    lcs_lengths(common, *columns, symbols)
     totals = np.array(lengths[0]) + np.array(lengths[1])
     order_lcs[rows] = np.where(totals == 0, 1.0, 2.0 * common / np.maximum(totals, 1))

@@ -1,4 +1,4 @@
-"""Why a response got its reward: every number of one score with its origin, and what would change it most.
+"""Why a response got its reward: the derivation of every number, and what would change it most.
 
 >>> from assay.service.explain import explain
 >>> explanation = explain(Scorer(order="lcs"), response, reference)   # doctest: +SKIP

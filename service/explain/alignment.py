@@ -27,7 +27,7 @@ __all__ = ["Alignment", "align", "common_path", "formula"]
 
 
 class Alignment(NamedTuple):
-    """What is measured against the reference, once the gates are open."""
+    """What is measured against the reference for a response that passes the gates."""
 
     scale: Scale | None
     order: Order
@@ -36,14 +36,14 @@ class Alignment(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Two collections of strings that are compared as sets."""
+    """Two collections of strings to compare as sets."""
 
     predicted: Sequence[str]
     expected: Sequence[str]
 
 
 def formula(helper: Any) -> Any:
-    """The source of a kernel's formula as Python runs it: the same operations on the same doubles."""
+    """Return the Python function of a kernel's formula: the same operations on the same doubles."""
     return getattr(helper, "py_func", helper)
 
 
@@ -57,7 +57,7 @@ def align(
 ) -> Alignment:
     """Align the steps of a prediction, whose positions are `positions`, with those of a reference.
 
-    pieces: of each prose step. The scale is None where there is none.
+    pieces: white-space separated pieces of each prose step; without any, the scale is None.
     """
     n, m = len(predicted), len(expected)
     actions = Sets([line.action.canon for line in predicted], [line.action.canon for line in expected])
@@ -111,7 +111,7 @@ def _columns(actions: Sets) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
 
 
 def _anchors(actions: Sets) -> list[int]:
-    """For each predicted step, the index of its reference step from 0, or UNMATCHED."""
+    """Return the index of the reference step, from 0, of each predicted step, or UNMATCHED."""
     partners = np.full(len(actions.predicted), UNMATCHED, np.int64)
     anchors(partners, np.zeros(1, np.int64), *_columns(actions))
     return partners.tolist()
@@ -146,10 +146,10 @@ def _order(actions: Sets, positions: Sequence[int], settings: ScoreSettings) -> 
 
 
 def common_path(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """Indices of one longest common subsequence, by the recurrence of `kernels.similarity.lcs` on Python's integers.
+    """Return the index pairs of one longest common subsequence, by the recurrence of `kernels.similarity.lcs`.
 
-    The kernel only counts; here the vector behind every element of b is kept, and the way is traced back through
-    them: a zero that was there one element of b earlier was not made by this one.
+    The kernel only counts; here the bit vector after every element of b is kept, as a Python integer, and the path is
+    traced back through them: a zero that an earlier vector already has was not made by this element.
     """
     positions: dict[str, int] = {}
     for i, action in enumerate(a):

@@ -1,4 +1,4 @@
-"""How the parts make the score: the waterfall from the best score down to this one, and the equations."""
+"""How the parts make the score: the waterfall from the maximum down to this score, and the equations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..settings import ScoreSettings
 from .alignment import Alignment
-from .numbers import plain, plural
+from .numbers import format_number, plural
 from .schema import Equation, Factor, Pair
 
 __all__ = ["combined", "equations_of", "factors_of"]
@@ -28,7 +28,7 @@ BEST_PAIR = 1.5
 
 
 def combined(scale: float, order: float, content: float, settings: ScoreSettings) -> float:
-    """SCORE behind open gates (SCORE.md section 6)."""
+    """Return the SCORE of a response that passes the gates (SCORE.md section 6)."""
     semantics = content
     if settings.use_order:
         semantics = order * content if settings.semantics == "product" else order + content
@@ -36,7 +36,7 @@ def combined(scale: float, order: float, content: float, settings: ScoreSettings
 
 
 def factors_of(found: Alignment | None, reason: str, score: float, settings: ScoreSettings) -> list[Factor]:
-    """What each part takes away, one after another. `found` counts only where the reason is `ok`."""
+    """Return what each part takes away, one after another; `found` counts only if the reason is `ok`."""
     best = settings.largest_score
     factors = [_factor("best", 0.0, best, "the largest SCORE of these settings")]
     if reason != "ok" or found is None or found.scale is None:
@@ -56,7 +56,7 @@ def _factor(name: str, before: float, after: float, detail: str) -> Factor:
 
 
 def _states(found: Alignment, settings: ScoreSettings) -> list[tuple[str, float, str]]:
-    """(part, score once it counts, where it comes from): one part more is as it is, and those behind it are perfect."""
+    """Return (part, score, detail) of each part: the score with the parts up to this one real and the rest perfect."""
     scale, order, pairs, content = found.scale, found.order, found.pairs, found.content
     assert scale is not None
     states: list[tuple[str, float, str]] = []
@@ -84,7 +84,7 @@ def _states(found: Alignment, settings: ScoreSettings) -> list[tuple[str, float,
         counts = f"{plural(scale.predicted_steps, 'step')}, the reference has {scale.reference_steps:,}"
         state("step_gap", scale.step_gap, content.value, counts)
     if settings.use_length:
-        detail = f"{plain(scale.mean_words)} words a step, free up to {plain(scale.max_mean_words)}"
+        detail = f"{format_number(scale.mean_words)} words a step, free up to {format_number(scale.max_mean_words)}"
         state("length", scale.value, content.value, detail)
     return states
 
@@ -109,26 +109,26 @@ def _different(pairs: Sequence[Pair], kind: str) -> str:
 def equations_of(
     found: Alignment | None, counted: bool, components: dict[str, float], reward: float, settings: ScoreSettings
 ) -> list[Equation]:
-    """The arithmetic, with symbols and numbers. Behind a closed gate only the gates and the reward have a line."""
+    """Return the arithmetic with symbols and numbers; if a gate failed, only the lines of score and reward."""
     score = components["score"]
     equations = []
 
     def line(name: str, value: float, *sides: str) -> None:
-        equations.append(Equation(name=name, text=" = ".join([name, *sides, plain(value)]), value=value))
+        equations.append(Equation(name=name, text=" = ".join([name, *sides, format_number(value)]), value=value))
 
     if not counted or found is None:
         line("score", score, "gates · scale · semantics")
     else:
         _parts(line, found, components, settings)
         symbol = "+" if settings.total == "sum" else "·"
-        numbers = f"{plain(components['scale'])} {symbol} {plain(components['semantics'])}"
+        numbers = f"{format_number(components['scale'])} {symbol} {format_number(components['semantics'])}"
         line("score", score, f"scale {symbol} semantics", numbers)
-    largest = plain(settings.largest_score)
+    largest = format_number(settings.largest_score)
     mapped = {
-        "unit": ("score / S", f"{plain(score)} / {largest}"),
+        "unit": ("score / S", f"{format_number(score)} / {largest}"),
         "raw": ("score",),
-        "double": ("2 · score", f"2 · {plain(score)}"),
-        "shift": ("score − S / 2", f"{plain(score)} − {largest} / 2"),
+        "double": ("2 · score", f"2 · {format_number(score)}"),
+        "shift": ("score − S / 2", f"{format_number(score)} − {largest} / 2"),
     }
     line("reward", reward, *mapped[settings.reward_scale])
     return equations
@@ -138,7 +138,7 @@ def _parts(line: object, found: Alignment, components: dict[str, float], setting
     assert callable(line)
     assert found.scale is not None
     scale, content = found.scale, found.content
-    f, g = plain(scale.step_gap), plain(scale.length_penalty)
+    f, g = format_number(scale.step_gap), format_number(scale.length_penalty)
     symbols = f"{'f' if settings.use_step_gap else '1'} / {'g' if settings.use_length else '1'}"
     numbers = f"{f if settings.use_step_gap else '1'} / {g if settings.use_length else '1'}"
     line("scale", components["scale"], symbols, numbers)
@@ -149,13 +149,13 @@ def _parts(line: object, found: Alignment, components: dict[str, float], setting
         line("order", components["order"], f"[one sequence is part of the other: {holds}]")
     if content.anchors:
         divisor = "|W|" if settings.content_denominator == "matched" else "max(n, m)"
-        sides = (f"Σ m (Obj + ½ Par) / {divisor}", f"{plain(content.sum)} / {content.denominator}")
+        sides = (f"Σ m (Obj + ½ Par) / {divisor}", f"{format_number(content.sum)} / {content.denominator}")
         line("content", components["content"], *sides)
     else:
         line("content", components["content"], "no step has a partner")
     if settings.use_order:
         symbol = "·" if settings.semantics == "product" else "+"
-        numbers = f"{plain(components['order'])} {symbol} {plain(components['content'])}"
+        numbers = f"{format_number(components['order'])} {symbol} {format_number(components['content'])}"
         line("semantics", components["semantics"], f"order {symbol} content", numbers)
     else:
         line("semantics", components["semantics"], "content")

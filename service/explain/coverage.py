@@ -1,4 +1,4 @@
-"""Which words of each step its prose covers, and where in the prose they stand."""
+"""Which words of each step its prose covers, and where they occur in the prose."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from .words import canons
 __all__ = ["coverages", "marks_of"]
 
 MAX_MARKED_BYTES = 1 << 16
-"""Bytes of prose up to which its words are marked; nobody looks at more of them."""
+"""Bytes of prose up to which its words are marked."""
 
 MAX_COMPARISONS = 1 << 20
 """Pairs of a piece of prose and a word of its step up to which a step is marked."""
 
 PIECE = re.compile(r"\S+")
 OUTER = " \t.,;:!?()[]{}<>\"'`*_"
-"""Punctuation that is not marked along with a word; it may be part of none or one of them."""
+"""Punctuation that is not marked along with a word."""
 
 
 @cache
 def _measure() -> tuple[Scorer, References]:
-    """A scorer whose only gate on coverage is open, and a reference of no matter."""
+    """Return a scorer whose coverage check always passes, and an arbitrary reference."""
     scorer = Scorer(min_coverage=0.0, max_response_bytes=UNLIMITED, max_steps=UNLIMITED, threads=1)
     return scorer, scorer.parse(text_column(['Step 1: {"action": "a", "objects": [], "parameters": []}']))
 
 
 def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
-    """The coverage of each key line by the prose step of the same position; None where there is no such pair.
+    """Return the coverage of each key line by the prose step of the same position; None without such a pair.
 
-    A step's value is the kernel's: of a response that has only this step.
+    A step's value is the kernel's for a response that has only this step.
     """
     pairs = [
         (k, line, prose)
@@ -79,7 +79,7 @@ def _coverage(words: Sequence[str], prose: str, value: float, min_coverage: floa
 
 
 def marks_of(reading: Reading) -> list[list[Mark]]:
-    """For each prose step, where the words of its key step are found in its text; nothing for very long texts."""
+    """Return where the words of its key step occur in the text of each prose step; nothing for very long texts."""
     texts = [reading.text.part(prose.start, prose.stop) for prose in reading.prose]
     marks: list[list[Mark]] = [[] for _ in texts]
     if sum(prose.stop - prose.start for prose in reading.prose) > MAX_MARKED_BYTES:
@@ -106,10 +106,10 @@ def _marks(line: Line, prose: Prose, text: str) -> list[Mark]:
 
 
 def _words_of_pieces(text: str, pieces: Sequence[re.Match[str]]) -> list[list[str]]:
-    """The canonical words that each white-space separated piece adds.
+    """Return the canonical words that each white-space separated piece adds.
 
     A unit depends on the number before it, and `x g` on both: so a piece is read together with the two before it, and
-    what they are without it is taken away.
+    the words of those two alone are removed.
     """
     texts = []
     for k, piece in enumerate(pieces):

@@ -1,4 +1,4 @@
-"""The whole derivation of one reward, held against what the kernels gave: it recomputes to the same bits, or fails."""
+"""The complete derivation of one reward, checked against the kernels: it recomputes to the same bits, or fails."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels.column import TextColumn, column_of
+from ...kernels.column import column_of
 from ...kernels.reading.references import References
 from ...kernels.score import reward_of
 from ..errors import AssayError, InvalidReference, InvalidRequest, Issue
 from ..scoring.references import MAX_REFERENCE_BYTES, parse_references
 from ..scoring.scorer import Scorer, rules_of
-from ..scoring.text_columns import shaped_references, utf8
+from ..scoring.text_columns import references_as_column, utf8
 from ..settings import ScoreSettings
 from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of
 from .coverage import coverages, marks_of
-from .numbers import plain, signed
+from .numbers import format_delta, format_number
 from .reading import MAX_STEPS, Line, Reading, read_reference, read_response
 from .schema import (
     ComponentValues,
@@ -37,11 +37,11 @@ from .verdict import checks_of, failure_of
 __all__ = ["MAX_BYTES", "Case", "DerivationError", "case_of", "derive", "smallest_and_largest"]
 
 MAX_BYTES = 1 << 19
-"""Longest response that an explanation goes into; what is too long for the reward is not gone into anyway."""
+"""Longest response that is explained; one that is too long for the reward is not read at all."""
 
 
 class DerivationError(AssayError):
-    """A derivation does not come to the kernels' numbers: a fault of Assay, never of its input."""
+    """A derivation differs from the kernels' numbers: a fault of Assay, never of its input."""
 
 
 class Case(NamedTuple):
@@ -61,28 +61,30 @@ class Case(NamedTuple):
         return self.scorer.settings
 
     def rescored(self, responses: list[bytes]) -> Any:
-        """Scores of other responses against the same reference."""
+        """Score other responses against the same reference."""
         index = np.zeros(len(responses), np.int64)
         return self.scorer.score_parsed(column_of(responses), self.references, index)
 
     def reason_of(self, response: bytes) -> str:
-        """The reason of another response."""
+        """Return the reason of another response."""
         return str(self.rescored([response]).reasons[0])
 
 
 def case_of(
-    scorer: Scorer, response: str, reference: str | Mapping[str, Any], most_reference_bytes: int = MAX_REFERENCE_BYTES
+    scorer: Scorer, response: str, reference: str | Mapping[str, Any], max_reference_bytes: int = MAX_REFERENCE_BYTES
 ) -> Case:
-    """Score one response. Raises InvalidReference, its issue at `reference`, and InvalidRequest at `response` for
-    one that is longer than an explanation may be, though not too long for its reward.
+    """Score one response.
+
+    Raises InvalidReference (its issue at `reference`), and InvalidRequest for a response or reference that is too long
+    to be explained, though not too long for its reward.
     """
     if not isinstance(response, str):
         raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
-    expected, misshapen = shaped_references([reference])
-    if misshapen:
-        raise InvalidReference([issue._replace(path="reference") for issue in misshapen])
+    expected, malformed = references_as_column([reference])
+    if malformed:
+        raise InvalidReference([issue._replace(path="reference") for issue in malformed])
     try:
-        references = parse_references(expected, scorer.settings.max_steps, most_reference_bytes)
+        references = parse_references(expected, scorer.settings.max_steps, max_reference_bytes)
     except InvalidReference as error:
         raise InvalidReference([issue._replace(path="reference") for issue in error.issues]) from None
     content = utf8(response)
@@ -90,7 +92,7 @@ def case_of(
     case = Case(
         scorer=scorer,
         response=content,
-        expected=Text(_only(expected)),
+        expected=Text(expected.data.tobytes()),
         references=references,
         as_steps=not isinstance(reference, str),
         reward=float(scores.rewards[0]),
@@ -99,10 +101,6 @@ def case_of(
     )
     _check_size(case)
     return case
-
-
-def _only(column: TextColumn) -> bytes:
-    return column.data.tobytes()
 
 
 def _check_size(case: Case) -> None:
@@ -121,10 +119,10 @@ def _too_large(path: str) -> Issue:
 
 
 def derive(case: Case) -> Explanation:
-    """Everything but the suggestions.
+    """Derive everything but the suggestions.
 
-    Raises InvalidRequest for a response of too many steps, and DerivationError rather than give a number that is not
-    the reward's.
+    Raises InvalidRequest for a response of too many steps, and DerivationError if a derived number differs from the
+    kernels'.
     """
     settings = case.settings
     too_long = len(case.response) > settings.max_response_bytes
@@ -169,16 +167,16 @@ def derive(case: Case) -> Explanation:
 
 
 def _reading(case: Case) -> Reading:
-    """The response's parts; raises InvalidRequest where it has more steps than are looked into."""
+    """Read the parts of the response; raises InvalidRequest if it has more steps than are explained."""
     text = Text(case.response)
     reading = read_response(text, case.settings.think_prefilled or case.reason == "think_not_opened")
     if case.reason != "too_long" and reading.whole == 4 and max(reading.key_lines, reading.prose_steps) > MAX_STEPS:
-        raise InvalidRequest([_too_large("response")])  # only where max_steps is set above what is looked into
+        raise InvalidRequest([_too_large("response")])  # only if max_steps is set above what is explained
     return reading
 
 
 def _alignment(case: Case, reading: Reading | None, expected: Reading) -> Alignment | None:
-    """Against the reference, of the steps that can be read; None where there is none."""
+    """Align the valid steps with the reference; None without any."""
     if reading is None or not reading.valid or case.reason == "too_long":
         return None
     positions = [k for k, line in enumerate(reading.lines, 1) if line.status == "ok"]
@@ -187,7 +185,7 @@ def _alignment(case: Case, reading: Reading | None, expected: Reading) -> Alignm
 
 
 def smallest_and_largest(settings: ScoreSettings) -> tuple[float, float]:
-    """The rewards of SCORE 0 and of the largest SCORE."""
+    """Return the rewards of SCORE 0 and of the maximum SCORE."""
     return _mapped(0.0, settings), _mapped(settings.largest_score, settings)
 
 
@@ -196,7 +194,7 @@ def _mapped(score: float, settings: ScoreSettings) -> float:
 
 
 def _verify(case: Case, reading: Reading | None, alignment: Alignment | None, found: list[Coverage | None]) -> None:
-    """Hold every derived number against the kernels' own, bit for bit."""
+    """Compare every derived number with the kernels', bit for bit."""
     derived: dict[str, float] = {}
     settings = case.settings
     if case.reason in ("ok", "low_coverage"):
@@ -230,15 +228,15 @@ def _verify(case: Case, reading: Reading | None, alignment: Alignment | None, fo
 
 
 def _headline(case: Case, factors: list[Factor], message: str) -> str:
-    largest = plain(_mapped(case.settings.largest_score, case.settings))
-    head = f"Reward {plain(case.reward)} of at most {largest}"
+    largest = format_number(_mapped(case.settings.largest_score, case.settings))
+    head = f"Reward {format_number(case.reward)} of at most {largest}"
     if case.reason != "ok":
         return f"{head}: {message}"
     span = _mapped(1.0, case.settings) - _mapped(0.0, case.settings)
     losses = sorted((f for f in factors if f.name != "best" and f.change < 0), key=lambda factor: factor.change)
     if not losses:
         return f"{head}: nothing is taken away."
-    parts = [f"{factor.label.lower()} {signed(span * factor.change)} ({factor.detail})" for factor in losses[:3]]
+    parts = [f"{factor.label.lower()} {format_delta(span * factor.change)} ({factor.detail})" for factor in losses[:3]]
     return f"{head}: {'; '.join(parts)}."
 
 

@@ -1,33 +1,33 @@
-"""Numbers and lists as people read them."""
+"""Numbers and lists formatted for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["few", "plain", "plural", "signed"]
+__all__ = ["first_n", "format_delta", "format_number", "plural"]
 
 
-def plain(value: float) -> str:
-    """Up to four significant digits: `0.8333`, `2.5`, `0`; what is only nearly 1 does not become 1."""
+def format_number(value: float) -> str:
+    """Format with up to four significant digits: `0.8333`, `2.5`, `0`; a fraction never becomes an integer."""
     text = f"{value:.4g}"
     if float(text) == round(value) != value:
         return f"{value:.12g}"
     return "0" if text == "-0" else text
 
 
-def signed(value: float) -> str:
-    """A change: `+0.4`, `−0.1`, `±0`."""
+def format_delta(value: float) -> str:
+    """Format a change: `+0.4`, `−0.1`, `±0`."""
     if value == 0:
         return "±0"
-    return f"{'+' if value > 0 else '−'}{plain(abs(value))}"
+    return f"{'+' if value > 0 else '−'}{format_number(abs(value))}"
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 step`, `2 steps`."""
+    """Format a count with its noun: `1 step`, `2 steps`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def few(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
+def first_n(names: Sequence[str], n: int) -> str:
+    """Join the first n names, and say how many more there are."""
+    shown = ", ".join(names[:n])
+    return f"{shown} and {len(names) - n:,} more" if len(names) > n else shown

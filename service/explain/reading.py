@@ -1,4 +1,4 @@
-"""A response or a reference as what stands in it: sections, key lines and prose steps, each with its span in bytes."""
+"""Parts of a response or a reference: sections, key lines and prose steps, each with its span in bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["MAX_STEPS", "Element", "Line", "Prose", "Reading", "read_reference",
 ALL_SECTIONS = 4
 
 MAX_STEPS = 4096
-"""Most key lines, or prose steps, that are looked into; of more only the number is told."""
+"""Key lines, or prose steps, that are read; if there are more, they are only counted."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Element:
 
 @dataclass(slots=True)
 class Line:
-    """One line of a key section; `body` is where its object should begin. Only a valid one has elements."""
+    """One line of a key section; its object should begin at `body`. Only a valid line has elements."""
 
     start: int
     stop: int
@@ -58,7 +58,7 @@ class Line:
 
     @property
     def object_canons(self) -> list[str]:
-        """The objects that have words."""
+        """Canonical texts of the objects that have words."""
         return [element.canon for element in self.objects if element.canon]
 
     @property
@@ -71,7 +71,7 @@ class Line:
 
     @property
     def words(self) -> list[str]:
-        """The distinct words of the step, in order of appearance: T of the consistency gate."""
+        """Distinct words of the step, in order of appearance: T of the consistency gate."""
         return list(dict.fromkeys(word for element in self.elements for word in element.words))
 
 
@@ -90,9 +90,9 @@ class Prose:
 
 @dataclass(slots=True)
 class Reading:
-    """What a text holds. `whole` of the four `sections` (begin and end, ABSENT where not found) are there.
+    """The parts of a text. `whole` of the four `sections` (begin and end, ABSENT if not found) are complete.
 
-    `lines` and `prose` are empty where there are more than MAX_STEPS; their numbers are always told.
+    `lines` and `prose` are empty if there are more than MAX_STEPS; `key_lines` and `prose_steps` always count them.
     """
 
     text: Text
@@ -109,7 +109,7 @@ class Reading:
 
 
 def read_response(text: Text, think_prefilled: bool) -> Reading:
-    """Read a response as far as its sections go: key lines where the key section ends, prose where one begins."""
+    """Read a response as far as its sections go: key lines if the key section ends, prose if the orc section begins."""
     whole, sections, key, orc = sections_of(text, think_prefilled)
     if whole < ALL_SECTIONS:
         (key_start, key_stop), (orc_start, orc_stop) = sections[1:3]
@@ -125,13 +125,15 @@ def read_response(text: Text, think_prefilled: bool) -> Reading:
 
 
 def read_reference(text: Text) -> Reading:
-    """Read a reference: its key section where the four sections are found, else all of it as key lines."""
+    """Read a reference: its key section if the four sections are found, else all of it as key lines."""
     whole, sections, key, _ = sections_of(text, False)
     return Reading(text, whole, sections, len(key), 0, _key_lines(text, key), [])
 
 
 def sections_of(text: Text, think_prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
-    """How many sections are whole, their spans, and the rows (see `kernels.reading.text_spans`) of key and of orc."""
+    """Return the number of complete sections, their spans, and the rows (see `kernels.reading.text_spans`) of key and
+    of orc.
+    """
     sections = np.empty((ALL_SECTIONS, 2), np.int64)
     lines = np.empty((len(text.content) // 2 + 2, LINE_COLUMNS), np.int64)
     counts = np.zeros(2, np.int64)
@@ -142,7 +144,7 @@ def sections_of(text: Text, think_prefilled: bool) -> tuple[int, list[list[int]]
 
 
 def _bare_lines(text: Text, start: int, stop: int) -> list[list[int]]:
-    """The rows of the lines of a section alone."""
+    """Return the rows of the lines of one section."""
     _, _, rows, _ = sections_of(Text(text.content[start:stop]), False)
     for row in rows:
         for column in (START, STOP, BODY):
@@ -151,13 +153,13 @@ def _bare_lines(text: Text, start: int, stop: int) -> list[list[int]]:
 
 
 def _key_lines(text: Text, rows: Sequence[Sequence[int]]) -> list[Line]:
-    """Key lines with what is wrong with each, or its elements: all of them, not only as far as the first bad one."""
+    """Return all key lines, each with its elements or the reason why it is invalid."""
     lines = [Line(row[START], row[STOP], None if row[NUMBER] == NO_STEP else row[NUMBER], row[BODY]) for row in rows]
     statuses = _statuses([text.content[line.start : line.stop] for line in lines])
     for line, status in zip(lines, statuses, strict=True):
         line.status = status
         if status == "ok":
-            # The kernel has found it valid; what a name that comes twice had before it is numbers of any size.
+            # The kernel has found it valid; an overwritten value of a repeated name may be a number of any size.
             fields = json.loads(text.content[line.body : line.stop], parse_int=str, parse_float=str)
             line.action = Element(fields["action"])
             line.objects = [Element(each) for each in fields["objects"]]
@@ -169,7 +171,7 @@ def _key_lines(text: Text, rows: Sequence[Sequence[int]]) -> list[Line]:
 
 
 def _statuses(lines: Sequence[bytes]) -> list[str]:
-    """The reason of each line, read as a reference of its own: one has the same lines as a response."""
+    """Return the reason of each line, parsed as a separate reference: both have the same lines."""
     column = column_of(lines)
     statuses = np.full(column.rows, OK, np.uint8)
     bad_lines = np.zeros(column.rows, np.int64)
@@ -179,7 +181,7 @@ def _statuses(lines: Sequence[bytes]) -> list[str]:
 
 
 def _prose(text: Text, rows: Sequence[Sequence[int]], end: int) -> list[Prose]:
-    """Prose steps; a line of another form continues the one before it."""
+    """Return the prose steps; a line without a number continues the step before it."""
     steps: list[Prose] = []
     for row in rows:
         if row[NUMBER] != NO_STEP:

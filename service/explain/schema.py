@@ -1,6 +1,6 @@
-"""The contract of an explanation: what `POST /v1/explain` takes and gives, and `assay explain --json` prints.
+"""The contract of `POST /v1/explain`, and of the output of `assay explain --json`.
 
-Steps count from 1, as in SCORE.md. Every field is always there; null says that there is nothing of the kind.
+Steps count from 1, as in SCORE.md. Every field is always present; null if it does not apply.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
-from ..http.wire.contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
+from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
 from ..settings import ScoreSettings
 
 __all__ = ["EXAMPLE_EXPLAIN_REQUEST", "MAX_SUGGESTED", "MAX_SUGGESTIONS", "ExplainRequest", "Explanation"]
@@ -17,7 +17,7 @@ __all__ = ["EXAMPLE_EXPLAIN_REQUEST", "MAX_SUGGESTED", "MAX_SUGGESTIONS", "Expla
 Span = tuple[int, int]
 
 MAX_SUGGESTIONS, MAX_SUGGESTED = 20, 5
-"""How many changes may be suggested, and how many are where nobody says."""
+"""Maximum number of suggestions, and its default."""
 
 EXAMPLE_EXPLAIN_REQUEST: dict[str, JsonValue] = {
     "response": EXAMPLE_RESPONSE,
@@ -32,14 +32,14 @@ class ExplainRequest(Contract):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_EXPLAIN_REQUEST]})
 
-    response: StrictStr = Field(description="What is explained. A response of any content has an explanation.")
+    response: StrictStr = Field(description="The response to explain; its content may be anything.")
     reference: StrictStr | Steps = Field(description="As in /v1/score.")
     config: dict[str, Any] = Field(default={}, description="Settings that differ from the service's.")
     suggestions: StrictInt = Field(
         default=MAX_SUGGESTED,
         ge=0,
         le=MAX_SUGGESTIONS,
-        description="How many changes to suggest at most, each really rescored.",
+        description="Maximum number of suggested changes, each of them rescored.",
     )
 
 
@@ -50,7 +50,7 @@ class Part(Contract):
 
 
 class Place(Part):
-    """Where something stands in the response (or in the reference's text), first and behind last, in three units."""
+    """A span of the response (or of the reference's text), first and one past the last, in three units."""
 
     line: int = Field(description="Line of the whole text in which it begins, from 1.")
     bytes: Span = Field(description="Bytes of UTF-8.")
@@ -59,7 +59,7 @@ class Place(Part):
 
 
 class Sections(Part):
-    """The contents of the four sections, without their tags; as far as they are there where not all are found."""
+    """The contents of the four sections, without their tags; if not all are found, those that are present."""
 
     found: bool
     think: Place | None
@@ -69,23 +69,23 @@ class Sections(Part):
 
 
 class Failure(Part):
-    """Why a gate is closed, and where to look."""
+    """Why the response fails a gate, and where."""
 
     reason: str = Field(description="As in /v1/score, SCORE.md section 8.")
     gate: Literal["format", "consistency"]
     message: str = Field(description="What is wrong, as a sentence for people.")
-    remedy: str = Field(description="What would mend it, as a sentence for people.")
+    remedy: str = Field(description="What would fix it, as a sentence for people.")
     section: Literal["think", "key", "orc", "note"] | None = Field(description="The section it is in, if any.")
     step: int | None = Field(description="The step it is about, if it is about one.")
-    place: Place | None = Field(description="The text that stands in the way; null where it is a lack of text.")
+    place: Place | None = Field(description="The offending text; null if text is missing.")
 
 
 class Check(Part):
-    """One of the checks that the gates are made of, in the order in which they are made."""
+    """One of the checks of the gates, in order."""
 
     name: Literal["size", "sections", "steps", "key_lines", "key_numbering", "orc_numbering", "step_count", "coverage"]
     gate: Literal["format", "consistency"]
-    passed: bool | None = Field(description="Null where an earlier check failed, so that this one is not made.")
+    passed: bool | None = Field(description="Null if an earlier check failed, so that this one was not made.")
     detail: str = Field(description="What was found, for people: `6 steps`, `coverage 0.83, at least 0.95`.")
 
 
@@ -93,7 +93,7 @@ class Phrase(Part):
     """An action, an object or a parameter: its text as given, and its canonical words (SCORE.md section 2)."""
 
     text: str
-    words: list[str] = Field(description="Empty: it has no word, so it is dropped.")
+    words: list[str] = Field(description="If empty, the phrase does not count.")
 
 
 class WordUse(Part):
@@ -111,18 +111,18 @@ class Coverage(Part):
     covered: int
     total: int = Field(description="Distinct words of action, objects and parameters.")
     words: list[WordUse] = Field(description="All distinct words, in order of appearance.")
-    uncovered: list[str] = Field(description="Those that the prose lacks.")
+    uncovered: list[str] = Field(description="The words missing from the prose.")
 
 
 class KeyStep(Part):
     """One line of <key>: a step of the prediction, or of the reference."""
 
     step: int = Field(description="Its position, from 1.")
-    number: int | None = Field(description="The number as it is written; null where the line has none.")
+    number: int | None = Field(description="The number as it is written; null if the line has none.")
     status: str = Field(description="`ok`, or `bad_step_line`, `bad_step_json`, `bad_step_schema`.")
     place: Place | None = Field(description="The whole line; null for a reference given as steps.")
     text: str = Field(description="The line as it is written.")
-    action: Phrase | None = Field(description="Null where the status is not `ok`; then there are no phrases either.")
+    action: Phrase | None = Field(description="Null if the status is not `ok`; then there are no phrases either.")
     objects: list[Phrase]
     parameters: list[Phrase]
     coverage: Coverage | None = Field(description="Against the prose step of the same position; null without one.")
@@ -130,7 +130,7 @@ class KeyStep(Part):
 
 
 class Mark(Part):
-    """A stretch of a prose step's text and the words of the key step that are found in it."""
+    """A span of a prose step's text and the words of the key step that occur in it."""
 
     characters: Span = Field(description="Code points within the prose step's own `text`.")
     utf16: Span = Field(description="UTF-16 code units within the prose step's own `text`.")
@@ -138,14 +138,14 @@ class Mark(Part):
 
 
 class ProseStep(Part):
-    """One step of <orc>, with the lines that continue it."""
+    """One step of <orc>, including the lines that continue it."""
 
     step: int = Field(description="Its position, from 1.")
     number: int = Field(description="The number as it is written.")
-    place: Place = Field(description="What follows `Step N:`, white space at both ends left out.")
+    place: Place = Field(description="What follows `Step N:`, without white space at both ends.")
     text: str
     pieces: int = Field(description="White-space separated pieces: what `mean_words` is the mean of.")
-    marks: list[Mark] = Field(description="Where the words of the key step of the same position are found, in order.")
+    marks: list[Mark] = Field(description="Where the words of the key step of the same position occur, in order.")
 
 
 class Scale(Part):
@@ -159,7 +159,7 @@ class Scale(Part):
     step_gap_used: bool = Field(description="The setting use_step_gap.")
     mean_words: float
     max_mean_words: float = Field(description="L.")
-    length_penalty: float = Field(description="g: what is divided by.")
+    length_penalty: float = Field(description="g: the divisor.")
     length_used: bool = Field(description="The setting use_length.")
     value: float
 
@@ -185,7 +185,7 @@ class Similarity(Part):
 
     value: float
     compared: Literal["objects", "words", "nothing"] = Field(
-        description="What the sets are made of: whole objects, words (parameters always; objects where no whole one is "
+        description="Elements of the sets: whole objects, words (parameters always; objects if no whole one is "
         "shared), or nothing (both empty, or parameters that do not count as Obj < 0.5)."
     )
     shared: list[str]
@@ -200,9 +200,9 @@ class Pair(Part):
     reference: int
     action: str
     objects: Similarity = Field(description="Obj.")
-    parameters: Similarity = Field(description="Par; 0 where Obj < 0.5.")
+    parameters: Similarity = Field(description="Par; 0 if Obj < 0.5.")
     parameters_counted: bool = Field(description="Whether Obj ≥ 0.5.")
-    position: float = Field(description="m_ij; 1 where use_position is off.")
+    position: float = Field(description="m_ij; 1 if use_position is off.")
     value: float = Field(description="m_ij (Obj + ½ Par), at most 1.5.")
 
 
@@ -218,14 +218,14 @@ class Content(Part):
 
 
 class Factor(Part):
-    """One bar of the waterfall from the largest SCORE down to this one."""
+    """One bar of the waterfall from the maximum SCORE down to this one."""
 
     name: Literal[
         "best", "gate", "order", "unmatched", "objects", "parameters", "position", "step_gap", "length", "score"
     ]
     label: str = Field(description="For people, short.")
-    change: float = Field(description="What it adds to the score; 0 or less but for `best`.")
-    score: float = Field(description="The score once it is taken into account.")
+    change: float = Field(description="What it adds to the score; 0 or less except for `best`.")
+    score: float = Field(description="The score after this part is taken into account.")
     detail: str = Field(description="For people: where the change comes from.")
 
 
@@ -254,7 +254,7 @@ class ComponentValues(Part):
 
 
 class Change(Part):
-    """A component before and behind a suggested change."""
+    """A component before and after a suggested change."""
 
     name: str
     before: float
@@ -262,7 +262,7 @@ class Change(Part):
 
 
 class Suggestion(Part):
-    """A change of the response that was really made and rescored."""
+    """A change of the response that was made and rescored."""
 
     kind: Literal[
         "mend",
@@ -284,13 +284,13 @@ class Suggestion(Part):
     steps: list[int] = Field(description="The predicted steps that it changes.")
     reference_steps: list[int] = Field(description="The reference steps that it takes something from.")
     gain: float = Field(
-        description="reward − the present reward. Above 0, but for `mend`: 0 where it only opens gates."
+        description="reward − the present reward. Above 0, except for `mend`: 0 if only a gate is passed."
     )
     reward: float
     reason: str
     changes: list[Change] = Field(description="The components that change, in the order of /v1/score.")
-    config: dict[str, Any] = Field(description="Settings that it changes; empty but for the kind `setting`.")
-    response: str | None = Field(description="The response so changed; null where it is the same, or over 64 KiB.")
+    config: dict[str, Any] = Field(description="Settings that it changes; empty except for the kind `setting`.")
+    response: str | None = Field(description="The changed response; null if it is the same, or over 64 KiB.")
 
 
 class Explanation(Part):
@@ -303,23 +303,23 @@ class Explanation(Part):
     components: ComponentValues
     config: ScoreSettings = Field(description="The effective settings.")
     config_id: str
-    largest_score: float = Field(description="S: the largest SCORE under these settings.")
+    largest_score: float = Field(description="S: the maximum SCORE under these settings.")
     smallest_reward: float = Field(description="The reward of SCORE 0.")
     largest_reward: float = Field(description="The reward of S.")
-    failure: Failure | None = Field(description="Null where the reason is `ok`.")
+    failure: Failure | None = Field(description="Null if the reason is `ok`.")
     checks: list[Check]
     sections: Sections
     prediction: list[KeyStep]
     reference: list[KeyStep]
     prose: list[ProseStep]
     counted: bool = Field(
-        description="Whether scale, order, pairs and content count for the reward. Behind a closed gate they do not: "
-        "they are then what the steps that could be read would give, or null."
+        description="Whether scale, order, pairs and content count for the reward. If a gate failed they do not: "
+        "they are then what the valid steps would give, or null."
     )
     scale: Scale | None
     order: Order | None
     pairs: list[Pair]
     content: Content | None
-    factors: list[Factor] = Field(description="From `best` to `score`; each begins where the one before it ends.")
+    factors: list[Factor] = Field(description="From `best` to `score`; each begins at the score of the one before it.")
     equations: list[Equation]
     suggestions: list[Suggestion] = Field(description="The largest gain first.")

@@ -1,5 +1,6 @@
-"""An explanation as text for a terminal. Colours are ANSI sequences, which `click.echo` leaves out where they are not
-wanted; texts of the response cannot bring any of their own.
+"""An explanation as text for a terminal.
+
+Colours are ANSI sequences, which `click.echo` strips if unwanted; those in texts of the response are replaced.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from .numbers import few, plain, signed
+from .numbers import first_n, format_delta, format_number
 from .schema import Explanation, Factor, KeyStep, Pair, Similarity
 
 __all__ = ["as_text", "printable"]
@@ -23,16 +24,16 @@ MAX_LINES = 60
 MAX_WORDS = 16
 
 UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Unicode categories of what may steer a terminal, or turn the direction of its text."""
+"""Unicode categories of characters that may control a terminal, or change the direction of its text."""
 
 
 def printable(text: str) -> str:
-    """The text without anything that a terminal would obey."""
+    """Replace every character of the text that could control a terminal."""
     return "".join("\ufffd" if unicodedata.category(character) in UNSAFE else character for character in text)
 
 
 def as_text(explanation: Explanation) -> str:
-    """All of it, in paragraphs."""
+    """Render the whole explanation, in paragraphs."""
     parts = [[click.style(printable(explanation.headline), bold=True)], list(_gates(explanation))]
     if explanation.failure is not None:
         parts.append(list(_failure(explanation)))
@@ -82,7 +83,7 @@ def _failure(explanation: Explanation) -> Iterator[str]:
 def _steps(explanation: Explanation) -> Iterator[str]:
     if not explanation.prediction or explanation.content is None:
         return
-    counts = "" if explanation.counted else _dim("  (not counted: a gate is closed)")
+    counts = "" if explanation.counted else _dim("  (not counted: the response fails a gate)")
     yield _head("Steps of the response ─ steps of the reference") + counts
     pairs = {pair.predicted: pair for pair in explanation.pairs}
     for step in explanation.prediction[:MAX_LINES]:
@@ -114,9 +115,10 @@ def _alone(step: KeyStep, explanation: Explanation) -> str:
 
 
 def _pair(pair: Pair, explanation: Explanation) -> Iterator[str]:
-    values = f"Obj {plain(pair.objects.value)}  Par {plain(pair.parameters.value)}  m {plain(pair.position)}"
+    obj, par, m = map(format_number, (pair.objects.value, pair.parameters.value, pair.position))
+    values = f"Obj {obj}  Par {par}  m {m}"
     best = 1.5 if pair.value == 1.5 else None
-    value = _good(plain(pair.value)) if best else _strange(plain(pair.value))
+    value = _good(format_number(pair.value)) if best else _strange(format_number(pair.value))
     yield f"  {pair.predicted:>3} ─ {pair.reference:<3} {printable(pair.action)}  {_dim(values + '  →')} {value}"
     for name, similarity in (("objects", pair.objects), ("parameters", pair.parameters)):
         if similarity.missing or similarity.extra:
@@ -131,7 +133,7 @@ def _words(similarity: Similarity) -> str:
         (_strange, "+", similarity.extra),
     ]
     return "  ".join(
-        colour(few([f"{sign}{printable(word)}" for word in words], MAX_WORDS))
+        colour(first_n([f"{sign}{printable(word)}" for word in words], MAX_WORDS))
         for colour, sign, words in marked
         if words
     )
@@ -146,7 +148,7 @@ def _prose(explanation: Explanation) -> Iterator[str]:
         assert coverage is not None
         share = f"{coverage.covered} of {coverage.total}"
         colour = _strange if coverage.enough else _bad
-        words = few([printable(word) for word in coverage.uncovered], MAX_WORDS)
+        words = first_n([printable(word) for word in coverage.uncovered], MAX_WORDS)
         yield f"  step {step.step:<3} {_dim(f'{share} covered')}  {colour(words)}"
     if len(lacking) > MAX_LINES:
         yield _dim(f"  and {len(lacking) - MAX_LINES:,} more steps")
@@ -162,9 +164,9 @@ def _bar(factor: Factor, largest: float) -> str:
     kept = round(BAR * max(0.0, min(factor.score, factor.score - factor.change)) / largest)
     lost = round(BAR * max(0.0, -factor.change) / largest)
     if factor.name in ("best", "score"):
-        kept, lost, change = round(BAR * factor.score / largest), 0, plain(factor.score)
+        kept, lost, change = round(BAR * factor.score / largest), 0, format_number(factor.score)
     else:
-        change = signed(factor.change)
+        change = format_delta(factor.change)
     bar = (_good("█" * kept) if kept else "") + (_bad("░" * lost) if lost else "") + " " * (BAR - kept - lost)
     return f"  {factor.label:<18} {change:>9}  {bar}  {_dim(printable(factor.detail))}"
 
@@ -179,7 +181,7 @@ def _suggestions(explanation: Explanation) -> Iterator[str]:
     if not explanation.suggestions:
         return
     yield _head("What would change it most")
-    gains: Sequence[str] = [signed(suggestion.gain) for suggestion in explanation.suggestions]
+    gains: Sequence[str] = [format_delta(suggestion.gain) for suggestion in explanation.suggestions]
     width = max(map(len, gains))
     for gain, suggestion in zip(gains, explanation.suggestions, strict=True):
         yield f"  {_good(f'{gain:>{width}}')}  {printable(suggestion.text)}"

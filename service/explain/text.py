@@ -1,4 +1,4 @@
-"""One text with its places in bytes, code points, UTF-16 units and lines."""
+"""A text whose positions are known in bytes, code points, UTF-16 units and lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LF, CR = 0x0A, 0x0D
 
 
 class Text:
-    """UTF-8 text that people will look at; spans are in bytes."""
+    """UTF-8 text to be shown; spans are in bytes."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.data = frozen(np.frombuffer(content, np.uint8), np.uint8)
 
     def place(self, start: int, stop: int) -> Place:
-        """Where `content[start:stop]` stands; both ends are ends of characters."""
+        """Return the place of `content[start:stop]`; both ends are character boundaries."""
         characters, utf16, lines = self._counts
         return Place(
             line=int(lines[start]) + 1,
@@ -32,20 +32,20 @@ class Text:
         )
 
     def part(self, start: int, stop: int) -> str:
-        """The text `content[start:stop]`."""
+        """Return `content[start:stop]` as a string."""
         return self.content[start:stop].decode()
 
     def trimmed(self, start: int, stop: int) -> tuple[int, int]:
-        """The span without ASCII white space at both ends."""
+        """Return the span without ASCII white space at both ends."""
         part = self.content[start:stop]
         left = len(part) - len(part.lstrip())
         return (start + left, start + len(part.rstrip())) if left < len(part) else (start, start)
 
     @cached_property
     def _counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """int64 (bytes + 1,) each: code points, UTF-16 units and line ends before every byte.
+        """Code points, UTF-16 units and line ends before every byte, int64 (bytes + 1,) each.
 
-        A code point counts with its first byte, which is where every span ends or begins. Lines end at LF, CR LF or CR.
+        A code point counts with its first byte: every span ends or begins there. Lines end at LF, CR LF or CR.
         """
         data = self.data
         opens = (data & 0xC0) != 0x80

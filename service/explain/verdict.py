@@ -1,4 +1,4 @@
-"""The gates: which checks were made, which one failed, where, and what would mend it."""
+"""The gates: which checks were made, which one failed, where, and what would fix it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from ...kernels.reading.text_spans import ABSENT
 from ..settings import ScoreSettings
-from .numbers import few, plain, plural
+from .numbers import first_n, format_number, plural
 from .reading import Line, Prose, Reading
 from .schema import Check, Coverage, Failure, Place
 
@@ -26,7 +26,7 @@ CHECKS: tuple[tuple[str, Gate, tuple[str, ...]], ...] = (
     ("step_count", "consistency", ("step_count",)),
     ("coverage", "consistency", ("low_coverage",)),
 )
-"""Every check with its gate and the reasons that it gives, in the order in which they are made."""
+"""Every check with its gate and the reasons that it gives, in order."""
 
 JUNCTIONS: tuple[tuple[Section, str], ...] = (
     ("think", "`</think>` directly before `<key>`"),
@@ -54,7 +54,7 @@ BAD_LINES = {
 
 
 def checks_of(reason: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> list[Check]:
-    """The checks as far as they were made; `reading` is None for a response over the limit of bytes."""
+    """Return the checks as far as they were made; `reading` is None for a response over the limit of bytes."""
     failed = failed_check(reason, reading)
     checks = []
     for k, (name, gate, _) in enumerate(CHECKS):
@@ -65,7 +65,7 @@ def checks_of(reason: str, reading: Reading | None, coverage: float, settings: S
 
 
 def failed_check(reason: str, reading: Reading | None) -> int:
-    """The index of the check that failed; behind the last one for `ok`."""
+    """Return the index of the check that failed; the number of checks for `ok`."""
     if reason == "ok":
         return len(CHECKS)
     if reason == "too_long":
@@ -78,7 +78,7 @@ def _detail(name: str, reading: Reading | None, coverage: float, settings: Score
         most = f"{settings.max_response_bytes:,}"
         return f"more than {most} bytes" if reading is None else f"{len(reading.text.content):,} bytes, at most {most}"
     lines, prose = reading.key_lines, reading.prose_steps
-    valid = len(reading.valid)
+    valid, needed = len(reading.valid), format_number(settings.min_coverage)
     details = {
         "sections": "think, key, orc and note" if reading.whole == len(JUNCTIONS) else "not all four are found",
         "steps": f"{plural(lines, 'key line')} and {plural(prose, 'prose step')}, at most {settings.max_steps:,}",
@@ -86,7 +86,7 @@ def _detail(name: str, reading: Reading | None, coverage: float, settings: Score
         "key_numbering": f"<key> is numbered {_numbers(reading.lines)}",
         "orc_numbering": f"<orc> is numbered {_numbers(reading.prose)}",
         "step_count": f"{plural(lines, 'step')} in <key>, {prose:,} in <orc>",
-        "coverage": f"the least is {plain(coverage)}, at least {plain(settings.min_coverage)} is needed",
+        "coverage": f"the least is {format_number(coverage)}, at least {needed} is needed",
     }
     return details[name]
 
@@ -97,13 +97,13 @@ def _numbers(steps: Sequence[Line] | Sequence[Prose]) -> str:
         return "nowhere: it has no step"
     if numbers == [str(k) for k in range(1, len(numbers) + 1)]:
         return f"1 to {len(numbers)}" if len(numbers) > 1 else "1"
-    return few(numbers, 12)
+    return first_n(numbers, 12)
 
 
 def failure_of(
     reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], settings: ScoreSettings
 ) -> Failure | None:
-    """Why a gate is closed, and where; None for `ok`."""
+    """Return why the response fails a gate, and where; None for `ok`."""
     if reason == "ok":
         return None
     gate = CHECKS[failed_check(reason, reading)][1]
@@ -201,7 +201,8 @@ def _low_coverage(
     lacking = sum(found is not None and not found.enough for found in coverages)
     message = (
         f"The prose of step {k + 1} has {found.covered:,} of the {plural(found.total, 'word')} of its key step "
-        f"({plain(least)}; at least {plain(settings.min_coverage)} is needed). It lacks {few(found.uncovered, 8)}."
+        f"({format_number(least)}; at least {format_number(settings.min_coverage)} is needed). "
+        f"It lacks {first_n(found.uncovered, 8)}."
     )
     if lacking > 1:
         message += f" {plural(lacking, 'step')} lack words."

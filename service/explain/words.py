@@ -1,4 +1,4 @@
-"""Canonical words of texts, from the kernel that reads them for scoring."""
+"""Canonical words of texts, by the kernel that reads them for scoring."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["canons", "numbered"]
 
 
 def canons(texts: Sequence[str]) -> list[str]:
-    """`canon` of each text (SCORE.md section 2): its words joined by single spaces."""
+    """Return `canon` of each text (SCORE.md section 2): its words joined by single spaces."""
     column = column_of([utf8(text) for text in texts])
     canon = np.empty(16 * int(column.offsets[-1]) + 8, np.uint8)
     offsets = np.zeros(column.rows + 1, np.int64)
@@ -27,9 +27,9 @@ def canons(texts: Sequence[str]) -> list[str]:
 
 
 def numbered(rows: Iterable[Sequence[str]], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences of strings as the column of integers that kernels take: values and offsets, int64 and read only.
+    """Number sequences of strings as kernels take them: values and offsets, int64 and read-only.
 
-    `numbers` gives each string its number, and grows.
+    New strings are added to `numbers`.
     """
     lengths, values = [0], []
     for row in rows:

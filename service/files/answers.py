@@ -99,7 +99,7 @@ def to_record(task: Task, fields: FieldNames, row: Any) -> tuple[Any, Fault | No
         record = fields.rename(row)
     except KeyError as missing:
         return None, Fault("missing_field", f"no field {missing.args[0]!r}")
-    misfits = task.misfits(record)
+    misfits = task.validation_errors(record)
     if not misfits:
         return record, None
     absent = [path for path, reason, _ in misfits if reason == "missing_field"]

@@ -11,7 +11,7 @@ from ...kernels.warmup import compiled_signatures, warmup
 from ..config import Config
 from ..evaluate.registry import every_task
 from ..scoring.scorer import Scorer
-from ..scoring.self_test import run_selftest
+from ..scoring.self_test import run_self_test
 from ..settings import RULES_VERSION
 from ..version import VERSION
 from .endpoints.probes import Channel
@@ -63,7 +63,7 @@ class ServiceState:
         """Set by the process that listens: under another server, `Host` and `Origin` are that server's concern."""
         self.cut_off = 0
         """Requests that were in flight when the process had to end."""
-        self.selftests: list[Callable[[], None]] = [run_selftest]
+        self.selftests: list[Callable[[], None]] = [run_self_test]
         """Each raises SelfTestFailed if the service must not become ready. The process that listens adds its own."""
         self._warm_up = warm_up
 

@@ -24,6 +24,6 @@ __all__ = ["ScorerPool", "application", "score_dataset"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ..evaluate.import_optional import needed
+    from ..evaluate.import_optional import import_optional
 
-    return getattr(needed(__name__ + _HOMES[name], "ray", "it", "assay.service.ray"), name)
+    return getattr(import_optional(__name__ + _HOMES[name], "ray", "it", "assay.service.ray"), name)

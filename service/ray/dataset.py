@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidRequest, Issue
-from ..evaluate.import_optional import needed
+from ..evaluate.import_optional import import_optional
 from ..files.columns.batch_scorer import BatchScorer, ScoredBatch
 from ..files.columns.results import result_columns, result_fields
 from ..files.rows.rows import Fields
@@ -45,7 +45,7 @@ def score_dataset(
     Raises InvalidSetting, and NotInstalled without Ray. Columns that are missing or exist already end the run with
     InvalidRequest.
     """
-    ray, data = (needed(name, "ray", "scoring a data set", "assay.service.ray") for name in ("ray", "ray.data"))
+    ray, data = (import_optional(n, "ray", "scoring a data set", "assay.service.ray") for n in ("ray", "ray.data"))
     ScoreSettings.checked(overrides)
     if actors is None:
         actors = (1, max(1, int(ray.cluster_resources().get("CPU", 1)) // max(1, cores)))

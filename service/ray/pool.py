@@ -12,11 +12,11 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, Issue, row_of
-from ..evaluate.import_optional import needed
+from ..evaluate.import_optional import import_optional
 from ..scoring.references import issues_of_all
 from ..scoring.scorer import Scorer, check_index, resolve_reference_index
 from ..scoring.scores import Scores
-from ..scoring.text_columns import checked_texts, shaped_references, text_column
+from ..scoring.text_columns import checked_texts, references_as_column, text_column
 from ..settings import ScoreSettings
 
 __all__ = ["PoolActor", "ScorerPool", "pieces_of"]
@@ -78,7 +78,7 @@ class ScorerPool:
         options: Mapping[str, Any] | None = None,
         **overrides: Any,
     ) -> None:
-        self._ray = needed("ray", "ray", "the pool", "assay.service.ray")
+        self._ray = import_optional("ray", "ray", "the pool", "assay.service.ray")
         self.settings = ScoreSettings.checked(overrides)
         self.config_id = self.settings.config_id
         chosen = {"num_cpus": cores, "max_restarts": -1, "max_task_retries": RETRIES} | dict(options or {})
@@ -124,7 +124,7 @@ class ScorerPool:
 
     def _submitted(self, responses: Any, references: Any, given: Any) -> tuple[np.ndarray, list[Piece], list[Any]]:
         column = text_column(checked_texts(responses))
-        expected, misshapen = shaped_references(references)
+        expected, misshapen = references_as_column(references)
         if misshapen:
             raise InvalidReference(issues_of_all(expected, misshapen, self.settings.max_steps))
         index = resolve_reference_index(column.rows, expected.rows, given)

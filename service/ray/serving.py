@@ -19,7 +19,7 @@ from typing import Any
 
 from ..config import Config, load
 from ..errors import InvalidSetting, Issue, ScoringError
-from ..evaluate.import_optional import needed
+from ..evaluate.import_optional import import_optional
 from ..http.app import Application, create_app
 from ..http.wire.stage_times import StageTimes
 from ..scoring.scorer import Scorer
@@ -103,7 +103,7 @@ def application(arguments: Mapping[str, Any]) -> Any:
     not_applicable = [Issue(name, "invalid_setting", "not applicable: Ray Serve does this") for name in NOT_APPLICABLE]
     if issues := [issue for issue in not_applicable if issue.path in arguments]:
         raise InvalidSetting(issues)
-    serve = needed("ray.serve", "ray", "the application", "assay.service.ray")
+    serve = import_optional("ray.serve", "ray", "the application", "assay.service.ray")
     given = dict(arguments)
     options = {name: int(given.pop(name)) for name in SERVE_OPTIONS if name in given}
     cores = options.pop("num_cpus", 1)

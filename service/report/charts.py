@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..explain.numbers import plain
+from ..explain.numbers import format_number
 from .counts import Grid
 from .markup import Markup, element, table
 
@@ -28,17 +28,17 @@ def histogram(edges: np.ndarray, counts: np.ndarray, mean: float | None, label: 
     for k, count in enumerate(counts.tolist()):
         if count:
             height = max(1.5, (HEIGHT - 4) * count / tallest)
-            text = f"{plain(edges[k])} to {plain(edges[k + 1])}: {count:,} ({count / total:.1%})"
+            text = f"{format_number(edges[k])} to {format_number(edges[k + 1])}: {count:,} ({count / total:.1%})"
             title = element("title", text)
             box = {"x": round(k * step + 0.5, 1), "y": round(HEIGHT - height, 1)}
             parts.append(element("rect", title, **box, width=round(step - 1, 1), height=round(height, 1), class_="bar"))
     low, high = float(edges[0]), float(edges[-1])
     if mean is not None:
         x = round(WIDTH * (min(max(mean, low), high) - low) / (high - low), 1)
-        title = element("title", f"mean {plain(mean)}")
+        title = element("title", f"mean {format_number(mean)}")
         parts.append(element("line", title, x1=x, x2=x, y1=0, y2=HEIGHT, class_="mean"))
-    parts.append(element("text", plain(low), x=0, y=HEIGHT + FOOT - 3))
-    parts.append(element("text", plain(high), x=WIDTH, y=HEIGHT + FOOT - 3, text_anchor="end"))
+    parts.append(element("text", format_number(low), x=0, y=HEIGHT + FOOT - 3))
+    parts.append(element("text", format_number(high), x=WIDTH, y=HEIGHT + FOOT - 3, text_anchor="end"))
     return _frame(parts, label, WIDTH, HEIGHT + FOOT)
 
 
@@ -57,7 +57,8 @@ def grid(counted: Grid, label: str, x_name: str) -> Markup:
         edges = f"{x_name} {counted.x_edges[column]:,.0f} to {counted.x_edges[column + 1]:,.0f}"
         for row, count in enumerate(counts[column].tolist()):
             if count:
-                text = f"{edges}, reward {plain(counted.y_edges[row])} to {plain(counted.y_edges[row + 1])}: {count:,}"
+                bottom, top = map(format_number, counted.y_edges[row : row + 2])
+                text = f"{edges}, reward {bottom} to {top}: {count:,}"
                 parts.append(
                     element(
                         "rect",
@@ -73,7 +74,7 @@ def grid(counted: Grid, label: str, x_name: str) -> Markup:
         mean = counted.means[column]
         if mean is not None:
             y = round(HEIGHT - HEIGHT * (mean - low) / (high - low), 1)
-            title = element("title", f"{edges}: mean reward {plain(mean)}")
+            title = element("title", f"{edges}: mean reward {format_number(mean)}")
             parts.append(
                 element("circle", title, cx=round((column - first + 0.5) * step_x, 1), cy=y, r=2.5, class_="dot")
             )

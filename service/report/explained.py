@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..errors import ScoringError
 from ..explain.explanation import explain
-from ..explain.numbers import few, plain, signed
-from ..explain.schema import Explanation, KeyStep, Pair, Similarity
+from ..explain.numbers import first_n, format_delta, format_number
+from ..explain.schema import Explanation, Factor, KeyStep, Pair, Similarity
 from ..scoring.scorer import Scorer
 from .charts import share_bar
 from .examples import Example
@@ -21,7 +21,7 @@ MAX_WORDS = 24
 def example(found: Example, scorer: Scorer, name: str) -> Markup:
     """Return a collapsible section: reward and location, explanation, then the texts. `name` is that of the file."""
     where = found.location.within(name)
-    summary = element("summary", element("b", plain(found.reward)), f" {found.reason} ", element("code", where))
+    summary = element("summary", element("b", format_number(found.reward)), f" {found.reason} ", element("code", where))
     if not found.whole:
         note = element("p", "The response is too long; only its beginning is shown.", class_="soft")
         return element("details", summary, note, element("pre", found.response, tabindex="0"))
@@ -55,13 +55,17 @@ def _factors(explanation: Explanation) -> list[Markup]:
         element(
             "tr",
             element("td", factor.label),
-            element("td", plain(factor.score) if factor.name in ("best", "score") else signed(factor.change)),
+            element("td", _number_of(factor)),
             element("td", share_bar(factor.score / explanation.largest_score), class_="drawn"),
             element("td", factor.detail, class_="wide"),
         )
         for factor in explanation.factors
     ]
     return [element("h3", "From the best score to this one"), table((), lines, "From the best score to this one")]
+
+
+def _number_of(factor: Factor) -> str:
+    return format_number(factor.score) if factor.name in ("best", "score") else format_delta(factor.change)
 
 
 def _pairs(explanation: Explanation) -> list[Markup]:
@@ -88,7 +92,7 @@ def _matched(step: KeyStep, pair: Pair) -> Markup:
         "tr",
         element("td", f"{pair.predicted} ─ {pair.reference}"),
         element("td", pair.action),
-        *(element("td", plain(number)) for number in numbers),
+        *(element("td", format_number(number)) for number in numbers),
         element("td", *words, class_="wide"),
     )
 
@@ -101,7 +105,7 @@ def _words(similarity: Similarity) -> list[str]:
         ("+", "extra", similarity.extra),
     ):
         if words:
-            listed = few([sign + word for word in words], MAX_WORDS)
+            listed = first_n([sign + word for word in words], MAX_WORDS)
             parts += [element("span", listed, class_=kind), " "]
     return parts
 

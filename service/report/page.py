@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from ..explain.numbers import plain
+from ..explain.numbers import format_number
 from ..files.rows.rows import Location
 from ..files.summary import QUANTILES, quantiles
 from ..scoring.scorer import Scorer
@@ -56,7 +56,7 @@ def _summary(collection: Collection, scorer: Scorer, name: str, faults: Mapping[
     multiple = int((groups.sizes > 1).sum())
     tiles = [
         ("responses", f"{rewards.number:,}"),
-        ("mean reward", plain(rewards.mean) if rewards.number else "–"),
+        ("mean reward", format_number(rewards.mean) if rewards.number else "–"),
         ("passed both gates", f"{ok / rewards.number:.1%}" if rewards.number else "–"),
         ("prompts", f"{len(groups):,}"),
         ("groups without spread", f"{flat:,} of {multiple:,}"),
@@ -92,7 +92,7 @@ def _spread(values: Distribution, exact: Mapping[str, float] | None = None) -> l
     if not values.number:
         return ["0", *["–"] * (len(SPREAD) - 1)]
     found = exact or {name: values.quantile(share) for name, share in QUANTILES.items()}
-    return [f"{values.number:,}", *map(plain, (values.mean, values.deviation, *found.values()))]
+    return [f"{values.number:,}", *map(format_number, (values.mean, values.deviation, *found.values()))]
 
 
 def _rewards(collection: Collection) -> Markup:
@@ -164,7 +164,7 @@ def _groups(collection: Collection, name: str) -> Markup:
         ["groups of two or more", f"{int(multiple.sum()):,}"],
         [
             "responses per group",
-            f"{plain(float(sizes[multiple].mean()))}, from {sizes[multiple].min()} to {sizes.max()}",
+            f"{format_number(float(sizes[multiple].mean()))}, from {sizes[multiple].min()} to {sizes.max()}",
         ],
         ["without spread", f"{int(flat.sum()):,} ({flat.sum() / multiple.sum():.1%})"],
         ["… all at the lowest reward", f"{int((flat & (means <= lowest)).sum()):,}"],
@@ -191,7 +191,7 @@ def _flat(groups: Groups, flat: np.ndarray, name: str) -> Iterator[Markup]:
     if not len(numbers):
         return
     found = sorted(groups.listed(numbers.tolist()), key=lambda group: -group.size)[:MAX_FLAT]
-    rows = [[group.first.within(name), f"{group.size:,}", plain(group.reward), group.label] for group in found]
+    rows = [[group.first.within(name), f"{group.size:,}", format_number(group.reward), group.label] for group in found]
     heads = ("first row", "responses", "reward", "prompt (its end)")
     listed = _table("Groups without spread", heads, rows, wide=1)
     more = f", the largest {MAX_FLAT:,}" if len(numbers) > MAX_FLAT else ""
@@ -211,8 +211,8 @@ def _signs(collection: Collection, name: str) -> Markup:
             [
                 joined([element("b", sign.title), element("br"), element("span", sign.meaning, class_="soft")]),
                 joined([f"{tally.number:,} ", element("span", f"({share:.1%}) ", class_="soft"), mark]),
-                "–" if tally.mean is None else plain(tally.mean),
-                "–" if without is None else plain(without),
+                "–" if tally.mean is None else format_number(tally.mean),
+                "–" if without is None else format_number(without),
                 _locations(tally.locations, name),
             ]
         )

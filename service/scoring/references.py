@@ -1,8 +1,7 @@
-"""References read for scoring: every unreadable one is an error of the whole request."""
+"""References read for scoring: every invalid one is an error of the whole request."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +11,6 @@ from ...kernels.reading.references import References, concatenate, read_referenc
 from ...kernels.status import OK, REASONS
 from ...kernels.text.unicode_tables import tables
 from ..errors import InvalidReference, Issue, row_of
-from .reference_cache import ReferenceCache
 from .text_columns import rows_of
 from .threads import fill_all, slices_of
 from .workspaces import borrow_room, borrow_workspace
@@ -22,23 +20,17 @@ __all__ = [
     "ReferenceReader",
     "issues_of_all",
     "parse_references",
-    "read_what_can_be_read",
+    "parse_valid_references",
     "reference_issues",
 ]
 
 MAX_REFERENCE_BYTES = 262_144
 
-CACHE = ReferenceCache(1 << 25)
-"""Of the whole process."""
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=CACHE.renew)
-
-PART_ROWS = 256
-"""Most references that a thread reads at once."""
+MAX_ROWS = 256
+"""References that a thread reads at once."""
 
 UNLIMITED = 2**62
-"""Larger limits are no limits, and this one is still a machine integer."""
+"""Effectively unlimited, yet still fits an int64."""
 
 _DETAILS = {
     "too_long": "it has more than {max_steps} steps",
@@ -50,38 +42,40 @@ _DETAILS = {
 
 
 class ReferenceReader:
-    """Reads `rows` references in parts, on any threads, and remembers which are none."""
+    """Reads references in chunks from any thread and records which ones are invalid."""
 
     def __init__(self, rows: int, max_steps: int, max_bytes: int) -> None:
         self._max_steps, self._max_bytes = max_steps, max_bytes
         self._statuses = np.zeros(rows, np.uint8)
         self._bad_lines = np.zeros(rows, np.int64)
-        self._over = np.zeros(rows, np.bool_)
+        self._too_long = np.zeros(rows, np.bool_)
         self.failed = False
-        """Whether a bad one has been met."""
+        """Whether an invalid one has been read."""
 
-    def read(self, part: TextColumn, first: int) -> References:
-        """The references of `part`, which are those from `first` on, in memory that this thread uses again for its
-        next part. A bad one has no steps.
+    def read(self, chunk: TextColumn, first: int) -> References:
+        """Read `chunk`, whose first reference is number `first`; an invalid reference has no steps.
+
+        The result is valid until this thread reads the next chunk.
         """
-        rows = slice(first, first + part.rows)
-        over = self._over[rows]
-        np.greater(part.lengths, self._max_bytes, out=over)
-        if over.any():
-            part = _without(part, over)
-        room = borrow_room(part)
-        space = borrow_workspace(int(part.lengths.max(initial=0)))
-        limit = min(self._max_steps, UNLIMITED)
-        read_references(self._statuses[rows], self._bad_lines[rows], room, *part, limit, tables(), space)
-        if over.any() or (self._statuses[rows] != OK).any():
+        rows = slice(first, first + chunk.rows)
+        longest = int(chunk.lengths.max(initial=0))
+        if longest > self._max_bytes:
             self.failed = True
-        return room
+            np.greater(chunk.lengths, self._max_bytes, out=self._too_long[rows])
+            chunk = _emptied(chunk, self._too_long[rows])
+            longest = int(chunk.lengths.max(initial=0))
+        references, statuses = borrow_room(chunk), self._statuses[rows]
+        limit, workspace = min(self._max_steps, UNLIMITED), borrow_workspace(longest)
+        read_references(statuses, self._bad_lines[rows], references, *chunk, limit, tables(), workspace)
+        if statuses.any():
+            self.failed = True
+        return references
 
     def issues(self) -> list[Issue]:
-        """What is wrong with the references that have been read, in order."""
+        """Return an issue for each invalid reference read so far, in order."""
         issues = []
-        for row in np.flatnonzero((self._statuses != OK) | self._over).tolist():
-            if self._over[row]:
+        for row in np.flatnonzero((self._statuses != OK) | self._too_long).tolist():
+            if self._too_long[row]:
                 reason, detail = "too_long", f"it has more than {self._max_bytes} bytes"
             else:
                 reason = REASONS[self._statuses[row]]
@@ -90,7 +84,7 @@ class ReferenceReader:
         return issues
 
     def check(self) -> None:
-        """Raise InvalidReference naming every bad one, in order."""
+        """Raise InvalidReference naming every invalid one, in order."""
         if self.failed:
             raise InvalidReference(self.issues())
 
@@ -98,48 +92,44 @@ class ReferenceReader:
 def parse_references(
     column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
 ) -> References:
-    """Read every reference once; raises InvalidReference naming each bad one as `references[k]`, in order."""
-
-    def read() -> References:
-        references, issues = read_what_can_be_read(column, max_steps, max_bytes, threads)
-        if issues:
-            raise InvalidReference(issues)
-        return references
-
-    return CACHE.get(column, (max_steps, max_bytes), read)
+    """Parse all references; raises InvalidReference naming each invalid one as `references[k]`, in order."""
+    references, issues = parse_valid_references(column, max_steps, max_bytes, threads)
+    if issues:
+        raise InvalidReference(issues)
+    return references
 
 
 def reference_issues(column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES) -> list[Issue]:
-    """What is wrong with the references of `column`, in order."""
-    return read_what_can_be_read(column, max_steps, max_bytes)[1]
+    """Return an issue for each invalid reference of `column`, in order."""
+    return parse_valid_references(column, max_steps, max_bytes)[1]
 
 
-def issues_of_all(column: TextColumn, misshapen: Sequence[Issue], max_steps: int) -> list[Issue]:
-    """References of a wrong shape, whose text in `column` is empty, and unreadable ones: each once, in order."""
-    named = {issue.path for issue in misshapen}
+def issues_of_all(column: TextColumn, malformed: Sequence[Issue], max_steps: int) -> list[Issue]:
+    """Merge the issues of malformed references, whose text in `column` is empty, with those of invalid texts."""
+    named = {issue.path for issue in malformed}
     found = reference_issues(column, max_steps)
-    return sorted([*misshapen, *(issue for issue in found if issue.path not in named)], key=row_of)
+    return sorted([*malformed, *(issue for issue in found if issue.path not in named)], key=row_of)
 
 
-def read_what_can_be_read(
+def parse_valid_references(
     column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES, threads: int = 1
 ) -> tuple[References, list[Issue]]:
-    """All references, those that cannot be read without any step, and what is wrong with those, in order."""
+    """Parse all references; return them, the invalid ones without steps, and the issues of those, in order."""
     reader = ReferenceReader(column.rows, max_steps, max_bytes)
-    parts = {}
+    chunks = {}
 
-    def read_part(first: int, last: int) -> None:
-        parts[first] = trim(reader.read(rows_of(column, first, last), first))
+    def read_chunk(first: int, last: int) -> None:
+        chunks[first] = trim(reader.read(rows_of(column, first, last), first))
 
-    fill_all(read_part, slices_of(column.rows, threads, PART_ROWS) or [(0, 0)], threads)
-    return concatenate([parts[first] for first in sorted(parts)]), reader.issues()
+    fill_all(read_chunk, slices_of(column.rows, threads, MAX_ROWS) or [(0, 0)], threads)
+    return concatenate([chunks[first] for first in sorted(chunks)]), reader.issues() if reader.failed else []
 
 
-def _without(column: TextColumn, dropped: np.ndarray) -> TextColumn:
-    """The column with the marked texts emptied."""
-    lengths = np.where(dropped, 0, column.lengths)
+def _emptied(column: TextColumn, mask: np.ndarray) -> TextColumn:
+    """Return the column with the masked texts emptied."""
+    lengths = np.where(mask, 0, column.lengths)
     offsets = np.zeros(column.rows + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    kept = np.repeat(~dropped, column.lengths)
+    kept = np.repeat(~mask, column.lengths)
     first, last = column.offsets[0], column.offsets[-1]
     return TextColumn.of(column.data[first:last][kept], offsets)

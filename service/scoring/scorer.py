@@ -1,4 +1,4 @@
-"""Scoring in process: the one path that every face of Assay leads to."""
+"""Scoring in process: every interface of Assay uses this path."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from ..settings import ScoreSettings
 from .references import MAX_REFERENCE_BYTES, UNLIMITED, ReferenceReader, issues_of_all, parse_references
 from .scores import Scores
 from .shares import MIN_REFERENCES, Share, shares_of
-from .text_columns import checked_texts, fresh_column, passing_column, reference_column, rows_of, shaped_references
-from .threads import fill_all, fill_in_slices, usable_cores
+from .text_columns import borrowed_column, checked_texts, owned_column, reference_column, references_as_column, rows_of
+from .threads import MIN_ROWS, fill_all, fill_in_slices, usable_cores
 from .workspaces import borrow_workspace_for
 
 __all__ = ["Scorer", "resolve_reference_index"]
 
-Cut = Callable[[int, int], TextColumn]
-"""The texts [first, last) as a column that is read before the same thread asks for the next."""
+ColumnSlice = Callable[[int, int], TextColumn]
+"""Returns the texts [first, last) as a column that is valid until the same thread asks for the next."""
 
-Proof = Callable[[int, int], None]
-"""Raises where the rows [first, last) of a column are no text."""
+RowValidator = Callable[[int, int], None]
+"""Raises if one of the rows [first, last) of a column is not valid UTF-8."""
 
 _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 
@@ -39,11 +39,24 @@ _SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
 class Scorer:
     """Exact SCORE rewards under one configuration. Immutable; threads and forked children may share one.
 
+    Parameters
+    ----------
+    settings : ScoreSettings, optional
+        The configuration; the paper's by default.
+    threads : int, optional
+        Threads that score one batch; all usable cores by default. Rewards do not depend on it.
+    **overrides
+        Settings that differ from `settings`, by name.
+
+    Raises
+    ------
+    InvalidSetting
+        Names every unknown setting and every value out of range.
+
+    Examples
+    --------
     >>> scores = Scorer(order="lcs").score(responses, references)   # doctest: +SKIP
     >>> scores.rewards, scores.reasons, scores.components["coverage"]   # doctest: +SKIP
-
-    threads: how many may score one batch; all usable cores by default. Rewards do not depend on it.
-    Raises InvalidSetting naming every unknown setting and every value out of range.
     """
 
     def __init__(
@@ -56,7 +69,7 @@ class Scorer:
         warmup()
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Scorer:
-        """The scorer for this configuration with a request's `overrides`. Recent ones are remembered.
+        """Return the scorer for this configuration with a request's `overrides`; recent ones are cached.
 
         Raises InvalidSetting, also for a limit above this configuration's own: see `ScoreSettings.overridden`.
         """
@@ -64,9 +77,9 @@ class Scorer:
             return self
         try:
             key = orjson.dumps(overrides, option=orjson.OPT_SORT_KEYS)
-        except TypeError:  # not JSON, so surely not settings: let the check say what is wrong
+        except TypeError:  # not JSON, so not valid settings either: the check reports what is wrong
             return Scorer(self.settings.overridden(overrides), threads=self.threads)
-        return _remembered(self.settings, self.threads, key)
+        return _cached_scorer(self.settings, self.threads, key)
 
     def score(
         self,
@@ -74,38 +87,73 @@ class Scorer:
         references: Sequence[str | Mapping[str, Any]],
         reference_index: Sequence[int] | np.ndarray | None = None,
     ) -> Scores:
-        """Score `responses` against `references`; response k against reference `reference_index[k]`.
+        """Score responses, each against its reference.
 
-        The index may be left out for one reference, or as many as responses. A reference is a whole answer, the
-        lines of its key section, or {"steps": [...]}. Raises InvalidRequest or InvalidReference naming every offender.
+        Parameters
+        ----------
+        responses : sequence of str
+            n responses of any content.
+        references : sequence of str or mapping
+            Each a whole answer, the lines of its key section, or ``{"steps": [...]}``.
+        reference_index : sequence of int or integer ndarray, shape (n,), optional
+            The reference of each response. By default the only reference, or the one of the same position if there
+            are n.
+
+        Returns
+        -------
+        Scores
+            Columns of length n, in the order of the responses.
+
+        Raises
+        ------
+        InvalidRequest
+            Names every response that is not a string and every unusable index.
+        InvalidReference
+            Names every reference that cannot be parsed.
         """
-        plain = many_strings(references)
-        expected, misshapen = shaped_references(references) if plain is None else (None, [])
+        strings = as_string_list(references)
+        expected, malformed = references_as_column(references) if strings is None else (None, [])
         texts = checked_texts(responses)
-        if expected is not None and misshapen:
-            raise InvalidReference(issues_of_all(expected, misshapen, self.settings.max_steps))
-        count = len(plain or ()) if expected is None else expected.rows
+        if expected is not None and malformed:
+            raise InvalidReference(issues_of_all(expected, malformed, self.settings.max_steps))
+        count = len(strings or ()) if expected is None else expected.rows
         index = resolve_reference_index(len(texts), count, reference_index)
         check_index(index, count)
-        shares = None if plain is None else shares_of(index, count, self.threads)
-        if plain is not None and shares is not None:
-            cuts = (lambda a, b: passing_column(texts[a:b])), (lambda a, b: passing_column(plain[a:b]))
-            return self._score_shares(shares, *cuts, index, MAX_REFERENCE_BYTES)
-        column = reference_column(plain or []) if expected is None else expected
-        return self.score_parsed(fresh_column(texts), self.parse(column), index)
+        shares = None if strings is None else shares_of(index, count, self.threads)
+        if strings is not None and shares is not None:
+            slices = (lambda a, b: borrowed_column(texts[a:b])), (lambda a, b: borrowed_column(strings[a:b]))
+            return self._score_shares(shares, *slices, index, MAX_REFERENCE_BYTES)
+        column = reference_column(strings or []) if expected is None else expected
+        return self._score_whole(owned_column(texts), column, index, MAX_REFERENCE_BYTES)
+
+    def _score_whole(
+        self, responses: TextColumn, references: TextColumn, reference_index: np.ndarray, max_reference_bytes: int
+    ) -> Scores:
+        """Read all references, then score; few are read by this thread and scored against where they were read."""
+        if references.rows > MIN_ROWS:
+            return self.score_parsed(responses, self.parse(references, max_reference_bytes), reference_index)
+        reader = ReferenceReader(references.rows, self.settings.max_steps, max_reference_bytes)
+        expected = as_kernel_views(reader.read(references, 0))
+        reader.check()
+        return self.score_parsed(responses, expected, reference_index)
 
     def _score_shares(
-        self, shares: Sequence[Share], responses: Cut, references: Cut, reference_index: np.ndarray, most_bytes: int
+        self,
+        shares: Sequence[Share],
+        responses: ColumnSlice,
+        references: ColumnSlice,
+        reference_index: np.ndarray,
+        max_reference_bytes: int,
     ) -> Scores:
-        """Score share by share: a thread encodes or proves texts right before it reads them."""
-        scores = self.blank(reference_index.shape[0], reference_index)
-        reader = ReferenceReader(shares[-1].last, self.settings.max_steps, most_bytes)
+        """Score share by share: a thread encodes or validates texts right before it reads them."""
+        scores = self._empty(reference_index.shape[0], reference_index)
+        reader = ReferenceReader(shares[-1].last, self.settings.max_steps, max_reference_bytes)
 
         def fill(first: int, last: int, first_response: int, last_response: int) -> None:
-            expected = seen(reader.read(references(first, last), first))
+            expected = as_kernel_views(reader.read(references(first, last), first))
             if reader.failed:
-                return  # there will be no scores
-            part = self.blank(last_response - first_response, reference_index[first_response:last_response] - first)
+                return  # `check` will raise
+            part = self._empty(last_response - first_response, reference_index[first_response:last_response] - first)
             self.fill(part, responses(first_response, last_response), expected, 0, len(part))
             scores.put(first_response, part)
 
@@ -118,36 +166,36 @@ class Scorer:
         responses: TextColumn,
         references: TextColumn,
         reference_index: np.ndarray,
-        most_reference_bytes: int = MAX_REFERENCE_BYTES,
-        prove_responses: Proof | None = None,
-        prove_references: Proof | None = None,
+        max_reference_bytes: int = MAX_REFERENCE_BYTES,
+        validate_responses: RowValidator | None = None,
+        validate_references: RowValidator | None = None,
     ) -> Scores:
         """Score columns of UTF-8 text; `reference_index` is int64 (n,). Raises as `score` does.
 
-        Rows are proven right before they are read, on the thread that reads them, where that was not done before.
+        Rows with a validator are validated right before they are read, on the thread that reads them.
         """
         check_index(reference_index, references.rows)
         shares = shares_of(reference_index, references.rows, self.threads)
         if shares is None:
-            for prove, rows in (prove_references, references.rows), (prove_responses, responses.rows):
-                if prove is not None:
-                    fill_in_slices(prove, rows, self.threads)
-            return self.score_parsed(responses, self.parse(references, most_reference_bytes), reference_index)
-        cuts = proven(responses, prove_responses), proven(references, prove_references)
-        return self._score_shares(shares, *cuts, reference_index, most_reference_bytes)
+            for validate, rows in (validate_references, references.rows), (validate_responses, responses.rows):
+                if validate is not None:
+                    fill_in_slices(validate, rows, self.threads)
+            return self._score_whole(responses, references, reference_index, max_reference_bytes)
+        slices = validated_slices(responses, validate_responses), validated_slices(references, validate_references)
+        return self._score_shares(shares, *slices, reference_index, max_reference_bytes)
 
-    def parse(self, references: TextColumn, most_bytes: int = MAX_REFERENCE_BYTES) -> References:
-        """Read references for `score_parsed`; raises InvalidReference naming every bad one."""
-        return parse_references(references, self.settings.max_steps, most_bytes, self.threads)
+    def parse(self, references: TextColumn, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
+        """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
+        return parse_references(references, self.settings.max_steps, max_bytes, self.threads)
 
     def score_parsed(self, responses: TextColumn, references: References, reference_index: np.ndarray) -> Scores:
-        """Score responses against references that are parsed already."""
-        scores = self.blank(responses.rows, reference_index)
+        """Score responses against parsed references; `reference_index` is int64 (n,)."""
+        scores = self._empty(responses.rows, reference_index)
         fill_in_slices(partial(self.fill, scores, responses, references), responses.rows, self.threads)
         return scores
 
-    def blank(self, rows: int, reference_index: np.ndarray) -> Scores:
-        """Columns for `rows` responses, to be filled slice by slice."""
+    def _empty(self, rows: int, reference_index: np.ndarray) -> Scores:
+        """Return uninitialised columns for `rows` responses, to be filled slice by slice."""
         return Scores(
             np.empty(rows),
             np.empty(rows, np.uint8),
@@ -157,7 +205,7 @@ class Scorer:
         )
 
     def fill(self, scores: Scores, responses: TextColumn, references: References, first: int, last: int) -> None:
-        """Score the responses [first, last) into `scores`; threads may fill different slices of one batch at once."""
+        """Score the responses [first, last) into `scores`; threads may fill different slices concurrently."""
         texts = rows_of(responses, first, last)
         space = borrow_workspace_for(texts, self.settings.max_response_bytes, references.widest)
         score_slice(
@@ -175,37 +223,35 @@ class Scorer:
         )
 
 
-def proven(column: TextColumn, prove: Proof | None) -> Cut:
-    """Rows of `column`, each proven before it is cut out."""
+def validated_slices(column: TextColumn, validate: RowValidator | None) -> ColumnSlice:
+    """Return a function of `first` and `last` that validates these rows of `column` and slices them out."""
 
-    def cut(first: int, last: int) -> TextColumn:
-        if prove is not None:
-            prove(first, last)
+    def validated(first: int, last: int) -> TextColumn:
+        if validate is not None:
+            validate(first, last)
         return rows_of(column, first, last)
 
-    return cut
+    return validated
 
 
-def many_strings(references: Any) -> list[str] | None:
-    """The references in a list of our own, if all are strings, and so many that reading them by shares may be worth
-    it.
-    """
-    held = list(references) if isinstance(references, list) else []
-    return held if len(held) >= MIN_REFERENCES and set(map(type, held)) == {str} else None
+def as_string_list(references: Any) -> list[str] | None:
+    """Copy the references into a list if all are strings and there are enough to read share by share, else None."""
+    copied = list(references) if isinstance(references, list) else []
+    return copied if len(copied) >= MIN_REFERENCES and set(map(type, copied)) == {str} else None
 
 
-def seen(references: References) -> References:
-    """References that are still in the memory they were read in, as the types that kernels score with: read only."""
+def as_kernel_views(references: References) -> References:
+    """Return read-only views of references in their working memory, in the types that kernels expect."""
     return References(*(frozen(column, column.dtype.type) for column in references))
 
 
 @lru_cache(maxsize=256)
-def _remembered(settings: ScoreSettings, threads: int, overrides: bytes) -> Scorer:
+def _cached_scorer(settings: ScoreSettings, threads: int, overrides: bytes) -> Scorer:
     return Scorer(settings.overridden(orjson.loads(overrides)), threads=threads)
 
 
 def rules_of(settings: ScoreSettings) -> Rules:
-    """The settings as the numbers that kernels read."""
+    """Return the settings as the numbers that kernels read."""
     return Rules(
         lcs_order=settings.order == "lcs",
         product_semantics=settings.semantics == "product",
@@ -228,7 +274,7 @@ def rules_of(settings: ScoreSettings) -> Rules:
 
 
 def check_index(reference_index: np.ndarray, references: int) -> None:
-    """Raise InvalidRequest naming every entry that names no reference."""
+    """Raise InvalidRequest naming every entry outside [0, references)."""
     outside = np.flatnonzero((reference_index < 0) | (reference_index >= references))
     if outside.size:
         detail = f"it is not an index of one of the {references} references"
@@ -238,9 +284,9 @@ def check_index(reference_index: np.ndarray, references: int) -> None:
 
 
 def resolve_reference_index(responses: int, references: int, given: Sequence[int] | np.ndarray | None) -> np.ndarray:
-    """int64 (responses,): the given index, or its default for one reference or as many as responses.
+    """Return the given index as int64 (responses,), or its default for one reference or as many as responses.
 
-    Raises InvalidRequest where there is no default, lengths do not fit, or an entry is not an integer.
+    Raises InvalidRequest if a default is needed but ambiguous, the length is wrong, or an entry is not an integer.
     """
     if given is None:
         if references == responses:

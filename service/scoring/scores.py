@@ -1,4 +1,4 @@
-"""The outcome of a batch: one column for each thing that was measured."""
+"""The result of scoring a batch: one column per measure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ _REASONS = np.array(REASONS)
 
 
 class Scores:
-    """Columns of length n, in the request's order.
+    """Columns of length n, in the order of the responses.
 
-    rewards: float64, finite. reason_codes: uint8, indices into `assay.kernels.status.REASONS`.
-    reference_index: int64, the reference of each response.
+    Attributes
+    ----------
+    rewards : ndarray of float64, shape (n,)
+        The rewards, all finite.
+    reason_codes : ndarray of uint8, shape (n,)
+        Indices into `assay.kernels.status.REASONS`.
+    reference_index : ndarray of int64, shape (n,)
+        The reference of each response.
     """
 
     def __init__(
@@ -44,31 +50,39 @@ class Scores:
 
     @cached_property
     def reasons(self) -> np.ndarray:
-        """Names of the reasons, `ok` or why a gate is closed (SCORE.md section 8)."""
+        """Names of the reasons, str (n,): `ok`, or why the response fails a gate (SCORE.md section 8)."""
         return _REASONS[self.reason_codes]
 
     @cached_property
     def components(self) -> dict[str, np.ndarray]:
-        """Every component by name, float64; 0 behind a closed gate."""
+        """Every component by name, float64 (n,); 0 if the response fails a gate."""
         return dict(zip(COMPONENTS, self.measures, strict=True))
 
     def put(self, first: int, part: Scores) -> None:
-        """Take over the rows of `part` as those from `first` on."""
+        """Copy the rows of `part` to those from `first` on."""
         last = first + len(part)
         self.rewards[first:last] = part.rewards
         self.reason_codes[first:last] = part.reason_codes
         self.measures[:, first:last] = part.measures
 
     def advantages(self) -> np.ndarray:
-        """float64: (r − mean) / std within each reference's responses (paper eq. 12).
+        """Return (r − mean) / std within the responses of each reference (paper eq. 12).
 
-        0 in a group of one or of equal rewards. Raises InvalidRequest where no reference has two responses.
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            0 in a group of one or of equal rewards.
+
+        Raises
+        ------
+        InvalidRequest
+            If no reference has two responses.
         """
         return group_advantages(self.rewards, self.reference_index, self._ddof)
 
 
 def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) -> np.ndarray:
-    """Advantages of `rewards` (float64, n) in the groups named by `group_index` (int64, n); see Scores.advantages."""
+    """Return advantages of `rewards`, float64 (n,), within groups numbered by `group_index`, int64 (n,)."""
     if rewards.shape[0] == 0:
         return np.zeros(0)
     _, groups, sizes = np.unique(group_index, return_inverse=True, return_counts=True)
@@ -82,7 +96,7 @@ def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) ->
     centred = grouped - np.repeat(means, sizes)
     flat = np.maximum.reduceat(grouped, starts) == np.minimum.reduceat(grouped, starts)
     largest = np.where(flat, 1.0, np.maximum.reduceat(np.abs(centred), starts))
-    centred /= np.repeat(largest, sizes)  # so that squares of tiny rewards do not vanish
+    centred /= np.repeat(largest, sizes)  # so that squares of tiny rewards do not underflow
     deviations = np.sqrt(np.add.reduceat(centred * centred, starts) / np.maximum(sizes - ddof, 1))
     deviations[flat] = np.inf
     advantages = np.empty_like(rewards)

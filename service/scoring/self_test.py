@@ -1,4 +1,4 @@
-"""A small example with known rewards: a service that does not reproduce them never becomes ready."""
+"""The self-test: a service that does not reproduce the known rewards of an example never becomes ready."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import AssayError
 from ..settings import ScoreSettings
 from .scorer import Scorer
 
-__all__ = ["SelfTestFailed", "run_selftest"]
+__all__ = ["SelfTestFailed", "run_self_test"]
 
 ADD = '{"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}'
 SPIN = '{"action": "centrifuge", "objects": ["lysate"], "parameters": ["300 × g", "5 min"]}'
@@ -26,7 +26,7 @@ def answer(first: str, second: str, first_prose: str, second_prose: str) -> str:
 
 
 EXPECTED = (
-    # the reference itself: SCORE 2.5, the largest
+    # the reference itself: SCORE 2.5, the maximum
     (answer(ADD, SPIN, ADD_PROSE, SPIN_PROSE), 1.0, "ok"),
     # swapped: order 0; one anchor (1, 2) with m = 1 - (1/2)^1.5, Obj = Par = 1
     (answer(SPIN, ADD, SPIN_PROSE, ADD_PROSE), 1.5 * (1 - 0.5**1.5) / 2.5, "ok"),
@@ -34,15 +34,15 @@ EXPECTED = (
     (answer(ADD, SPIN, ADD_PROSE, "Spin it down."), 0.0, "low_coverage"),
     ("Add buffer, then spin.", 0.0, "missing_sections"),
 )
-"""Responses with their rewards under the default settings, worked out by hand from SCORE.md, and their reasons."""
+"""Responses with their rewards under the default settings, derived by hand from SCORE.md, and their reasons."""
 
 
 class SelfTestFailed(AssayError):
-    """Other rewards than the known ones came out, or another body than was sent."""
+    """Scoring gave other rewards than the known ones, or a body did not decode to what was sent."""
 
 
-def run_selftest() -> None:
-    """Score the example; raises SelfTestFailed, which says for which response."""
+def run_self_test() -> None:
+    """Score the example; raises SelfTestFailed naming the first response whose result differs."""
     scores = Scorer(ScoreSettings()).score([response for response, _, _ in EXPECTED], [REFERENCE])
     given = zip(scores.rewards.tolist(), scores.reasons, strict=True)
     for k, ((reward, reason), (_, known, why)) in enumerate(zip(given, EXPECTED, strict=True)):

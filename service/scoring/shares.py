@@ -1,6 +1,6 @@
-"""References and the responses that point at them, share by share: a thread reads the references it scores against.
+"""Shares of a batch: a thread reads some references and scores the responses that point at them.
 
-No thread waits until all references are read, and what is read of them is used while it is in the cache.
+No thread waits until all references are read, and each is used while it is in the CPU's cache.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .threads import slices_of
 __all__ = ["MIN_REFERENCES", "MIN_ROWS", "Share", "shares_of"]
 
 MIN_REFERENCES = 64
-"""With fewer, there is little to gain, and perhaps they are remembered."""
+"""With fewer references there is little to gain."""
 
 MAX_ROWS = 512
-"""Responses of a share, on average: some two milliseconds of work."""
+"""Responses of a share on average: about two milliseconds of work."""
 
 MIN_ROWS = 128
-"""Responses of the shortest share: half a millisecond of work. Handing out less costs more than it evens out."""
+"""Responses of the smallest share: half a millisecond of work. Smaller shares cost more than they balance."""
 
-UNEVEN = 2
-"""Times as many responses as a share has on average that one may have."""
+MAX_IMBALANCE = 2
+"""Responses of a share relative to the average."""
 
 
 class Share(NamedTuple):
-    """The references [first, last) and the responses that point at them, which lie together."""
+    """The references [first, last) and the responses that point at them, which are contiguous."""
 
     first: int
     last: int
@@ -37,18 +37,18 @@ class Share(NamedTuple):
 
 
 def shares_of(reference_index: np.ndarray, references: int, threads: int) -> list[Share] | None:
-    """Shares of all references and all responses. reference_index: int64 (n,), of which each entry names a reference.
+    """Divide all references and responses into shares. reference_index: int64 (n,), each a valid index.
 
-    None where there are few references, or responses do not come in the order of their references, or too many of them
-    point at a few: then references are better read first.
+    None if there are few references, the responses are not in the order of their references, or too many of them point
+    at few references: then it is better to read the references first.
     """
     rows = reference_index.shape[0]
     if references < MIN_REFERENCES or rows < references or (np.diff(reference_index) < 0).any():
         return None
     each = rows / references
-    cuts = slices_of(references, threads, max(1, round(MAX_ROWS / each)), max(1, round(MIN_ROWS / each)))
-    bounds = np.searchsorted(reference_index, [first for first, _ in cuts] + [references]).tolist()
-    shares = [Share(*cut, *place) for cut, place in zip(cuts, pairwise(bounds), strict=True)]
-    if any(last - first > UNEVEN * max(MIN_ROWS, each * (b - a)) for a, b, first, last in shares):
+    slices = slices_of(references, threads, max(1, round(MAX_ROWS / each)), max(1, round(MIN_ROWS / each)))
+    bounds = np.searchsorted(reference_index, [first for first, _ in slices] + [references]).tolist()
+    shares = [Share(*slice_, *bound) for slice_, bound in zip(slices, pairwise(bounds), strict=True)]
+    if any(last - first > MAX_IMBALANCE * max(MIN_ROWS, each * (b - a)) for a, b, first, last in shares):
         return None
     return shares

@@ -1,4 +1,4 @@
-"""Python texts and reference steps into text columns; whatever cannot become one is named."""
+"""Conversion of Python strings and reference steps to text columns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..errors import InvalidReference, InvalidRequest, Issue
 from .workspaces import borrow_bytes
 
 __all__ = [
+    "borrowed_column",
     "checked_texts",
-    "fresh_column",
-    "passing_column",
+    "owned_column",
     "reference_column",
+    "references_as_column",
     "rows_of",
-    "shaped_references",
     "text_column",
 ]
 
@@ -31,7 +31,7 @@ _STEP_FIELDS = {"action", "objects", "parameters"}
 
 
 def utf8(text: str) -> bytes:
-    """UTF-8 of any Python string; each lone surrogate becomes U+FFFD."""
+    """Encode any Python string as UTF-8; each lone surrogate becomes U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -39,23 +39,24 @@ def utf8(text: str) -> bytes:
 
 
 def checked_texts(texts: Sequence[str], detail: str = "a string is needed") -> list[str]:
-    """The responses in a list of our own, which nobody changes while kernels read them; raises InvalidRequest naming
-    every one that is no string, with this `detail`.
+    """Copy the responses into a list, so that the caller cannot change it while kernels read the strings.
+
+    Raises InvalidRequest naming every one that is not a string, with this `detail`.
     """
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
         raise InvalidRequest([Issue("responses", "wrong_type", "a list of strings is needed")])
-    held = list(texts)
-    if set(map(type, held)) != {str}:
+    copied = list(texts)
+    if set(map(type, copied)) != {str}:
         issues = [
-            Issue(f"responses[{k}]", "wrong_type", detail) for k, text in enumerate(held) if not isinstance(text, str)
+            Issue(f"responses[{k}]", "wrong_type", detail) for k, text in enumerate(copied) if not isinstance(text, str)
         ]
         if issues:
             raise InvalidRequest(issues)
-    return held
+    return copied
 
 
 def text_column(texts: Sequence[str]) -> TextColumn:
-    """Join texts, which `checked_texts` has seen, into one column."""
+    """Join strings into one column."""
     try:
         return column_of([text.encode() for text in texts])
     except UnicodeEncodeError:
@@ -63,66 +64,66 @@ def text_column(texts: Sequence[str]) -> TextColumn:
 
 
 def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
-    """The rows [first, last) of a column, in its memory."""
+    """Return the rows [first, last) of a column as a view."""
     return TextColumn(column.data, column.offsets[first : last + 1])
 
 
-def passing_column(texts: list[str]) -> TextColumn:
-    """As `fresh_column`, in memory that this thread uses again: to be read by it before it makes the next one."""
+def borrowed_column(texts: list[str]) -> TextColumn:
+    """As `owned_column`, but valid until this thread builds the next one."""
     return encoded(texts, borrow_bytes)
 
 
-def fresh_column(texts: list[str]) -> TextColumn:
-    """As `text_column`, with the interpreter held only while texts are looked for; kernels have to be compiled."""
+def owned_column(texts: list[str]) -> TextColumn:
+    """As `text_column`, but hold the GIL only while locating the strings; kernels must be compiled."""
     return encoded(texts, partial(np.empty, dtype=np.uint8))
 
 
-def encoded(texts: list[str], room: Callable[[int], np.ndarray]) -> TextColumn:
-    """Texts of a list that holds them meanwhile, as a column in the `room` of at least so many bytes."""
-    places = np.empty((3, len(texts)), np.int64)
+def encoded(texts: list[str], allocate: Callable[[int], np.ndarray]) -> TextColumn:
+    """Encode strings, which the list keeps alive, into memory from `allocate(nbytes)`."""
+    spans = np.empty((3, len(texts)), np.int64)
     offsets = np.empty(len(texts) + 1, np.int64)
-    characters = int(find_strings(places, np.fromiter(map(id, texts), np.int64, len(texts))))
-    data = room(MAX_BYTES_PER_CHARACTER * characters + ROOM)
-    encode_strings(data, offsets, places)
+    characters = int(find_strings(spans, np.fromiter(map(id, texts), np.int64, len(texts))))
+    data = allocate(MAX_BYTES_PER_CHARACTER * characters + ROOM)
+    encode_strings(data, offsets, spans)
     return TextColumn.of(data[: offsets[-1]], offsets)
 
 
 def reference_column(references: Sequence[str | Mapping[str, Any]]) -> TextColumn:
-    """References as texts; steps become key lines, so that there is one way to read a reference.
+    """Convert references to a column of texts; steps become key lines, so that there is one parser of references.
 
-    Raises InvalidReference naming every one that is neither text nor steps of the right shape as `references[k]`.
+    Raises InvalidReference naming every one that is neither a string nor valid steps as `references[k]`.
     """
-    column, issues = shaped_references(references)
+    column, issues = references_as_column(references)
     if issues:
         raise InvalidReference(issues)
     return column
 
 
-def shaped_references(references: Sequence[str | Mapping[str, Any]]) -> tuple[TextColumn, list[Issue]]:
-    """References as texts, and those of a wrong shape, whose text is empty.
+def references_as_column(references: Sequence[str | Mapping[str, Any]]) -> tuple[TextColumn, list[Issue]]:
+    """Convert references to a column of texts; return it and the issues of malformed ones, whose text is empty.
 
-    Raises InvalidReference where `references` is no list.
+    Raises InvalidReference if `references` is not a list.
     """
     if isinstance(references, (str, bytes)) or not isinstance(references, Sequence):
         raise InvalidReference([Issue("references", "wrong_type", "a list of references is needed")])
     try:
         return column_of([reference.encode() for reference in references]), []  # type: ignore[union-attr]
     except (AttributeError, UnicodeEncodeError):
-        pass  # steps among them, or something wrong
+        pass  # some are steps, or invalid
     texts: list[bytes] = []
     issues: list[Issue] = []
     for k, reference in enumerate(references):
-        problem = None if isinstance(reference, str) else _misfit(reference)
-        if problem is not None:
-            issues.append(Issue(f"references[{k}]", *problem))
+        error = None if isinstance(reference, str) else _validation_error(reference)
+        if error is not None:
+            issues.append(Issue(f"references[{k}]", *error))
             texts.append(b"")
         else:
             texts.append(utf8(reference) if isinstance(reference, str) else _key_lines(reference["steps"]))
     return column_of(texts), issues
 
 
-def _misfit(reference: Any) -> tuple[str, str] | None:
-    """(reason, detail) why `reference` is not steps of the right shape, else None."""
+def _validation_error(reference: Any) -> tuple[str, str] | None:
+    """Return (reason, detail) if `reference` is not an object with valid steps, else None."""
     if not isinstance(reference, Mapping):
         return "wrong_type", "a reference is a string or an object with steps"
     if set(reference) != {"steps"}:
@@ -139,7 +140,7 @@ def _misfit(reference: Any) -> tuple[str, str] | None:
 
 
 def _is_step(step: Any) -> bool:
-    """Whether `step` has exactly the three fields, of their types."""
+    """Return whether `step` has exactly the three fields, of their types."""
     return (
         isinstance(step, Mapping)
         and set(step) == _STEP_FIELDS
@@ -153,14 +154,14 @@ def _is_strings(values: Any) -> bool:
 
 
 def _key_lines(steps: Sequence[Mapping[str, Any]]) -> bytes:
-    """Steps as the lines of a key section."""
+    """Write steps as the lines of a key section."""
     return b"\n".join(b"Step %d: %b" % (number, _dumps(dict(step))) for number, step in enumerate(steps, 1))
 
 
 def _dumps(step: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(step)
-    except TypeError:  # lone surrogates, which orjson refuses
+    except TypeError:  # lone surrogates, which orjson rejects
         clean = {
             name: _SURROGATES.sub("\ufffd", value)
             if isinstance(value, str)

@@ -1,7 +1,7 @@
-"""What a thread reads texts in, kept and grown as needed: fresh memory costs a page fault every 4 KiB.
+"""Working memory of each thread, reused and grown as needed: new memory costs a page fault every 4 KiB.
 
-A thread takes note of a size only once it has the memory: kernels do not check bounds, and would write beyond memory
-that is smaller than noted. What rare long texts need is not kept: it goes back with the last reference to it.
+A thread records a size only after the allocation: kernels do not check bounds, and would write beyond memory that is
+smaller than recorded. Memory for rare long texts is not kept.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["borrow_bytes", "borrow_room", "borrow_workspace", "borrow_workspace_
 MAX_KEPT_BYTES = 1 << 24
 
 MAX_KEPT_ROOM = 1 << 21
-"""Bytes of references for which a thread keeps the room; it takes some five times as much where they use it."""
+"""Bytes of references whose memory a thread keeps: about five times as much."""
 
 MAX_KEPT_TEXT = 1 << 18
-"""Bytes of the longest text for which a thread keeps its workspace: the default limit of responses and references."""
+"""Bytes of the longest text whose workspace a thread keeps: the default limit of responses and references."""
 
 MAX_KEPT_WIDTH = 1 << 20
 """The same for `References.widest`: no reference of `MAX_KEPT_TEXT` bytes is as wide."""
@@ -32,7 +32,7 @@ _local = threading.local()
 
 
 def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
-    """This thread's workspace, with room for texts of so many bytes and references as wide (`References.widest`)."""
+    """Return this thread's workspace for texts of `longest` bytes and references of this `References.widest`."""
     if longest > MAX_KEPT_TEXT or widest_reference > MAX_KEPT_WIDTH:
         return allocate_workspace(longest, widest_reference)
     room = getattr(_local, "workspace_room", (-1, -1))
@@ -42,42 +42,42 @@ def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
     return _local.workspace
 
 
-def borrow_workspace_for(texts: TextColumn, most_bytes: int, widest_reference: int) -> Workspace:
-    """This thread's workspace, with room for those of the texts that are read: of at most `most_bytes`."""
+def borrow_workspace_for(texts: TextColumn, max_bytes: int, widest_reference: int) -> Workspace:
+    """Return this thread's workspace for those of the texts that have at most `max_bytes`."""
     lengths = texts.lengths
-    readable = lengths[lengths <= most_bytes]
+    readable = lengths[lengths <= max_bytes]
     return borrow_workspace(int(readable.max(initial=0)), widest_reference)
 
 
-def borrow_bytes(most: int) -> np.ndarray:
-    """uint8 (at least `most`,): for text that is read before this thread borrows them again."""
-    if most > MAX_KEPT_BYTES:
-        return np.empty(most, np.uint8)
-    if most > getattr(_local, "bytes_room", -1):
-        room = _rounded(most)
+def borrow_bytes(nbytes: int) -> np.ndarray:
+    """Return at least `nbytes` bytes, uint8, valid until this thread borrows bytes again."""
+    if nbytes > MAX_KEPT_BYTES:
+        return np.empty(nbytes, np.uint8)
+    if nbytes > getattr(_local, "bytes_room", -1):
+        room = _rounded(nbytes)
         _local.bytes, _local.bytes_room = np.empty(room, np.uint8), room
     return _local.bytes
 
 
 def borrow_room(column: TextColumn) -> References:
-    """Columns for the references of `column`, to be read from before this thread borrows them again."""
-    most = int(column.offsets[-1] - column.offsets[0])
-    if most > MAX_KEPT_ROOM:
-        return allocate(most, column.rows)
+    """Return memory for the references of `column`, valid until this thread borrows it again."""
+    nbytes = int(column.offsets[-1] - column.offsets[0])
+    if nbytes > MAX_KEPT_ROOM:
+        return allocate(nbytes, column.rows)
     room = getattr(_local, "reference_room", (-1, -1))
-    if most > room[0] or column.rows > room[1]:
-        room = (_rounded(max(most, room[0])), _rounded(max(column.rows, room[1])))
+    if nbytes > room[0] or column.rows > room[1]:
+        room = (_rounded(max(nbytes, room[0])), _rounded(max(column.rows, room[1])))
         _local.references, _local.reference_room = allocate(*room), room
     return _local.references._replace(ranges=np.zeros((column.rows + 1, 6), np.int64))
 
 
 def _rounded(size: int) -> int:
-    """Next power of two, so that slowly growing texts do not ask for new memory each time."""
+    """Round up to a power of two, so that slowly growing texts do not allocate each time."""
     return 1 << max(12, (size - 1).bit_length())
 
 
 def _forget() -> None:
-    """Let a forked child begin without its parent's memory, of which it would copy every page that it writes."""
+    """Release the parent's memory in a forked child, which would copy every page that it writes."""
     global _local
     _local = threading.local()
 

@@ -1,4 +1,4 @@
-"""Layers of settings: which wins, where each comes from, and what is wrong with them."""
+"""Sources of settings: their precedence, the origin of each setting, and what is invalid."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ LINKS = {
     "{}_PORT_53_UDP": "udp://[fd00::1]:53",
     "{}_PORT_53_UDP_ADDR": "fd00::1",
 }
-"""What Kubernetes sets for a Service of that name."""
+"""Variables that Kubernetes sets for a Service of that name."""
 
 
 def links_of(*services):
@@ -164,7 +164,7 @@ def test_kubernetes_service_links_are_named_together_with_one_hint(services):
 
 
 def test_one_service_link_beside_a_port_that_was_set():
-    """The container's own `env` outweighs what Kubernetes adds."""
+    """The container's own `env` overrides what Kubernetes adds."""
     with pytest.raises(InvalidSetting, match="enableServiceLinks") as raised:
         load({}, links_of("ASSAY") | {"ASSAY_PORT": "8000"})
     (issue,) = raised.value.issues
@@ -220,7 +220,7 @@ def test_keys_from_environment_and_file_come_together_and_stay_secret(tmp_path):
 
 
 def test_keys_that_cannot_be_read_stop_the_start(tmp_path):
-    """An open door would be the worse answer."""
+    """A service without keys would be open."""
     place = "api_keys_file (environment ASSAY_API_KEYS_FILE)"
     assert issues(environ={"ASSAY_API_KEYS_FILE": str(tmp_path / "none")}) == {(place, "unreadable_file")}
     keys = tmp_path / "keys"
@@ -232,7 +232,7 @@ def test_keys_that_cannot_be_read_stop_the_start(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_keys_come_from_a_regular_file(tmp_path, kind):
-    """A pipe without a writer would be waited for."""
+    """A pipe without a writer would block."""
     path = {"pipe": tmp_path / "pipe", "device": Path("/dev/zero"), "folder": tmp_path}[kind]
     if kind == "pipe":
         os.mkfifo(path)

@@ -1,4 +1,4 @@
-"""A stand-in for a judge: an HTTP server in this process that speaks the part of OpenAI's interface that is used."""
+"""A stand-in for a judge: an HTTP server in this process with the part of OpenAI's API that is used."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Answer = Callable[[dict[str, Any], int], tuple[int, dict[str, str], Any]]
-"""Given a request's body and how many came before it: status, headers, and a document or raw bytes."""
+"""Takes a request's body and its number, and returns status, headers, and a document or raw bytes."""
 
 
 class Judge:
-    """What the server was asked, and how many requests it held at once."""
+    """The requests of the server, and how many were concurrent."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -28,7 +28,7 @@ class Judge:
 
 
 def completion(*texts: str | None, logprobs: dict[str, float] | None = None) -> dict[str, Any]:
-    """A chat completion with one choice for each text."""
+    """Return a chat completion with one choice for each text."""
     choices: list[dict[str, Any]] = [
         {"index": k, "message": {"role": "assistant", "content": text}} for k, text in enumerate(texts)
     ]
@@ -39,7 +39,7 @@ def completion(*texts: str | None, logprobs: dict[str, float] | None = None) -> 
 
 
 def always(*texts: str | None, pause: float = 0.0) -> Answer:
-    """A judge that says the same in each of the samples that it is asked for."""
+    """Return a judge that gives the same text for each sample."""
 
     def answer(body: dict[str, Any], _: int) -> tuple[int, dict[str, str], Any]:
         time.sleep(pause)
@@ -75,14 +75,14 @@ def handler_of(judge: Judge) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Silence."""
+            """Log nothing."""
 
     return Handler
 
 
 @contextmanager
 def standing_in(answer: Answer) -> Iterator[Judge]:
-    """A judge that answers so, on a free port, for as long as the block lasts."""
+    """Run a judge on a free port inside the block."""
     judge = Judge(answer)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(judge))
     server.daemon_threads = True

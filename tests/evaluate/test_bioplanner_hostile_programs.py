@@ -1,4 +1,4 @@
-"""Whatever a model writes for a program is a result with a reason, and a shared reference is read once."""
+"""Any text of a model is a result with a reason, and a shared reference is read once."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from assay.service.evaluate.bioplanner.agreement import distances, precision_recall
 from assay.service.evaluate.bioplanner.calls import (
     Unreadable,
-    called,
     called_names,
+    calls_by_script,
     calls_in,
-    defined,
+    calls_with_arguments,
+    defined_functions,
     depth,
-    parsed,
-    stated,
-    walked,
+    parse_program,
+    walked_names,
 )
 from assay.service.evaluate.evaluation import evaluate
 from tests.reference import bioplanner as twin
@@ -55,7 +55,7 @@ def evaluated(prediction: str, true: str = TRUE, functions: str = FUNCTIONS, **o
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 @examples(200)
 def test_stated_calls_are_those_of_the_expressions(code):
-    assert stated(code) == twin.stated(code)
+    assert calls_by_script(code) == twin.stated(code)
 
 
 @given(
@@ -109,7 +109,7 @@ def test_distances_of_a_batch(pairs):
 
 
 def test_identical_programs_agree_by_grammar():
-    """By the script they rarely do: an identical program has an argument BLEU below 1 and undefined calls cost."""
+    """The script rarely gives these: an identical program has an argument BLEU below 1, and undefined calls cost."""
     code = TRUE.removeprefix(FUNCTIONS)
     found = evaluated(code, mode="fixed", embedder="hashed_words").aggregate
     assert found["levenshtein"] == found["levenshtein_normalized"] == 0
@@ -131,7 +131,7 @@ def test_a_dropped_step_is_seen_by_grammar_alone():
 
 def test_calls_by_grammar():
     code = "def f(x, y):\n    g(1)\nfor i in h(2):\n    f('a', y=3 + 4)\no.run(f(5), **z)\n(lambda: 0)()\nk(*w)"
-    found = called(parsed(code))
+    found = calls_with_arguments(parse_program(code))
     assert [(call.name, dict(call.arguments)) for call in found] == [
         ("h", {"0": "2"}),
         ("f", {"x": "a", "y": "3 + 4"}),
@@ -142,34 +142,36 @@ def test_calls_by_grammar():
 
 
 def test_calls_are_walked_level_by_level():
-    assert walked(calls_in(parsed("for i in j:\n    a(b())\nc()"))) == ["c", "a", "b"]
+    assert walked_names(calls_in(parse_program("for i in j:\n    a(b())\nc()"))) == ["c", "a", "b"]
     with pytest.raises(Unreadable, match="attribute_call"):
-        walked(calls_in(parsed("robot.run()")))
+        walked_names(calls_in(parse_program("robot.run()")))
 
 
 def test_calls_stand_where_their_names_do():
     code = "f(g(h()), k())\na.b().c(d())\nf()()\ndef z(x=y()):\n    w()"
-    assert called_names(calls_in(parsed(code))) == ["f", "g", "h", "k", "b", "c", "d", "f"]
+    assert called_names(calls_in(parse_program(code))) == ["f", "g", "h", "k", "b", "c", "d", "f"]
 
 
 @given(st.integers(0, 10**6))
 @examples(30)
 def test_the_walk_is_that_of_python(seed):
-    tree = parsed(random_program(random.Random(seed), ["wash", "spin"]) + "\ndef f(x=g()):\n    h(k())\n    i(j=l())")
+    tree = parse_program(
+        random_program(random.Random(seed), ["wash", "spin"]) + "\ndef f(x=g()):\n    h(k())\n    i(j=l())"
+    )
     assert [node for node, _ in calls_in(tree)] == [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def test_definitions_are_cut_as_the_script_cuts_them():
-    assert defined(
+    assert defined_functions(
         "def f(x):\n    def g(y):\n        pass\nz = 1\ndef h(x): pass\nclass C:\n    def k(self):\n  pass"
     ) == [
         "f",
         "g",
         "h",
     ]
-    assert defined(" def f(x): pass\nasync def g(x): pass") == []
+    assert defined_functions(" def f(x): pass\nasync def g(x): pass") == []
     with pytest.raises(Unreadable, match="syntax_error"):
-        defined("def f(x):\nspin()")
+        defined_functions("def f(x):\nspin()")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_parsing_warns_of_nothing():
     """An invalid escape is a warning of Python's parser, which would show a piece of the text."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert isinstance(parsed(r"f('\d')"), ast.Module)
+        assert isinstance(parse_program(r"f('\d')"), ast.Module)
 
 
 def test_depth_counts_open_brackets():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.bioprobench.answers import first_block, generated_text, last_block, truth_of
-from assay.service.evaluate.bioprobench.literal import DEEPEST, MAX_LENGTH, NotLiteral, literal
+from assay.service.evaluate.bioprobench.literal import MAX_DEPTH, MAX_LENGTH, NotLiteral, literal
 from assay.service.evaluate.bioprobench.ord import compared, order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.evaluation import evaluate
@@ -25,7 +25,7 @@ ORD_PIECES = ["[0, 1, 2]", "[2,0,1]", "(1, 0, 2)", "{2, 1, 0}", "{0: 1, 1: 2, 2:
 
 
 def mixed(pieces: list[str]) -> st.SearchStrategy[str]:
-    """Responses made of markers and what may stand between them, most with one whole block."""
+    """Draw responses of markers and texts between them, most with one complete block."""
     loose = st.lists(st.sampled_from([*PIECES, *pieces]), max_size=8).map("".join)
     return st.one_of(
         loose, st.tuples(loose, loose, loose).map(lambda t: f"{t[0]}[ANSWER_START]{t[1]}[ANSWER_END]{t[2]}")
@@ -130,10 +130,10 @@ def test_literals_are_those_of_python(inside, bracket):
 
 
 def test_literals_have_limits():
-    for deep in (DEEPEST - 1, DEEPEST):
+    for deep in (MAX_DEPTH - 1, MAX_DEPTH):
         assert literal("[" * deep + "]" * deep) is not None
     for text in [
-        "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1),
+        "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
         "[" * MAX_LENGTH,
         "-" * 1000 + "1",
         "[0" + " " * MAX_LENGTH + "]",
@@ -146,7 +146,7 @@ def test_literals_have_limits():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_aggregates_of_random_files(seed):
-    """Whole files of other seeds beside the means that the definitions give."""
+    """Whole files of other seeds against the means by the definitions."""
     dice = random.Random(seed)
     steps = [[f"step {k}" for k in range(dice.randrange(1, 9))] for _ in range(200)]
     records, parsed = [], []
@@ -214,7 +214,7 @@ def test_faults_of_records_are_not_the_model_s():
 
 
 def test_rea_err_judges_each_id_once_where_asked():
-    """The public judge appends what it judged to its own input, so that every id stands there twice."""
+    """The public judge appends its judgements to its input, so that every id occurs twice."""
     judged = {"id": "7", "is_correct": False, "generated_response": "False", "LLM_judge": "True", "corrupted_text": "x"}
     bare = {name: value for name, value in judged.items() if name != "LLM_judge"}
     records = [bare, judged, {**bare, "id": "8"}, {**bare, "id": None}]

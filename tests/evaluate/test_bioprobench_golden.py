@@ -1,4 +1,4 @@
-"""The neighbouring benchmarks' metrics beside what their public scripts computed."""
+"""The metrics of other benchmarks against what their public scripts computed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bench(shared) -> Golden:
 
 
 def equal(value: float | None, expected: Any, tolerance: float = 1e-9) -> bool:
-    """Whether a value is the expected one; what is not a number there is no value here."""
+    """Return whether a value is the expected one; NaN there is no value here."""
     if not isinstance(expected, int | float) or isinstance(expected, bool):
         return value is None or math.isnan(value)
     return value is not None and math.isclose(value, expected, rel_tol=0, abs_tol=tolerance)
@@ -113,7 +113,7 @@ KEYWORDS = {"keyword_precision": "kw_precision", "keyword_recall": "kw_recall", 
 
 
 def settled(record: dict[str, Any]) -> dict[str, Any]:
-    """A record's expected values without those that hang on a tie or on a model of language."""
+    """Return a record's expected values without those that depend on a tie or on a language model."""
     without = {"sr_hash256", "sp_hash256"} if record.get("threshold_margin_hash256") == 0.0 else set()
     without |= set() if record.get("kw_model_independent") else set(KEYWORDS.values())
     return {name: value for name, value in record.items() if name not in without}
@@ -137,7 +137,7 @@ def test_gen(bench: Golden):
 @needs_sentences
 @pytest.mark.parametrize("rules", ["3.9", "3.10"])
 def test_gen_by_words_of_nltk(bench: Golden, rules: str):
-    """BLEU, and METEOR where WordNet is here, by the rules of both versions of NLTK whichever is installed."""
+    """BLEU, and METEOR if WordNet is installed, by the rules of both versions of NLTK, whichever is installed."""
     records, expected = bench("GEN")
     names = {"bleu": "bleu"} | ({"meteor": "meteor"} if WORDNET else {})
     result = evaluate("bioprobench.gen", records, nltk=rules, metrics=list(names))
@@ -162,7 +162,7 @@ def test_the_machine_says_what_it_has():
 
 
 def counts_of_bytes(texts):
-    """The stand-in for SciBERT with which the expected values were computed."""
+    """Embed texts with the stand-in for SciBERT that the expected values were computed with."""
     return np.array([np.bincount(np.frombuffer(text.encode(), np.uint8) % 64, minlength=64) for text in texts])
 
 

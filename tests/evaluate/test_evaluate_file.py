@@ -1,4 +1,4 @@
-"""`assay evaluate` and `assay score --task`: files in, tables and files out, whatever stands in a line."""
+"""`assay evaluate` and `assay score --task`: files in, tables and files out, with any content of a line."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_csv_has_a_line_for_each_record(tmp_path):
 
 
 class Page(HTMLParser):
-    """What a page refers to, and its visible text."""
+    """The references of a page, and its visible text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from assay.service.cli.main import main
 from assay.service.errors import NotInstalled
 from assay.service.evaluate import evaluate, paper_table
-from assay.service.evaluate.optional_dependencies import missing
+from assay.service.evaluate.optional_dependencies import not_installed
 from assay.service.evaluate.paper_table import NINE
 
 sacrebleu = pytest.importorskip("sacrebleu")
@@ -46,7 +46,7 @@ def test_equal_answers():
 
 
 def test_the_script_takes_precisions_for_bleu():
-    """Without a penalty for what is short; as it is defined, BLEU has one."""
+    """The script has no brevity penalty; BLEU's definition has one."""
     short = ANSWER.format(step=STEP, orc="Step 1: Add 5 ml of cold pbs, and")
     names = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "bleu_avg"]
     script = one(short, metrics=names)
@@ -62,7 +62,7 @@ def test_the_script_takes_precisions_for_bleu():
 
 
 def test_meteor_of_the_script_splits_at_white_space():
-    """`pbs,` is no `pbs` there."""
+    """`pbs,` does not match `pbs` there."""
     script, defined = one(OTHER), one(OTHER, profile="paper")
     needs_wordnet(script)
     assert script.aggregate["meteor"] < defined.aggregate["meteor"]
@@ -109,7 +109,7 @@ def test_the_table_on_the_terminal(tmp_path):
 
 
 def published(tmp_path, *rows):
-    """A file of records that name a library of actions, as the published ones do."""
+    """Write a file of records with a library of actions, as the published ones have."""
     path = tmp_path / "published.jsonl"
     query = 'Only use the following actions: "add", "spin".'
     path.write_text("".join(json.dumps({"query": query, "reference": SAME, **row}) + "\n" for row in rows))
@@ -118,17 +118,17 @@ def published(tmp_path, *rows):
 
 @pytest.fixture
 def without_wordnet(monkeypatch):
-    """As on a machine that has neither NLTK's word lists nor a system's."""
+    """Hide the word lists of NLTK and of the system."""
 
     def nothing():
-        raise missing("task", "METEOR needs WordNet 3.0")
+        raise not_installed("task", "METEOR needs WordNet 3.0")
 
     monkeypatch.setattr(paper_table, "synonyms_by_wordnet", nothing)
 
 
 @pytest.mark.usefixtures("without_wordnet")
 def test_a_usual_metric_that_lacks_something_has_a_dash_and_a_footnote(tmp_path):
-    """Also where the records bring what further metrics need, which are computed then."""
+    """Also if the records have the fields of further metrics, which are then computed."""
     path = published(tmp_path, {"response": SAME}, {"response": OTHER})
     page = tmp_path / "page.html"
     result = CliRunner().invoke(main, ["evaluate", path, "--task", "scirecipe", "--html", str(page)])
@@ -190,7 +190,7 @@ def test_avg_has_the_count_of_its_shortest_column(monkeypatch):
 
 
 def test_counts_of_what_is_no_mean_of_records():
-    """A value that is of no record at all says so, too: precision is 0 then, by definition."""
+    """A value without any record says so, too: precision is then 0 by definition."""
     right, wrong = ({"is_correct": True, "generated_response": text} for text in ("[ANSWER_START]True[ANSWER_END]", 1))
     odd = right | {"is_correct": "yes"}
     records = [right | {"type": "a"}, odd | {"type": "a"}, wrong | {"type": "b"}]

@@ -117,7 +117,7 @@ def test_check_holds_published_records_to_the_rules(tmp_path):
         1,
         [
             "2: warning: the level is not that of 2 steps, which is 1 (level)",
-            "2: warning: the type is none of the data set's (type)",
+            "2: warning: the type is not one of the data set's (type)",
             "4: error: reference: line 1 is not an action with objects and parameters (bad_step_schema)",
         ],
     )

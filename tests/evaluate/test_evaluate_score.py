@@ -1,4 +1,4 @@
-"""SCORE's evaluation metrics: the golden cases, the textbook twins, and what a text may hold."""
+"""SCORE's evaluation metrics: the golden cases, the textbook twins, and any content of texts."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_every_offender_is_named():
 
 
 def test_importing_it_is_quick():
-    """What a task needs is loaded when it is used."""
+    """The dependencies of a task are loaded when it is used."""
     code = "import sys, assay.service.evaluate; assay.service.evaluate.TASKS; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert not {"numba", "fastapi", "nltk", "sacrebleu", "torch", "pyarrow"} & set(shown.stdout.split())

@@ -1,4 +1,4 @@
-"""Answers that are made to be slow cost what their length costs: twice the text takes about twice the time."""
+"""Adversarial answers take linear time: twice the text takes about twice the time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.service.evaluate.bioplanner.calls import stated
+from assay.service.evaluate.bioplanner.calls import calls_by_script
 from assay.service.evaluate.bioprobench.answers import generated_text, truth_of
 from assay.service.evaluate.bioprobench.ord import order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
@@ -21,9 +21,9 @@ from tests.evaluate.word_lists import needs_sentences
 SHORT, LONG = 4_000, 32_000
 TIMES_LONGER = LONG // SHORT
 SLACK = 4
-"""A quadratic reading takes 64 times as long, a linear one 8 times."""
+"""A quadratic reader takes 64 times as long, a linear one 8 times."""
 TOO_QUICK = 0.05
-"""Seconds below which the clock says nothing, and nothing is slow."""
+"""Seconds below which times are not compared."""
 
 
 def order_answer(text: str) -> object:
@@ -35,7 +35,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "err": truth_of,
     "ord": order_answer,
     "gen": generated_text,
-    "stated": stated,
+    "stated": calls_by_script,
     "treebank": lambda text: treebank_words(text, "3.9"),
     "treebank 3.10": lambda text: treebank_words(text, "3.10"),
     "keywords": candidates,

@@ -1,4 +1,4 @@
-"""Llam-Eval: expected scores of samples and of log-probabilities, and a judge over HTTP with all that goes wrong."""
+"""Llam-Eval: expected scores of samples and of log-probabilities, and a judge over HTTP with its faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONE = {**PROTOCOL, "criterion": "Coherence"}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Pauses between tries are those of the code, a hundred times shorter."""
+    """Make the pauses between tries a hundred times shorter."""
     monkeypatch.setattr(endpoint, "FIRST_PAUSE", 0.0025)
 
 
@@ -180,7 +180,7 @@ def test_a_judge_that_hangs_is_left_after_the_timeout():
 
 
 def test_one_record_s_fault_is_its_own():
-    """Only the first question decides whether there is a judge at all."""
+    """Only a fault of the first question is an error of the request."""
 
     def picky(body, number):
         bad = "poison" in body["messages"][0]["content"]

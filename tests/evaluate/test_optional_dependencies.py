@@ -1,4 +1,4 @@
-"""Without a library, weights or a word list: those metrics say so and what to do, the others are there."""
+"""Without a library, weights or a word list, its metrics say what to do, and the others have values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CACHES = (stems.porter_stemmer, word_tokens.word_tokenizer, wordnet.synonyms_by_
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
-    """What was loaded before is forgotten, and what a test made of it as well."""
+    """Clear what was loaded before, and afterwards what the test loaded."""
     for loaded in CACHES:
         loaded.cache_clear()
     yield
@@ -57,7 +57,7 @@ def test_without_sacrebleu(monkeypatch):
 
 
 def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
-    """A reward least of all: what cannot be computed is an error, and not 0."""
+    """A reward that cannot be computed is an error, not 0."""
     monkeypatch.setattr(lexical, "bertscore_of", lambda _options: "a model")
     monkeypatch.setattr(lexical, "values_of", lambda _model, pairs: [1.0 for _ in pairs])
     pytest.importorskip("sacrebleu")
@@ -84,7 +84,7 @@ def test_without_anything(monkeypatch):
 
 @pytest.fixture
 def no_word_lists(monkeypatch):
-    """NLTK finds no data, and no package of the system has any."""
+    """Hide NLTK's data and the system's packages."""
     data = pytest.importorskip("nltk.data")
     monkeypatch.setattr(data, "path", [])
     monkeypatch.setattr(wordnet, "FOLDERS", ())
@@ -141,7 +141,7 @@ def test_models_that_cannot_be_loaded(monkeypatch):
 
 
 def test_models_are_used(monkeypatch):
-    """The shape in which Sentence Transformers is called; its own weights are not on this machine."""
+    """Check how Sentence Transformers is called, without its weights."""
 
     class Model:
         def __init__(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The benchmarks' rewards: one finite number for any response, a reason out of a few, never a reward for an error."""
+"""The benchmarks' rewards: one finite number and one reason for any response, never a reward for an error."""
 
 from __future__ import annotations
 

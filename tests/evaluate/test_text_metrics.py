@@ -73,7 +73,7 @@ def test_meteor(reference, hypothesis):
 
 
 class Meanings:
-    """`synonyms` in the shape of NLTK's reader of WordNet."""
+    """`synonyms` with the interface of NLTK's WordNet reader."""
 
     def __init__(self, *names: str) -> None:
         self.names = names

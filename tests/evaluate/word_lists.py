@@ -1,4 +1,4 @@
-"""Whether NLTK's model of sentences and WordNet are on this machine; no test fetches them."""
+"""Detection of NLTK's model of sentences and of WordNet; no test downloads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reward worked out from nothing but an explanation's JSON, with the formulas of SCORE.md sections 3 to 6."""
+"""A reward recomputed from an explanation's JSON alone, with the formulas of SCORE.md sections 3 to 6."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPONENTS = (
 
 
 def explained(response: str, reference: Any, settings: dict[str, Any], suggestions: int = 0) -> dict[str, Any]:
-    """The explanation as its JSON says it, which must fit its own schema and the scorer's outcome bit for bit."""
+    """Return the explanation as its JSON, which must match its schema and the scorer's result bit for bit."""
     scorer = Scorer(**settings)
     text = explain(scorer, response, reference, suggestions).model_dump_json()
     document = json.loads(text)
@@ -32,7 +32,7 @@ def explained(response: str, reference: Any, settings: dict[str, Any], suggestio
 
 
 def similarity(found: dict[str, Any]) -> float:
-    """IoU of the two sets that are listed."""
+    """Return the IoU of the two listed sets."""
     union = len(found["shared"]) + len(found["missing"]) + len(found["extra"])
     return len(found["shared"]) / union if union else 1.0
 
@@ -81,7 +81,7 @@ def order_of(document: dict[str, Any]) -> float:
 
 
 def score_of(document: dict[str, Any]) -> float:
-    """SCORE behind open gates."""
+    """Return the SCORE of a response that passes the gates."""
     config, order, content = document["config"], order_of(document), content_of(document)
     semantics = content
     if config["use_order"]:
@@ -91,7 +91,7 @@ def score_of(document: dict[str, Any]) -> float:
 
 
 def reward_of(document: dict[str, Any]) -> float:
-    """The reward of what the explanation lists."""
+    """Return the reward of what the explanation lists."""
     config = document["config"]
     score = score_of(document) if all(check["passed"] for check in document["checks"]) else 0.0
     largest = document["largest_score"]
@@ -100,7 +100,7 @@ def reward_of(document: dict[str, Any]) -> float:
 
 
 def assert_recomputes(document: dict[str, Any]) -> None:
-    """Every number of the explanation follows from what it lists, to the last bit."""
+    """Check that every number of the explanation follows from what it lists, bit for bit."""
     assert reward_of(document) == document["reward"]
     components = document["components"]
     listed = [step["coverage"] for step in document["prediction"] if step["coverage"] is not None]
@@ -118,7 +118,7 @@ def assert_recomputes(document: dict[str, Any]) -> None:
 
 
 def assert_chained(document: dict[str, Any]) -> None:
-    """The waterfall goes from the best score to this one without a gap, and never up."""
+    """Check that the waterfall goes from the best score to this one without a gap, and never up."""
     factors = document["factors"]
     assert [factors[0]["name"], factors[-1]["name"]] == ["best", "score"]
     assert factors[0]["score"] == document["largest_score"]

@@ -1,4 +1,4 @@
-"""docs/explain.md shows what the command prints, and names what there is."""
+"""docs/explain.md shows what the command prints, and names every field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations recompute to the reward, bit for bit: golden cases, worked examples, and whatever hypothesis finds."""
+"""Explanations recompute to the reward, bit for bit: golden cases, worked examples, and hypothesis."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ ORC = "Step 1: Add 5 µl of µ-😀 buffer,\rslowly.\nStep 2: Spin the 😀 tube
 
 
 def shown(text: str, place: dict) -> str:
-    """What stands at a place, read in each of its three units."""
+    """Return the text of a place, read in each of its three units."""
     data, units = text.encode(), text.encode("utf-16-le")
     first, last = place["utf16"]
     parts = {

@@ -1,4 +1,4 @@
-"""Suggestions are changes that were really made: rescoring their response gives what they promise."""
+"""Suggestions are changes that were made: rescoring their response gives what they promise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFERENCE = {"steps": R}
 
 
 def suggested(response: str, settings: dict | None = None, most: int = 5) -> list[dict]:
-    """The suggestions, each held against its own rescoring."""
+    """Return the suggestions, each checked by rescoring."""
     settings = settings or {}
     document = explained(response, REFERENCE, settings, most)
     for found in document["suggestions"]:
@@ -106,7 +106,7 @@ GOOD = told(R)
         pytest.param(GOOD.replace("\n</orc>", "\nStep 5: done\n</orc>"), id="prose too much"),
     ],
 )
-def test_closed_gates_are_mended(damaged):
+def test_failed_gates_are_repaired(damaged):
     best = next(found for found in suggested(damaged) if found["kind"] == "mend")
     assert best["reason"] == "ok"
     assert best["reward"] == 1.0
@@ -163,7 +163,7 @@ def test_common_path(a, b):
 
 
 def test_time_is_bounded():
-    """The largest response that a usual service takes: its candidates are counted in bytes, so there are few."""
+    """The largest response that a service accepts by default: the limit of bytes leaves few candidates."""
     most = 1024 if JIT else 24
     lines = [
         json.dumps({"action": f"act{k % 7}", "objects": [f"o{k}" * 8], "parameters": ["5 min"]}) for k in range(most)

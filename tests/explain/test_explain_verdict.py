@@ -1,4 +1,4 @@
-"""Gates: which check failed, where, and what is still shown behind it."""
+"""Gates: which check failed, where, and what is still shown."""
 
 from __future__ import annotations
 

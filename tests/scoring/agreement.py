@@ -1,4 +1,4 @@
-"""Holding scores against the twin's, and against each other bit for bit."""
+"""Comparison of scores with the twin's, and with each other bit for bit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TOLERANCE = 1e-12
 
 
 def record(scores: Scores, row: int) -> dict[str, Any]:
-    """Everything about one response under the twin's names."""
+    """Return everything about one response under the twin's names."""
     values: dict[str, Any] = {name: float(column[row]) for name, column in scores.components.items()}
     return values | {"reason": str(scores.reasons[row]), "reward": float(scores.rewards[row])}
 
 
 def differences(got: Mapping[str, Any], expected: Mapping[str, Any], tolerance: float = TOLERANCE) -> dict[str, Any]:
-    """The expected values that are off by more than the tolerance (absolute below 1, relative above)."""
+    """Return the expected values that are off by more than the tolerance (absolute below 1, relative above)."""
     return {
         name: (got[name], value)
         for name, value in expected.items()
@@ -31,7 +31,7 @@ def differences(got: Mapping[str, Any], expected: Mapping[str, Any], tolerance: 
 
 
 def assert_sound(scores: Scores, rows: int) -> None:
-    """What holds for every outcome: shapes, types, finite numbers, and what is 0 behind a closed gate."""
+    """Check what holds for every result: shapes, types, finite numbers, and what is 0 if a gate failed."""
     assert len(scores) == rows
     assert tuple(scores.components) == COMPONENTS
     assert scores.rewards.shape == scores.reason_codes.shape == (rows,)
@@ -51,7 +51,7 @@ def assert_agree(
     reference_index: Sequence[int],
     settings: Mapping[str, Any],
 ) -> Scores:
-    """Score a batch and hold every row against the twin."""
+    """Score a batch and compare every row with the twin."""
     scores = Scorer(**settings).score(responses, references, reference_index)
     assert_sound(scores, len(responses))
     parsed = [parse_reference(reference, dict(settings)) for reference in references]
@@ -63,6 +63,6 @@ def assert_agree(
 
 
 def bits(scores: Scores) -> list[bytes]:
-    """Each response's outcome to the last bit."""
+    """Return the bits of each response's result."""
     columns = [scores.rewards, scores.reason_codes, *scores.components.values()]
     return [b"".join(column[row].tobytes() for column in columns) for row in range(len(scores))]

@@ -1,4 +1,4 @@
-"""A scorer that has been used before its process forks: parent and children score at once, each in its own memory."""
+"""A scorer that is used before its process forks: parent and children score concurrently, each in its own memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ HELD_LOCKS = """
 import os, signal, threading
 from assay import Scorer
 from assay.kernels import warmup
-from assay.service.scoring import references
 from tests.cases import answer
 from tests.cases.writing import KEY
 
@@ -53,7 +52,6 @@ def rewards():
     return set(found.tolist()), any(one.name.startswith("assay-slice") for one in threading.enumerate())
 
 expected = rewards()
-references.CACHE._lock.acquire()  # as another thread may, in the moment of the fork
 warmup._lock.acquire()
 child = os.fork()
 if child == 0:
@@ -75,5 +73,5 @@ def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
 
 
 def test_a_child_waits_for_no_thread_of_its_parent(compiled):
-    """Neither for locks, nor for helpers: it has helpers of its own."""
+    """Neither for locks nor for helper threads: it starts its own."""
     assert printed(HELD_LOCKS) == "0\n"

@@ -1,4 +1,4 @@
-"""Memory that cannot be had: the batch fails with MemoryError, and its thread scores the next ones as before."""
+"""Failed allocations: the batch fails with MemoryError, and its thread scores the next ones as before."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ print(resident("VmHWM") - before, resident("VmRSS") - before)
 
 
 def test_what_a_long_text_took_is_given_back(compiled):
-    """Three responses of 6 MiB."""
+    """Score three responses of 6 MiB."""
     peak, kept = map(int, printed(LONG_TEXTS).split())
     assert peak > 60  # MiB: it is a text that takes some
     assert kept < 30

@@ -21,7 +21,7 @@ RESPONSES = [told(STEPS), told(STEPS[:3]), told(STEPS[::-1]), "", told(STEPS[1:]
 
 
 def check(rewards: list[float], groups: list[int], ddof: int) -> list[float]:
-    """The kernel's advantages, after holding them against the twin's."""
+    """Return the kernel's advantages, after comparing them with the twin's."""
     found = group_advantages(np.array(rewards, float), np.array(groups, np.int64), ddof)
     assert found.dtype == np.float64
     assert found.tolist() == pytest.approx(twin(rewards, groups, ddof), rel=1e-9, abs=1e-9)
@@ -56,7 +56,7 @@ def test_equal_rewards_and_groups_of_one(reward, ddof):
 
 @pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e-200, 1e-100, 1e-9, 1.0])
 def test_rewards_of_any_size(scale):
-    """Squares of tiny rewards would vanish."""
+    """Squares of tiny rewards would underflow."""
     found = check([scale, 3 * scale, 3 * scale, scale], [0, 0, 0, 0], 0)
     assert found == pytest.approx([-1, 1, 1, -1], rel=1e-3)
 
@@ -83,7 +83,7 @@ def test_no_group():
 
 
 def test_a_group_needs_responses_not_references():
-    """Two references of equal text are two groups; one reference that nobody points at is none."""
+    """Two references of equal text are two groups; a reference without responses is not a group."""
     scores = Scorer().score(RESPONSES[:2], [REFERENCES[0]] * 3, [0, 2])
     with pytest.raises(InvalidRequest):
         scores.advantages()

@@ -1,4 +1,4 @@
-"""What comes back: arrays of the right type that belong to the caller; what went in is as it was."""
+"""Results are arrays of the right type that belong to the caller; the arguments are unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import rollouts
 from assay import Scorer
 from assay.kernels.score import COMPONENTS
 from assay.kernels.status import REASONS
-from assay.service.scoring.self_test import run_selftest
+from assay.service.scoring.self_test import run_self_test
 from assay.service.scoring.text_columns import reference_column, text_column
 from tests.scoring.agreement import assert_sound, bits
 
@@ -64,7 +64,7 @@ def test_columns_are_not_changed():
 
 
 def test_outputs_belong_to_the_caller():
-    """Nothing that a caller does to one outcome reaches another, or a later one."""
+    """Nothing that a caller does to one result affects another."""
     given = body()
     scorer = Scorer()
     expected = bits(scorer.score(**given))
@@ -90,4 +90,4 @@ def test_columns_from_text():
 
 
 def test_selftest_passes():
-    run_selftest()
+    run_self_test()

@@ -1,4 +1,4 @@
-"""A response's outcome depends on nothing but itself, its reference and the settings: to the last bit."""
+"""A response's result depends only on itself, its reference and the settings, bit for bit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def slices(scores: Scores, cuts: list[int]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("cuts", [[], [1], [ROWS // 2], [0, ROWS], [1, 2, 3, ROWS - 1], [9, 10, 10, 17, ROWS - 9]])
 def test_slices(request_body, whole, cuts):
-    """Slices filled one after another, backwards, and by four threads at once."""
+    """Slices filled in order, backwards, and by four threads concurrently."""
     scorer = Scorer()
     responses = text_column(request_body["responses"])
     parsed = scorer.parse(reference_column(request_body["references"]))
@@ -118,7 +118,7 @@ def test_callers_at_the_same_time(request_body, whole):
 
 
 def test_long_and_short_texts_in_turn(request_body, whole):
-    """What a long text leaves in a thread's workspace does not reach the next one."""
+    """What a long text leaves in a thread's workspace does not affect the next one."""
     scorer = Scorer(threads=1)
     reference = request_body["references"][0]
     long = request_body["responses"][0] + "é\u0301" * (40_000 if JIT else 400)

@@ -1,4 +1,4 @@
-"""What cannot be scored raises, and names every offender."""
+"""Invalid input raises, and every issue is named."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GOOD = {"steps": ONE_STEP}
 
 
 def issues(error: type[ScoringError], *request: Any, **settings: Any) -> list[tuple[str, str]]:
-    """(path, reason) of everything that the error names."""
+    """Return (path, reason) of every issue of the error."""
     with pytest.raises(error) as caught:
         Scorer(**settings).score(*request)
     assert isinstance(caught.value, ValueError)
@@ -77,7 +77,7 @@ TEXTS = [
 
 
 def test_every_bad_reference_is_named():
-    """Misshapen objects and unreadable texts together, good ones between them, in the request's order."""
+    """Malformed objects and invalid texts together, valid ones between them, in the request's order."""
     bad = [pair for pairs in zip(MISFITS, TEXTS * 4, strict=False) for pair in pairs]
     given, named = [], []
     for reference, reason in bad:

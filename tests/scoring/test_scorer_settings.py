@@ -122,7 +122,7 @@ def test_values_at_the_edge():
 @pytest.mark.parametrize("name", ["max_steps", "max_response_bytes"])
 @pytest.mark.parametrize("value", [2**63, 2**64, 2**70, 10**30])
 def test_limits_beyond_every_machine_word(name, value):
-    """There is no upper bound to these limits; what cannot be counted is never exceeded, or refused by name."""
+    """These limits have no upper bound: a huge one is never exceeded, or rejected by name."""
     outcome = [f"config.{name}"]
     try:
         scorer = Scorer(**{name: value})
@@ -202,7 +202,7 @@ def test_settings_cannot_be_changed():
 
 
 def test_switches_change_only_scale_content_semantics_and_score():
-    """What was measured is reported whatever is switched off (SCORE.md section 6)."""
+    """Components are reported even if a setting switches them off (SCORE.md section 6)."""
     steps = [{"action": a, "objects": ["pbs"], "parameters": ["5 min"]} for a in ("add", "mix", "spin", "wash")]
     response, reference = told([steps[1], steps[0], *steps[2:], steps[0]], " so" * 30), {"steps": steps}
     measured = Scorer(length_penalty="relative").score([response], [reference]).components

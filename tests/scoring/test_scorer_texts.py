@@ -1,4 +1,4 @@
-"""Python strings as they come: lone surrogates, escapes, subclasses, every character in every spelling."""
+"""Any Python strings: lone surrogates, escapes, subclasses, every character in every spelling."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_lone_surrogates_in_references(lone):
 
 
 def test_an_escape_of_a_lone_surrogate_is_no_json():
-    """In a text it is not the character but the six letters of its escape that are there."""
+    """A text holds the six letters of the escape, not the character."""
     assert_agree([answer(KEY.replace("pbs", "\\ud800"))], [GOOD], [0], {})
     assert Scorer().score([answer(KEY.replace("pbs", "\\ud800"))], [GOOD]).reasons.tolist() == ["bad_step_json"]
 
@@ -71,14 +71,14 @@ def test_subclasses_of_str(kind):
 
 
 def units(code: int) -> str:
-    """JSON escapes of one code point."""
+    """Return JSON escapes of one code point."""
     encoded = chr(code).encode("utf-16-be")
     return "".join(f"\\u{int.from_bytes(encoded[k : k + 2], 'big'):04x}" for k in range(0, len(encoded), 2))
 
 
 @pytest.mark.parametrize("plane", [0, 1, 2, 3, 14, 16])
 def test_every_character_raw_and_escaped(plane):
-    """A response that writes it out against a reference that escapes it: the same object, and so full content."""
+    """A response with the character against a reference that escapes it: the same object, so full content."""
     first = plane << 16
     codes = range(first or 0x20, first + 0x10000, 1 if JIT and plane < 2 else 331)
     codes = [code for code in codes if not 0xD800 <= code <= 0xDFFF and chr(code) not in '"\\\r\n']
@@ -91,7 +91,7 @@ def test_every_character_raw_and_escaped(plane):
 
 
 def test_every_white_space():
-    """The mean of words counts pieces as `str.split()` cuts them, at whatever it takes for white space."""
+    """The mean of words counts pieces as `str.split()` splits them, at all that it treats as white space."""
     codes = [code for code in range(0, 0x11000, 1 if JIT else 97) if not 0xD800 <= code <= 0xDFFF]
     codes += [code for code in range(0x3001) if chr(code).isspace()]
     responses = [answer(orc=f"Step 1: a{chr(code)}b {chr(code)}") for code in codes]

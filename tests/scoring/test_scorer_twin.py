@@ -1,4 +1,4 @@
-"""The Scorer against the textbook twin on whatever the strategies come up with: reasons equal, components to 1e-12."""
+"""The Scorer against the textbook twin on everything that the strategies draw: equal reasons, components to 1e-12."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONE_STEP = {"steps": [{"action": "add", "objects": ["pbs"], "parameters": ["5 mi
 
 
 def verdict(reference: str | dict, overrides: dict) -> str:
-    """`ok`, or why the twin cannot read the reference."""
+    """Return `ok`, or why the twin cannot read the reference."""
     try:
         parse_reference(reference, overrides)
     except UnreadableReferenceError as bad:
@@ -90,7 +90,7 @@ def test_any_reference(references):
 @given(protocols, protocols, st.permutations(range(5)))
 @examples(150)
 def test_many_common_actions(first, second, order):
-    """Long protocols over few actions, where order, anchors and positions have much to decide."""
+    """Long protocols over few actions, where order, anchors and positions matter most."""
     actions = [step | {"action": "add" if k % 2 else "spin"} for k, step in enumerate([*first, *second, *first])]
     wanted = [actions[k % len(actions)] for k in order] * 3
     for mode in ("strict", "lcs"):

@@ -1,4 +1,4 @@
-"""Batches that are scored share by share: what a share is, and that nothing comes out of it that did not before."""
+"""Batches that are scored share by share: what a share is, and that the results are the same."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from assay.kernels.compiler.jit import JIT
 from assay.service.scoring import scorer as scorer_module
 from assay.service.scoring import shares as shares_module
 from assay.service.scoring.references import ReferenceReader
-from assay.service.scoring.shares import MIN_REFERENCES, MIN_ROWS, UNEVEN, shares_of
-from assay.service.scoring.text_columns import passing_column, reference_column, text_column
+from assay.service.scoring.shares import MAX_IMBALANCE, MIN_REFERENCES, MIN_ROWS, shares_of
+from assay.service.scoring.text_columns import borrowed_column, reference_column, text_column
 from assay.service.scoring.threads import slices_of
 from tests.scoring.agreement import bits
 
@@ -27,7 +27,7 @@ PROMPTS = 90 if JIT else 8
 
 @pytest.fixture(autouse=True)
 def small_batches_too(request, monkeypatch) -> None:
-    """As plain Python, kernels are too slow for many references."""
+    """Use fewer references with kernels as plain Python, which are slow."""
     if not JIT and "batch" in request.fixturenames:
         monkeypatch.setattr(shares_module, "MIN_REFERENCES", 4)
         monkeypatch.setattr("assay.service.scoring.scorer.MIN_REFERENCES", 4)
@@ -39,7 +39,7 @@ def batch() -> dict[str, Any]:
 
 
 def read_first(scorer: Scorer, batch: dict[str, Any]) -> list[bytes]:
-    """The same batch, all of its references read before the first response."""
+    """Score the same batch, all of its references read before the first response."""
     index = np.array(batch["reference_index"], np.int64)
     parsed = scorer.parse(reference_column(batch["references"]))
     return bits(scorer.score_parsed(text_column(batch["responses"]), parsed, index))
@@ -108,7 +108,7 @@ def test_equal_groups_are_shared():
 def test_what_is_not_shared(index):
     references = int(max(index, default=0)) + 1
     assert shares_of(index, max(references, 100 if references > MIN_REFERENCES else references), 2) is None
-    assert UNEVEN >= 1
+    assert MAX_IMBALANCE >= 1
 
 
 # Scores
@@ -183,14 +183,14 @@ def test_what_is_wrong_with_responses_comes_first(batch):
 @given(texts=st.lists(st.text(max_size=40), max_size=30))
 def test_a_passing_column_is_the_column(texts):
     expected = text_column(texts)
-    found = passing_column(texts)
+    found = borrowed_column(texts)
     assert found.data.tobytes() == expected.data.tobytes()
     assert found.offsets.tolist() == expected.offsets.tolist()
     assert not found.data.flags.writeable
 
 
 class Lazy(list):
-    """A list that makes its elements anew whenever somebody asks for them."""
+    """A list that creates its elements on every access."""
 
     def __iter__(self):
         return ("".join([text, " "]) for text in super().__iter__())
@@ -201,7 +201,7 @@ class Lazy(list):
 
 @pytest.mark.parametrize("prompts", [1, PROMPTS])
 def test_a_list_that_makes_its_texts_anew(batch, prompts):
-    """Kernels read strings where they stand, so somebody has to hold them."""
+    """Kernels read strings in place, so something must keep them alive."""
     rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
     responses = [batch["responses"][k] for k in rows]
     references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
@@ -228,7 +228,7 @@ def test_lists_that_are_emptied_meanwhile(batch, prompts, monkeypatch):
 
 
 def test_what_was_read_before_leaves_no_trace(batch):
-    """Long references, then short ones, read into the same memory: as if nothing had been there."""
+    """Long references, then short ones, read into the same memory: nothing of the former is left."""
     scorer = Scorer(threads=1)
     few = {
         "responses": batch["responses"][:4],

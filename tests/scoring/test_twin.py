@@ -32,7 +32,7 @@ KEYS |= {"anchors", "score", "reason", "reward"}
 
 
 def differences(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """The expected components that are off by more than 1e-9."""
+    """Return the expected components that are off by more than 1e-9."""
     return {
         name: (got[name], value)
         for name, value in expected.items()

@@ -1,4 +1,4 @@
-"""How the calls of a predicted program agree with those of the true one: names, arguments and their values."""
+"""Agreement of the calls of a predicted program with those of the true one: names, arguments and their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "argument_precision_recall",
     "distances",
     "matched_by_name",
-    "matched_in_turn",
+    "matched_in_order",
     "mean",
     "precision_recall",
     "value_pairs",
@@ -28,18 +28,15 @@ __all__ = [
 
 NAN = math.nan
 NAMES_AT_ONCE = 1 << 18
-"""Names that are numbered for one call of the kernel: many short programs may stand beside one long one."""
+"""Names that are numbered for one call of the kernel."""
 SEPARATOR = re.compile(r"""[\s,()"']""")
 
 Matched = list[tuple[Mapping[str, str], Mapping[str, str]]]
-"""Arguments of calls that belong together: (predicted, true)."""
+"""Arguments of matched calls: (predicted, true)."""
 
 
 def precision_recall(predicted: Iterable[str], true: Iterable[str]) -> tuple[float, float]:
-    """Of names counted as often as they occur: the share of the predicted that is true, and of the true predicted.
-
-    NaN where there is nothing to take a share of.
-    """
+    """Return precision and recall of names, counted as often as they occur; NaN without any."""
     ours, theirs = Counter(list(predicted)), Counter(list(true))
     common = (ours & theirs).total()
     return (
@@ -49,32 +46,32 @@ def precision_recall(predicted: Iterable[str], true: Iterable[str]) -> tuple[flo
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean of the values that are numbers, NaN without any."""
-    there = [value for value in values if not math.isnan(value)]
-    return math.fsum(there) / len(there) if there else NAN
+    """Return the mean of the values that are not NaN, NaN without any."""
+    numbers = [value for value in values if not math.isnan(value)]
+    return math.fsum(numbers) / len(numbers) if numbers else NAN
 
 
 def matched_by_name(predicted: Mapping[str, Mapping[str, str]], true: Mapping[str, Mapping[str, str]]) -> Matched:
-    """One pair for each function that both call, as the script has it."""
+    """Match the calls of each function once, as the script does."""
     return [(arguments, true[name]) for name, arguments in predicted.items() if name in true]
 
 
-def matched_in_turn(predicted: Sequence[Call], true: Sequence[Call]) -> Matched:
-    """The first call of a function with its first, the second with its second, and so on."""
-    turns: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
+def matched_in_order(predicted: Sequence[Call], true: Sequence[Call]) -> Matched:
+    """Match the first calls of a function with each other, the second calls, and so on."""
+    left: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
     for call in reversed(true):
-        turns[call.name].append(call.arguments)
-    return [(call.arguments, turns[call.name].pop()) for call in predicted if turns[call.name]]
+        left[call.name].append(call.arguments)
+    return [(call.arguments, left[call.name].pop()) for call in predicted if left[call.name]]
 
 
 def argument_precision_recall(matched: Matched) -> tuple[float, float]:
-    """Means over the matched calls of the precision and recall of the arguments' names."""
+    """Return the means over the matched calls of the precision and recall of the arguments' names."""
     found = [precision_recall(predicted, true) for predicted, true in matched]
     return mean(precision for precision, _ in found), mean(recall for _, recall in found)
 
 
 def argument_bleu(matched: Matched, as_script: bool) -> float:
-    """Mean BLEU-2 of the texts `name value name value …` of matched calls, NaN without any.
+    """Return the mean BLEU-2 of the texts `name value name value …` of matched calls, NaN without any.
 
     as_script: unsmoothed, with the true text as the hypothesis and the predicted one as the reference.
     """
@@ -95,12 +92,12 @@ def words(arguments: Mapping[str, str]) -> list[str]:
 
 
 def value_pairs(matched: Matched) -> list[tuple[str, str]]:
-    """(predicted, true) values of the arguments that both of two matched calls have."""
+    """Return the (predicted, true) values of the arguments that both of two matched calls have."""
     return [(value, true[name]) for predicted, true in matched for name, value in predicted.items() if name in true]
 
 
 def distances(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> np.ndarray:
-    """Levenshtein distance of each pair of sequences of names: int64 (len(pairs),), by the kernel, piece by piece."""
+    """Return the Levenshtein distance of each pair of sequences of names, int64 (len(pairs),)."""
     warmup()
     found = np.zeros(len(pairs), np.int64)
     for piece in pieces([len(predicted) + len(true) for predicted, true in pairs], NAMES_AT_ONCE):

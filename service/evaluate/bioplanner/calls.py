@@ -1,7 +1,7 @@
-"""Pseudocode to calls of functions: as BioPlanner's script finds them, and by Python's grammar.
+"""Calls of functions in pseudocode: as BioPlanner's script finds them, and by Python's grammar.
 
-The script's regular expressions take quadratic time on long words and on brackets that never close; these find the same
-and read the text once.
+The script's regular expressions take quadratic time on long words and unclosed brackets; these find the same in linear
+time.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from itertools import pairwise
 from typing import NamedTuple
 
 __all__ = [
-    "DEEPEST",
+    "MAX_DEPTH",
     "MAX_LENGTH",
     "Call",
     "Unreadable",
-    "called",
     "called_names",
-    "defined",
-    "parsed",
-    "stated",
-    "walked",
+    "calls_by_script",
+    "calls_with_arguments",
+    "defined_functions",
+    "parse_program",
+    "walked_names",
 ]
 
 MAX_LENGTH = 262_144
 """Characters of a text that is parsed."""
-DEEPEST = 50
-"""Levels of brackets, so that no text can choose how long Python's parser takes."""
+MAX_DEPTH = 50
+"""Levels of brackets: it limits the time that Python's parser takes."""
 
 MAX_LEVELS = 150
-"""Levels of an argument that is written out, which Python does by recursion."""
+"""Levels of an argument that is unparsed, which Python does by recursion."""
 
 HEAD = re.compile(r"(?<!\w)(\w++)\s*+\(")
 ARGUMENT = re.compile(r"""(?<!\w)(\w++)=["']([^"']++)["']""")
@@ -59,14 +59,14 @@ class Call(NamedTuple):
     name: str
     """Of the function, or of the attribute in `robot.run(…)`."""
     arguments: Mapping[str, str]
-    """By name, or by place (`0`, `1`, …) where the name is not known: the value's text, a string's without quotes."""
+    """The text of each value, of a string without quotes, by name, or by position (`0`, `1`, …) if it is unknown."""
 
 
-def stated(code: str) -> dict[str, dict[str, str]]:
-    """What the script's `parse_pseudocode` reads: function name to the arguments of its last `name(…)` in the text.
+def calls_by_script(code: str) -> dict[str, dict[str, str]]:
+    """Find calls as the script's `parse_pseudocode` does: function name to the arguments of its last `name(…)`.
 
-    Everything that looks like a call counts, definitions and comments too. It needs something between the brackets and
-    ends at the first `)`; arguments are `name="value"` alone.
+    Everything that looks like a call counts, also in definitions and comments, if its brackets are not empty. It ends
+    at the first `)`; only `name="value"` is an argument.
     """
     found: dict[str, dict[str, str]] = {}
     position = 0
@@ -82,9 +82,9 @@ def stated(code: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def parsed(code: str) -> ast.Module:
-    """The syntax tree of a text; raises Unreadable where it has none or is beyond the limits."""
-    if len(code) > MAX_LENGTH or depth(code) > DEEPEST:
+def parse_program(code: str) -> ast.Module:
+    """Parse a text; raises Unreadable if it is not Python or exceeds the limits."""
+    if len(code) > MAX_LENGTH or depth(code) > MAX_DEPTH:
         raise Unreadable("too_large")
     try:
         with _quiet, warnings.catch_warnings():
@@ -95,7 +95,7 @@ def parsed(code: str) -> ast.Module:
 
 
 def depth(code: str) -> int:
-    """The deepest nesting of brackets, those in strings and comments included."""
+    """Return the maximum nesting of brackets, including those in strings and comments."""
     deepest = level = 0
     for bracket in BRACKET.finditer(code):
         level = level + 1 if bracket[0] in "([{" else max(0, level - 1)
@@ -103,21 +103,21 @@ def depth(code: str) -> int:
     return deepest
 
 
-def defined(code: str) -> list[str]:
-    """Names of the functions whose definitions begin a line, in order, as the script cuts them out of a text.
+def defined_functions(code: str) -> list[str]:
+    """Return the names of functions whose definitions begin a line, in order, as the script extracts them.
 
-    A definition lasts while its lines begin with white space. Raises Unreadable where one cannot be parsed.
+    A definition continues while lines begin with white space. Raises Unreadable if one cannot be parsed.
     """
     return [
         node.name
         for chunk in definitions(code)
-        for node in ast.walk(parsed(chunk))
+        for node in ast.walk(parse_program(chunk))
         if isinstance(node, ast.FunctionDef)
     ]
 
 
 def definitions(code: str) -> list[str]:
-    """The texts of those definitions."""
+    """Return the texts of those definitions."""
     lines = code.split("\n")
     starts = [k for k, line in enumerate(lines) if DEFINITION.match(line)]
     found = []
@@ -130,17 +130,17 @@ def definitions(code: str) -> list[str]:
 
 
 class Found(NamedTuple):
-    """A call in a program, and whether it stands in a function's definition."""
+    """A call in a program, and whether it is inside a function's definition."""
 
     node: ast.Call
     in_definition: bool
 
 
 def calls_in(tree: ast.Module) -> list[Found]:
-    """Every call of a program level by level, as `ast.walk` comes upon them."""
+    """Return every call of a program in the order of `ast.walk`, level by level."""
     found = []
     level: list[tuple[ast.AST, bool]] = [(tree, False)]
-    for node, in_definition in level:  # it grows while we go through it
+    for node, in_definition in level:  # it grows during the loop
         inside = in_definition or isinstance(node, DEFINITIONS)
         for name in node._fields:
             value = getattr(node, name, None)
@@ -152,8 +152,8 @@ def calls_in(tree: ast.Module) -> list[Found]:
     return found
 
 
-def walked(calls: Iterable[Found]) -> list[str]:
-    """Names of all calls of a text in the script's order, those in definitions too.
+def walked_names(calls: Iterable[Found]) -> list[str]:
+    """Return the names of all calls of a text in the script's order, including those in definitions.
 
     Raises Unreadable for a call of anything but a plain name.
     """
@@ -166,19 +166,19 @@ def walked(calls: Iterable[Found]) -> list[str]:
 
 
 def in_order(calls: Iterable[Found]) -> list[ast.Call]:
-    """The calls of plain names and of attributes outside definitions, in the order in which the text names them."""
+    """Return the calls of plain names and of attributes outside definitions, in the order of the text."""
     nodes = [node for node, inside in calls if not inside and isinstance(node.func, ast.Name | ast.Attribute)]
     nodes.sort(key=lambda node: (node.func.end_lineno or 0, node.func.end_col_offset or 0))
     return nodes
 
 
 def called_names(calls: Iterable[Found]) -> list[str]:
-    """Names of those calls."""
+    """Return the names of those calls."""
     return [name_of(node) for node in in_order(calls)]
 
 
-def called(tree: ast.Module) -> list[Call]:
-    """Those calls with their arguments; raises Unreadable for an argument that cannot be written out."""
+def calls_with_arguments(tree: ast.Module) -> list[Call]:
+    """Return those calls with their arguments; raises Unreadable for an argument that cannot be unparsed."""
     parameters = {
         node.name: [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
         for node in ast.walk(tree)
@@ -195,15 +195,13 @@ def name_of(node: ast.Call) -> str:
 def call_of(node: ast.Call, parameters: Mapping[str, list[str]]) -> Call:
     name = name_of(node)
     known = parameters.get(name, [])
-    arguments = {
-        known[place] if place < len(known) else str(place): text_of(value) for place, value in enumerate(node.args)
-    }
+    arguments = {known[pos] if pos < len(known) else str(pos): text_of(value) for pos, value in enumerate(node.args)}
     arguments.update({keyword.arg or "**": text_of(keyword.value) for keyword in node.keywords})
     return Call(name, arguments)
 
 
 def text_of(node: ast.expr) -> str:
-    """A string itself, else the expression's source text; raises Unreadable where Python cannot write it."""
+    """Return a string itself, else the expression's source text; raises Unreadable if Python cannot unparse it."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     level: list[ast.AST] = [node]
@@ -212,6 +210,6 @@ def text_of(node: ast.expr) -> str:
     try:
         if not level:
             return ast.unparse(node)
-    except (RecursionError, ValueError):  # a number with too many digits, a string that has no spelling
+    except (RecursionError, ValueError):  # a number with too many digits, a string without a literal
         pass
     raise Unreadable("too_large")

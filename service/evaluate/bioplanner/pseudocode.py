@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..optional_dependencies import Needs, missing
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
+from ..optional_dependencies import OptionalDependencies, not_installed
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from ..text.embedders import Embedder, cls_model_named, embedded, hashed_words
 from .agreement import distances, mean
 from .calls import Unreadable
@@ -133,7 +133,7 @@ class Pseudocode(Task):
     components = ("order_similarity", "function_precision", "function_recall")
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         readings = []
         for row, record in enumerate(records, start=1):
@@ -145,7 +145,7 @@ class Pseudocode(Task):
             name: np.array([reading.values.get(name, math.nan) for reading in readings])
             for name in (metric.name for metric in self.metrics)
         }
-        columns["levenshtein"] = scattered(readings, [reading.sequences for reading in readings])
+        columns["levenshtein"] = sequence_distances(readings, [reading.sequences for reading in readings])
         columns["levenshtein"] += [reading.penalty for reading in readings]
         lines = np.array([record["ground_truth"].count("\n") + 1 for record in records], float)
         columns["levenshtein_scaled"] = columns["levenshtein"] / lines
@@ -156,14 +156,14 @@ class Pseudocode(Task):
             for row, reading in enumerate(readings)
             if reading.failure is not None
         ]
-        needs = Needs(self, options)
-        embedder = needs.load(partial(embedder_of, options), "scibert_score")
+        dependencies = OptionalDependencies(self, options)
+        embedder = dependencies.load(partial(embedder_of, options), "scibert_score")
         if embedder is not None:
             columns["scibert_score"] = similarities(readings, embedder)
-        return Evaluation(columns, failed, unavailable=needs.checked())
+        return Evaluation(columns, failed, unavailable=dependencies.require_any())
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         names_of = cache(names_called)  # of the true programs, each read once
         readings = []
@@ -187,7 +187,7 @@ class Pseudocode(Task):
         return Rewards(chosen, reasons, {"order_similarity": similarity, **shares})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """A record, as an object or its JSON text, or the true program itself; it must parse and call a function."""
+        """Accept a record, as an object or its JSON text, or the true program; it must parse and call a function."""
         if isinstance(value, str):
             found, _ = super().reference(value)
             value = found if found is not None else {"ground_truth": value}
@@ -201,8 +201,10 @@ class Pseudocode(Task):
         return (record, "") if names else (None, "ground_truth: it calls no function")
 
 
-def scattered(readings: Sequence[Reading], sequences: Sequence[tuple[list[str], list[str]] | None]) -> np.ndarray:
-    """Distances of the sequences that are there, float64 (n,), NaN elsewhere."""
+def sequence_distances(
+    readings: Sequence[Reading], sequences: Sequence[tuple[list[str], list[str]] | None]
+) -> np.ndarray:
+    """Return the distances of the sequences that are not None, float64 (n,), NaN elsewhere."""
     rows = [row for row, pair in enumerate(sequences) if pair is not None]
     found = np.full(len(readings), np.nan)
     found[rows] = distances([pair for pair in sequences if pair is not None])
@@ -211,20 +213,20 @@ def scattered(readings: Sequence[Reading], sequences: Sequence[tuple[list[str], 
 
 def normalized_distances(readings: Sequence[Reading]) -> np.ndarray:
     longest = [max(map(len, reading.in_order)) if reading.in_order else 0 for reading in readings]
-    return scattered(readings, [reading.in_order for reading in readings]) / np.maximum(1, longest)
+    return sequence_distances(readings, [reading.in_order for reading in readings]) / np.maximum(1, longest)
 
 
 def embedder_of(options: PseudocodeOptions) -> Embedder:
-    """The embedder that the options name; raises NotInstalled where they name none, or what it needs is not here."""
+    """Return the embedder that the options name; raises NotInstalled if they name none or its package is missing."""
     if options.embedding_model is not None:
         return cls_model_named(options.embedding_model, "options.embedding_model")
     if options.embedder is None:
-        raise missing("options.embedding_model", SCIBERT_NEEDS)
+        raise not_installed("options.embedding_model", SCIBERT_NEEDS)
     return hashed_words if options.embedder == "hashed_words" else options.embedder
 
 
 def similarities(readings: Sequence[Reading], embedder: Embedder) -> np.ndarray:
-    """Mean cosine of each record's pairs of values, float64 (n,), NaN without any; each text is embedded once."""
+    """Return the mean cosine of each record's pairs of values, float64 (n,), NaN without any."""
     texts = [text for reading in readings for pair in reading.pairs for text in pair]
     vectors = embedded(embedder, texts, "options.embedder")
     return np.array(

@@ -12,33 +12,43 @@ from .agreement import (
     argument_bleu,
     argument_precision_recall,
     matched_by_name,
-    matched_in_turn,
+    matched_in_order,
     precision_recall,
     value_pairs,
 )
-from .calls import Found, Unreadable, called, called_names, calls_in, defined, parsed, stated, walked
+from .calls import (
+    Found,
+    Unreadable,
+    called_names,
+    calls_by_script,
+    calls_in,
+    calls_with_arguments,
+    defined_functions,
+    parse_program,
+    walked_names,
+)
 
 __all__ = ["Reading", "names_called", "read", "read_order"]
 
 UNDEFINED = "undefined_function"
 MAX_FUNCTIONS = 51
-"""Functions that the script has letters for, one of its 52 being that of undefined ones."""
+"""Functions that the script can number: it has 52 letters, one of them for undefined functions."""
 
 
 @dataclass
 class Reading:
-    """What one record gives before distances and vectors are computed for all of them."""
+    """What is read of one record, before distances and vectors are computed for all."""
 
     values: dict[str, float] = field(default_factory=dict)
     sequences: tuple[list[str], list[str]] | None = None
-    """Names of the calls, predicted and true, as the mode has them."""
+    """Names of the calls, predicted and true, in the chosen mode."""
     penalty: int = 0
     in_order: tuple[list[str], list[str]] | None = None
     """The same by Python's grammar."""
     pairs: list[tuple[str, str]] = field(default_factory=list)
     """Values of matched arguments, predicted and true."""
     failure: tuple[str, bool] | None = None
-    """Why something is missing, and whether the prediction is to blame."""
+    """Why something is missing, and whether the prediction is the cause."""
 
 
 def predicted_text(record: Mapping[str, Any]) -> str:
@@ -46,20 +56,20 @@ def predicted_text(record: Mapping[str, Any]) -> str:
 
 
 def read(record: Mapping[str, Any], by_script: bool) -> Reading:
-    """Everything of a record that it gives by itself: as the script reads it, or by Python's grammar."""
+    """Read one record as the script does, or by Python's grammar."""
     reading = Reading()
     known = known_functions(reading, record) if by_script else None
     trees: list[ast.Module] = []
     for text, of_prediction in ((predicted_text(record), True), (record["ground_truth"], False)):
         try:
-            trees.append(parsed(text))
+            trees.append(parse_program(text))
         except Unreadable as error:
             reading.failure = reading.failure or (error.reason, of_prediction)
     if len(trees) == 2:
         found = [calls_in(tree) for tree in trees]
         reading.in_order = called_names(found[0]), called_names(found[1])
     if by_script:
-        stated_by = stated(predicted_text(record)), stated(record["ground_truth"])
+        stated_by = calls_by_script(predicted_text(record)), calls_by_script(record["ground_truth"])
         functions_of(reading, precision_recall(*stated_by))
         arguments_of(reading, matched_by_name(*stated_by), as_script=True)
         if len(trees) == 2 and known is not None:
@@ -72,7 +82,7 @@ def read(record: Mapping[str, Any], by_script: bool) -> Reading:
 
 
 def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) -> Reading:
-    """What a reward takes of a record; `names_of` gives `names_called` of the true program, and may remember them."""
+    """Read what a reward needs of a record; `names_of` is `names_called` for the true program, and may be cached."""
     reading = Reading()
     names: list[list[str]] = []
     for text, read_names in ((predicted_text(record), names_called), (record["ground_truth"], names_of)):
@@ -87,27 +97,27 @@ def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) 
 
 
 def names_called(text: str) -> list[str]:
-    """Names of the calls of a text in its order, by Python's grammar; raises Unreadable."""
-    return called_names(calls_in(parsed(text)))
+    """Return the names of the calls of a text in its order, by Python's grammar; raises Unreadable."""
+    return called_names(calls_in(parse_program(text)))
 
 
 def arguments_by_grammar(reading: Reading, trees: Sequence[ast.Module]) -> None:
-    """What the arguments of both programs give; the failure where those of one cannot be written out."""
+    """Compare the arguments of both programs, or record a failure if one cannot be unparsed."""
     of_prediction = True
     try:
-        predicted = called(trees[0])
+        predicted = calls_with_arguments(trees[0])
         of_prediction = False
-        true = called(trees[1])
+        true = calls_with_arguments(trees[1])
     except Unreadable as error:
         reading.failure = (error.reason, of_prediction)
         return
-    arguments_of(reading, matched_in_turn(predicted, true), as_script=False)
+    arguments_of(reading, matched_in_order(predicted, true), as_script=False)
 
 
 def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | None:
-    """The functions that may be called; None, with the failure noted, where the script cannot list them."""
+    """Return the functions that may be called; None, with a failure recorded, if the script cannot list them."""
     try:
-        known = defined(record.get("prediction_functions", ""))
+        known = defined_functions(record.get("prediction_functions", ""))
         if len(known) > MAX_FUNCTIONS:
             raise Unreadable("too_many_functions")
     except Unreadable as error:
@@ -127,12 +137,12 @@ def arguments_of(reading: Reading, matched: Matched, as_script: bool) -> None:
 
 
 def read_as_script(reading: Reading, allowed: set[str], found: Sequence[list[Found]]) -> None:
-    """The two sequences that the script compares, where it would not stop with an exception."""
+    """Read the two sequences that the script compares, or record a failure if it would raise."""
     of_prediction = True
     try:
-        predicted = walked(found[0])
+        predicted = walked_names(found[0])
         of_prediction = False
-        true = walked(found[1])
+        true = walked_names(found[1])
     except Unreadable as error:
         reading.failure = (error.reason, of_prediction)
         return

@@ -1,7 +1,7 @@
-"""Where an answer stands in a response, as the benchmark's public scripts find it: each task a little differently.
+"""Extraction of the answer from a response, as the benchmark's public scripts do it: each task a little differently.
 
-All searches are for fixed strings and go through the text once; the scripts' lazy regular expressions take quadratic
-time on a response that repeats the opening marker.
+All searches are for fixed strings and take linear time; the scripts' lazy regular expressions take quadratic time on a
+response that repeats the opening marker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
     "first_block",
     "generated_text",
     "last_block",
-    "nothing_read",
+    "nan_column",
     "share",
     "truth_of",
 ]
@@ -35,43 +35,43 @@ NO_MARKERS = "no_markers"
 
 
 def after_thinking(text: str) -> str:
-    """What follows the last `</think>`; everything where there is none, an unclosed `<think>` included."""
+    """Return the text after the last `</think>`; all of it without one, even after an unclosed `<think>`."""
     return text.rpartition(THOUGHT)[2]
 
 
 def first_block(text: str) -> str | None:
-    """Between the first opening marker and the first closing one after it, stripped; None without them."""
+    """Return the text between the first opening marker and the next closing one, stripped; None without them."""
     _, opened, rest = text.partition(START)
     block, closed, _ = rest.partition(END)
     return block.strip() if opened and closed else None
 
 
 def last_block(text: str) -> str | None:
-    """The last of the blocks that follow one another without overlap, stripped; None without any."""
+    """Return the last of the non-overlapping blocks, stripped; None without any."""
     block = None
-    position = text.find(START)
-    while position >= 0:
-        begin = position + len(START)
+    pos = text.find(START)
+    while pos >= 0:
+        begin = pos + len(START)
         stop = text.find(END, begin)
         if stop < 0:
             break
         block = text[begin:stop]
-        position = text.find(START, stop + len(END))
+        pos = text.find(START, stop + len(END))
     return None if block is None else block.strip()
 
 
 def generated_text(text: str) -> str:
-    """What GEN scores: after the last `</think>`, `</Structure>` and opening marker, up to the next closing one."""
+    """Return what GEN scores: after the last `</think>`, `</Structure>` and opening marker, up to the closing one."""
     text = after_thinking(text).strip()
     text = text.rpartition("</Structure>")[2].strip()
     return text.rpartition(START)[2].strip().partition(END)[0].strip()
 
 
 def truth_of(response: object, cut_instruction: bool = True, needs_markers: bool = False) -> bool | str:
-    """The True or False that a response to ERR gives, else the reason why it gives none.
+    """Return the verdict of a response to ERR, else the reason why it has none.
 
-    cut_instruction: leave out what stands before the last `[/INST]`, as ERR's script does and the one that reads
-    judgements does not. needs_markers: as the paper has it; the scripts take the last line where there is no block.
+    cut_instruction: ignore the text before the last `[/INST]`, as ERR's script does, unlike the one that reads
+    judgements. needs_markers: as in the paper; without a block, the scripts read the last line.
     """
     if not isinstance(response, str):
         return NOT_TEXT
@@ -90,13 +90,13 @@ def truth_of(response: object, cut_instruction: bool = True, needs_markers: bool
     return "no_truth_value"
 
 
-def nothing_read(count: int) -> np.ndarray:
-    """A column without values yet: float64 (count,) of NaN."""
+def nan_column(count: int) -> np.ndarray:
+    """Return float64 (count,) of NaN."""
     return np.full(count, np.nan)
 
 
 def share(part: float, whole: int) -> float:
-    """part / whole, and 0 of nothing, as the scripts have it."""
+    """Return part / whole, or 0 if `whole` is 0, as the scripts do."""
     return part / whole if whole else 0.0
 
 

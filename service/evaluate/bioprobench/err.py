@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
-from .answers import FAILURES, nothing_read, share, truth_of
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
+from .answers import FAILURES, nan_column, share, truth_of
 
 __all__ = ["CLASSIFICATION", "TASK", "Classification", "classified", "classify"]
 
@@ -43,12 +43,12 @@ REASONS = {OK: "A verdict was read."} | {
 
 
 class Classification:
-    """Verdicts of some records beside the truth, one row each."""
+    """Verdicts of records with the truth, one row each."""
 
     def __init__(self, count: int, read: Sequence[tuple[int, bool, Any]], failed: list[Failure]) -> None:
-        """read: row, verdict and truth of the records whose response could be read."""
+        """Take (row, verdict, truth) of the records whose response could be read."""
         self.failed = failed
-        self.right, self.boolean = nothing_read(count), nothing_read(count)
+        self.right, self.boolean = nan_column(count), nan_column(count)
         rows = [row for row, _, _ in read]
         verdict = np.array([verdict for _, verdict, _ in read], bool)
         erroneous = np.array([gold is False for _, _, gold in read], bool)
@@ -75,11 +75,11 @@ class Classification:
 
     @property
     def over(self) -> dict[str, list[np.ndarray]]:
-        """What precision, recall and F1 are made of: verdicts that could be read, of truths that are booleans."""
+        """Columns of precision, recall and F1: verdicts that could be read, of truths that are booleans."""
         return {name: [self.boolean] for name in ("precision", "recall", "f1")}
 
     def corpus(self, rows: np.ndarray) -> dict[str, float | None]:
-        """Accuracy, precision, recall and F1 of some rows, 0 where they are undefined, as in the script."""
+        """Return accuracy, precision, recall and F1 of some rows, 0 if undefined, as the script does."""
         read = rows[~self.unread[rows]]
         hits = int(self.hit[read].sum())
         precision = share(hits, hits + int(self.false_alarm[read].sum()))
@@ -94,14 +94,14 @@ class Classification:
 
 
 def classify(record: Mapping[str, Any], strict_markers: bool) -> bool | str:
-    """The verdict of a record's response (True: the step is right), else the reason why there is none."""
+    """Return the verdict of a record's response (True: the step is right), else the reason why it has none."""
     if "is_correct" not in record:
         return NO_GOLD
     return truth_of(record.get("generated_response"), needs_markers=strict_markers)
 
 
 def classified(records: Sequence[Mapping[str, Any]], strict_markers: bool) -> Classification:
-    """The verdicts of all records. A truth that is no boolean is compared, but is no erroneous step."""
+    """Classify all records. A truth that is not a boolean is compared, but is not an erroneous step."""
     read, failed = [], []
     for row, record in enumerate(records):
         verdict = classify(record, strict_markers)
@@ -143,18 +143,18 @@ class Err(Task):
     components = ("accuracy", "called_erroneous")
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         found = classified(records, options.strict_markers)
         advance(len(records))
         return Evaluation(found.columns(), found.failed, found.corpus, found.over)
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
-        """Any field may hold anything or be missing: an object is enough."""
-        return [] if isinstance(record, dict) else super().misfits(record)
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        """Accept any object: any field may hold anything or be missing."""
+        return [] if isinstance(record, dict) else super().validation_errors(record)
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         verdicts = [classify(record, options.strict_markers) for record in records]
         right = np.array(
@@ -169,7 +169,7 @@ class Err(Task):
         return Rewards(right, reasons, {"accuracy": right, "called_erroneous": called})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """A record of the benchmark, as an object or as JSON text of one, or the truth itself, as a boolean or text."""
+        """Accept a record of the benchmark, as an object or JSON text, or the truth itself, as a boolean or text."""
         if isinstance(value, str) and value.strip().lower() in ("true", "false"):
             value = value.strip().lower() == "true"
         if isinstance(value, bool):

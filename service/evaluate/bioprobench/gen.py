@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..optional_dependencies import Needs, missing
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, nothing_to_tell
+from ..optional_dependencies import OptionalDependencies, not_installed
+from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress
 from ..text.embedders import Embedder, chosen_embedder, embedded
 from ..text.text_pairs import (
     KEYWORD,
@@ -24,7 +24,7 @@ from ..text.text_pairs import (
     fill_rouge,
 )
 from ..text.word_tokens import NltkRules
-from .answers import FAILURES, NOT_TEXT, generated_text, nothing_read
+from .answers import FAILURES, NOT_TEXT, generated_text, nan_column
 from .steps import generated_steps, matched
 
 __all__ = ["TASK"]
@@ -104,27 +104,27 @@ class Gen(Task):
     failures = UNREAD
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
-        columns = {metric.name: nothing_read(len(records)) for metric in self.metrics}
+        columns = {metric.name: nan_column(len(records)) for metric in self.metrics}
         pairs, failed = readable(records)
         columns["failed"][:] = 0.0
         columns["failed"][[failure.record for failure in failed if failure.reason == NOT_TEXT]] = 1.0
-        needs = Needs(self, options)
-        fill_nltk(pairs, columns, needs, options.nltk, advance)
-        fill_rouge(pairs, columns, needs, advance)
-        if needs.wants(*KEYWORD):
+        dependencies = OptionalDependencies(self, options)
+        fill_nltk(pairs, columns, dependencies, options.nltk, advance)
+        fill_rouge(pairs, columns, dependencies, advance)
+        if dependencies.wants(*KEYWORD):
             ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
             failed += fill_keywords(pairs, columns, ranks, advance)
-        embedder = needs.load(partial(step_embedder, options), *STEP)
+        embedder = dependencies.load(partial(step_embedder, options), *STEP)
         if embedder is not None:
             fill_steps(records, pairs, columns, embedder, float(options.empty_step_precision == "one"), advance)
         advance(len(records))
-        return Evaluation(columns, sorted(failed), unavailable=needs.checked())
+        return Evaluation(columns, sorted(failed), unavailable=dependencies.require_any())
 
 
 def readable(records: Sequence[Mapping[str, Any]]) -> tuple[list[Pair], list[Failure]]:
-    """The records that can be compared, and why the others cannot."""
+    """Return the records that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, record in enumerate(records):
         response, output = record["generated_response"], record["output"]
@@ -141,7 +141,7 @@ def readable(records: Sequence[Mapping[str, Any]]) -> tuple[list[Pair], list[Fai
 def step_embedder(options: GenOptions) -> Embedder:
     embedder = chosen_embedder(options.embedding_model, options.embedder, "options.embedding_model")
     if embedder is None:
-        raise missing("options.embedding_model", STEPS_NEED)
+        raise not_installed("options.embedding_model", STEPS_NEED)
     return embedder
 
 
@@ -153,7 +153,7 @@ def fill_steps(
     of_nothing: float,
     advance: Advance,
 ) -> None:
-    """`step_recall` and `step_precision` of the records whose reference has steps; each step is embedded once."""
+    """Fill `step_recall` and `step_precision` of the records whose reference has steps."""
     steps = {pair.row: (records[pair.row]["output"], generated_steps(pair.generated)) for pair in pairs}
     steps = {row: sides for row, sides in steps.items() if isinstance(sides[0], list)}
     vectors = embedded(

@@ -1,9 +1,9 @@
-"""Python literals, read as `ast.literal_eval` reads them but in bounded time and depth.
+"""Python literals, parsed like `ast.literal_eval` but in bounded time and depth.
 
-The script of ORD hands the answer to `ast.literal_eval`, so a list, a tuple, a bare `0, 2, 1`, a set, the keys of a
-dictionary, bytes, `True`, hexadecimal numbers and comments all count as answers. Python's own parser takes time and C
-stack that an answer can choose; this one reads each character once, nests at most 64 levels (Python: 199), and gives
-no warnings. Every answer that it takes means what it means there.
+The script of ORD passes the answer to `ast.literal_eval`, so a list, a tuple, a bare `0, 2, 1`, a set, the keys of a
+dictionary, bytes, `True`, hexadecimal numbers and comments all count as answers. The answer determines how much time
+and C stack Python's parser takes; this one reads each character once, nests at most 64 levels (Python: 199), and gives
+no warnings. It gives the same value for every answer that it accepts.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import re
 import unicodedata
 from typing import Any, NamedTuple
 
-__all__ = ["DEEPEST", "MAX_LENGTH", "NotLiteral", "literal"]
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "NotLiteral", "literal"]
 
 MAX_LENGTH = 65_536
-"""Characters of a text that is read: an index of ten thousand steps takes less."""
-DEEPEST = 64
+"""Characters of a text that is parsed; ten thousand indices take less."""
+MAX_DEPTH = 64
 """Levels of brackets."""
 
 DIGITS = r"[0-9](?:_?[0-9])*+"
@@ -31,7 +31,7 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 PLAIN_LIST = re.compile(r"\[ ?(?:0|[1-9][0-9]{0,8})(?:, ?(?:0|[1-9][0-9]{0,8}))*+\]")
-"""What nearly every answer is: a list of short numbers, which needs no reader."""
+"""Nearly every answer: a list of short numbers, which needs no parser."""
 SPACE = re.compile(r"(?:[ \t\f]|\\\n(?!\Z))*+")
 COMMENT = re.compile(r"\#[^\n]*+")
 BLANK_LINES = re.compile(r"(?:(?:[ \t\f]|\\\n)*+(?:\#[^\n]*+)?\n)*+")
@@ -59,25 +59,25 @@ NUMBER, SIGNED, OTHER = "number", "signed", "other"
 
 
 class NotLiteral(ValueError):
-    """The text is no Python literal, or one beyond the limits."""
+    """The text is not a Python literal, or exceeds the limits."""
 
 
 class Value(NamedTuple):
-    """A value and what it was written as: only numbers take a sign, only real ones an imaginary part."""
+    """A value and its kind: only numbers take a sign, only real ones an imaginary part."""
 
     value: Any
     kind: str = OTHER
 
 
 def literal(text: str) -> Any:
-    """The value of the literal that `text` is; raises NotLiteral."""
+    """Parse a literal; raises NotLiteral."""
     if len(text) > MAX_LENGTH:
         raise NotLiteral("too long")
     if PLAIN_LIST.fullmatch(text):
         return [int(number) for number in text[1:-1].split(",")]
     text = text.lstrip(" \t").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise NotLiteral("a character that no source may hold")
+        raise NotLiteral("a character that is not allowed in source code")
     try:
         return Reader(text).whole()
     except NotLiteral:
@@ -87,19 +87,19 @@ def literal(text: str) -> Any:
 
 
 class Reader:
-    """A descent over one text; `position` is at the next token, with white space before it skipped."""
+    """A recursive-descent parser of one text; `pos` is at the next token, after white space."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.position = 0
+        self.pos = 0
         self.depth = 0
 
     def whole(self) -> Any:
-        """A literal, or several with commas between them, that stand alone in the text but for comments."""
+        """Parse the whole text: a literal, or several with commas between them, and comments."""
         blank = BLANK_LINES.match(self.text)
         assert blank is not None
-        self.position = blank.end()
-        if INDENT.match(self.text, self.position):
+        self.pos = blank.end()
+        if INDENT.match(self.text, self.pos):
             raise NotLiteral("an indented line")
         self.skip()
         values = [self.value()]
@@ -114,10 +114,10 @@ class Reader:
         return tuple(single.value for single in values) if comma else values[0].value
 
     def at_end(self) -> bool:
-        """Whether only comments and blank lines follow."""
-        if self.text[self.position : self.position + 1] not in ("", "\n", "#"):
+        """Return whether only comments and blank lines follow."""
+        if self.text[self.pos : self.pos + 1] not in ("", "\n", "#"):
             return False
-        rest = self.text[self.position :]
+        rest = self.text[self.pos :]
         if "\\" in rest.partition("\n")[0].partition("#")[0]:
             return False
         blank = BLANK_LINES.match(rest + "\n")
@@ -125,65 +125,65 @@ class Reader:
         return blank.end() == len(rest) + 1
 
     def skip(self) -> None:
-        """White space and, inside brackets, comments and ends of lines."""
+        """Skip white space and, inside brackets, comments and ends of lines."""
         while True:
-            space = SPACE.match(self.text, self.position)
+            space = SPACE.match(self.text, self.pos)
             assert space is not None
-            self.position = space.end()
+            self.pos = space.end()
             if not self.depth:
                 return
-            comment = COMMENT.match(self.text, self.position)
+            comment = COMMENT.match(self.text, self.pos)
             if comment:
-                self.position = comment.end()
-            elif self.text.startswith("\n", self.position):
-                self.position += 1
+                self.pos = comment.end()
+            elif self.text.startswith("\n", self.pos):
+                self.pos += 1
             else:
                 return
 
     def take(self, mark: str) -> bool:
-        """Whether `mark` is next; if so it is behind us."""
-        if not self.text.startswith(mark, self.position):
+        """Skip `mark` if it is next, and return whether it was."""
+        if not self.text.startswith(mark, self.pos):
             return False
-        self.position += len(mark)
+        self.pos += len(mark)
         self.skip()
         return True
 
     def value(self) -> Value:
-        """A literal, or a sum of a real and an imaginary number."""
+        """Parse a literal, or a sum of a real and an imaginary number."""
         left = self.signed()
-        while self.text[self.position : self.position + 1] in ("+", "-"):
+        while self.text[self.pos : self.pos + 1] in ("+", "-"):
             minus = self.take("-") or not self.take("+")
             right = self.single()
             real = left.kind != OTHER and isinstance(left.value, int | float)
             if not real or right.kind != NUMBER or not isinstance(right.value, complex):
-                raise NotLiteral("a sum that is no complex number")
+                raise NotLiteral("a sum that is not a complex number")
             left = Value(left.value - right.value if minus else left.value + right.value)
         return left
 
     def signed(self) -> Value:
-        """A literal, or a number with one sign."""
+        """Parse a literal, or a number with one sign."""
         for sign in "+-":
             if self.take(sign):
                 number = self.single()
                 if number.kind != NUMBER:
-                    raise NotLiteral("a sign before what is no number")
+                    raise NotLiteral("a sign before something other than a number")
                 return Value(-number.value if sign == "-" else +number.value, SIGNED)
         return self.single()
 
     def single(self) -> Value:
-        """A literal without sign."""
-        string = STRING.match(self.text, self.position)
+        """Parse a literal without sign."""
+        string = STRING.match(self.text, self.pos)
         if string:
             return Value(self.strings())
-        token = TOKEN.match(self.text, self.position)
+        token = TOKEN.match(self.text, self.pos)
         if token is None or token[0] in "]),:+-}":
-            raise NotLiteral("no value where one should be")
-        self.position = token.end()
+            raise NotLiteral("a missing value")
+        self.pos = token.end()
         if token.lastgroup == "mark":
             return self.ellipsis() if token[0] == "..." else self.bracket(token[0])
-        following = self.text[self.position : self.position + 1]
+        following = self.text[self.pos : self.pos + 1]
         if following.isalnum() or following in ("_", ".") or not following.isascii():
-            raise NotLiteral("a number or name that goes on")
+            raise NotLiteral("a number or name that continues")
         self.skip()
         return self.named(token[0]) if token.lastgroup == "name" else Value(number_of(token), NUMBER)
 
@@ -201,20 +201,20 @@ class Reader:
         return Value(NAMES[name])
 
     def bracket(self, opening: str) -> Value:
-        """What stands between `opening`, already read, and the bracket that closes it."""
+        """Parse the rest of a bracket whose `opening` has been read."""
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             raise NotLiteral("nested too deeply")
         self.skip()
         elements: list[Value] = []
         values: list[Any] = []
         comma = False
-        while not self.text.startswith(CLOSING[opening], self.position):
+        while not self.text.startswith(CLOSING[opening], self.pos):
             elements.append(self.value())
             if opening == "{" and (values or len(elements) == 1) and self.take(":"):
                 values.append(self.value().value)
             comma = self.take(",")
-            if not comma and not self.text.startswith(CLOSING[opening], self.position):
+            if not comma and not self.text.startswith(CLOSING[opening], self.pos):
                 raise NotLiteral("two values without a comma")
         self.depth -= 1
         self.take(CLOSING[opening])
@@ -228,11 +228,11 @@ class Reader:
         return Value(tuple(plain) if opening == "(" else plain)
 
     def strings(self) -> str | bytes:
-        """One string or several side by side: all text or all bytes."""
+        """Parse one string or adjacent ones: all text or all bytes."""
         parts: list[str | bytes] = []
-        while string := STRING.match(self.text, self.position):
+        while string := STRING.match(self.text, self.pos):
             parts.append(string_of(string["prefix"].lower(), string["quoted"]))
-            self.position = string.end()
+            self.pos = string.end()
             self.skip()
         if len({type(part) for part in parts}) > 1:
             raise NotLiteral("text beside bytes")
@@ -240,7 +240,7 @@ class Reader:
 
 
 def number_of(token: re.Match[str]) -> int | float | complex:
-    """The value of a token that is a number."""
+    """Return the value of a token that is a number."""
     text = token[0].replace("_", "")
     if token.lastgroup == "imaginary":
         return complex(0.0, float(text[:-1]))
@@ -250,7 +250,7 @@ def number_of(token: re.Match[str]) -> int | float | complex:
 
 
 def string_of(prefix: str, quoted: str) -> str | bytes:
-    """The value of a string with its quotes still on."""
+    """Return the value of a string in quotes."""
     if prefix not in PREFIXES:
         raise NotLiteral("a string with another prefix")
     marks = 3 if quoted[:3] in ("'''", '"""') else 1
@@ -264,7 +264,7 @@ def string_of(prefix: str, quoted: str) -> str | bytes:
 
 
 def text_escape(found: re.Match[str]) -> str:
-    """The character of an escape in text."""
+    """Return the character of an escape in text."""
     if found["name"] is None:
         return escaped(found, "xuUN")
     try:
@@ -274,17 +274,17 @@ def text_escape(found: re.Match[str]) -> str:
 
 
 def bytes_escape(found: re.Match[str]) -> str:
-    """The byte of an escape, as the character of that number."""
+    """Return the byte of an escape, as the character of that number."""
     return chr(ord(escaped(found, "x")) & 0xFF) if found["octal"] else escaped(found, "x")
 
 
 def escaped(found: re.Match[str], unfinished: str) -> str:
-    """The character of an escape; one of the letters `unfinished` alone is an escape that breaks off."""
+    """Return the character of an escape; one of the letters `unfinished` alone is an incomplete escape."""
     if found["octal"]:
         return chr(int(found["octal"], 8))
     if found["code"]:
         return chr(int(found["code"][1:], 16))
     single = found["single"]
     if single in unfinished:
-        raise NotLiteral("an escape that breaks off")
+        raise NotLiteral("an incomplete escape")
     return SINGLE.get(single, f"\\{single}")

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
-from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, nothing_read, share
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
+from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, nan_column, share
 from .literal import NotLiteral, literal
 
 __all__ = ["TASK", "Order", "compared", "order_of"]
@@ -41,16 +41,16 @@ class Order(NamedTuple):
     pairs: int
     """Unordered pairs of distinct texts of the right order."""
     concordant: int
-    """Those of them that stand in the same order in both; texts that occur twice count where they stand last."""
+    """Those in the same order in both; of a text that occurs twice, the last occurrence counts."""
 
     @property
     def tau(self) -> float:
-        """(concordant - discordant) / pairs, 0 without pairs: everything that is not concordant is discordant."""
+        """Kendall's tau: (concordant - discordant) / pairs, 0 without pairs; all other pairs are discordant."""
         return share(2 * self.concordant - self.pairs, self.pairs)
 
 
 def order_of(response: object, steps: int) -> list[int] | str:
-    """The indices that a response gives for so many steps, each at least once, else the reason why there are none."""
+    """Return the indices that a response gives for n steps, each at least once, else the reason why it has none."""
     if not isinstance(response, str):
         return NOT_TEXT
     block = last_block(after_thinking(response))
@@ -62,7 +62,7 @@ def order_of(response: object, steps: int) -> list[int] | str:
         return NOT_LITERAL
     try:
         named = set(given)
-        if len(named) != steps or named != set(range(steps)):  # the length first: of many steps, most answers name few
+        if len(named) != steps or named != set(range(steps)):  # the length first, which is cheap
             return NOT_INDICES
         indices = list(given)
     except TypeError:  # not iterable, or lists inside
@@ -71,37 +71,37 @@ def order_of(response: object, steps: int) -> list[int] | str:
 
 
 def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
-    """Whether no order of the first steps that were shown can be the right one; the script lets more steps follow."""
+    """Return whether no order of the first shown steps can be the right one; the script allows more to follow."""
     return len(shown) < len(right) or not set(shown[: len(right)]) >= set(right)
 
 
 def once_each(function: Callable[..., T]) -> Callable[..., T]:
-    """`function`, called once for the same objects: thousands of responses share the lists of one reference.
+    """Cache `function` by the identity of its arguments: thousands of responses share the lists of one reference.
 
-    For objects that live as long as the function that is returned.
+    The arguments must outlive the returned function.
     """
     known: dict[tuple[int, ...], T] = {}
 
-    def remembered(*lists: Sequence[str]) -> T:
+    def cached(*lists: Sequence[str]) -> T:
         key = tuple(map(id, lists))
         if key not in known:
             known[key] = function(*lists)
         return known[key]
 
-    return remembered
+    return cached
 
 
 def compared(given: Sequence[str], right: Sequence[str]) -> Order:
     """Compare the texts of the steps in a given order with the same texts in the right one."""
-    last = {text: place for place, text in enumerate(given)}
-    behind = dict.fromkeys(reversed(right))  # in the order in which the texts stand last
-    places = [last[text] for text in reversed(behind)]
+    last = {text: pos for pos, text in enumerate(given)}
+    distinct = dict.fromkeys(reversed(right))  # in reverse order of their last occurrence
+    positions = [last[text] for text in reversed(distinct)]
     concordant = 0
     before: list[int] = []
-    for place in places:
-        concordant += bisect_left(before, place)
-        insort(before, place)
-    return Order(list(given) == list(right), len(places) * (len(places) - 1) // 2, concordant)
+    for pos in positions:
+        concordant += bisect_left(before, pos)
+        insort(before, pos)
+    return Order(list(given) == list(right), len(positions) * (len(positions) - 1) // 2, concordant)
 
 
 class OrdRecord(Record):
@@ -160,9 +160,9 @@ class Ord(Task):
     components = ("exact_match", "kendall_tau")
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
-        exact, tau, repeated = (nothing_read(len(records)) for _ in range(3))
+        exact, tau, repeated = (nan_column(len(records)) for _ in range(3))
         pairs, concordant = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
         failed = []
         differ = once_each(steps_differ)
@@ -197,7 +197,7 @@ class Ord(Task):
         return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]})
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         found = self.evaluate(records, options, advance)
         exact, tau = found.columns["exact_match"], found.columns["kendall_tau"]
@@ -212,7 +212,7 @@ class Ord(Task):
         return Rewards(rewards, reasons, {"exact_match": exact, "kendall_tau": tau})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """A record of the benchmark, as an object or as JSON text of one; whose two lists hold the same steps."""
+        """Accept a record of the benchmark, as an object or JSON text, whose two lists hold the same steps."""
         record, wrong = super().reference(value)
         if record is not None and steps_differ(record["wrong_steps"], record["correct_steps"]):
             return None, "wrong_steps does not begin with the steps of correct_steps, in any order"
@@ -221,7 +221,7 @@ class Ord(Task):
     def _compared(
         self, record: Mapping[str, Any], options: OrdOptions, differ: Callable[..., bool]
     ) -> tuple[Order, bool] | str:
-        """The order of a record and whether it repeats a step, else why there is none."""
+        """Return the order of a record and whether it repeats a step, else the reason why it has none."""
         shown, right = record["wrong_steps"], record["correct_steps"]
         if differ(shown, right):
             return STEPS_DIFFER

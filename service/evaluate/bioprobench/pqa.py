@@ -9,15 +9,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, nothing_to_tell
-from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block, nothing_read, share
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
+from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block, nan_column, share
 
 __all__ = ["TASK", "Answer", "answer_of"]
 
 NUMBER = re.compile(r"\d+")
 FRACTION = re.compile(r"\.\d")
 MAX_NUMBER = 4_300
-"""Digits that Python turns into an integer; more are an error there, and so no confidence."""
+"""Digits that Python converts to an integer; more are an error there, so they are not a confidence."""
 
 UNREAD = {
     **FAILURES,
@@ -29,7 +29,7 @@ REASONS = {OK: "An answer was read.", **UNREAD}
 
 
 class Answer(NamedTuple):
-    """What a response says."""
+    """The answer in a response."""
 
     text: str
     confidence: int
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
 
 def answer_of(response: object) -> Answer | str:
-    """The answer and its confidence, else the reason why there is none."""
+    """Return the answer and its confidence, else the reason why there is none."""
     if not isinstance(response, str):
         return NOT_TEXT
     block = first_block(after_thinking(response))
@@ -104,7 +104,7 @@ class Pqa(Task):
     components = ("accuracy", "brier", "confidence")
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         rows, said, failed = [], [], []
         for row, record in enumerate(records):
@@ -114,7 +114,7 @@ class Pqa(Task):
             else:
                 rows.append(row)
                 said.append((answer.text == record["answer"], answer.confidence, answer.fraction))
-        right, brier, fractional = (nothing_read(len(records)) for _ in range(3))
+        right, brier, fractional = (nan_column(len(records)) for _ in range(3))
         if said:
             right[rows], brier[rows], fractional[rows] = np.array(said, float).T
             brier = (brier / 100 - right) ** 2
@@ -134,14 +134,14 @@ class Pqa(Task):
 
         return Evaluation(columns, failed, corpus)
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
-        """Both fields may hold anything: what only has to be there needs no schema."""
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        """Accept any object with both fields, which may hold anything."""
         if isinstance(record, dict) and "answer" in record and "generated_response" in record:
             return []
-        return super().misfits(record)
+        return super().validation_errors(record)
 
     def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Rewards:
         found = self.evaluate(records, options)
         answers = [answer_of(record["generated_response"]) for record in records]
@@ -153,7 +153,7 @@ class Pqa(Task):
         return Rewards(rewards, reasons, {"accuracy": right, "brier": brier, "confidence": confidence})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """A record of the benchmark, as an object or as JSON text of one, or the right answer itself."""
+        """Accept a record of the benchmark, as an object or JSON text, or the right answer itself."""
         if isinstance(value, str):
             found, _ = super().reference(value)
             return found if found is not None else {"answer": value}, ""

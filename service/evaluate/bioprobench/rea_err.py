@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..task import Advance, Evaluation, Metric, Task, nothing_to_tell
-from .answers import after_thinking, nothing_read, share, truth_of
+from ..task import Advance, Evaluation, Metric, Task, ignore_progress
+from .answers import after_thinking, nan_column, share, truth_of
 from .err import CLASSIFICATION, CLASSIFICATION_FAILURES, ErrOptions, ErrRecord, classified
 
 __all__ = ["TASK", "Judge", "first_of_each"]
@@ -18,12 +18,12 @@ __all__ = ["TASK", "Judge", "first_of_each"]
 JUDGED = "LLM_judge"
 
 Judge = Callable[[Mapping[str, Any], str], object]
-"""Given a record and its response without thoughts and instructions, the judgement: text with a marked True or False,
-or anything else for none. It is asked once for each record with a `corrupted_text` and without an `LLM_judge`."""
+"""Takes a record and its response without thoughts and instructions, and returns the judgement: text with a marked True
+or False, anything else for none. Called once for each record with a `corrupted_text` and without an `LLM_judge`."""
 
 
 def first_of_each(records: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Rows that are left when each id stands once: the judged record of an id before the others, in file order."""
+    """Return one row per id, in file order: that of a judged record if there is one, else the first."""
     chosen: dict[Any, int] = {}
     for row, record in enumerate(records):
         name = record.get("id")
@@ -85,12 +85,12 @@ class ReaErr(Task):
     )
     failures = CLASSIFICATION_FAILURES
 
-    def misfits(self, record: Any) -> list[tuple[str, str, str]]:
-        """Any field may hold anything or be missing: an object is enough."""
-        return [] if isinstance(record, dict) else super().misfits(record)
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        """Accept any object: any field may hold anything or be missing."""
+        return [] if isinstance(record, dict) else super().validation_errors(record)
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         found = classified(records, options.strict_markers)
         counted = np.ones(len(records), bool)
@@ -124,8 +124,8 @@ class ReaErr(Task):
 def judgements(
     records: Sequence[Mapping[str, Any]], counted: np.ndarray, judge: Judge | None, advance: Advance
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each judged record was found consistent, and whether its judgement could not be read; else NaN."""
-    consistent, failed = nothing_read(len(records)), nothing_read(len(records))
+    """Return whether each judged record is consistent, and whether its judgement could not be read; else NaN."""
+    consistent, failed = nan_column(len(records)), nan_column(len(records))
     for row, record in enumerate(records):
         if not counted[row] or not (JUDGED in record or (judge and record.get("corrupted_text"))):
             continue
@@ -140,7 +140,7 @@ def judgements(
 
 
 def asked(judge: Judge | None, record: Mapping[str, Any]) -> object:
-    """What the judge says of a record; a response that is not text has nothing to judge."""
+    """Ask the judge about a record; None if its response is not text."""
     response = record.get("generated_response")
     if judge is None or not isinstance(response, str):
         return None

@@ -1,4 +1,4 @@
-"""Step recall and precision: which steps have one on the other side that means nearly the same (equations 1, 2)."""
+"""Step recall and precision: how many steps have a similar one on the other side (equations 1, 2)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["THRESHOLD", "generated_steps", "matched"]
 
 THRESHOLD = 0.7
 CELLS = 1 << 22
-"""Cosines that are computed at once, so that memory does not grow with both sides."""
+"""Cosines computed at once, to limit memory."""
 
 
 def generated_steps(text: str) -> list[str]:
-    """The lines of a generated protocol that are not blank, stripped; numbers and bullets stay."""
+    """Return the non-blank lines of a generated protocol, stripped; numbers and bullets stay."""
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def matched(reference: Sequence[str], generated: Sequence[str], vectors: Mapping[str, np.ndarray]) -> tuple[int, int]:
-    """How many reference steps and how many generated ones have a cosine of 0.7 or more with one on the other side."""
+    """Count the reference steps, and the generated ones, with a cosine of 0.7 or more to one on the other side."""
     if not reference or not generated:
         return 0, 0
     theirs = np.array([vectors[step] for step in generated])

@@ -1,4 +1,4 @@
-"""A judge behind an OpenAI-compatible address: `POST {base_url}/chat/completions`, with deadlines and retries."""
+"""A judge at an OpenAI-compatible address: `POST {base_url}/chat/completions`, with timeouts and retries."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 __all__ = ["Endpoint", "JudgeFault", "Judgement"]
 
-AGAIN = {408, 409, 425, 429, 500, 502, 503, 504}
-"""Statuses that may be different the next time."""
+RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
+"""Statuses that are retried."""
 MAX_REPLY = 4 << 20
 MAX_PAUSE = 30.0
 FIRST_PAUSE = 0.25
@@ -25,7 +25,7 @@ class JudgeFault(Exception):
 
 
 class Judgement(NamedTuple):
-    """What a judge replied: texts, and the log-probabilities of the first token by its text where it was asked."""
+    """A judge's reply: texts, and the log-probabilities of the first token by its text if requested."""
 
     texts: list[str]
     logprobs: dict[str, float] | None
@@ -34,8 +34,8 @@ class Judgement(NamedTuple):
 class Endpoint:
     """One judge; safe to use from several threads at once.
 
-    timeout: seconds for each try. retries: further tries after a fault that may pass; `Retry-After` is honoured up to
-    30 seconds. Redirects are not followed: they would carry the key elsewhere.
+    timeout: seconds for each try. retries: further tries after a transient fault; `Retry-After` is honoured up to
+    30 seconds. Redirects are not followed: they would send the key elsewhere.
     """
 
     def __init__(self, base_url: str, model: str, key: str | None, timeout: float, retries: int) -> None:
@@ -47,7 +47,7 @@ class Endpoint:
         self._opener = urllib.request.build_opener(NoRedirects)
 
     def ask(self, prompt: str, options: Mapping[str, Any]) -> Judgement:
-        """The judge's reply to one prompt; raises JudgeFault."""
+        """Send one prompt and return the reply; raises JudgeFault."""
         message = {"role": "user", "content": prompt}
         body = json.dumps({"model": self.model, "messages": [message], **options}).encode()
         for attempt in range(self.retries + 1):
@@ -56,7 +56,7 @@ class Endpoint:
             except urllib.error.HTTPError as error:
                 fault, asked = f"HTTP status {error.code}", pause_of(error.headers)
                 error.close()
-                if error.code not in AGAIN:
+                if error.code not in RETRIED:
                     raise JudgeFault(fault) from None
             except (OSError, http.client.HTTPException, ValueError) as error:
                 fault, asked = type(cause_of(error)).__name__, None
@@ -69,25 +69,25 @@ class Endpoint:
         with self._opener.open(request, timeout=self.timeout) as reply:
             content: bytes = reply.read(MAX_REPLY + 1)
         if len(content) > MAX_REPLY:
-            raise ValueError("a reply beyond all measure")
+            raise ValueError("the reply is too long")
         return content
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Turns a redirect into the error that it is here."""
+    """Turns a redirect into an error."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def cause_of(error: Exception) -> object:
-    """What lies under urllib's own exception."""
+    """Return the exception that urllib has wrapped."""
     reason = getattr(error, "reason", None)
     return reason if isinstance(reason, Exception) else error
 
 
 def pause_of(headers: Any) -> float | None:
-    """Seconds that `Retry-After` asks for, where it gives a number."""
+    """Return the seconds of `Retry-After`, or None if it is not a number."""
     try:
         return min(MAX_PAUSE, max(0.0, float(headers["Retry-After"])))
     except (KeyError, TypeError, ValueError):
@@ -95,7 +95,7 @@ def pause_of(headers: Any) -> float | None:
 
 
 def read(content: bytes) -> Judgement:
-    """A chat completion; raises ValueError for anything else."""
+    """Parse a chat completion; raises ValueError for anything else."""
     try:
         choices = json.loads(content)["choices"]
         texts = [choice["message"]["content"] or "" for choice in choices]
@@ -108,7 +108,7 @@ def read(content: bytes) -> Judgement:
 
 
 def first_token(choice: Mapping[str, Any]) -> dict[str, float] | None:
-    """Log-probabilities of the alternatives for the first token, by their text."""
+    """Return the log-probabilities of the alternatives for the first token, by their text."""
     content = (choice.get("logprobs") or {}).get("content")
     if not content:
         return None

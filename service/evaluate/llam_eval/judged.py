@@ -1,4 +1,4 @@
-"""The task: expected scores of what a judge has said of each record, or is asked now."""
+"""The task: expected scores of a judge's samples in each record, or requested from a judge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import InvalidRequest, Issue
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, mean_of, nothing_to_tell
+from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress, mean_of
 from .endpoint import Endpoint, JudgeFault, Judgement
 from .prompts import CRITERIA, prompt_of
 from .scores import expected_by_logprobs, expected_by_samples, geval_mean
@@ -112,7 +112,7 @@ class LlamEval(Task):
     failures = FAILURES
 
     def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = nothing_to_tell
+        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
     ) -> Evaluation:
         tallies = [Tally() for _ in records]
         questions: list[Question] = []
@@ -140,7 +140,7 @@ class LlamEval(Task):
 
 
 class Tally:
-    """What the judgements of one record give, by metric; each metric is the mean over the criteria."""
+    """Values of the judgements of one record, by metric; each metric is the mean over the criteria."""
 
     def __init__(self) -> None:
         self.values: defaultdict[str, list[float]] = defaultdict(list)
@@ -171,12 +171,12 @@ class Tally:
 
 
 def judged(record: Mapping[str, Any]) -> bool:
-    """Whether the record brings what a judge has said."""
+    """Return whether the record has a judge's samples or log-probabilities."""
     return record.get("responses") is not None or record.get("score_token_logprobs") is not None
 
 
 def questions_of(row: int, record: Mapping[str, Any]) -> Iterator[Question]:
-    """What to ask about a record."""
+    """Yield what to ask about a record."""
     prompt, reference, response = (record.get(name) for name in ("prompt", "reference", "generated_response"))
     if prompt is not None:
         yield Question(row, record.get("criterion") or "", prompt)
@@ -186,7 +186,7 @@ def questions_of(row: int, record: Mapping[str, Any]) -> Iterator[Question]:
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
-    """Mean of the means of the criteria that there are."""
+    """Return the mean of the means of the criteria that have values."""
     means = [mean for name in CRITERIA if (mean := mean_of(columns[slug(name)][rows])) is not None]
     return math.fsum(means) / len(means) if means else None
 
@@ -194,7 +194,7 @@ def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None
 def answers(
     questions: Sequence[Question], options: LlamEvalOptions, advance: Advance
 ) -> Iterator[tuple[Question, Judgement | JudgeFault]]:
-    """Ask everything, so many at a time; the first goes alone and raises InvalidRequest where it has no answer."""
+    """Ask all questions concurrently, after the first one, which raises InvalidRequest if the judge does not reply."""
     key = os.environ.get("ASSAY_JUDGE_KEY")
     endpoint = Endpoint(str(options.base_url), options.model, key, options.timeout, options.retries)
     waiting = iter(questions)
@@ -220,9 +220,9 @@ def answers(
 
 
 def asked(endpoint: Endpoint, question: Question, options: LlamEvalOptions) -> Judgement | JudgeFault:
-    """Samples enough for one question, and more while none states a score, in `rounds` requests at most.
+    """Request enough samples for one question, and more while none states a score, in `rounds` requests at most.
 
-    A fault is a result here.
+    A fault is returned, not raised.
     """
     by_logprobs = options.method == "logprobs"
     wanted = 1 if by_logprobs else options.samples

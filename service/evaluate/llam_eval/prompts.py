@@ -1,4 +1,4 @@
-"""What the judge is asked: one criterion at a time."""
+"""Prompts for the judge, each about one criterion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CRITERIA = {
     "Precision": "amounts, times, temperatures and other parameters are given and right",
     "Coverage": "every step and material of the true protocol is there",
 }
-"""ProtoMed-LLM's six criteria, in our words."""
+"""ProtoMed-LLM's six criteria, paraphrased."""
 
 FORM = """\
 Below are the true protocol of a laboratory procedure and one that a model has written. Rate the written protocol.

@@ -1,4 +1,4 @@
-"""The expected score Σ s · p(s) of what a judge wrote, or of the probabilities that it gave."""
+"""The expected score Σ s · p(s) of a judge's samples, or of its log-probabilities."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["SCORES", "expected_by_logprobs", "expected_by_samples", "geval_mean"
 
 SCORES = range(1, 6)
 NUMBER = re.compile(r"^ ?([\d.]{1,400})(?![\d.])")
-"""G-Eval's pattern, at the beginning of a text; longer numbers are none."""
+"""G-Eval's pattern, at the beginning of a text; longer numbers are ignored."""
 
 
 def geval_score(text: str) -> float:
-    """What G-Eval's parser reads: a number at the beginning of the text, of any size; 0 where there is none."""
+    """Return the number at the beginning of the text, of any size, as G-Eval's parser reads it; 0 if missing."""
     found = NUMBER.match(text)
     try:
         return float(found[1]) if found else 0.0
@@ -23,7 +23,7 @@ def geval_score(text: str) -> float:
 
 
 def without_criterion(text: str, criterion: str) -> str:
-    """The text without a leading `- Criterion:`, the form that the prompt asks to fill in."""
+    """Remove a leading `- Criterion:`, the form that the prompt asks to fill in."""
     rest = text.lstrip().removeprefix("-").lstrip()
     if not criterion or not rest.lower().startswith(criterion.lower()):
         return text
@@ -32,7 +32,7 @@ def without_criterion(text: str, criterion: str) -> str:
 
 
 def stated_score(text: str, criterion: str = "") -> int | None:
-    """The score from 1 to 5 that a text states; None for anything else.
+    """Return the score from 1 to 5 that a text states; None for anything else.
 
     criterion: its name may stand before the score, as in `- Coherence: 4`; empty for G-Eval's reading.
     """
@@ -41,20 +41,20 @@ def stated_score(text: str, criterion: str = "") -> int | None:
 
 
 def expected_by_samples(texts: Sequence[str], criterion: str = "") -> tuple[float | None, int]:
-    """Σ s · p(s) with p the frequency among the samples that state a score, and how many do; None without any."""
+    """Return Σ s · p(s), with p the frequency among the samples that state a score, or None; and how many do."""
     scores = [score for text in texts if (score := stated_score(text, criterion)) is not None]
     return (sum(scores) / len(scores) if scores else None), len(scores)
 
 
 def geval_mean(texts: Sequence[str]) -> float:
-    """G-Eval's mean of one sample or more: whatever number a sample begins with, and 0 for one without."""
+    """Return G-Eval's mean of at least one sample: the number that each begins with, or 0."""
     return math.fsum(map(geval_score, texts)) / len(texts)
 
 
 def expected_by_logprobs(logprobs: Mapping[str, float]) -> tuple[float | None, float, float]:
-    """Of the log-probabilities of tokens: Σ s · p(s) with p normalized over the five scores, the same without, and Σ p.
+    """Return Σ s · p(s) with p normalized over the five scores, the same not normalized, and Σ p.
 
-    Tokens that are a score but for white space around it count together. None where no score has a probability.
+    logprobs: by token; tokens that differ in white space count together. None if no score has a probability.
     """
     p = dict.fromkeys(SCORES, 0.0)
     for token, value in logprobs.items():

@@ -1,7 +1,7 @@
 """Sentence BLEU (Papineni et al. 2002) of one hypothesis and one reference, as NLTK computes it.
 
-Neighbouring benchmarks score with `nltk.translate.bleu_score.sentence_bleu`; this gives its values without its
-fractions and warnings, in the time of counting n-grams.
+Other benchmarks use `nltk.translate.bleu_score.sentence_bleu`; this gives its values without its fractions and
+warnings, in the time of counting n-grams.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Sequence
 __all__ = ["METHOD_1", "NO_SMOOTHING", "sentence_bleu"]
 
 NO_SMOOTHING = 0.0
-"""Without a match of some order, NLTK takes the smallest positive float for its precision: about 1e-154 for BLEU-2."""
+"""Without a match of some order, NLTK uses the smallest positive float as its precision: about 1e-154 for BLEU-2."""
 METHOD_1 = 0.1
-"""What NLTK's `SmoothingFunction().method1` puts in place of a count of 0."""
+"""The count that NLTK's `SmoothingFunction().method1` uses in place of 0."""
 
 
 def sentence_bleu(
     reference: Sequence[str], hypothesis: Sequence[str], order: int = 2, smoothing: float = METHOD_1
 ) -> float:
-    """BLEU with equal weights for the orders 1 to `order`; 0 without a word in common."""
+    """Return BLEU with equal weights for the orders 1 to `order`; 0 without a word in common."""
     logarithms = []
     for n in range(1, order + 1):
         matches, total = clipped(reference, hypothesis, n)
@@ -34,7 +34,7 @@ def sentence_bleu(
 
 
 def clipped(reference: Sequence[str], hypothesis: Sequence[str], n: int) -> tuple[int, int]:
-    """How many n-grams of the hypothesis the reference has, each at most as often as there; and how many there are."""
+    """Return how many of the hypothesis's n-grams the reference has, clipped, and how many there are, at least 1."""
     ours, theirs = ngrams(hypothesis, n), ngrams(reference, n)
     return sum(min(count, theirs[gram]) for gram, count in ours.items()), max(1, len(hypothesis) - n + 1)
 

@@ -1,4 +1,4 @@
-"""Embedders: texts to vectors. One comes with Assay for tests, any other is named or handed over by the caller."""
+"""Embedders: functions of texts to vectors. One is built in for tests; others are named or passed by the caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidRequest, Issue
-from ..import_optional import needed
+from ..import_optional import import_optional
 
 __all__ = [
     "Embedder",
@@ -25,19 +25,19 @@ __all__ = [
 ]
 
 Embedder = Callable[[Sequence[str]], Any]
-"""Given n texts, n vectors of one length, as an array or as lists; it is asked in batches."""
+"""Takes n texts and returns n vectors of one length, as an array or as lists; called in batches."""
 
 WIDTH = 256
 BATCH = 1_024
-"""Texts that an embedder is given at once."""
+"""Texts of one batch."""
 WORD = re.compile(r"[a-z0-9]+")
 EXTRA = "embeddings"
 
 
 def hashed_words(texts: Sequence[str]) -> np.ndarray:
-    """Counts of words by their CRC-32, float64 (n, 256): needs no weights and is the same everywhere.
+    """Return counts of words by their CRC-32, float64 (n, 256): needs no weights and is deterministic.
 
-    It sees shared words, not shared meaning: for tests and for comparing runs, not beside published values.
+    It measures shared words, not shared meaning: for tests and for comparing runs, not for published values.
     """
     vectors = np.zeros((len(texts), WIDTH))
     for row, text in enumerate(texts):
@@ -47,27 +47,27 @@ def hashed_words(texts: Sequence[str]) -> np.ndarray:
 
 
 def chosen_embedder(model: str | None, embedder: Embedder | str | None, path: str) -> Embedder | None:
-    """The embedder that two options name, `model` before `embedder`; None where they name none."""
+    """Return the embedder that two options name, `model` before `embedder`; None if they name none."""
     if model is not None:
         return model_named(model, path)
     return hashed_words if embedder == "hashed_words" else embedder  # type: ignore[return-value]
 
 
 def model_named(name: str, path: str) -> Embedder:
-    """A model of Sentence Transformers, by its name or folder; raises NotInstalled, or InvalidRequest without weights.
+    """Load a model of Sentence Transformers by name or folder; raises NotInstalled, or InvalidRequest without weights.
 
     path: the option that named it, for the error.
     """
-    library = needed("sentence_transformers", EXTRA, "An embedding model", path)
+    library = import_optional("sentence_transformers", EXTRA, "An embedding model", path)
     try:
         model = library.SentenceTransformer(name)
-    except Exception as error:  # whatever the hub, the file system and the library may raise
+    except Exception as error:  # anything from the hub, the file system or the library
         raise no_weights(path, error) from error
     return lambda texts: model.encode(list(texts), show_progress_bar=False)
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], path: str) -> dict[str, np.ndarray]:
-    """Each distinct text's vector of length 1, float64; zeros stay zeros. Raises InvalidRequest for other shapes."""
+    """Return each distinct text's normalized vector, float64; raises InvalidRequest for vectors of other shapes."""
     distinct = list(dict.fromkeys(texts))
     if not distinct:
         return {}
@@ -85,27 +85,27 @@ def vectors_of(embedder: Embedder, texts: Sequence[str], path: str) -> np.ndarra
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:
-    """Rows of length 1; rows of zeros stay."""
+    """Normalize rows to length 1; rows of zeros stay."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
 def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cosine of every row of `a` with every row of `b`, both of length 1: float64 (len(a), len(b))."""
+    """Return the cosine of every row of `a` with every row of `b`, all normalized: float64 (len(a), len(b))."""
     return a @ b.T
 
 
 def cls_model_named(name: str, path: str) -> Embedder:
-    """A model of Transformers whose last hidden state of the first token is a text's vector, as BioPlanner takes it.
+    """Load a model of Transformers; a text's vector is the last hidden state of its first token, as in BioPlanner.
 
     Raises as `model_named` does.
     """
-    library = needed("transformers", EXTRA, "An embedding model", path)
-    torch = needed("torch", EXTRA, "An embedding model", path)
+    library = import_optional("transformers", EXTRA, "An embedding model", path)
+    torch = import_optional("torch", EXTRA, "An embedding model", path)
     try:
         tokenizer = library.AutoTokenizer.from_pretrained(name)
         model = library.AutoModel.from_pretrained(name)
-    except Exception as error:  # whatever the hub, the file system and the library may raise
+    except Exception as error:  # anything from the hub, the file system or the library
         raise no_weights(path, error) from error
 
     def embed(texts: Sequence[str]) -> list[Any]:

@@ -1,7 +1,7 @@
 """METEOR (Banerjee and Lavie 2005) of one hypothesis and one reference, with the choices of NLTK's implementation.
 
-Words are matched in three stages: as they are, by their stems, and by synonyms of the stems that are left. Each stage
-goes through the hypothesis from its end and takes the last free reference word that fits.
+Words are matched in three stages: exactly, by their stems, and by synonyms of the remaining stems. Each stage goes
+through the hypothesis from its end and takes the last free reference word that matches.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ BETA = 3.0
 GAMMA = 0.5
 """Penalty of γ (chunks / matches)^β."""
 
-Place = tuple[int, str]
+Unmatched = tuple[int, str]
 """Number and form of a word that is not matched yet."""
 
 
 def meteor(
     reference: Sequence[str], hypothesis: Sequence[str], stem: Callable[[str], str], synonyms: Synonyms
 ) -> float:
-    """METEOR of two lists of lower-case words; 0 without a match. Equal texts have 1 - 0.5 / words³, not 1."""
+    """Return METEOR of two lists of lower-case words; 0 without a match. Equal texts have 1 - 0.5 / words³, not 1."""
     pairs: list[tuple[int, int]] = []
     ours, theirs = matched(list(enumerate(hypothesis)), list(enumerate(reference)), only_itself, pairs)
-    stems = [(place, stem(word)) for place, word in ours], [(place, stem(word)) for place, word in theirs]
+    stems = [(k, stem(word)) for k, word in ours], [(k, stem(word)) for k, word in theirs]
     ours, theirs = matched(*stems, only_itself, pairs)
     matched(ours, theirs, synonyms, pairs)
     if not pairs:
@@ -45,30 +45,30 @@ def only_itself(word: str) -> Iterable[str]:
 
 
 def matched(
-    hypothesis: list[Place],
-    reference: list[Place],
-    fitting: Callable[[str], Iterable[str]],
+    hypothesis: list[Unmatched],
+    reference: list[Unmatched],
+    forms_of: Callable[[str], Iterable[str]],
     pairs: list[tuple[int, int]],
-) -> tuple[list[Place], list[Place]]:
-    """Add the pairs of one stage, (hypothesis, reference) word numbers, and return what both have left."""
+) -> tuple[list[Unmatched], list[Unmatched]]:
+    """Add the pairs of one stage, (hypothesis, reference) word numbers, and return the unmatched words of both."""
     free: defaultdict[str, list[int]] = defaultdict(list)
-    for place, word in reference:
-        free[word].append(place)
+    for k, word in reference:
+        free[word].append(k)
     left = []
     taken = set()
-    for place, word in reversed(hypothesis):
-        found = max((free[form][-1] for form in fitting(word) if free.get(form)), default=None)
+    for k, word in reversed(hypothesis):
+        found = max((free[form][-1] for form in forms_of(word) if free.get(form)), default=None)
         if found is None:
-            left.append((place, word))
+            left.append((k, word))
             continue
         taken.add(found)
-        pairs.append((place, found))
-        for form in fitting(word):
+        pairs.append((k, found))
+        for form in forms_of(word):
             if free.get(form) and free[form][-1] == found:
                 free[form].pop()
-    return left[::-1], [(place, word) for place, word in reference if place not in taken]
+    return left[::-1], [(k, word) for k, word in reference if k not in taken]
 
 
 def chunks(pairs: Sequence[tuple[int, int]]) -> int:
-    """Runs of pairs that go on by one in both texts."""
+    """Count the runs of pairs that are consecutive in both texts."""
     return 1 + sum((b - a, d - c) != (1, 1) for (a, c), (b, d) in pairwise(pairs))

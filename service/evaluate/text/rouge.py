@@ -1,7 +1,6 @@
 """ROUGE-1, ROUGE-2 and ROUGE-L (Lin 2004), the F-measures of the package rouge-score with stemming.
 
-Its table for the longest common subsequence takes most of its time; here the kernel of strict order does it for all
-records at once.
+Most of that package's time goes into the longest common subsequence; here a kernel computes it for all records at once.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ MAX_UNSTEMMED = 3
 
 
 def rouge_words(text: str, stem: Callable[[str], str]) -> list[str]:
-    """Runs of ASCII letters and digits of the lower-cased text, those of more than three characters as their stems."""
+    """Return the runs of ASCII letters and digits of the lower-cased text, those over three characters stemmed."""
     return [stem(word) if len(word) > MAX_UNSTEMMED else word for word in WORD.findall(text.lower())]
 
 
 def f_measure(common: int, predicted: int, true: int) -> float:
-    """Harmonic mean of common / predicted and common / true; 0 where either is 0."""
+    """Return the harmonic mean of common / predicted and common / true; 0 if either is 0."""
     precision, recall = common / max(predicted, 1), common / max(true, 1)
     return 2 * precision * recall / (precision + recall) if common else 0.0
 
 
 def rouge_n(reference: Sequence[str], hypothesis: Sequence[str], n: int) -> float:
-    """F-measure of the n-grams, each counted at most as often as in the other text."""
+    """Return the F-measure of the n-grams, each counted at most as often as in the other text."""
     ours, theirs = ngrams(hypothesis, n), ngrams(reference, n)
     return f_measure((ours & theirs).total(), ours.total(), theirs.total())
 
 
 def rouge_l(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> np.ndarray:
-    """F-measure of the longest common subsequence of each pair (reference, hypothesis) of words: float64 (n,)."""
+    """Return the F-measure of the longest common subsequence of each pair (reference, hypothesis): float64 (n,)."""
     warmup()
     columns, symbols = numbered_columns([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     lengths = np.zeros(len(pairs), np.int64)

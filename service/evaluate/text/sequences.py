@@ -1,4 +1,4 @@
-"""Lists of names to columns of numbers, which is what kernels compare."""
+"""Conversion of lists of names to columns of numbers, which kernels compare."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["numbered_columns", "pieces"]
 
 
 def numbered_columns(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> tuple[list[np.ndarray], int]:
-    """Two columns of n rows each, and a number above all symbols.
+    """Number the names of two columns of n rows each.
 
-    Names are numbered row by row, so that the kernels' tables stay as small as the rows are. Returned are values and
-    offsets of the first column and of the second, int64 and read only.
+    Names are numbered row by row, so that the kernels' tables stay small. Return values and offsets of the first
+    column and of the second, int64 and read-only, and an upper bound of the numbers.
     """
     sides: tuple[list[int], list[int]] = ([], [])
     offsets: tuple[list[int], list[int]] = ([0], [0])
@@ -30,12 +30,12 @@ def numbered_columns(first: Sequence[Sequence[str]], second: Sequence[Sequence[s
     return [frozen(np.array(values, np.int64), np.int64) for values in arrays], symbols
 
 
-def pieces(sizes: Iterable[int], most: int) -> Iterator[slice]:
-    """Slices of consecutive rows whose sizes sum to at most `most`, or of one row that alone is larger."""
+def pieces(sizes: Iterable[int], max_size: int) -> Iterator[slice]:
+    """Yield slices of consecutive rows whose sizes sum to at most `max_size`, or of one row that is larger."""
     begin = total = row = 0
     for row, size in enumerate(sizes, start=1):
         total += size
-        if total > most and row - 1 > begin:
+        if total > max_size and row - 1 > begin:
             yield slice(begin, row - 1)
             begin, total = row - 1, size
     if row > begin:

@@ -1,4 +1,4 @@
-"""The English stop words of the Glasgow Information Retrieval Group, the list that scikit-learn and KeyBERT go by."""
+"""The English stop words of the Glasgow Information Retrieval Group, as used by scikit-learn and KeyBERT."""
 
 __all__ = ["STOP_WORDS"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..optional_dependencies import Needs
+from ..optional_dependencies import OptionalDependencies
 from ..task import Advance, Failure
 from .bleu import sentence_bleu
 from .embedders import Embedder
@@ -40,48 +40,50 @@ KEYWORDS_NEED_MODEL = "keywords_need_model"
 ROUGE = ("rouge_1", "rouge_2", "rouge_l")
 KEYWORD = ("keyword_precision", "keyword_recall", "keyword_f1")
 ADVANCE_EVERY = 64
-REFERENCES_KEPT = 32
-"""References whose words are kept: the responses to one mostly stand side by side, and words take ten times the memory
-of their text."""
-CHARACTERS_AT_ONCE = 1 << 20
-"""Characters of the pairs whose subsequences are found in one call of the kernel: words take ten times as much."""
+MAX_CACHED_REFERENCES = 32
+"""References whose words are cached: responses to one are mostly adjacent, and words take ten times the memory of
+their text."""
+MAX_CHARACTERS = 1 << 20
+"""Characters of the pairs in one call of the kernel of subsequences: words take ten times as much memory."""
 
 Columns = Mapping[str, np.ndarray]
 
 
 class Pair(NamedTuple):
-    """One generated text, the row it belongs to, and what it is held against."""
+    """One generated text with its row and its reference."""
 
     row: int
     reference: str
     generated: str
 
 
-def fill_nltk(pairs: Sequence[Pair], columns: Columns, needs: Needs, rules: NltkRules, advance: Advance) -> None:
-    """`bleu` (BLEU-2, smoothing method 1) and `meteor`, over the lower-cased texts' words by NLTK's rules."""
-    split = needs.load(partial(word_tokenizer, rules), "bleu", "meteor")
-    synonyms = needs.load(synonyms_by_wordnet, "meteor")
-    stem = needs.load(porter_stemmer, "meteor")
+def fill_nltk(
+    pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDependencies, rules: NltkRules, advance: Advance
+) -> None:
+    """Fill `bleu` (BLEU-2, smoothing method 1) and `meteor`, over words of the lower-cased texts by NLTK's rules."""
+    split = dependencies.load(partial(word_tokenizer, rules), "bleu", "meteor")
+    synonyms = dependencies.load(synonyms_by_wordnet, "meteor")
+    stem = dependencies.load(porter_stemmer, "meteor")
     if split is None:
         return
-    words = lru_cache(REFERENCES_KEPT)(lambda text: split(text.lower()))
+    words = lru_cache(MAX_CACHED_REFERENCES)(lambda text: split(text.lower()))
     for done, (row, reference, generated) in enumerate(pairs, start=1):
         theirs, ours = words(reference), split(generated.lower())
-        if needs.wants("bleu"):
+        if dependencies.wants("bleu"):
             columns["bleu"][row] = sentence_bleu(theirs, ours)
-        if synonyms is not None and stem is not None and needs.wants("meteor"):
+        if synonyms is not None and stem is not None and dependencies.wants("meteor"):
             columns["meteor"][row] = meteor(theirs, ours, stem, synonyms)
         if done % ADVANCE_EVERY == 0:
             advance(row)
 
 
-def fill_rouge(pairs: Sequence[Pair], columns: Columns, needs: Needs, advance: Advance) -> None:
-    """`rouge_1`, `rouge_2` and `rouge_l`."""
-    stem = needs.load(porter_stemmer, *ROUGE)
+def fill_rouge(pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDependencies, advance: Advance) -> None:
+    """Fill `rouge_1`, `rouge_2` and `rouge_l`."""
+    stem = dependencies.load(porter_stemmer, *ROUGE)
     if stem is None:
         return
-    words = lru_cache(REFERENCES_KEPT)(lambda text: rouge_words(text, stem))
-    for piece in pieces([len(pair.reference) + len(pair.generated) for pair in pairs], CHARACTERS_AT_ONCE):
+    words = lru_cache(MAX_CACHED_REFERENCES)(lambda text: rouge_words(text, stem))
+    for piece in pieces([len(pair.reference) + len(pair.generated) for pair in pairs], MAX_CHARACTERS):
         some = pairs[piece]
         rows = [pair.row for pair in some]
         split = [(words(pair.reference), rouge_words(pair.generated, stem)) for pair in some]
@@ -94,8 +96,8 @@ def fill_rouge(pairs: Sequence[Pair], columns: Columns, needs: Needs, advance: A
 def fill_keywords(
     pairs: Sequence[Pair], columns: Columns, embedder: Embedder | None, advance: Advance
 ) -> list[Failure]:
-    """The three metrics of keywords, and the rows that go without for want of an embedder."""
-    found = lru_cache(REFERENCES_KEPT)(lambda text: keywords(text, embedder))
+    """Fill the three metrics of keywords; return the rows that lack them because there is no embedder."""
+    found = lru_cache(MAX_CACHED_REFERENCES)(lambda text: keywords(text, embedder))
     failed = []
     for done, (row, reference, generated) in enumerate(pairs, start=1):
         if done % ADVANCE_EVERY == 0:

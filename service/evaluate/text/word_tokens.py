@@ -2,8 +2,8 @@
 
 Published scores were computed with NLTK 3.8 or 3.9, whose rules are the default; 3.10 also splits dashes (U+2012 to
 U+2015) and every leading apostrophe, and ends sentences before curly quotes. Splitting into sentences is NLTK's Punkt
-(Kiss and Strunk 2006) with its trained English model; splitting into words are the Penn Treebank's conventions, here as
-substitutions that go through a sentence once each.
+(Kiss and Strunk 2006) with its trained English model; splitting into words follows the Penn Treebank's conventions, as
+substitutions that take linear time each.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from ..import_optional import needed
-from ..optional_dependencies import missing
+from ..import_optional import import_optional
+from ..optional_dependencies import not_installed
 
 __all__ = ["NltkRules", "treebank_words", "word_tokenizer"]
 
 NltkRules = Literal["3.9", "3.10"]
 EXTRA = "lexical"
 MAX_CONTEXT = 100
-"""Characters of a sentence's possible end whose decision is kept."""
+"""Characters of a possible end of a sentence whose decision is cached."""
 
 SPACES = re.compile(r"\s+")
 
 
 class Rule(NamedTuple):
-    """One substitution, left out where the sentence holds none of the characters that it is about."""
+    """One substitution, skipped if the sentence has none of the characters that it is about."""
 
     about: frozenset[str]
     pattern: re.Pattern[str]
@@ -50,7 +50,7 @@ LEADING_APOSTROPHE = {
     "3.10": rules_of(("'", r"(?i)(?<!\w)'(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", "' ")),
 }
 INSIDE = rules_of(
-    # The class holds the space too, so that taking all of it at once saves trying each split of a long run of spaces.
+    # The class includes the space: the possessive match avoids trying each split of a long run of spaces.
     (".", r"""([^.])\.([])}>"'»”’ ]*+)\s*$""", r"\1 . \2 "),
     (":,", r"([:,])(\D)", r" \1 \2"),
     (":,", r"[:,]$", r" \g<0> "),
@@ -94,7 +94,7 @@ CONTRACTIONS = [
 
 
 def treebank_words(sentence: str, rules: NltkRules) -> list[str]:
-    """The words and marks of one sentence."""
+    """Return the words and marks of one sentence."""
     present = set(sentence)
     for stage in (OPENING, LEADING_APOSTROPHE[rules], INSIDE, DASHES[rules], AT_THE_END):
         sentence = substituted(stage, sentence, present)
@@ -115,17 +115,17 @@ def substituted(stage: Iterable[Rule], text: str, present: set[str]) -> str:
 
 @cache
 def word_tokenizer(rules: NltkRules) -> Callable[[str], list[str]]:
-    """The function of a text to its words; raises NotInstalled without NLTK or its English model of sentences."""
+    """Return the function of a text to its words; raises NotInstalled without NLTK or its English model."""
     split = sentence_splitter(rules)
     return lambda text: [word for sentence in split(text) for word in treebank_words(sentence, rules)]
 
 
 def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
-    punkt = needed("nltk.tokenize.punkt", EXTRA, "Splitting text into words")
+    punkt = import_optional("nltk.tokenize.punkt", EXTRA, "Splitting text into words")
     closers = "" if rules == "3.9" else "\u2018\u2019\u201c\u201d\xab\xbb"
 
     class Language(punkt.PunktLanguageVars):  # type: ignore[name-defined]
-        """Which marks end a sentence's last word, and which still belong to it, in these rules."""
+        """The marks that end the last word of a sentence, and those that belong to it, in these rules."""
 
         re_boundary_realignment = re.compile(rf"""["')\]}}{closers}]+?(?:\s+|(?=--)|$)""", re.MULTILINE)
 
@@ -134,7 +134,7 @@ def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
             return rf"""(?:[)";}}\]*:@'({{\[{closers}?!])"""
 
     class Splitter(punkt.PunktSentenceTokenizer):  # type: ignore[name-defined]
-        """Keeps its decisions: the same words end sentences again and again."""
+        """Caches its decisions: the same words end sentences again and again."""
 
         def text_contains_sentbreak(self, text: str) -> bool:
             return bool(kept(text) if len(text) <= MAX_CONTEXT else super().text_contains_sentbreak(text))
@@ -146,11 +146,11 @@ def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
 
 
 def english_model(punkt: ModuleType) -> Any:
-    """Punkt's parameters for English, which never grow: NLTK's table keeps each word that it is asked for."""
+    """Return Punkt's parameters for English with a table that does not grow: NLTK's keeps each word looked up."""
     try:
         parameters = punkt.PunktTokenizer("english")._params
     except LookupError:
-        raise missing(
+        raise not_installed(
             "task",
             "Splitting text into sentences needs NLTK's English model: python -m nltk.downloader punkt_tab, "
             "or let NLTK_DATA name a folder that has it",
@@ -160,7 +160,7 @@ def english_model(punkt: ModuleType) -> Any:
 
 
 class Contexts(dict[str, int]):
-    """In which places a word was seen; nowhere, where it is not listed."""
+    """The contexts in which a word was seen; 0 if it is not listed."""
 
     def __missing__(self, word: str) -> int:
         return 0

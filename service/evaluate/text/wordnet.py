@@ -1,7 +1,7 @@
-"""Synonyms by WordNet 3.0, read from NLTK's data or from where Debian's packages put it.
+"""Synonyms by WordNet 3.0, read from NLTK's data or from Debian's package.
 
-A word's meanings are those of its base forms: the word itself, and its exceptions (`mice`) or what is left when an
-ending is replaced (morphy(7WN), as NLTK does it: once).
+A word's meanings are those of its base forms: the word itself, and its exceptions (`mice`) or the word with one ending
+replaced (morphy(7WN), once, as NLTK does).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ..import_optional import needed
-from ..optional_dependencies import missing
+from ..import_optional import import_optional
+from ..optional_dependencies import not_installed
 
 __all__ = ["FOLDERS", "Synonyms", "WordNet", "synonyms_by_wordnet"]
 
 Synonyms = Callable[[str], frozenset[str]]
-"""Given a word, itself and the single words that share a meaning with it."""
+"""Takes a word and returns it and the single words that share a meaning with it."""
 
 FOLDERS = (Path("/usr/share/wordnet"),)
-"""Where packages of WordNet keep its files; that of Debian is wordnet-base."""
+"""Folders of system packages of WordNet; Debian's is wordnet-base."""
 KEPT = 1 << 16
 PARTS = {
     "noun": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
@@ -31,7 +31,7 @@ PARTS = {
 }
 """Parts of speech, each with the endings that are replaced, in order."""
 MARKER = re.compile(rb"\(.*\)$")
-"""Where an adjective may stand: `(a)`, `(p)` or `(ip)` behind its name."""
+"""The position of an adjective: `(a)`, `(p)` or `(ip)` after its name."""
 
 Folder = Path | zipfile.Path
 
@@ -48,20 +48,20 @@ class WordNet:
         }
 
     def base_forms(self, word: str, part: str) -> list[str]:
-        """Which of a lower-case word, its exceptions and what is left with one ending replaced is listed."""
+        """Return the listed ones of a lower-case word and its exceptions, or itself with one ending replaced."""
         replaced = [word[: -len(old)] + new for old, new in self.endings[part] if word.endswith(old)]
         forms = [word, *self.exceptions[part].get(word, replaced)]
         return [form for form in dict.fromkeys(forms) if form in self.offsets[part]]
 
     def names(self, offset: int, part: str) -> list[str]:
-        """The words of one meaning, whose line begins at `offset`."""
+        """Return the words of one meaning, whose line begins at `offset`."""
         line = self.data[part][offset : self.data[part].index(b"\n", offset)]
         fields = line.split(b" ")
         words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
         return [MARKER.sub(b"", word).decode() for word in words]
 
     def synonyms(self, word: str) -> frozenset[str]:
-        """The word and the single words of all its meanings, in the spelling of the files."""
+        """Return the word and the single words of all its meanings, as spelled in the files."""
         found = {word}
         for part in PARTS:
             for form in self.base_forms(word.lower(), part):
@@ -71,7 +71,7 @@ class WordNet:
 
 
 def indexed(text: bytes) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Each listed word with the offsets of its meanings; lines that begin with a space are the licence."""
+    """Yield each listed word with the offsets of its meanings; lines that begin with a space are the licence."""
     for line in text.decode().splitlines():
         if not line.startswith(" "):
             fields = line.split()
@@ -79,7 +79,7 @@ def indexed(text: bytes) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def excepted(text: bytes) -> Iterator[tuple[str, list[str]]]:
-    """Each irregular form with its base forms."""
+    """Yield each irregular form with its base forms."""
     for line in text.decode().splitlines():
         form, *bases = line.split()
         yield form, bases
@@ -87,11 +87,11 @@ def excepted(text: bytes) -> Iterator[tuple[str, list[str]]]:
 
 @cache
 def synonyms_by_wordnet() -> Synonyms:
-    """The function of a word to its synonyms, each looked up once; raises NotInstalled without the files."""
+    """Return the cached function of a word to its synonyms; raises NotInstalled without the files."""
     for folder in candidates():
         if (folder / "index.noun").is_file():
             return lru_cache(KEPT)(WordNet(folder).synonyms)
-    raise missing(
+    raise not_installed(
         "task",
         "METEOR needs WordNet 3.0: python -m nltk.downloader wordnet, let NLTK_DATA name a folder that has it, "
         "or install Debian's wordnet-base",
@@ -99,8 +99,8 @@ def synonyms_by_wordnet() -> Synonyms:
 
 
 def candidates() -> Iterator[Folder]:
-    """Where WordNet may be, in order: NLTK's data, unpacked or not, then the packages of systems."""
-    for root in map(Path, needed("nltk.data", "lexical", "METEOR").path):
+    """Yield where WordNet may be, in order: NLTK's data, unpacked or not, then system packages."""
+    for root in map(Path, import_optional("nltk.data", "lexical", "METEOR").path):
         yield root / "corpora" / "wordnet"
         archive = root / "corpora" / "wordnet.zip"
         if archive.is_file():

@@ -1,1 +1,1 @@
-"""Edits of a response that may raise its reward, tried one by one."""
+"""Edits of a response that may raise its reward."""

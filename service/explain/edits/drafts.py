@@ -1,4 +1,4 @@
-"""A response as steps that can be rearranged, and written down again."""
+"""A response as steps that can be rearranged and rendered."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class DraftStep:
     body: bytes
     prose: bytes
 
-    def saying(self, phrases: Sequence[str]) -> DraftStep:
-        """The same step, whose prose says these phrases too."""
+    def with_phrases(self, phrases: Sequence[str]) -> DraftStep:
+        """Return the step with these phrases added to its prose."""
         if not phrases:
             return self
         return replace(self, prose=b"%b (%b)" % (self.prose, _one_line("; ".join(phrases))))
@@ -28,28 +28,28 @@ class DraftStep:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The response before its key steps, between key and orc, and behind; and its steps, numbered as they stand."""
+    """A response: the text before its key steps, between key and orc, and after orc; and its steps, in order."""
 
     head: bytes
     middle: bytes
     tail: bytes
     steps: tuple[DraftStep, ...]
 
-    def written(self) -> bytes:
-        """The response as text."""
+    def render(self) -> bytes:
+        """Render the response, its steps numbered from 1."""
         key = b"\n".join(b"Step %d: %b" % (k, step.body) for k, step in enumerate(self.steps, 1))
         orc = b"\n".join(b"Step %d: %b" % (k, step.prose) for k, step in enumerate(self.steps, 1))
         return b"%b\n%b\n%b\n%b\n%b" % (self.head, key, self.middle, orc, self.tail)
 
     def with_steps(self, steps: Sequence[DraftStep]) -> Draft:
-        """The same response with other steps."""
+        """Return the same response with other steps."""
         return replace(self, steps=tuple(steps))
 
 
 def draft_of(reading: Reading) -> Draft:
-    """A response whose sections are found, its valid steps with the prose of their position.
+    """Return a response whose sections are complete as its valid steps, each with the prose of its position.
 
-    A step without prose gets some that says its own words.
+    A step without prose gets prose of its own words.
     """
     content = reading.text.content
     (_, _), (key_start, key_stop), (orc_start, orc_stop), _ = reading.sections
@@ -65,13 +65,13 @@ def draft_of(reading: Reading) -> Draft:
 
 
 def step_of(line: Line, content: bytes) -> DraftStep:
-    """A key line as a step with prose that says its own words."""
+    """Return a key line as a step whose prose has its own words."""
     phrases = [element.text for element in line.elements if element.canon]
     return DraftStep(_body(line, content), _one_line(f"{phrases[0]}: {'; '.join(phrases[1:])}."))
 
 
 def body_with(line: Line, source: Line, objects: bool, parameters: bool) -> bytes:
-    """The object of `line` with the objects or the parameters of `source`."""
+    """Return the JSON object of `line` with the objects or the parameters of `source`."""
     fields = {
         "action": line.action.text,
         "objects": [element.text for element in (source if objects else line).objects],
@@ -81,7 +81,7 @@ def body_with(line: Line, source: Line, objects: bool, parameters: bool) -> byte
 
 
 def body_renamed(line: Line, action: str) -> bytes:
-    """The object of `line` with another action."""
+    """Return the JSON object of `line` with another action."""
     fields = {
         "action": action,
         "objects": [element.text for element in line.objects],
@@ -99,5 +99,5 @@ def _prose(prose: Prose, content: bytes) -> bytes:
 
 
 def _one_line(text: str) -> bytes:
-    """A phrase may hold line breaks, and must not begin a step of its own."""
+    """Join the words by single spaces: a line break could begin another step."""
     return " ".join(text.split()).encode()

@@ -1,4 +1,4 @@
-"""What would change a reward most: candidates are really made and rescored, and ranked by what they gain."""
+"""What would change a reward most: candidate edits are made, rescored, and ranked by their gain."""
 
 from __future__ import annotations
 
@@ -8,66 +8,66 @@ import numpy as np
 
 from ....kernels.status import REASONS
 from ..derivation import Case
-from ..numbers import plain, signed
+from ..numbers import format_delta, format_number
 from ..reading import read_reference, read_response
 from ..schema import Change, Explanation, Suggestion
 from ..text import Text
 from .candidates import Edit, edits_of
-from .repairs import mended
+from .repairs import repair
 
 __all__ = ["suggestions_for"]
 
 MAX_CANDIDATES = 256
 MAX_CANDIDATE_BYTES = 8 << 20
-"""Candidates are rescored together: at most so many, and so many bytes of them."""
+"""Candidates, and bytes of them, that are rescored together."""
 
 MAX_SHOWN_BYTES = 64 << 10
-"""Longest response that a suggestion holds changed."""
+"""Longest changed response that a suggestion includes."""
 
-SWEEPING = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
+OF_MANY_STEPS = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
 
 
-def suggestions_for(case: Case, explanation: Explanation, most: int) -> list[Suggestion]:
-    """At most `most` changes that raise the reward, the largest gain first; of equal gains the smaller change.
+def suggestions_for(case: Case, explanation: Explanation, n: int) -> list[Suggestion]:
+    """Return at most n changes that raise the reward, the largest gain first; of equal gains the smaller change.
 
-    Mending a closed gate is one even where the reward stays what it is.
+    A repair that passes the gates is included even if the reward stays the same.
     """
-    if not most or case.reward >= explanation.largest_reward:
+    if not n or case.reward >= explanation.largest_reward:
         return []
     edits = _candidates(case, explanation)
     found = _rescored(case, edits)
     if case.reason == "think_not_opened":
         found += _with_setting(case)
     found.sort(key=lambda suggestion: (-suggestion.gain, len(suggestion.steps) + len(suggestion.reference_steps)))
-    return _telling(found)[:most]
+    return _informative(found)[:n]
 
 
-def _telling(found: list[Suggestion]) -> list[Suggestion]:
-    """Without changes of many steps, unless they gain more than twice what the best of one or two does.
+def _informative(found: list[Suggestion]) -> list[Suggestion]:
+    """Drop changes of many steps unless they gain more than twice as much as the best change of one or two.
 
-    To write the reference in place of what differs always gains most, and tells least.
+    Copying the reference always gains most, and explains least.
     """
-    best = max((suggestion.gain for suggestion in found if suggestion.kind not in SWEEPING), default=0.0)
-    return [suggestion for suggestion in found if suggestion.kind not in SWEEPING or suggestion.gain > 2 * best]
+    best = max((suggestion.gain for suggestion in found if suggestion.kind not in OF_MANY_STEPS), default=0.0)
+    return [suggestion for suggestion in found if suggestion.kind not in OF_MANY_STEPS or suggestion.gain > 2 * best]
 
 
 def _candidates(case: Case, explanation: Explanation) -> list[Edit]:
     if case.reason != "ok":
-        edit = mended(case.response, case.reason, case.scorer, case.reason_of)
+        edit = repair(case.response, case.reason, case.scorer, case.reason_of)
         return [edit] if edit is not None else []
     reading = read_response(Text(case.response), case.settings.think_prefilled)
     edits: list[Edit] = []
-    held = 0
+    total = 0
     for edit in edits_of(explanation, reading, read_reference(case.expected)):
-        held += len(edit.response)
-        if edits and (len(edits) == MAX_CANDIDATES or held > MAX_CANDIDATE_BYTES):
+        total += len(edit.response)
+        if edits and (len(edits) == MAX_CANDIDATES or total > MAX_CANDIDATE_BYTES):
             break
         edits.append(edit)
     return edits
 
 
 def _rescored(case: Case, edits: list[Edit]) -> list[Suggestion]:
-    """The edits that gain something."""
+    """Rescore the edits and return those that raise the reward, or repair the response."""
     scores = case.rescored([edit.response for edit in edits])
     better = [
         scores.rewards[row] > case.reward or (edit.kind == "mend" and scores.rewards[row] == case.reward)
@@ -88,7 +88,7 @@ def _suggestion(case: Case, edit: Edit, scores: Any, row: int) -> Suggestion:
     return Suggestion.model_validate(
         {
             "kind": edit.kind,
-            "text": f"{edit.text}: {_told(edit.kind, changes)}, reward {signed(reward - case.reward)}.",
+            "text": f"{edit.text}: {_effects(edit.kind, changes)}, reward {format_delta(reward - case.reward)}.",
             "steps": edit.steps,
             "reference_steps": edit.reference_steps,
             "gain": reward - case.reward,
@@ -101,18 +101,20 @@ def _suggestion(case: Case, edit: Edit, scores: Any, row: int) -> Suggestion:
     )
 
 
-def _told(kind: str, changes: list[Change]) -> str:
-    """The parts that change; that the gates are open where they were not."""
+def _effects(kind: str, changes: list[Change]) -> str:
+    """Say which parts change, or that the response now passes the gates."""
     named = {change.name: change for change in changes}
     if "format" in named or "consistency" in named:
         return "the gates are open"
     shown = ("order", "content", "step_gap", *(("mean_words",) if kind == "shorten_prose" else ()))
     parts = [named[name] for name in shown if name in named] or [named["score"]]
-    return ", ".join(f"{part.name.replace('_', ' ')} {plain(part.before)} → {plain(part.after)}" for part in parts)
+    return ", ".join(
+        f"{part.name.replace('_', ' ')} {format_number(part.before)} → {format_number(part.after)}" for part in parts
+    )
 
 
 def _with_setting(case: Case) -> list[Suggestion]:
-    """The same response read as what it probably is: the rest of an answer that the prompt has begun."""
+    """Suggest `think_prefilled`: the response is probably the rest of an answer that the prompt has begun."""
     config = {"think_prefilled": True}
     scorer = case.scorer.with_overrides(config)
     scores = case._replace(scorer=scorer).rescored([case.response])

@@ -14,7 +14,7 @@ from ...errors import InvalidReference, Issue, row_of
 from ...http.wire.arrow_codec import text_column_of
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
-from ...scoring.text_columns import shaped_references
+from ...scoring.text_columns import references_as_column
 from ..rows.rows import Fault, Fields, value_key
 
 __all__ = ["BatchScorer", "ScoredBatch", "is_text"]
@@ -152,7 +152,7 @@ def _parse_references(scorer: Scorer, entries: Any) -> ParsedReferences:
 
 
 def _as_texts(values: list[Any]) -> tuple[Any, list[Issue]]:
-    column, misshapen = shaped_references(values)
+    column, misshapen = references_as_column(values)
     buffers = [pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
     return pa.LargeStringArray.from_buffers(column.rows, *buffers), misshapen
 

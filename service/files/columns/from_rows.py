@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ....kernels.score import COMPONENTS
 from ...errors import InvalidRequest, Issue
-from ...scoring.text_columns import shaped_references
+from ...scoring.text_columns import references_as_column
 from ..rows.atomic_file import temp_dir_for
 from ..rows.rows import PIECE_BYTES, Fields
 from .arrow_types import FieldType, json_text
@@ -87,5 +87,5 @@ class RowsAsColumns:
 
 def _reference_text(reference: Any) -> str:
     """Return the key lines of a reference given as steps, which parse as the same reference."""
-    column, misshapen = shaped_references([reference])
+    column, misshapen = references_as_column([reference])
     return json_text(reference) if misshapen else column.data.tobytes().decode()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...errors import InvalidRequest, InvalidSetting, ScoringError
 from ...explain.derivation import MAX_BYTES
 from ...explain.explanation import explain as explain_response
-from ...explain.explanation import reference_faults
+from ...explain.explanation import issues_of_reference
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest
 from ...scoring.scorer import Scorer
 from ..request.exchange import Exchange
@@ -78,7 +78,7 @@ def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Req
         except InvalidSetting as error:
             issues += error.issues
     if "reference" not in wrong:
-        issues += reference_faults(document["reference"], scorer.settings.max_steps, limits.max_reference_bytes)
+        issues += issues_of_reference(document["reference"], scorer.settings.max_steps, limits.max_reference_bytes)
     if issues:
         raise InvalidRequest(issues)
     suggestions = document.get("suggestions", MAX_SUGGESTED)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, StrictStr
+from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
+from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
 from ...settings import ScoreSettings
 
 __all__ = [
@@ -24,24 +25,12 @@ __all__ = [
     "ScoreReply",
     "ScoreRequest",
     "StatusReply",
-    "Step",
-    "Steps",
     "TaskDescription",
     "TaskRewardRequest",
     "TasksReply",
     "VersionReply",
 ]
 
-EXAMPLE_REFERENCE = (
-    'Step 1: {"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}\n'
-    'Step 2: {"action": "centrifuge", "objects": ["lysate"], "parameters": ["300 × g", "5 min"]}'
-)
-EXAMPLE_RESPONSE = (
-    "<think>Lyse the cells, then clear the lysate.</think>\n"
-    f"<key>\n{EXAMPLE_REFERENCE}\n</key>\n"
-    "<orc>\nStep 1: Add 5 ml of lysis buffer.\nStep 2: Centrifuge the lysate at 300 × g for 5 minutes.\n</orc>\n"
-    "<note>Work on ice.</note>"
-)
 EXAMPLE_REQUEST: dict[str, JsonValue] = {
     "references": [EXAMPLE_REFERENCE],
     "responses": [EXAMPLE_RESPONSE, "Add buffer, then spin."],
@@ -57,26 +46,6 @@ EXAMPLE_EVALUATION: dict[str, JsonValue] = {
     ],
     "options": {"profile": "paper", "by": ["type", "level"]},
 }
-
-
-class Contract(BaseModel):
-    """What every model of the contract has in common: no other fields than the described ones."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Step(Contract):
-    """One key step of a reference."""
-
-    action: StrictStr
-    objects: list[StrictStr]
-    parameters: list[StrictStr]
-
-
-class Steps(Contract):
-    """A reference given as its steps."""
-
-    steps: list[Step]
 
 
 class ScoreRequest(Contract):

@@ -9,7 +9,7 @@ import orjson
 
 from ...errors import InvalidRequest, Issue, ScoringError
 from ...evaluate.registry import TASKS
-from ...evaluate.task import Advance, Task, nothing_to_tell
+from ...evaluate.task import Advance, Task, ignore_progress
 from ...evaluate.task_rewards import (
     SCORE,
     TaskScores,
@@ -50,7 +50,7 @@ def answer_task(
     envelope: Envelope,
     limits: Limits,
     times: StageTimes,
-    advance: Advance = nothing_to_tell,
+    advance: Advance = ignore_progress,
 ) -> bytes:
     """Return the reply to a request whose envelope names another task; raise Problem naming every offending place."""
     times.start()

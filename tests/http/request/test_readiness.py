@@ -80,7 +80,7 @@ def test_wrong_rewards_of_the_self_test_keep_the_service_from_being_ready(monkey
 
 
 def test_the_self_test_passes_whatever_the_defaults_are():
-    self_test.run_selftest()
+    self_test.run_self_test()
 
 
 class Wrecked:

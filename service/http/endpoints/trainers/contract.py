@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, create_model
 
 from .....kernels.score import COMPONENTS
-from ...wire.contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
+from ....contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
 from .reply_numbers import FREQUENT_REASONS, NUMBERS
 
 __all__ = [

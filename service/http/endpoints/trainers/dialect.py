@@ -23,7 +23,7 @@ class Texts(NamedTuple):
     responses: TextColumn | None
     references: TextColumn | None
     issues: list[Issue]
-    reference_faults: list[Issue]
+    issues_of_reference: list[Issue]
     """Those of single references, as `references[k]`."""
 
 

@@ -1,0 +1,38 @@
+"""The base of every pydantic document of the service, and the parts that several of them share."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, StrictStr
+
+__all__ = ["EXAMPLE_REFERENCE", "EXAMPLE_RESPONSE", "Contract", "Step", "Steps"]
+
+EXAMPLE_REFERENCE = (
+    'Step 1: {"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}\n'
+    'Step 2: {"action": "centrifuge", "objects": ["lysate"], "parameters": ["300 × g", "5 min"]}'
+)
+EXAMPLE_RESPONSE = (
+    "<think>Lyse the cells, then clear the lysate.</think>\n"
+    f"<key>\n{EXAMPLE_REFERENCE}\n</key>\n"
+    "<orc>\nStep 1: Add 5 ml of lysis buffer.\nStep 2: Centrifuge the lysate at 300 × g for 5 minutes.\n</orc>\n"
+    "<note>Work on ice.</note>"
+)
+
+
+class Contract(BaseModel):
+    """Base of the models of the contract: they accept no other fields than the described ones."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Step(Contract):
+    """One key step of a reference."""
+
+    action: StrictStr
+    objects: list[StrictStr]
+    parameters: list[StrictStr]
+
+
+class Steps(Contract):
+    """A reference given as its steps."""
+
+    steps: list[Step]
