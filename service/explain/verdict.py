@@ -75,8 +75,8 @@ def failed_check(reason: str, reading: Reading | None) -> int:
 
 def _detail(name: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> str:
     if name == "size" or reading is None:
-        most = f"{settings.max_response_bytes:,}"
-        return f"more than {most} bytes" if reading is None else f"{len(reading.text.content):,} bytes, at most {most}"
+        limit = f"{settings.max_response_bytes:,}"
+        return f"more than {limit} bytes" if reading is None else f"{len(reading.text.content):,} bytes, at most {limit}"
     lines, prose = reading.key_lines, reading.prose_steps
     valid, needed = len(reading.valid), format_number(settings.min_coverage)
     details = {
@@ -195,13 +195,13 @@ def _step_count(gate: Gate, reading: Reading) -> Failure:
 def _low_coverage(
     gate: Gate, reading: Reading, coverages: Sequence[Coverage | None], settings: ScoreSettings
 ) -> Failure:
-    least, k = min((found.value, k) for k, found in enumerate(coverages) if found is not None)
+    lowest, k = min((found.value, k) for k, found in enumerate(coverages) if found is not None)
     found = coverages[k]
     assert found is not None
     lacking = sum(found is not None and not found.enough for found in coverages)
     message = (
         f"The prose of step {k + 1} has {found.covered:,} of the {plural(found.total, 'word')} of its key step "
-        f"({format_number(least)}; at least {format_number(settings.min_coverage)} is needed). "
+        f"({format_number(lowest)}; at least {format_number(settings.min_coverage)} is needed). "
         f"It lacks {first_n(found.uncovered, 8)}."
     )
     if lacking > 1:

@@ -27,7 +27,7 @@ def canons(texts: Sequence[str]) -> list[str]:
 
 
 def numbered(rows: Iterable[Sequence[str]], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Number sequences of strings as kernels take them: values and offsets, int64 and read-only.
+    """Assign numbers to strings of sequences, as kernels take them: values and offsets, int64 and read-only.
 
     New strings are added to `numbers`.
     """

@@ -147,7 +147,7 @@ def test_calls_are_walked_level_by_level():
         walked_names(calls_in(parse_program("robot.run()")))
 
 
-def test_calls_stand_where_their_names_do():
+def test_calls_are_in_the_order_of_their_names():
     code = "f(g(h()), k())\na.b().c(d())\nf()()\ndef z(x=y()):\n    w()"
     assert called_names(calls_in(parse_program(code))) == ["f", "g", "h", "k", "b", "c", "d", "f"]
 

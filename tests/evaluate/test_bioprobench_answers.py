@@ -236,7 +236,7 @@ def test_rea_err_judges_each_id_once_where_asked():
     assert without.aggregate["consistency"] is without.aggregate["consistency_eq8"] is None
 
 
-def test_a_fraction_for_a_confidence_is_told():
+def test_a_fraction_for_a_confidence_is_reported():
     texts = ["a & 95", "a & 0.95", "a & 95.", "a & .9", "none"]
     records = [{"answer": "a", "generated_response": f"[ANSWER_START]{text}[ANSWER_END]"} for text in texts]
     found = evaluate("bioprobench.pqa", records)

@@ -142,7 +142,7 @@ def test_fields_are_mapped(tmp_path):
     assert wrong.stderr.count("no field 'out.txt'") == 6
 
 
-def test_usual_names_are_found_and_told(tmp_path):
+def test_usual_names_are_found_and_shown(tmp_path):
     told = [{"model_output": row["response"], "gt_key_block": row["reference"]} for row in rows(6)]
     result = run("evaluate", written(tmp_path, told), "--profile", "thoth")
     assert result.exit_code == 0

@@ -219,7 +219,7 @@ def test_an_interrupted_evaluation_stops_asking():
     assert len(judge.bodies) < 20
 
 
-def test_records_that_nobody_judges():
+def test_records_without_a_judge():
     found = evaluate(
         "llam_eval", [ONE, {"criterion": "Fluency"}, {"responses": ["- Fluency: 2"], "criterion": "Fluency"}]
     )

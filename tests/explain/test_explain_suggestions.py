@@ -112,7 +112,7 @@ def test_failed_gates_are_repaired(damaged):
     assert best["reward"] == 1.0
 
 
-def test_several_faults_are_mended_one_after_another():
+def test_several_faults_are_repaired_one_by_one():
     damaged = GOOD.replace("<think>", "").replace("Step 2", "Step 7", 1).replace("spin and lysate", "see above")
     best = next(found for found in suggested(damaged) if found["kind"] == "mend")
     assert best["reward"] == 1.0
@@ -126,7 +126,7 @@ def test_the_setting_is_suggested_where_the_prompt_has_opened_think():
 
 
 @pytest.mark.parametrize("response", ["", "I cannot help.", answer(""), answer("nonsense", ORC), "x" * 300_000])
-def test_what_cannot_be_mended_has_no_suggestion(response):
+def test_what_cannot_be_repaired_has_no_suggestion(response):
     assert suggested(response) == []
 
 

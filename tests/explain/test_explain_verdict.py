@@ -75,7 +75,7 @@ def test_the_missing_tag_is_named(cut, message):
     assert message in explained(text.replace(cut, ""), KEY, {})["failure"]["message"]
 
 
-def test_what_can_be_read_is_shown_behind_a_closed_gate():
+def test_what_can_be_read_is_shown_if_a_gate_fails():
     response = answer(f"{KEY}\nnonsense\n{SECOND.replace('2', '3')}", f"{ORC}\nStep 2: -\nStep 3: Add DMEM for 5 min.")
     document = explained(response, BOTH, {})
     assert [step["status"] for step in document["prediction"]] == ["ok", "bad_step_line", "ok"]
@@ -95,7 +95,7 @@ def test_sections_are_shown_as_far_as_they_are_found():
     assert len(document["prose"]) == 1
 
 
-def test_an_unopened_think_is_read_as_if_it_were_open():
+def test_a_missing_think_tag_is_read_as_present():
     document = explained(GOOD.removeprefix("<think>"), KEY, {})
     assert document["sections"]["found"]
     assert document["content"]["value"] == 1.5

@@ -72,6 +72,6 @@ def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
     assert printed(FORKING, threads, prompts) == "0 [0, 0, 0] 0\n"
 
 
-def test_a_child_waits_for_no_thread_of_its_parent(compiled):
+def test_a_child_does_not_wait_for_threads_of_its_parent(compiled):
     """Neither for locks nor for helper threads: it starts its own."""
     assert printed(HELD_LOCKS) == "0\n"

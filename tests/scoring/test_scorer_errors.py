@@ -94,7 +94,7 @@ def test_bad_reference_alone(reference, reason):
     assert issues(InvalidReference, [], [reference]) == [("references[0]", reason)]
 
 
-def test_a_bad_reference_that_nobody_points_at():
+def test_a_bad_reference_without_responses():
     assert issues(InvalidReference, ["x"], [GOOD, "prose"], [0]) == [("references[1]", "bad_step_line")]
     assert issues(InvalidReference, [], ["prose", GOOD, ""], []) == [
         ("references[0]", "bad_step_line"),
@@ -119,7 +119,7 @@ def test_many_offenders():
     assert str(caught.value).endswith("; and 240 more")
 
 
-def test_bad_lines_are_told_by_number():
+def test_bad_lines_are_named_by_number():
     with pytest.raises(InvalidReference) as caught:
         Scorer().score(["x"], [f"{KEY}\n\n{KEY}\nStep", f"{KEY}\nStep 2: {{", f"{KEY}\nStep 2: {{,}}"], [0])
     assert ["line 3" in o.detail or "line 2" in o.detail for o in caught.value.issues] == [True] * 3

@@ -45,7 +45,7 @@ def test_lone_surrogates_in_references(lone):
         assert Scorer().score([response], [reference]).components["content"].tolist() == [1.5]
 
 
-def test_an_escape_of_a_lone_surrogate_is_no_json():
+def test_an_escape_of_a_lone_surrogate_is_not_json():
     """A text holds the six letters of the escape, not the character."""
     assert_agree([answer(KEY.replace("pbs", "\\ud800"))], [GOOD], [0], {})
     assert Scorer().score([answer(KEY.replace("pbs", "\\ud800"))], [GOOD]).reasons.tolist() == ["bad_step_json"]

@@ -200,7 +200,7 @@ class Lazy(list):
 
 
 @pytest.mark.parametrize("prompts", [1, PROMPTS])
-def test_a_list_that_makes_its_texts_anew(batch, prompts):
+def test_a_list_that_creates_its_texts_on_access(batch, prompts):
     """Kernels read strings in place, so something must keep them alive."""
     rows = [k for k, reference in enumerate(batch["reference_index"]) if reference < prompts]
     responses = [batch["responses"][k] for k in rows]

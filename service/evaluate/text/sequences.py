@@ -12,7 +12,7 @@ __all__ = ["numbered_columns", "pieces"]
 
 
 def numbered_columns(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> tuple[list[np.ndarray], int]:
-    """Number the names of two columns of n rows each.
+    """Assign numbers to the names of two columns of n rows each.
 
     Names are numbered row by row, so that the kernels' tables stay small. Return values and offsets of the first
     column and of the second, int64 and read-only, and an upper bound of the numbers.

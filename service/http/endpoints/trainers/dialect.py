@@ -23,7 +23,7 @@ class Texts(NamedTuple):
     responses: TextColumn | None
     references: TextColumn | None
     issues: list[Issue]
-    issues_of_reference: list[Issue]
+    reference_faults: list[Issue]
     """Those of single references, as `references[k]`."""
 
 
