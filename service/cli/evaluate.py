@@ -77,7 +77,7 @@ def command(
     \b
     assay evaluate answers.jsonl --profile thoth --html report.html
     assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output
-    """
+    """  # noqa: D301
     from ..report.evaluated_file import EvaluatedFile
 
     fmt = format_of(source, input_format, "--input-format")

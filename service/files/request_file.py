@@ -13,7 +13,7 @@ from ..http.wire.envelope import Envelope
 from ..http.wire.json_codec import Batch, Limits, decode_score_request, encode, parse_envelope
 from ..http.wire.problems import Problem
 from ..http.wire.stage_times import StageTimes
-from ..http.wire.task_request import answer_task, asks_for_another_task
+from ..http.wire.task_request import answer_task, names_other_task
 from ..http.wire.validation import all_issues
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
@@ -48,7 +48,7 @@ def score_request(job: Job, scorer: Scorer, document: str, observer: Observer | 
     except Problem as problem:
         raise DocumentError(problem.issues[0].detail) from None
     add_includes(envelope, {"components": job.components, "advantages": job.advantages})
-    if asks_for_another_task(envelope):
+    if names_other_task(envelope):
         return score_task_request(job, document, envelope)
     try:
         batch = decode_score_request(envelope, scorer, LIMITS)

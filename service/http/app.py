@@ -1,4 +1,4 @@
-"""The application: routes, middleware, and a warm-up that runs while probes are answered already."""
+"""The application: routes, middleware, and a warm-up that runs while probes are answered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DESCRIPTION = "Exact SCORE rewards for laboratory protocols. Every error is a pr
 
 
 class Application(FastAPI):
-    """FastAPI without its own middleware: `RequestMiddleware` answers all errors in one form."""
+    """FastAPI without its own middleware: `RequestMiddleware` answers all errors."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
@@ -38,7 +38,7 @@ class Application(FastAPI):
         return app
 
     def openapi(self) -> dict[str, Any]:
-        """The complete description, built once."""
+        """Return the complete OpenAPI document, built once."""
         if not self.openapi_schema:
             self.openapi_schema = complete(self, guarded_paths(self))
         return self.openapi_schema
@@ -47,9 +47,9 @@ class Application(FastAPI):
 def create_app(
     config: Config | None = None, warmup: Callable[[], Any] = compile_kernels, state: ServiceState | None = None
 ) -> Application:
-    """An application of its own: settings, threads, metrics. It becomes ready once its lifespan has run `warmup`.
+    """Create an application, which becomes ready once its lifespan has run `warmup`.
 
-    One process of several gets its `state` from whoever started it.
+    A worker process passes the `state` that has its channel to the supervisor.
     """
     config = config or Config()
     state = state or ServiceState(config, warmup)

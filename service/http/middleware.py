@@ -1,4 +1,4 @@
-"""The outermost layer of every request: it makes the exchange, answers every failure, and counts the request."""
+"""The outermost layer of every request: creates the exchange, answers all errors, and counts the request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .request.exchange import CONNECTION, EXCHANGE, ClientGone, Exchange
 from .request.telemetry.refusal_log import log_ids
-from .request.tracebacks import forget_frames, stack_of
+from .request.tracebacks import forget_frames, format_traceback
 from .routing import DirectRoute
 from .state import ServiceState
 from .wire.problems import Problem
@@ -27,10 +27,10 @@ CLIENT_GONE = 499
 
 
 class RequestMiddleware:
-    """Pure ASGI: it copies nothing of a body and wraps neither `receive` nor `send`.
+    """Pure ASGI middleware that neither copies bodies nor wraps `receive` and `send`.
 
-    No path of the service has a variable part, so the route of a request is one dictionary lookup; the application
-    below is called only for paths that are not there.
+    No path has a variable part, so routing is one dictionary lookup; the wrapped application is called only for
+    unknown paths.
     """
 
     def __init__(self, app: ASGIApp, state: ServiceState, routes: Mapping[tuple[str, str], DirectRoute]) -> None:
@@ -56,11 +56,11 @@ class RequestMiddleware:
         except Exception as error:
             await self.answer(exchange, error)
             forget_frames(error)
-        except CancelledError:  # by the server, which ends before its requests do: say so while there is time
-            ended = Problem("not-ready", "The service has ended.", headers=[(b"retry-after", b"1")])
-            self.state.cut_off += 1
+        except CancelledError:  # by the server, which stops before the request is done: answer while there is time
+            ended = Problem("not-ready", "The service has stopped.", headers=[(b"retry-after", b"1")])
+            self.state.aborted_requests += 1
             connection = scope.get(CONNECTION)
-            if connection is None or not connection.flow.write_paused:  # nobody waits for a client that does not read
+            if connection is None or not connection.flow.write_paused:  # do not wait for a client that does not read
                 await self.answer(exchange, ended)
         finally:
             if exchange.permit is not None:
@@ -71,14 +71,14 @@ class RequestMiddleware:
             del scope[EXCHANGE]  # so that the garbage collector need not find the cycle
 
     def check_origin(self, exchange: Exchange) -> None:
-        """Raise Problem for a request that the web page of another site has sent."""
+        """Raise Problem for a request from a web page of another site."""
         if self.state.origin is not None:
             found = self.state.origin.objection(exchange.scope["method"], exchange.raw_headers)
             if found is not None:
                 raise Problem(found.kind, found.detail)
 
     async def answer(self, exchange: Exchange, error: Exception) -> None:
-        """Turn an error into the reply, unless the client has gone or a reply has begun already."""
+        """Reply with an error, unless the client has disconnected or a reply has begun."""
         if isinstance(error, ClientGone):
             self.state.metrics.disconnects.add(1)
             exchange.status = exchange.status or CLIENT_GONE
@@ -86,38 +86,39 @@ class RequestMiddleware:
         problem = self.problem_of(exchange, error)
         self.state.metrics.rejected(problem.kind)
         if not exchange.status:
-            if isinstance(error, (Problem, HTTPException)):  # anything else is in the log already
+            if isinstance(error, (Problem, HTTPException)):  # anything else is logged already
                 self.log_refusal(exchange, problem)
             await exchange.reply_problem(problem)
 
     def log_refusal(self, exchange: Exchange, problem: Problem) -> None:
-        """Log why the request of a trainer or another program was refused, if not too often.
+        """Log why a request was refused, at a limited rate.
 
-        Probes that find the service not ready, and paths that do not exist, are not logged.
+        Failed probes and unknown paths are not logged.
         """
         method, path = exchange.scope["method"], exchange.scope["path"]
         route = self.routes.get((path, method))
         if method != "POST" and (route is None or not route.guarded):
             return
-        address = path if (path, "GET") in self.routes else route_of(exchange)  # of ours: no other is ever logged
+        address = path if (path, "GET") in self.routes else route_of(exchange)  # unknown paths are never logged
         self.state.refusals.log(exchange, address, problem)
 
     def problem_of(self, exchange: Exchange, error: Exception) -> Problem:
         if isinstance(error, Problem):
             return error
         if isinstance(error, HTTPException) and error.status_code == HTTPStatus.NOT_FOUND:
-            return Problem("not-found", "There is nothing at this address.")
+            return Problem("not-found", "There is no such path.")
         if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             path = exchange.scope["path"]
             allowed = ", ".join(sorted(method for known, method in self.routes if known == path))
             return Problem(
                 "method-not-allowed",
-                f"This address takes {allowed}.",
+                f"This path allows {allowed}.",
                 headers=[(b"allow", allowed.encode("ascii"))],
             )
-        log.error("request %s failed\n%s", exchange.request_id.decode(), stack_of(error), extra=log_ids(exchange))
+        request_id = exchange.request_id.decode()
+        log.error("request %s failed\n%s", request_id, format_traceback(error), extra=log_ids(exchange))
         if isinstance(error, MemoryError):
-            detail = "The service could not get the memory that this request needs; nothing was scored."
+            detail = "The service could not allocate enough memory for this request; nothing was scored."
             return Problem("out-of-memory", detail, headers=[(b"retry-after", b"1")])
         return Problem("internal", "The request failed inside the service; nothing was scored.")
 

@@ -1,10 +1,10 @@
-"""Imported only by the server from which processes are forked, so that each starts with everything loaded."""
+"""Imported by the fork server, so that forked processes start with everything loaded."""
 
 from __future__ import annotations
 
 import os
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported: only a process without threads may be forked
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported: a process with threads must not be forked
 
 from ...kernels.warmup import warmup
 from ..evaluate.registry import every_task

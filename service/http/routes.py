@@ -1,4 +1,4 @@
-"""Every path of the service with its endpoint and its contract."""
+"""All routes of the service, with their endpoints and contracts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .endpoints.openapi import EXAMPLE_REPLY, body_of, problems_of, text_of
 from .endpoints.playground import Playground
 from .endpoints.probes import Probes
 from .endpoints.score import ScoreEndpoint
-from .endpoints.trainers.routes import addresses
+from .endpoints.trainers.routes import trainer_routes
 from .request.intake import Intake
 from .routing import DirectRoute, is_guarded
 from .state import ServiceState
@@ -50,7 +50,7 @@ SCORING_KINDS = (
     "not-ready",
     "deadline",
 )
-"""Errors of routes that take a body."""
+"""Errors of all routes that take a body."""
 
 
 class RouteTable:
@@ -70,7 +70,7 @@ class RouteTable:
         intake: Intake | None = None,
         **description: Any,
     ) -> None:
-        """Register one route with its kinds of errors. Without an `intake`, bodies come in the usual way."""
+        """Register one route with its kinds of errors; POST routes get a default `intake`."""
         if is_guarded(path):
             kinds = ("unauthorized", *kinds)
         responses = problems_of(kinds)
@@ -92,13 +92,13 @@ class RouteTable:
             route.intake = intake or self.intake()
 
     def add_heads(self) -> None:
-        """Register HEAD for every path that has GET."""
+        """Register HEAD for every GET route."""
         for route in [route for route in self._app.routes if isinstance(route, DirectRoute) and "GET" in route.methods]:
             self.add("HEAD", route.path, route.endpoint, include_in_schema=False)
 
 
 def add_routes(app: FastAPI, state: ServiceState) -> None:
-    """Register every route with an endpoint that has what it needs of `state`."""
+    """Register all routes."""
     table = RouteTable(app, state)
     about = About(state.config)
     add_scoring(table, state)
@@ -153,7 +153,7 @@ def add_evaluation(table: RouteTable, state: ServiceState, about: About) -> None
 
 
 def add_trainers(table: RouteTable, state: ServiceState) -> None:
-    for route in addresses(state.paths, state.evaluators, state.metrics, state.refusals):
+    for route in trainer_routes(state.paths, state.evaluators, state.metrics, state.refusals):
         description: dict[str, Any] = {
             "response_model": route.reply,
             "summary": route.summary,
@@ -199,17 +199,17 @@ def add_probes(table: RouteTable, state: ServiceState, about: About) -> None:
 def add_docs(table: RouteTable) -> None:
     tags = ["description"]
     page: dict[str, Any] = {"response_class": HTMLResponse, "response_model": None}
-    table.add("GET", "/docs", docs.page, summary="This description, for people", tags=tags, **page)
+    table.add("GET", "/docs", docs.page, summary="API documentation", tags=tags, **page)
     description: dict[str, Any] = {"response_class": JSONResponse, "response_model": dict[str, Any]}
-    table.add("GET", "/openapi.json", docs.openapi, summary="This description", tags=tags, **description)
+    table.add("GET", "/openapi.json", docs.openapi, summary="OpenAPI document", tags=tags, **description)
 
 
 def guarded_paths(app: FastAPI) -> list[str]:
-    """Return the paths that need a key where keys are configured."""
+    """Return the paths that need a key if keys are configured."""
     return [route.path for route in app.routes if isinstance(route, DirectRoute) and route.guarded]
 
 
 def routes_by_address(app: FastAPI) -> dict[tuple[str, str], DirectRoute]:
-    """Return every route by its path and method."""
+    """Return all routes by path and method."""
     routes = [route for route in app.routes if isinstance(route, DirectRoute)]
     return {(route.path, method): route for route in routes for method in route.methods}

@@ -1,4 +1,4 @@
-"""Routes: which need a key, which let their clients wait, and how a request gets from its route to its endpoint."""
+"""The class of all routes: API keys, queue times, and the call of the endpoint."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from .request.intake import Intake
 __all__ = ["MAX_QUEUE_SECONDS", "DirectRoute", "is_below", "is_guarded"]
 
 GUARDED = ("/v1/", "/compat/")
-"""Prefixes of the paths that need a key, where keys are configured."""
+"""Prefixes of the paths that need a key if keys are configured."""
 
 PROBES = ("/compat/nemo-gym",)
-"""Paths below them that need none: trainers ask there whether the service is up."""
+"""Exceptions: trainers check there whether the service is up."""
 
 MAX_QUEUE_SECONDS = {"/compat/openrlhf": 170.0, "/compat/slime": 110.0, "/compat/nemo-gym": 600.0}
-"""Seconds that requests to these paths, and to those below them, wait for their turn rather than be refused: just under
-the time that the trainer's client waits for a reply. OpenRLHF gives up after 180 s, and after five refusals a second
-apart continues without a reward, whatever `Retry-After` says; slime waits 120 s; NeMo Gym has no limit, and takes a
-refusal for the end of the run. The deadline of such a request is the same number of seconds."""
+"""Seconds that requests to these paths, and below them, may queue instead of being refused; also their deadline. It is
+just under the timeout of the trainer's client: OpenRLHF gives up after 180 s, and after five refusals one second
+apart continues without a reward, ignoring `Retry-After`; slime waits 120 s; NeMo Gym has no limit, and a refusal ends
+its run."""
 
 
 class DirectRoute(APIRoute):
-    """A route that FastAPI matches and describes, but whose endpoint is called without FastAPI's own machinery.
+    """A route that FastAPI describes, but whose endpoint is called directly.
 
-    Dependency solving and response models cost more than scoring one response.
+    FastAPI's dependency solving and response models cost more than scoring one response.
     """
 
     intake: Intake | None = None
-    """How the route's requests come in; None for routes that read no body."""
+    """Reads the bodies of requests; None for routes that take no body."""
 
     keys: Keys | None = None
-    """The keys of which a request needs one; None for routes that need none."""
+    """The accepted keys; None for routes that need no key."""
 
     def __init__(self, path: str, endpoint: Any, **description: Any) -> None:
         super().__init__(path, endpoint, **description)
@@ -47,18 +47,18 @@ class DirectRoute(APIRoute):
 
     @property
     def guarded(self) -> bool:
-        """True if a request needs a key, where keys are configured."""
+        """True if a request needs a key if keys are configured."""
         return self.keys is not None
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the key if one is needed, take the body in, and call the endpoint with the exchange."""
+        """Check the key, read the body, and call the endpoint with the exchange."""
         exchange = scope[EXCHANGE]
         if self.keys is not None:
             self.keys.check(exchange)
         if self.max_queue_seconds is not None:
             exchange.max_queue_seconds = self.max_queue_seconds
         if self.intake is not None:
-            exchange.taken = await self.intake.take(exchange)
+            exchange.request_body = await self.intake.take(exchange)
         await self.endpoint(exchange)
 
 
@@ -68,5 +68,5 @@ def is_below(path: str, base: str) -> bool:
 
 
 def is_guarded(path: str) -> bool:
-    """Return True if a path needs a key where keys are configured."""
+    """Return True if a path needs a key if keys are configured."""
     return path.startswith(GUARDED) and path not in PROBES

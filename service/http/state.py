@@ -1,4 +1,4 @@
-"""What the routes of one application share."""
+"""The shared state of one application."""
 
 from __future__ import annotations
 
@@ -50,42 +50,42 @@ class ServiceState:
         self.explainers = WorkerThreads(1, server.max_queued)
         self.evaluators = Processes(server.max_queued)
         self.rewarders = Processes(server.max_queued)
-        """For rewards of other tasks, which a long evaluation must not hold up either."""
+        """For rewards of other tasks, so that evaluations do not delay them."""
         limits = Limits(server.max_body_bytes, server.max_responses, server.max_reference_bytes)
         self.paths = Paths(limits, self.readiness, self.workers)
         build = {"version": VERSION, "config_id": config.score.config_id, "rules_version": RULES_VERSION}
-        self.metrics = Metrics(build, self._readings())
+        self.metrics = Metrics(build, self._gauges())
         self.refusals = RefusalLog()
         self.fleet: Fleet | None = None
         """The channel to the supervisor, in a worker process."""
         self.tracing = otlp_tracing() if server.traces else None
         self.origin: OriginCheck | None = None
-        """Set by the process that listens: under another server, `Host` and `Origin` are that server's concern."""
-        self.cut_off = 0
-        """Requests that were in flight when the process had to end."""
+        """Set by `process/server.py`: another ASGI server has to check `Host` and `Origin` itself."""
+        self.aborted_requests = 0
+        """Requests that were aborted when the process stopped."""
         self.selftests: list[Callable[[], None]] = [run_self_test]
-        """Each raises SelfTestFailed if the service must not become ready. The process that listens adds its own."""
+        """Each raises SelfTestFailed to keep the service from becoming ready. `process/server.py` adds another."""
         self._warm_up = warm_up
 
     @property
     def scorer(self) -> Scorer:
-        """The scorer of the default configuration; raises Problem `not-ready` before there is one."""
+        """The scorer of the default configuration; raises Problem `not-ready` until it is available."""
         return self.paths.scorer
 
     def prepare(self) -> None:
-        """Do everything that comes before the first request; raise what prevents it."""
+        """Prepare for the first request; raise if that fails."""
         self._warm_up()
         for selftest in self.selftests:
             selftest()
         server = self.config.server
-        every_task()  # imports them, so that no request has to
+        every_task()  # import all tasks before the first request
         self.paths.open(Scorer(self.config.score, threads=server.threads), server.inline_bytes)
         gc.collect()
         self.admission.resident.start()
-        gc.freeze()  # the collector need not look again at what is here now
+        gc.freeze()  # exempt existing objects from collection
 
     def close(self) -> None:
-        """End the threads and processes, and send the traces that are left."""
+        """Stop the threads and processes, and flush the traces."""
         self.workers.close()
         if self.tracing is not None:
             self.tracing.close()
@@ -93,26 +93,26 @@ class ServiceState:
         self.evaluators.close()
         self.rewarders.close()
 
-    def _readings(self) -> list[tuple[str, str, Callable[[], float]]]:
+    def _gauges(self) -> list[tuple[str, str, Callable[[], float]]]:
         ready, admission = self.readiness, self.admission
         return [
             ("assay_ready", "1 once the service is ready to score.", lambda: ready.obstacle is None),
-            ("assay_draining", "1 from SIGTERM on.", lambda: ready.draining),
-            ("assay_work_bytes", "Bytes of bodies that are read or scored.", lambda: admission.in_use),
-            ("assay_work_bytes_limit", "Most bytes in work.", lambda: admission.batches.capacity),
+            ("assay_draining", "1 after SIGTERM.", lambda: ready.draining),
+            ("assay_work_bytes", "Bytes of bodies being read or scored.", lambda: admission.in_use),
+            ("assay_work_bytes_limit", "Maximum of assay_work_bytes.", lambda: admission.batches.capacity),
             (
                 "assay_resident_limit_bytes",
-                "Resident bytes above which new batches are refused; 0 before the service is ready.",
+                "Resident bytes above which new batches are refused; 0 until the service is ready.",
                 lambda: admission.resident.limit,
             ),
-            ("assay_unread_reply_bytes", "Bytes of replies that clients have not taken yet.", lambda: admission.unread),
-            ("assay_queued_bytes", "Bytes of bodies that wait for their turn.", lambda: admission.batches.queued_bytes),
-            ("assay_queued_bytes_limit", "Most bytes that may wait.", lambda: admission.batches.max_queued_bytes),
-            ("assay_queued_requests", "Requests that wait for their turn.", lambda: admission.batches.waiting),
-            ("assay_batches_unfinished", "Batches that are scored or wait.", lambda: self.workers.unfinished),
+            ("assay_unread_reply_bytes", "Bytes of replies that clients have not read yet.", lambda: admission.unread),
+            ("assay_queued_bytes", "Bytes of bodies in the queue.", lambda: admission.batches.queued_bytes),
+            ("assay_queued_bytes_limit", "Maximum of assay_queued_bytes.", lambda: admission.batches.max_queued_bytes),
+            ("assay_queued_requests", "Requests in the queue.", lambda: admission.batches.waiting),
+            ("assay_batches_unfinished", "Batches running or queued.", lambda: self.workers.unfinished),
             (
                 "assay_compiled_signatures",
-                "Compiled signatures of kernels; flat once the service is ready.",
+                "Compiled signatures of kernels; constant once the service is ready.",
                 lambda: 0 if ready.obstacle is not None else compiled_signatures(),
             ),
         ]

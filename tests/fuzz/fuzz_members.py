@@ -9,15 +9,15 @@ from tests.fuzz.fuzzing import fuzz, outcome
 # isort: split
 import orjson
 
-from assay.service.http.endpoints.trainers.json_document import ABSENT, Document, Names
+from assay.service.http.endpoints.trainers.json_document import ABSENT, Document, MemberNames
 from assay.service.http.wire.problems import Problem
 from tests.fuzz.fuzz_envelope import seeds
 from tests.fuzz.request_seeds import WORDS
 from tests.guard_pages import GuardedMemory
 
-NAMES = Names("responses", "references", "config", "a", "µ")
+NAMES = MemberNames("responses", "references", "config", "a", "µ")
 NOT_JSON = object()
-INNER = Names("steps", "order", "a")
+INNER = MemberNames("steps", "order", "a")
 
 
 def check(data: bytes, memory: GuardedMemory) -> None:

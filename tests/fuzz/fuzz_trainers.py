@@ -14,7 +14,7 @@ from tests.fuzz.fuzzing import fuzz
 from assay import Scorer
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
-from assay.service.http.endpoints.trainers.query_settings import Chosen
+from assay.service.http.endpoints.trainers.query_settings import ParsedQuery
 from assay.service.http.endpoints.trainers.slime import Slime
 from assay.service.http.wire.compression import Body
 from assay.service.http.wire.fast_path import FastPath
@@ -34,7 +34,7 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data[1:])
     options = dialect.options()
     inline = len(body) + 64
-    chosen = Chosen(SCORER, FastPath(SCORER, inline, LIMITS), options, dialect.names(options))
+    chosen = ParsedQuery(SCORER, FastPath(SCORER, inline, LIMITS), options, dialect.names(options))
     route = endpoint(dialect)
     general = outcome(route._answer_long, Body(body, b"", JSON, False), chosen, StageTimes())
     assert outcome(route._answer_short, Body(body, b"", JSON, True), chosen, StageTimes()) == general

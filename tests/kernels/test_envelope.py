@@ -34,10 +34,10 @@ def by_kernel(body: bytes) -> Any:
         return "no object"
     found: dict[str, Any] = {"unknown": sorted(envelope.unknown), **envelope.values}
     for name in ("references", "responses"):
-        rows, faulty = texts_of(getattr(envelope, name)), dict(envelope.faults.get(name, ()))
+        rows, faulty = texts_of(getattr(envelope, name)), dict(envelope.invalid_rows.get(name, ()))
         if rows is not None:
             found[name] = [faulty.get(k, row) for k, row in enumerate(rows)]
-        elif name in envelope.misfits:
+        elif name in envelope.not_arrays:
             found[name] = "no array"
     return found
 
@@ -215,7 +215,7 @@ def test_short_steps_with_long_numbers_stay_in_their_room():
     envelope = open_envelope(body, MAX_ELEMENTS, 2**62)
     assert texts_of(envelope.responses) == [b"y" * 9_000]
     assert envelope.references.lengths.tolist()[1] == 1
-    assert envelope.faults == ({"references": [(0, "too_long")]} if JIT else {})
+    assert envelope.invalid_rows == ({"references": [(0, "too_long")]} if JIT else {})
     assert envelope.references.lengths[0] <= MAX_STEPS_BYTES + 16
 
 

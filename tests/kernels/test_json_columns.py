@@ -38,7 +38,7 @@ MAX_ELEMENTS, MAX_BYTES = 1000, 262_144
 )
 def test_elements_that_are_no_reference(reference, reason):
     envelope = open_envelope(f'{{"references": ["a", {reference}, "b"]}}'.encode(), MAX_ELEMENTS, 400)
-    assert envelope.faults == {"references": [(1, reason)]}
+    assert envelope.invalid_rows == {"references": [(1, reason)]}
     assert texts_of(envelope.references)[::2] == [b"a", b"b"]
 
 
@@ -67,7 +67,7 @@ def test_steps(protocol, data):
     responses = json.dumps([response, answer(response, response)])
     body = f'{{"references": [{reference}], "responses": {responses}}}'
     envelope = open_envelope(body.encode(), MAX_ELEMENTS, MAX_BYTES)
-    assert envelope.faults == {}
+    assert envelope.invalid_rows == {}
     scorer = Scorer(min_coverage=0.0, order="lcs")
     by_columns = outcome(lambda: scorer.score_columns(envelope.responses, envelope.references, np.zeros(2, np.int64)))
     given_request = json.loads(body, parse_int=float)  # orjson refuses numbers that no double holds

@@ -1,1 +1,1 @@
-"""One file for each kind of address."""
+"""The endpoints of the service."""

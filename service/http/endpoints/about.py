@@ -1,4 +1,4 @@
-"""What the service says about itself: its index, its configuration and its tasks. Each is encoded once."""
+"""Descriptions of the service: index, configuration, tasks and version, each encoded once."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ VERSION_REPLY = orjson.dumps({"version": VERSION})
 
 SCORE_REASONS = {
     "ok": "The response was scored.",
-    "too_long": "It has too many bytes or steps.",
-    "think_not_opened": "The four sections would be there with <think> put before the response: set think_prefilled.",
-    "missing_sections": "The four sections are not there.",
+    "too_long": "The response has too many bytes or steps.",
+    "think_not_opened": "Only the opening <think> is missing: set think_prefilled if the prompt ends with it.",
+    "missing_sections": "The response does not have the four sections.",
     "no_steps": "The <key> section is empty.",
-    "bad_step_line": "A key line is not of the form 'Step N: {...}'.",
-    "bad_step_json": "The braces of a key line do not hold one valid JSON object.",
+    "bad_step_line": "A key line does not have the form 'Step N: {...}'.",
+    "bad_step_json": "The braces of a key line do not enclose one valid JSON object.",
     "bad_step_schema": "A key step is not an action with objects and parameters.",
     "key_numbering": "The key steps are not numbered 1, 2, 3, ….",
     "orc_numbering": "The orc steps are not numbered 1, 2, 3, ….",
     "step_count": "<key> and <orc> have different numbers of steps.",
     "low_coverage": "The words of a key step are missing from its orc step.",
 }
-"""SCORE.md section 8, in its order."""
+"""In the order of SCORE.md section 8."""
 
 
 class About:
@@ -45,19 +45,19 @@ class About:
         self._config_reply = orjson.dumps(config_of(settings))
 
     async def index(self, exchange: Exchange) -> None:
-        """What this server is, and where to go on."""
+        """Return the name and version of the service, and links to its routes."""
         await exchange.reply(self.index_reply)
 
     async def config(self, exchange: Exchange) -> None:
-        """The configuration of requests that bring none, its id, the limits, and the JSON schema of the settings."""
+        """Return the default configuration, its id, the limits, and the JSON schema of the settings."""
         await exchange.reply(self._config_reply)
 
     async def tasks(self, exchange: Exchange) -> None:
-        """Every task: its metrics, its reward, and the schemas of its records and options."""
+        """Return every task: its metrics, its reward, and the schemas of its records and options."""
         await exchange.reply(self._tasks_reply)
 
     async def version(self, exchange: Exchange) -> None:
-        """The version of the service."""
+        """Return the version of the service."""
         await exchange.reply(VERSION_REPLY)
 
     @cached_property
@@ -92,7 +92,7 @@ def config_of(settings: Config) -> dict[str, Any]:
 
 
 def task_of(task: Task) -> dict[str, Any]:
-    """What GET /v1/tasks says of one task."""
+    """Return the description of one task."""
     return {
         "name": task.name,
         "description": task.description,
@@ -105,7 +105,7 @@ def task_of(task: Task) -> dict[str, Any]:
 
 
 def score_reward() -> dict[str, Any]:
-    """The service's own reward."""
+    """Return the description of the SCORE reward."""
     return {
         "description": "SCORE of a Sketch-and-Fill answer, mapped by `reward_scale`; from 0 to 1 by default.",
         "reasons": SCORE_REASONS,
@@ -119,7 +119,7 @@ def reward_of(task: Task) -> dict[str, Any] | None:
         return None
     return {
         "description": task.reward,
-        "reasons": {**task.reasons, TOO_LONG: "The response has too many bytes: it got what an empty one gets."},
+        "reasons": {**task.reasons, TOO_LONG: "The response has too many bytes and is scored as an empty one."},
         "components": list(task.components),
         "config": reward_schema(task),
     }

@@ -1,4 +1,4 @@
-"""/openapi.json, and the same for people: one page without scripts, fonts or anything else from elsewhere."""
+"""/openapi.json, and /docs: the same document as one HTML page without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ nav a { margin-right: 1rem; } a { color: var(--accent); }
 
 
 async def openapi(exchange: Exchange) -> None:
-    """The machine-readable description of every route, example and error."""
+    """Return the OpenAPI document: every route, example and error."""
     await exchange.reply(orjson.dumps(exchange.app.openapi()))
 
 
 async def page(exchange: Exchange) -> None:
-    """The description as a page that works without internet."""
+    """Return the OpenAPI document as an HTML page that works offline."""
     html = render(exchange.app.openapi()).encode("utf-8")
     policy = b"default-src 'none'; style-src 'unsafe-inline'"
     headers = [(b"content-security-policy", policy), (b"x-content-type-options", b"nosniff")]
@@ -41,7 +41,7 @@ async def page(exchange: Exchange) -> None:
 
 
 def render(document: dict[str, Any]) -> str:
-    """An OpenAPI document as HTML."""
+    """Render an OpenAPI document as HTML."""
     info = document["info"]
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -120,7 +120,7 @@ def problems() -> Iterator[str]:
 
 
 def type_of(schema: dict[str, Any]) -> str:
-    """A JSON schema in a few words of HTML."""
+    """Return a short type name in HTML for a JSON schema."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rsplit("/", 1)[-1])
         return f'<a href="#model-{name}">{name}</a>'

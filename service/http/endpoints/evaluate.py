@@ -17,7 +17,7 @@ from ..request.processes import Processes
 from ..wire.compression import decompress
 from ..wire.contract import EvaluateRequest
 from ..wire.json_codec import Limits, json_document
-from ..wire.problems import Problem, refusal
+from ..wire.problems import Problem, invalid_request
 from ..wire.stage_times import StageTimes
 from ..wire.validation import field_issues
 
@@ -25,21 +25,21 @@ __all__ = ["EvaluateEndpoint", "answer"]
 
 
 class EvaluateEndpoint:
-    """Evaluates records, in processes that score nothing."""
+    """Evaluates records in separate processes."""
 
     def __init__(self, limits: Limits, processes: Processes) -> None:
         self._limits = limits
         self._processes = processes
 
     async def evaluate(self, exchange: Exchange) -> None:
-        """Evaluate records by the metrics of a task: each record's values, their aggregates, and those of groups."""
-        body = exchange.taken
+        """Evaluate records by the metrics of a task; return values per record, aggregates, and aggregates of groups."""
+        body = exchange.request_body
         job = partial(answer, body.data, body.encoding, self._limits, exchange.deadline)
         await exchange.reply(await self._processes.run(job, exchange))
 
 
 def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
-    """Return the bytes of the reply; raise Problem, also `deadline` if it takes too long."""
+    """Return the bytes of the reply; raise Problem, including `deadline`."""
     times.start()
     document = json_document(decompress(body, encoding, limits.max_body_bytes))
     try:
@@ -48,14 +48,14 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
         result = evaluate_checked(task, records, options, lambda _done: deadline.check())
         times.scored()
     except ScoringError as error:
-        raise refusal(error.issues) from None
+        raise invalid_request(error.issues) from None
     reply = orjson.dumps(result.document(), option=orjson.OPT_SERIALIZE_NUMPY)
     times.encoded()
     return reply
 
 
 def decode_evaluate_request(document: Any, limits: Limits) -> tuple[Task, list[dict[str, Any]], Any]:
-    """Return task, records and checked options; raise InvalidRequest naming every offender, and Problem."""
+    """Return task, records and checked options; raise InvalidRequest with every error, and Problem."""
     records = document.get("records") if type(document) is dict else None
     if type(records) is list and len(records) > limits.max_responses:
         issue = Issue("records", "too_many", f"more than {limits.max_responses} elements")
@@ -77,7 +77,7 @@ def decode_evaluate_request(document: Any, limits: Limits) -> tuple[Task, list[d
 
 
 def read_options(name: str, given: dict[str, Any]) -> tuple[Task | None, Any, list[Issue]]:
-    """Return the task, its options, and what is wrong with either."""
+    """Return the task, its options, and the errors of both."""
     try:
         task = task_named(name)
     except InvalidRequest as error:

@@ -16,18 +16,18 @@ from ..request.paths import Paths
 from ..request.worker_threads import WorkerThreads
 from ..wire.compression import Body
 from ..wire.json_codec import Limits, json_document
-from ..wire.problems import refusal
+from ..wire.problems import invalid_request
 from ..wire.stage_times import StageTimes
 from ..wire.validation import field_issues
 
 __all__ = ["MAX_BODY_BYTES", "ExplainEndpoint", "answer"]
 
 MAX_BODY_BYTES = 8 * MAX_BYTES
-"""Room for a response and a reference of the largest size in JSON, where a byte may take six."""
+"""Room for a response and a reference of maximum size in JSON, where a byte may take six."""
 
 
 class Request(NamedTuple):
-    """What is to be explained, and by which scorer."""
+    """A decoded request."""
 
     response: str
     reference: Any
@@ -36,15 +36,15 @@ class Request(NamedTuple):
 
 
 class ExplainEndpoint:
-    """Explains single rewards, on threads that score nothing."""
+    """Explains single rewards on separate threads."""
 
     def __init__(self, paths: Paths, workers: WorkerThreads) -> None:
         self._paths = paths
         self._workers = workers
 
     async def explain(self, exchange: Exchange) -> None:
-        """Explain one reward: every number with its origin, and what would change it most."""
-        job = partial(answer, exchange.taken, self._paths.scorer, self._paths.limits, exchange.times)
+        """Explain one reward: how each number was derived, and which edits would raise it."""
+        job = partial(answer, exchange.request_body, self._paths.scorer, self._paths.limits, exchange.times)
         await exchange.reply(await self._workers.run(job, exchange))
 
 
@@ -59,7 +59,7 @@ def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> byt
             request.scorer, request.response, request.reference, request.suggestions, limits.max_reference_bytes
         )
     except ScoringError as error:
-        raise refusal(list(error.issues)) from None
+        raise invalid_request(list(error.issues)) from None
     times.scored()
     reply = explanation.model_dump_json().encode()
     times.encoded()
@@ -67,7 +67,7 @@ def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> byt
 
 
 def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Request:
-    """Return the request of a document; raise InvalidRequest naming every offending place."""
+    """Return the request of a document; raise InvalidRequest with every error."""
     issues = field_issues(ExplainRequest, document)
     if type(document) is not dict:
         raise InvalidRequest(issues)

@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's description of the routes, with what it cannot see from an endpoint's signature."""
+"""The OpenAPI document: FastAPI's, plus what it cannot infer from an endpoint's signature."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ ANY_KIND = (
     "too-slow",
     "head-too-large",
 )
-"""Errors that every route can answer with."""
+"""Errors that every route can return."""
 
 REPLY_HEADERS = {
-    "X-Request-ID": {"description": "The request's own id, or a fresh one.", "schema": {"type": "string"}},
+    "X-Request-ID": {"description": "The request's id, or a generated one.", "schema": {"type": "string"}},
     "Server-Timing": {
         "description": "Milliseconds of decode, score, encode and queue.",
         "schema": {"type": "string"},
@@ -77,13 +77,13 @@ STATUS_HEADERS = {
 REQUEST_ID_PARAMETER = {
     "name": "X-Request-ID",
     "in": "header",
-    "description": "Comes back with the reply if it is up to 128 visible ASCII characters; else there is a fresh one.",
+    "description": "Returned with the reply if it is up to 128 visible ASCII characters; otherwise generated.",
     "schema": {"type": "string"},
 }
 TIMEOUT_PARAMETER = {
     "name": "X-Request-Timeout",
     "in": "header",
-    "description": "Seconds after which the request is of no use; shortens the service's own deadline.",
+    "description": "Seconds until the request's deadline; can only shorten the service's own.",
     "schema": {"type": "number", "exclusiveMinimum": 0},
     "example": 30,
 }
@@ -94,7 +94,7 @@ ENCODING_PARAMETER = {
     "schema": {"type": "string"},
 }
 SECURITY_SCHEMES = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "Needed only where keys are configured."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "Required only if keys are configured."},
     "basic": {"type": "http", "scheme": "basic", "description": "Any name, and the key as password."},
 }
 
@@ -120,7 +120,7 @@ EXAMPLE_REPLY = {
 
 
 def problems_of(kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
-    """FastAPI's `responses` for these kinds of error and those of every route."""
+    """Return FastAPI's `responses` for these kinds of error and those of every route."""
     responses: dict[int | str, dict[str, Any]] = {}
     for name in (*kinds, *ANY_KIND):
         kind = KINDS[name]
@@ -161,7 +161,7 @@ def example_of(name: str) -> dict[str, Any]:
 
 
 def body_of(*models: type[BaseModel], example: Any = EXAMPLE_REQUEST) -> dict[str, Any]:
-    """FastAPI's `openapi_extra` for a JSON body of one of these models, left out if none has a required field."""
+    """Return FastAPI's `openapi_extra` for a JSON body of one of these models; optional if it has no required field."""
     schemas = [{"$ref": REFERENCE.format(model=model.__name__)} for model in models]
     content = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, "example": example}
     required = any(field.is_required() for model in models for field in model.model_fields.values())
@@ -172,12 +172,12 @@ def body_of(*models: type[BaseModel], example: Any = EXAMPLE_REQUEST) -> dict[st
 
 
 def text_of(*media_types: str) -> dict[str, Any]:
-    """FastAPI's description of a reply in one of these text types."""
+    """Return FastAPI's description of a reply in one of these text types."""
     return {"content": {media_type: {"schema": {"type": "string"}} for media_type in media_types}}
 
 
 def complete(app: FastAPI, guarded: Iterable[str]) -> dict[str, Any]:
-    """The whole document; `guarded` are the paths that need a key where keys are configured."""
+    """Return the complete document; `guarded` are the paths that need a key if keys are configured."""
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     _, models = models_json_schema([(model, "validation") for model in MODELS], ref_template=REFERENCE)
     document.setdefault("components", {})["schemas"] = dict(sorted(models["$defs"].items()))

@@ -1,7 +1,6 @@
-"""The playground: at `/`, what a browser gets in place of the index. Every file is read once and served from memory.
+"""The playground, which browsers get at `/` in place of the index. Its files are read once and served from memory.
 
-The files lie in `static/`, written by hand. Browsers keep them and ask each time whether they are still right (an
-entity tag), so that a page never mixes the files of two versions.
+Browsers cache the files and revalidate them each time by their entity tags, so that a page never mixes two versions.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from pathlib import Path
 
 from ..request.exchange import Exchange
 
-__all__ = ["Playground", "StaticFile", "prefers_html", "weights"]
+__all__ = ["Playground", "StaticFile", "prefers_html", "quality_values"]
 
 FOLDER = Path(__file__).parents[1] / "static"
 PAGE = "index.html"
 ADDRESS = "/playground/"
-"""Where everything lies that the page loads."""
+"""Prefix of the paths of everything that the page loads."""
 
 MEDIA_TYPES = {
     ".css": b"text/css; charset=utf-8",
@@ -29,7 +28,7 @@ POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Nothing from elsewhere, nothing inline, and no text of a user that could become markup."""
+"""Nothing external, nothing inline, and no user text that could become markup."""
 
 HEADERS = (
     (b"cache-control", b"no-cache"),
@@ -51,17 +50,17 @@ class StaticFile:
         self.headers = (*HEADERS, (b"etag", b"W/" + self.tag), (b"vary", vary))
 
     async def reply(self, exchange: Exchange) -> None:
-        """The file, or 304 where the browser has it already."""
+        """Return the file, or 304 if the browser has it already."""
         if self.tag in exchange.header(b"if-none-match"):
             await self.reply_not_modified(exchange)
-        elif weights(exchange.header(b"accept-encoding")).get(b"gzip", 0.0) > 0:
+        elif quality_values(exchange.header(b"accept-encoding")).get(b"gzip", 0.0) > 0:
             headers = (*self.headers, (b"content-encoding", b"gzip"))
             await exchange.reply(self.compressed, self.media_type, headers=headers)
         else:
             await exchange.reply(self.plain, self.media_type, headers=self.headers)
 
     async def reply_not_modified(self, exchange: Exchange) -> None:
-        """No body, and so no length of one (RFC 9110 section 15.4.5)."""
+        """Send 304 without a body or its length (RFC 9110 section 15.4.5)."""
         exchange.status = 304
         lines = [(b"x-request-id", exchange.request_id), (b"server-timing", exchange.times.header()), *self.headers]
         await exchange.send_message({"type": "http.response.start", "status": 304, "headers": lines})
@@ -69,17 +68,17 @@ class StaticFile:
 
 
 class Playground:
-    """The page, and by their addresses the files that it loads."""
+    """The page, and the files that it loads by their paths."""
 
     def __init__(self, index_reply: bytes, folder: Path = FOLDER) -> None:
-        """`index_reply` is what clients other than browsers get in place of the page."""
+        """Serve `index_reply` in place of the page to clients other than browsers."""
         self._index_reply = index_reply
         self.page = StaticFile(folder / PAGE, vary=b"accept, accept-encoding")
         paths = (path for path in sorted(folder.iterdir()) if path.suffix in MEDIA_TYPES and path.name != PAGE)
         self.files = {ADDRESS + path.name: StaticFile(path) for path in paths}
 
     async def index(self, exchange: Exchange) -> None:
-        """The playground for browsers (`Accept: text/html`), and for everything else what this server is."""
+        """Return the playground to browsers (`Accept: text/html`), and to others the index as JSON."""
         if prefers_html(exchange.header(b"accept")):
             await self.page.reply(exchange)
         else:
@@ -87,16 +86,16 @@ class Playground:
 
 
 def prefers_html(accept: bytes) -> bool:
-    """Whether an Accept header names HTML and does not prefer JSON; where it names both alike, JSON it stays."""
-    given = weights(accept)
+    """Return True if an Accept header prefers HTML to JSON; JSON wins a tie if it is named."""
+    given = quality_values(accept)
     html = given.get(b"text/html", 0.0)
     json_name = next((name for name in JSON_NAMES if name in given), b"")
     json = given.get(json_name, 0.0)
     return html > json or (html == json > 0 and json_name != JSON_NAMES[0])
 
 
-def weights(header: bytes) -> dict[bytes, float]:
-    """The names in a header of preferences with their weights (RFC 9110 section 12.4.2); what is malformed weighs 0."""
+def quality_values(header: bytes) -> dict[bytes, float]:
+    """Parse a header such as Accept into names with their quality values (RFC 9110 section 12.4.2); 0 if malformed."""
     found = {}
     for entry in header.lower().split(b","):
         name, *parameters = (part.strip() for part in entry.split(b";"))

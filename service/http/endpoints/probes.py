@@ -1,4 +1,4 @@
-"""Probes and metrics: what platforms ask of the process."""
+"""Health probes and metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from ..request.exchange import Exchange
 from ..request.readiness import Readiness
-from ..request.telemetry.merged_metrics import Families, Merged
+from ..request.telemetry.merged_metrics import Families, MergedRegistry
 from ..wire.problems import Problem
 
 __all__ = ["Channel", "Probes"]
@@ -23,7 +23,7 @@ PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Channel(Protocol):
-    """How a worker process reaches the metrics of all workers."""
+    """A worker's access to the metrics of all workers."""
 
     def merged(self) -> Awaitable[Families]: ...
 
@@ -37,19 +37,19 @@ class Probes:
         self._channel = channel
 
     async def live(self, exchange: Exchange) -> None:
-        """200 while the process can answer at all."""
+        """Return 200 while the process can answer at all."""
         await exchange.reply(LIVE)
 
     async def ready(self, exchange: Exchange) -> None:
-        """200 once every kernel is compiled and has given its known rewards; 503 before, and from SIGTERM on."""
+        """Return 200 once the kernels are compiled and have passed the self-test; 503 before, and after SIGTERM."""
         self._readiness.check()
         if self._readiness.draining:
             raise Problem("not-ready", "The service is shutting down.", headers=[(b"retry-after", b"1")])
         await exchange.reply(READY)
 
     async def metrics(self, exchange: Exchange) -> None:
-        """The metrics as Prometheus text, or as OpenMetrics where the client asks for it: those of all processes."""
-        registry: Any = self._registry if self._channel is None else Merged(await self._channel.merged())
+        """Return the metrics of all processes as Prometheus text, or as OpenMetrics if the client accepts it."""
+        registry: Any = self._registry if self._channel is None else MergedRegistry(await self._channel.merged())
         if asks_for_openmetrics(exchange.header(b"accept")):
             await exchange.reply(openmetrics.generate_latest(registry), openmetrics.CONTENT_TYPE_LATEST.encode("ascii"))
         else:

@@ -20,9 +20,9 @@ from ..wire.envelope import Envelope
 from ..wire.fast_path import FastPath
 from ..wire.json_codec import Limits, decode_score_request, encode, parse_envelope
 from ..wire.media_types import ARROW
-from ..wire.problems import Problem, refusal
+from ..wire.problems import Problem, invalid_request
 from ..wire.stage_times import StageTimes
-from ..wire.task_request import answer_task, asks_for_another_task
+from ..wire.task_request import answer_task, names_other_task
 from ..wire.validation import all_issues
 
 __all__ = ["OTHER_TASK", "Answer", "ScoreEndpoint", "answer_json", "fast_answer", "task_answer"]
@@ -37,21 +37,21 @@ class Answer(NamedTuple):
 
 
 OTHER_TASK = Answer(b"", np.empty(0), np.empty(0, np.uint8))
-"""Stands for the answer to a request for another task, which a process gives."""
+"""Placeholder for requests for another task, which a separate process answers."""
 
 
 class ScoreEndpoint:
-    """Scores batches and single responses, as JSON and as Arrow streams."""
+    """Scores batches and single responses, as JSON or Arrow streams."""
 
     def __init__(self, paths: Paths, processes: Processes, metrics: Metrics) -> None:
-        """`processes` compute the rewards of other tasks."""
+        """Compute the rewards of other tasks in `processes`."""
         self._paths = paths
         self._processes = processes
         self._metrics = metrics
 
     async def score(self, exchange: Exchange) -> None:
         """Score every response against its reference: rewards, reasons and, if asked for, components and advantages."""
-        body, times, limits = exchange.taken, exchange.times, self._paths.limits
+        body, times, limits = exchange.request_body, exchange.times, self._paths.limits
         scorer = self._paths.scorer
         if body.media_type == ARROW:
             general = partial(stream_answer, body, exchange.scope["query_string"], scorer, limits, times)
@@ -68,7 +68,7 @@ class ScoreEndpoint:
 
 
 def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
-    """Answer a request in the usual form; return None for any other."""
+    """Answer a request that the fast path handles; return None for any other."""
     times.start()
     if not path.read(bytes(body.data)):
         return None
@@ -81,10 +81,10 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
 
 
 def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
-    """Answer any JSON request, or return OTHER_TASK; raise Problem naming every offending place."""
+    """Answer any JSON request, or return OTHER_TASK; raise Problem with every error."""
     times.start()
     envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
-    if asks_for_another_task(envelope):
+    if names_other_task(envelope):
         return OTHER_TASK
     try:
         batch = decode_score_request(envelope, scorer, limits)
@@ -93,7 +93,7 @@ def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -
         times.scored()
         reply = encode(scores, batch, batch.scorer.config_id)
     except ScoringError as error:
-        raise invalid_request(envelope, error, scorer, limits) from None
+        raise all_errors(envelope, error, scorer, limits) from None
     times.encoded()
     return Answer(reply, scores.rewards, scores.reason_codes)
 
@@ -106,11 +106,11 @@ def stream_answer(body: Body, query: bytes, scorer: Scorer, limits: Limits, time
 def task_answer(
     body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes
 ) -> bytes:
-    """Answer a request for another task, in a process; raise Problem."""
+    """Answer a request for another task in a separate process; raise Problem."""
     body = decompress(body, encoding, limits.max_body_bytes)
     return answer_task(body, parse_envelope(body, limits), limits, times, lambda _done: deadline.check())
 
 
-def invalid_request(envelope: Envelope, error: ScoringError, scorer: Scorer, limits: Limits) -> Problem:
-    """Return the problem with every offending place, not only those of the fault that was met first."""
-    return refusal(all_issues(envelope, scorer, limits) or list(error.issues))
+def all_errors(envelope: Envelope, error: ScoringError, scorer: Scorer, limits: Limits) -> Problem:
+    """Return a problem with every error of a request, of which `error` has only the first kind."""
+    return invalid_request(all_issues(envelope, scorer, limits) or list(error.issues))

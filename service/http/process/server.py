@@ -124,7 +124,7 @@ class DrainingServer(uvicorn.Server):
             self.should_exit = True
         if self.reload_keys:
             self.reload_keys = False
-            self.state.keys.follow(asked=True)
+            self.state.keys.follow(force=True)
         if counter % TICKS_A_SECOND == 0:
             self.periodic_checks()
         return await super().on_tick(counter)
@@ -146,7 +146,7 @@ class DrainingServer(uvicorn.Server):
         if self.force_exit:
             await aborting
             await self.lifespan.shutdown()  # uvicorn skips it, and then reports an error
-        elif self.state.cut_off:
+        elif self.state.aborted_requests:
             await asyncio.sleep(ABORT_GRACE_SECONDS)
         aborting.cancel()
         checking.cancel()
@@ -225,9 +225,9 @@ def run_server(config: Config, state: ServiceState, listening: Callable[[], List
         server.run(sockets=[server.listener.socket])
     finally:
         server.listener.close()
-    if state.cut_off:
-        log.error("requests cut off: %d", state.cut_off)
-    return DONE if server.started and not state.cut_off else FAILED
+    if state.aborted_requests:
+        log.error("requests cut off: %d", state.aborted_requests)
+    return DONE if server.started and not state.aborted_requests else FAILED
 
 
 def uvicorn_config(

@@ -22,7 +22,7 @@ import orjson
 
 from ...config import Config, work_bytes
 from ...scoring.threads import usable_cores
-from ..request.telemetry.merged_metrics import Families, counted, merge
+from ..request.telemetry.merged_metrics import Families, cumulative, merge
 from .log_format import start_logging
 from .server import DONE, FAILED, announce, cannot_listen, raise_descriptor_limit
 from .sockets import address, bind_shared
@@ -139,7 +139,7 @@ class Supervisor:
             else:
                 code = await self.wait_for_exit(worker)
                 del self.workers[slot]
-                self.retired = merge([self.retired, counted(worker.metrics)])
+                self.retired = merge([self.retired, cumulative(worker.metrics)])
                 if self._stopping.is_set():
                     self.exit_code = self.exit_code or (FAILED if code else DONE)
                     return

@@ -1,1 +1,1 @@
-"""One request: its exchange, body, deadline and keys."""
+"""Handling of one request: exchange, body, admission, deadline, keys and threads."""

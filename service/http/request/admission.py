@@ -1,9 +1,9 @@
-"""Admission by bytes: how many may be in work at once, and how many may wait for that.
+"""Admission control by bytes: a budget for bodies being read or scored, with a bounded queue.
 
-A body that is long enough to be scored by the threads is admitted before its first byte is read, by the length that it
-declares: while it waits, the client keeps it. Short bodies have a separate budget and are charged as they arrive, so
-that no batch can hold them up, and a client that only promises bytes takes none of the budget. So is a body without a
-declared length, until it is no longer short; then it joins the queue.
+A long body, which the threads score, is admitted by its declared length before its first byte is read: while it waits,
+the client keeps it. Short bodies have a separate budget and are charged as they arrive, so that no batch delays them
+and a client that only announces bytes uses no budget. A body without a declared length counts as short until it has
+become long; then it joins the queue.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .resident_memory import ResidentGuard
 __all__ = ["Admission", "ByteBudget", "LoopBudget", "Permit"]
 
 FIRST_RESERVE = 1 << 20
-"""Bytes that a body of unknown length reserves when it is no longer short; beyond them it is charged as it arrives."""
+"""Bytes that a body of unknown length reserves when it becomes long; any more are charged as they arrive."""
 
 MAX_PER_TURN = 64
-"""Short requests that are scored in one turn of the event loop, which takes some milliseconds."""
+"""Maximum short requests scored per turn of the event loop, which takes some milliseconds."""
 
 MAX_RETRY_SECONDS = 30
 """Maximum of `Retry-After`."""
 
 
 class Permit:
-    """Bytes of a budget, returned once all holders have released them: the exchange, and the job that it began."""
+    """Bytes of a budget, returned once all holders (the exchange and its job) have released them."""
 
     __slots__ = ("_budget", "_holders", "_since", "nbytes")
 
@@ -45,7 +45,7 @@ class Permit:
         self._since = perf_counter()
 
     def grow(self, nbytes: int, *, patient: bool = False) -> None:
-        """Charge more bytes as `ByteBudget.charge` does: a holder of bytes must not wait for more of them."""
+        """Charge more bytes without waiting (see `ByteBudget.charge`): waiting holders could deadlock."""
         self._budget.charge(nbytes, patient=patient)
         self.nbytes += nbytes
 
@@ -63,21 +63,21 @@ class Permit:
 class Waiting:
     """One request in the queue of a budget."""
 
-    __slots__ = ("granted", "nbytes", "place")
+    __slots__ = ("future", "granted", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
-        self.place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.granted: Permit | None = None
 
     def leave(self) -> None:
         """End the wait, because the client has disconnected."""
-        if not self.place.done():
-            self.place.set_exception(ClientGone())
+        if not self.future.done():
+            self.future.set_exception(ClientGone())
 
 
 class ByteBudget:
-    """A budget of bytes in work with a first-in, first-out queue. For the event loop's thread."""
+    """A budget of bytes in use with a FIFO queue. Not thread-safe: for the event loop only."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class ByteBudget:
         max_waiting: int = 0,
         memory_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Admit nothing while `memory_full` returns True, whatever the budget."""
+        """Create a budget that admits nothing while `memory_full` returns True."""
         self.capacity, self.max_queued_bytes = capacity, max_queued_bytes
         self._memory_full = memory_full
         self.in_use = 0
-        """Bytes admitted."""
+        """Admitted bytes."""
         self.queued_bytes = 0
-        """Bytes that wait."""
+        """Bytes in the queue."""
         self._max_waiting = max_waiting
         self._queue: deque[Waiting] = deque()
         self._held_seconds = 0.1
@@ -100,14 +100,14 @@ class ByteBudget:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait."""
+        """Requests in the queue."""
         return len(self._queue)
 
     async def enter(self, exchange: Exchange, nbytes: int, *, patient: bool = False) -> Permit:
         """Wait until `nbytes` (capped at the whole budget) fit, then return a permit for them.
 
         Unless `patient`, raise Problem `over-capacity` if the queue is full, and `memory-full`. Raise Problem
-        `deadline`, and ClientGone, if the wait ends that way.
+        `deadline` or ClientGone if that happens first.
         """
         nbytes = min(nbytes, self.capacity)
         full = self._memory_full()
@@ -125,12 +125,12 @@ class ByteBudget:
         started = perf_counter()
         self._queue.append(waiting)
         self.queued_bytes += waiting.nbytes
-        exchange.when_gone(waiting.leave)
+        exchange.on_disconnect(waiting.leave)
         try:
             async with asyncio.timeout(exchange.deadline.left):
-                await waiting.place
+                await waiting.future
         except BaseException as error:
-            if waiting.granted is not None:  # admitted just when the wait ended otherwise
+            if waiting.granted is not None:  # admitted at the same moment
                 waiting.granted.release()
             else:
                 self._queue.remove(waiting)
@@ -141,14 +141,14 @@ class ByteBudget:
             raise
         finally:
             exchange.times.queue += perf_counter() - started
-            exchange.when_gone(None)
+            exchange.on_disconnect(None)
         assert waiting.granted is not None
         return waiting.granted
 
     def charge(self, nbytes: int, *, patient: bool = False) -> None:
         """Charge bytes without waiting; raise Problem `over-capacity` if they do not fit.
 
-        A `patient` request may exceed the budget, and so may a body that is alone.
+        A `patient` request may exceed the budget, and so may the only body in work.
         """
         if not patient and self.in_use and self.in_use + nbytes > self.capacity:
             raise self.over_capacity()
@@ -161,30 +161,29 @@ class ByteBudget:
         self.admit_waiting()
 
     def admit_waiting(self) -> None:
-        """Admit what fits from the head of the queue; also called every second, as memory may be free again."""
+        """Admit what fits from the head of the queue; also called every second, when memory may be free again."""
         queue = self._queue
-        while queue and (queue[0].place.done() or self.in_use + queue[0].nbytes <= self.capacity):
-            if queue[0].place.done() or self._memory_full():  # a request that has left cleans up after itself
+        while queue and (queue[0].future.done() or self.in_use + queue[0].nbytes <= self.capacity):
+            if queue[0].future.done() or self._memory_full():  # a request that has left cleans up after itself
                 break
             waiting = queue.popleft()
             self.queued_bytes -= waiting.nbytes
             self.in_use += waiting.nbytes
             waiting.granted = Permit(self, waiting.nbytes)
-            waiting.place.set_result(None)
+            waiting.future.set_result(None)
 
     def over_capacity(self) -> Problem:
-        """Return the refusal; its `Retry-After` estimates when the queue will have been served."""
+        """Return the problem `over-capacity`; its `Retry-After` estimates when the queue will be empty."""
         seconds = self._held_seconds * (1 + self.queued_bytes / self.capacity)
         retry_after = b"%d" % min(MAX_RETRY_SECONDS, max(1, math.ceil(seconds)))
-        detail = "The bytes in work and in the queue are at their limit."
+        detail = "The bytes in work and in the queue have reached their limit."
         return Problem("over-capacity", detail, headers=[(b"retry-after", retry_after)])
 
 
 class LoopBudget:
-    """How many short requests the event loop scores in one turn.
+    """Limits how many short requests the event loop scores in one turn.
 
-    A burst of thousands would otherwise take one turn of seconds, during which nobody is accepted and no probe is
-    answered.
+    Otherwise a burst of thousands would take one turn of seconds, without accepting connections or answering probes.
     """
 
     def __init__(self) -> None:
@@ -192,7 +191,7 @@ class LoopBudget:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """Take a place in this turn; return False if there is none."""
+        """Take a place in this turn; return False if it is full."""
         if self._taken >= MAX_PER_TURN or self._waiting:
             return False
         if not self._taken:
@@ -201,7 +200,7 @@ class LoopBudget:
         return True
 
     async def wait(self, times: StageTimes) -> None:
-        """Wait for a turn with room, first in, first out."""
+        """Wait for a place in a later turn, first in, first out."""
         started = perf_counter()
         place = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
@@ -222,7 +221,7 @@ class LoopBudget:
 
 
 class Admission:
-    """The budgets of one service: batches, which may have to wait, and short bodies, which do not wait for them."""
+    """The budgets of one service: one with a queue for batches, and a separate one for short bodies."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.short = settings.inline_bytes
@@ -243,18 +242,18 @@ class Admission:
 
     @property
     def replies_full(self) -> bool:
-        """True while as many bytes of replies are unread as may be in work: no job begins that would add to them."""
+        """True while more bytes of replies are unread than may be in work: no further job starts then."""
         return self.unread > self.batches.capacity
 
     def over_capacity(self) -> Problem:
-        """Return the refusal of a batch."""
+        """Return the problem `over-capacity` of batches."""
         return self.batches.over_capacity()
 
-    async def until_taken(self, nbytes: int, taken: Awaitable[None]) -> None:
-        """Count a reply of `nbytes` as unread until it is `taken`."""
+    async def count_unread(self, nbytes: int, drained: Awaitable[None]) -> None:
+        """Count a reply of `nbytes` as unread until it is `drained`."""
         self.unread += nbytes
         try:
-            await taken
+            await drained
         finally:
             self.unread -= nbytes
 
@@ -267,7 +266,7 @@ class Admission:
         exchange.permit = permit
 
     async def charge_chunk(self, exchange: Exchange, nbytes: int, total: int) -> None:
-        """Charge `nbytes` more of a body that was not admitted by its length, and now has `total` bytes."""
+        """Charge `nbytes` more of a body that was not admitted by its length and now has `total` bytes."""
         patient = exchange.max_queue_seconds is not None
         permit = exchange.permit
         if exchange.short and total >= self.short:

@@ -1,4 +1,4 @@
-"""Keys that callers of the scoring routes must show, where any are configured."""
+"""API keys: if any are configured, requests to the guarded routes must have one."""
 
 from __future__ import annotations
 
@@ -25,31 +25,30 @@ CHALLENGES = ((b"www-authenticate", b'Bearer realm="assay"'), (b"www-authenticat
 
 
 class Keys:
-    """The configured keys; without any, every caller is let through.
+    """The configured keys; without any, every request is accepted.
 
-    Those of a file follow the file: it is read again when it changes, or when it is asked for. A key taken out of it is
-    refused from then on.
+    A key file is read again when it changes, or on request.
     """
 
     def __init__(self, keys: Iterable[SecretStr], path: str | None = None) -> None:
         self._fixed = digests(keys)
         self._path = path
-        self._stamp = stamp_of(path)
+        self._signature = file_signature(path)
         self._known = self._fixed
         if path is not None:
             self._known += digests(read_keys(path))
         self._reader: Thread | None = None
         self._due = Event()
-        self._asked = False
+        self._forced = False
 
-    def follow(self, asked: bool = False) -> None:
-        """Have the file read again, if it is not what it was or where that is asked for.
+    def follow(self, force: bool = False) -> None:
+        """Read the file again in a thread, if it has changed or with `force`.
 
-        Returns at once: a file system that does not answer holds up one thread, and the keys stay what they are.
+        Return at once: a file system that hangs blocks only that thread, and the keys stay unchanged.
         """
         if self._path is None:
             return
-        self._asked |= asked
+        self._forced |= force
         self._due.set()
         if self._reader is None:
             self._reader = Thread(target=self._read_when_due, name="keys", daemon=True)
@@ -58,38 +57,38 @@ class Keys:
     def _read_when_due(self) -> None:
         while self._due.wait():
             self._due.clear()
-            if self._asked:
-                self._asked = False
+            if self._forced:
+                self._forced = False
                 self.reload()
             else:
                 self.refresh()
 
     def refresh(self) -> None:
-        """Read the file again if it is not what it was."""
-        if stamp_of(self._path) != self._stamp:
+        """Read the file again if it has changed."""
+        if file_signature(self._path) != self._signature:
             self.reload()
 
     def reload(self) -> None:
-        """Read the file again. One that cannot be read, or that holds no key, is logged and changes nothing."""
+        """Read the file again; if it is unreadable or has no key, log that and keep the keys."""
         if self._path is None:
             return
-        self._stamp = stamp_of(self._path)
+        self._signature = file_signature(self._path)
         try:
             self._known = self._fixed + digests(read_keys(self._path))
         except (OSError, ValueError) as error:
-            log.error("the keys stay what they are: %s cannot be used (%s)", self._path, type(error).__name__)
+            log.error("keeping the current keys: %s cannot be used (%s)", self._path, type(error).__name__)
         else:
             log.info("keys read again from %s, now %d", self._path, len(self._known))
 
     def check(self, exchange: Exchange) -> None:
-        """Raise Problem `unauthorized` unless the request shows one of the keys."""
-        if self._known and not self._knows(shown_key(exchange.header(b"authorization"))):
+        """Raise Problem `unauthorized` unless the request has one of the keys."""
+        if self._known and not self._knows(presented_key(exchange.header(b"authorization"))):
             detail = "This route needs a key, as a bearer token or as the password of Basic authentication."
             raise Problem("unauthorized", detail, headers=CHALLENGES)
 
-    def _knows(self, shown: bytes) -> bool:
-        """Compares with every key, by digests: in a time that tells neither where they differ nor how long they are."""
-        digest = hashlib.sha256(shown).digest()
+    def _knows(self, presented: bytes) -> bool:
+        """Compare with the digest of every key, in a time that is independent of the keys."""
+        digest = hashlib.sha256(presented).digest()
         known = [hmac.compare_digest(digest, key) for key in self._known]
         return any(known)
 
@@ -98,8 +97,8 @@ def digests(keys: Iterable[SecretStr]) -> tuple[bytes, ...]:
     return tuple(hashlib.sha256(key.get_secret_value().encode("ascii")).digest() for key in keys)
 
 
-def stamp_of(path: str | None) -> tuple[int, int, int] | None:
-    """What changes with the file's content, also where a link is turned to another file; None where there is none."""
+def file_signature(path: str | None) -> tuple[int, int, int] | None:
+    """Return a value that changes with the file's content or a symlink's target; None if there is no file."""
     try:
         found = os.stat(path) if path is not None else None
     except OSError:
@@ -107,8 +106,8 @@ def stamp_of(path: str | None) -> tuple[int, int, int] | None:
     return (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else None
 
 
-def shown_key(authorization: bytes) -> bytes:
-    """The key in an Authorization header's value; empty where there is none."""
+def presented_key(authorization: bytes) -> bytes:
+    """Return the key in the value of an Authorization header; empty if missing."""
     scheme, _, credentials = authorization.strip().partition(b" ")
     credentials = credentials.strip()
     if scheme.lower() == b"bearer":

@@ -1,4 +1,4 @@
-"""Reading the body of a request: admitted by its size, and counted while it arrives."""
+"""Reads the body of a request, admitted by its declared size or counted while it arrives."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["BodyReader"]
 T = TypeVar("T")
 
 COMPRESSED = 4
-"""Bytes charged for a compressed byte: texts of protocols shrink to a third or a quarter. Bodies that grow more are
-bounded by the threads, each of which decompresses one body at a time."""
+"""Bytes charged per compressed byte: protocols compress to a third or a quarter. Bodies that expand more are bounded by
+the number of threads, each of which decompresses one body at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,11 @@ class BodyReader:
     limit: int
 
     async def read(self, exchange: Exchange, encoding: bytes) -> bytes | bytearray:
-        """Return the body as it came, not yet decompressed, once there is room for it.
+        """Return the body, still compressed, once it is admitted.
 
-        Raise Problem `too-large` as soon as it is known to be longer than the limit, and Problem `over-capacity`: both
-        before the first byte if Content-Length says so; Problem `too-slow`, Problem `deadline`, and ClientGone. The
-        rest of a refused body is left to the server, which discards it: clients would lose the reply if the connection
-        were closed under them.
+        Raise Problem `too-large` and `over-capacity` as soon as possible, before the first byte if Content-Length says
+        so; Problem `too-slow`, Problem `deadline`, and ClientGone. The server discards the rest of a refused body:
+        closing the connection instead could lose the reply.
         """
         length = exchange.header(b"content-length")
         declared = int(length) if length.isdigit() else 0
@@ -60,7 +59,7 @@ class BodyReader:
         except StopIteration as arrived:
             message = arrived.value
             if not message.get("more_body", False) and len(message.get("body", b"")) < admission.short:
-                chunk = body_chunk(message, 0, self.limit)  # as for most small bodies: no clock is needed
+                chunk = body_chunk(message, 0, self.limit)  # the common case of small bodies: needs no timer
                 if not admission.loop_budget.take():
                     await admission.loop_budget.wait(exchange.times)
                 return chunk
@@ -97,13 +96,13 @@ class BodyReader:
 
 @coroutine
 def resumed(begun: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
-    """Continue a coroutine that has been started by hand and waits for a future."""
+    """Continue a coroutine that was started with `send` and waits for a future."""
     yield waits_for
     return (yield from begun)
 
 
 async def in_time(message: Any, left: float, deadline: Deadline) -> dict[str, Any]:
-    """Return the next message if it comes before the deadline and while there is time `left` for the body."""
+    """Return the next message if it arrives before the deadline and within `left` seconds."""
     until_deadline = deadline.left
     try:
         async with asyncio.timeout(min(left, until_deadline)):
@@ -123,5 +122,5 @@ def body_chunk(message: dict[str, Any], before: int, limit: int) -> bytes:
 
 
 def too_slow() -> Problem:
-    """Return the problem of a slow body; the connection ends with this reply."""
+    """Return the problem of a slow body; the connection is closed after this reply."""
     return Problem("too-slow", "The body did not arrive in time.", headers=[(b"connection", b"close")])

@@ -12,7 +12,7 @@ __all__ = ["Deadline", "deadline_exceeded", "deadline_of"]
 
 
 class Deadline:
-    """A moment on the clock of `perf_counter`. (The clock of uvloop does not advance within a turn of its loop.)"""
+    """A point in time of `perf_counter`. (uvloop's clock does not advance within a turn of its loop.)"""
 
     __slots__ = ("_moment",)
 
@@ -25,7 +25,7 @@ class Deadline:
         return max(0.0, self._moment - perf_counter())
 
     def check(self) -> None:
-        """Raise Problem `deadline` once the moment has passed."""
+        """Raise Problem `deadline` if it has passed."""
         if perf_counter() >= self._moment:
             raise deadline_exceeded()
 

@@ -1,4 +1,4 @@
-"""One exchange: a request and the single reply to it, straight on ASGI's messages."""
+"""One exchange: a request and its reply, directly on ASGI messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXCHANGE = "assay.exchange"
 """Key of the exchange in the scope of a request."""
 
 CONNECTION = "assay.connection"
-"""Key of the connection in the scope of a request, if our own protocol serves it."""
+"""Key of the connection in the scope of a request, if `process/connection.py` serves it."""
 
 JSON = b"application/json"
 
@@ -36,14 +36,14 @@ LONG_REPLY = 1 << 16
 """Bytes above which a reply to a short body is refused while too many replies are unread."""
 
 REQUEST_ID = re.compile(rb"[!-~]{1,128}")
-"""What a client's X-Request-ID must look like to be taken over: visible ASCII, no spaces."""
+"""A valid X-Request-ID: visible ASCII, no spaces."""
 
 _process = secrets.token_hex(8)
 _numbers = count(1)
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its reply was ready."""
+    """The client disconnected before its reply was ready."""
 
 
 class Permit(Protocol):
@@ -57,38 +57,38 @@ class Permit(Protocol):
 
 
 class Replies(Protocol):
-    """The account of replies that clients have not read yet (see `admission.py`)."""
+    """Accounting of replies that clients have not read yet (see `admission.py`)."""
 
     @property
     def replies_full(self) -> bool: ...
     def over_capacity(self) -> Problem: ...
-    async def until_taken(self, nbytes: int, taken: Awaitable[None]) -> None: ...
+    async def count_unread(self, nbytes: int, drained: Awaitable[None]) -> None: ...
 
 
 class Exchange(Request):
-    """A request with its id, its clock and its reply.
+    """A request with its id, times and reply.
 
-    It is a Starlette request, so that FastAPI recognizes the parameter of an endpoint, but endpoints on the hot path
-    use nothing of that: `header` reads one dictionary, `reply` sends two messages.
+    It is a Starlette request only so that FastAPI recognizes the parameter of an endpoint: `header` reads one
+    dictionary, `reply` sends two messages.
     """
 
     permit: Permit | None = None
-    """The bytes that the request holds of the budget; the middleware gives them back."""
+    """The request's share of the byte budget; the middleware releases it."""
 
     max_queue_seconds: float | None = None
-    """Seconds that requests to this route wait for their turn; None for routes that refuse at once."""
+    """Seconds that requests to this route may queue; None for routes that refuse at once."""
 
     short = True
-    """True if no batch may hold up this request."""
+    """True for a short body, which batches must not delay."""
 
     trace: Trace | None = None
     """The trace that the client's request continues."""
 
     deadline: Deadline
-    """Set with the body, on routes that take one."""
+    """Set by the intake of routes that take a body."""
 
-    taken: Body
-    """The body, on routes that take one (see `intake.py`)."""
+    request_body: Body
+    """Set by the intake of routes that take a body (see `intake.py`)."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, readiness: Readiness, replies: Replies) -> None:
         super().__init__(scope, receive, send)
@@ -116,11 +116,10 @@ class Exchange(Request):
         status: int = 200,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        """Send the whole reply, with the headers that every reply carries.
+        """Send the complete reply, with the headers of every reply.
 
-        Return when the kernel has all of it, or when the client has gone: until then its bytes are in this process, and
-        the request holds what it was admitted with. Raise Problem `over-capacity` for a long reply to a short body,
-        which was not admitted by its length, while too many replies are unread.
+        Return once the socket has accepted all of it or the client has disconnected; until then the request keeps its
+        permit. Raise Problem `over-capacity` for a long reply to a short body while too many replies are unread.
         """
         unadmitted = len(body) > LONG_REPLY and self.short and self.max_queue_seconds is None
         if unadmitted and status == OK and self._replies.replies_full:
@@ -142,31 +141,31 @@ class Exchange(Request):
             await self.send_message({"type": "http.response.start", "status": status, "headers": lines})
             await self.send_message({"type": "http.response.body", "body": body})
             return
-        if connection.flow.write_paused:  # the reply before this one is not taken yet
+        if connection.flow.write_paused:  # the previous reply is not read yet
             await connection.flow.drain()
         connection.send_whole(self.send_message, status, lines, body)
         if connection.flow.write_paused:
-            await self._replies.until_taken(len(body), connection.flow.drain())
+            await self._replies.count_unread(len(body), connection.flow.drain())
 
     async def reply_problem(self, problem: Problem) -> None:
         """Send an error in the form of RFC 9457."""
         document = problem.document(self.request_id.decode("ascii"))
         await self.reply(document, PROBLEM, problem.status, problem.headers)
 
-    def when_gone(self, callback: Callable[[], None] | None) -> None:
-        """Set what to call when the client disconnects, even while its body is not being read; None for nothing."""
+    def on_disconnect(self, callback: Callable[[], None] | None) -> None:
+        """Set a callback for when the client disconnects, even while its body is not being read; None to remove it."""
         connection = self.scope.get(CONNECTION)
         if connection is not None:
             connection.on_disconnect = callback
 
-    async def until_gone(self) -> None:
-        """Return when the client has closed the connection. Only call it once the body is read."""
+    async def wait_for_disconnect(self) -> None:
+        """Wait until the client disconnects. Call it only after the body is read."""
         while (await self.receive_message())["type"] != "http.disconnect":
             pass
 
 
 def request_id(given: bytes | None) -> bytes:
-    """Return the client's request id if it is well-formed, else a fresh one."""
+    """Return the client's request id if it is valid, else a new one."""
     if given is not None and REQUEST_ID.fullmatch(given):
         return given
     return f"{_process}-{next(_numbers):x}".encode("ascii")

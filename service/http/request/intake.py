@@ -1,8 +1,7 @@
-"""The one way in: what every request with a body passes before its endpoint sees it.
+"""Checks of every request with a body, before its endpoint is called.
 
-In this order: the request's deadline, readiness, media type, query, encoding, and the body, which is admitted by its
-size before it is read. Every route that takes a body has an `Intake`, and its endpoint finds the `Body` as
-`exchange.taken`.
+In this order: deadline, readiness, media type, query, encoding, and the body, which is admitted by its size before it
+is read. Every route that takes a body has an `Intake`, which sets `exchange.request_body`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["Intake"]
 
 
 def refuse_query(exchange: Exchange, media_type: bytes) -> None:
-    """Raise Problem `invalid-request` for a query: JSON requests say everything in their body."""
+    """Raise Problem `invalid-request` if a JSON request has a query."""
     query = exchange.scope["query_string"]
     if query and media_type == JSON and query.strip(b"&"):
         issue = Issue("query", "unknown_field", "settings of a JSON request belong in its body")
@@ -32,7 +31,7 @@ def refuse_query(exchange: Exchange, media_type: bytes) -> None:
 
 
 class Intake:
-    """What a route takes: media types, bytes and query.
+    """Reads the bodies of one route.
 
     `max_bytes` is a limit below the server's `max_body_bytes`. `check_query` is called with the media type before the
     body is read, and raises Problem.
@@ -55,9 +54,9 @@ class Intake:
         self._reader = BodyReader(admission, settings.body_seconds, limit)
 
     async def take(self, exchange: Exchange) -> Body:
-        """Read the body of a request, as soon as the service is ready and there is room for it.
+        """Read the body of a request once the service is ready and the body is admitted.
 
-        Raise Problem for everything that is wrong with a request apart from the content of its body, and ClientGone.
+        Raise Problem for every error except in the content of the body, and ClientGone.
         """
         max_seconds = exchange.max_queue_seconds or self._settings.deadline_seconds
         timeout = exchange.raw_headers.get(b"x-request-timeout")

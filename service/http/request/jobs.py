@@ -1,4 +1,4 @@
-"""The other side of `processes`: what runs in the process of a job."""
+"""The code that runs in a job's process; started by `processes`."""
 
 from __future__ import annotations
 
@@ -17,36 +17,35 @@ from typing import Any, BinaryIO, NamedTuple
 from ...errors import Issue
 from ..wire.problems import Problem
 from ..wire.stage_times import StageTimes
-from .tracebacks import stack_of
+from .tracebacks import format_traceback
 
 __all__ = ["HEADER", "Outcome", "perform", "prepare"]
 
-
 HEADER = 8
-"""Bytes before a lent body, for the number of the process that has taken it."""
+"""Bytes before a shared body, for the id of the process that has read it."""
 
 MAX_RESULT_BYTES = 128 << 20
-"""Longest result: statistics may be many times as long as what they are made of."""
+"""Maximum bytes of a result: statistics may be many times as long as their input."""
 
-SPARE_SECONDS = 2
-"""Processor time beyond a job's time: the other side kills at the deadline, this limit only where it does not."""
+GRACE_SECONDS = 2
+"""CPU time beyond a job's deadline: a fallback, as the service kills the process at the deadline."""
 
 
 class Outcome(NamedTuple):
-    """The outcome of a job; its result follows the header, in the place of the body."""
+    """The outcome of a job; its result replaces the body after the header."""
 
     times: StageTimes
     error: Problem | None = None
     out_of_memory: bool = False
-    stack: str = ""
-    """Files, lines and types of an error that should not be."""
+    traceback: str = ""
+    """Files, lines and types of an unexpected error."""
 
 
 def prepare() -> None:
-    """Called once in each process: it ends at once when told to, and when the service has gone, whatever it does."""
+    """Set up the process to be killed at once by SIGTERM, and when the service ends."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit(resource.RLIMIT_CORE, 0)
-    with suppress(OSError):  # if the machine or the container runs out of memory, this process goes, not the service
+    with suppress(OSError):  # the kernel's OOM killer takes this process, not the service
         Path("/proc/self/oom_score_adj").write_text("1000")
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -59,40 +58,40 @@ def prepare() -> None:
 
 
 def perform(path: str, seconds: float, function: Callable[..., bytes], arguments: tuple[Any, ...]) -> Outcome:
-    """Do one job: `function(body, *arguments, times)` with the body that is lent at `path`, within `seconds`."""
+    """Run one job, `function(body, *arguments, times)` with the shared body at `path`, within `seconds`."""
     times = StageTimes()
-    limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + SPARE_SECONDS)
+    limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + GRACE_SECONDS)
     try:
-        with open(path, "r+b") as lent:
-            result = function(taken(lent), *arguments, times)
+        with open(path, "r+b") as file:
+            result = function(take_body(file), *arguments, times)
             if len(result) > MAX_RESULT_BYTES:
-                raise too_long()
-            lent.seek(HEADER)
-            lent.write(result)
+                raise reply_too_large()
+            file.seek(HEADER)
+            file.write(result)
     except Problem as error:
         return Outcome(times, error)
     except MemoryError:
         return Outcome(times, out_of_memory=True)
     except Exception as error:
-        return Outcome(times, stack=stack_of(error))
+        return Outcome(times, traceback=format_traceback(error))
     return Outcome(times)
 
 
 def limit(kind: int, value: int) -> None:
-    """Lower a soft limit, where the system lets us: these limits are for the worst case alone."""
+    """Lower a soft limit if the system permits it."""
     with suppress(OSError, ValueError):
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
 
 
-def taken(lent: BinaryIO) -> bytes:
-    """The body that is lent, which gives its memory back to the system."""
-    os.pwrite(lent.fileno(), os.getpid().to_bytes(HEADER, "little"), 0)
-    lent.seek(HEADER)
-    body = lent.read()
-    lent.truncate(HEADER)
+def take_body(file: BinaryIO) -> bytes:
+    """Return the shared body, and free its memory in the file."""
+    os.pwrite(file.fileno(), os.getpid().to_bytes(HEADER, "little"), 0)
+    file.seek(HEADER)
+    body = file.read()
+    file.truncate(HEADER)
     return body
 
 
-def too_long() -> Problem:
-    issue = Issue("body", "reply_too_large", f"the reply to it has more than {MAX_RESULT_BYTES} bytes")
+def reply_too_large() -> Problem:
+    issue = Issue("body", "reply_too_large", f"the reply has more than {MAX_RESULT_BYTES} bytes")
     return Problem("too-large", f"A reply may have {MAX_RESULT_BYTES} bytes here.", [issue])

@@ -1,8 +1,8 @@
-"""Whether a request may come from a web page that has no business here, while the service listens on loopback alone.
+"""Protects a service on loopback from web pages of other sites (CSRF and DNS rebinding).
 
-A browser sends any page's requests to 127.0.0.1 as well. A page cannot read the replies, but it can post blindly, as
-long as it needs no leave from the service: without a Content-Type of JSON. And a page whose own name is made to point
-at 127.0.0.1 (DNS rebinding) is of one origin with the service, and reads and writes; but its name is in `Host`.
+A browser sends any page's requests to 127.0.0.1 as well. A page cannot read the replies, but it can post blindly as
+long as it needs no CORS preflight: without a Content-Type of JSON. And a page whose name resolves to 127.0.0.1 (DNS
+rebinding) has the same origin as the service and can read and write; but its name is in `Host`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ...config import ServerSettings
 __all__ = ["Objection", "OriginCheck"]
 
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing: a link from another page to the playground is welcome."""
+"""Methods that change nothing: other pages may link to the playground."""
 
 OWN_SITES = frozenset({b"same-origin", b"none"})
-"""`Sec-Fetch-Site` of requests from our own pages, and of what the user has typed."""
+"""`Sec-Fetch-Site` of requests from the service's own pages, and of addresses that the user typed."""
 
-MAX_REMEMBERED = 64
+MAX_CACHED_HOSTS = 64
 
 
 class Objection(NamedTuple):
-    """Why a request is refused: a kind of problem, and a sentence that explains it."""
+    """Why a request is refused: the kind of problem and its detail."""
 
     kind: str
     detail: str
@@ -35,28 +35,28 @@ WRONG_HOST = Objection(
     "wrong-host",
     "This service listens on loopback, where `Host` must be localhost, an IP address, or one of `allowed_hosts`.",
 )
-CROSS_SITE = Objection("cross-site", "This request was sent by the page of another site.")
+CROSS_SITE = Objection("cross-site", "This request was sent by a page of another site.")
 NO_TYPE = Objection("unsupported-media-type", "A browser must send a Content-Type.")
 
 
 class OriginCheck:
-    """The check of one service. Programs are not affected: they name the host that they call, and send no `Origin`."""
+    """The check of one service. Programs other than browsers are not affected: they send no `Origin`."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._on_loopback = not settings.uds and is_loopback(settings.host)
         self._own_hosts = {name.lower() for name in (settings.host, *settings.allowed_hosts)}
-        self._remembered = {b"localhost", b"127.0.0.1"}
+        self._accepted_hosts = {b"localhost", b"127.0.0.1"}
 
     def objection(self, method: str, headers: Mapping[bytes, bytes]) -> Objection | None:
-        """What speaks against a request with these headers (names in lower case), None if nothing does."""
+        """Return why to refuse a request with these headers (lower-case names); None if it is acceptable."""
         if not self._on_loopback:
             return None
         host = headers.get(b"host")
-        if host and host not in self._remembered:
+        if host and host not in self._accepted_hosts:
             if not self._is_ours(host):
                 return WRONG_HOST
-            if len(self._remembered) < MAX_REMEMBERED:
-                self._remembered.add(host)
+            if len(self._accepted_hosts) < MAX_CACHED_HOSTS:
+                self._accepted_hosts.add(host)
         if method in HARMLESS:
             return None
         site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
@@ -72,20 +72,20 @@ class OriginCheck:
         return NO_TYPE if from_browser else None
 
     def _is_ours(self, host: bytes) -> bool:
-        """Whether a value of `Host` cannot be the name of somebody else's page."""
+        """Return True if a value of `Host` cannot be the name of another site."""
         name = host_name(host.decode("latin-1").lower())
         return name in self._own_hosts or name.endswith(".localhost") or name == "localhost" or is_address(name)
 
 
 def host_name(host: str) -> str:
-    """The name or address in `name:port`, without the port, brackets and a last dot."""
+    """Return the name or address in `name:port`, without the port, brackets and a trailing dot."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.rpartition(":")[0].removesuffix(".") if ":" in host else host.removesuffix(".")
 
 
 def is_address(name: str) -> bool:
-    """Whether a name is an IP address, which nobody can make point elsewhere."""
+    """Return True for an IP address, which DNS cannot redirect."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -94,5 +94,5 @@ def is_address(name: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to what listens on this host."""
+    """Return True if only this machine can connect to a server on this host."""
     return host.lower() == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)

@@ -1,8 +1,8 @@
-"""The paths on which requests are scored, and the one function that chooses between them.
+"""The code paths that score requests, and the function that chooses between them.
 
 | body                        | path                | where                                       |
 |-----------------------------|---------------------|---------------------------------------------|
-| short JSON, the usual form  | fast path           | event loop, one kernel call                 |
+| short JSON, common form     | fast path           | event loop, one kernel call                 |
 | short JSON, any other form  | general path        | event loop                                  |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
 | task other than SCORE       | rewards of the task | separate process (`endpoints/score.py`)     |
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Paths:
-    """The scorer of the default configuration and the threads that it works on."""
+    """The scorer of the default configuration, and the threads that it runs on."""
 
     def __init__(self, limits: Limits, readiness: Readiness, workers: WorkerThreads) -> None:
         self.limits = limits
@@ -34,23 +34,23 @@ class Paths:
         self._workers = workers
         self._scorer: Scorer | None = None
         self.fast_path: FastPath
-        """For the event loop's thread, once the service is ready."""
+        """For the event loop's thread; set once the service is ready."""
 
     @property
     def scorer(self) -> Scorer:
-        """The scorer of the default configuration; raises Problem `not-ready` before there is one."""
+        """The scorer of the default configuration; raises Problem `not-ready` until it is available."""
         self._readiness.check()
         assert self._scorer is not None
         return self._scorer
 
     def open(self, scorer: Scorer, inline_bytes: int) -> None:
-        """Score with `scorer` from now on, bodies below `inline_bytes` on the event loop."""
+        """Set the scorer, and score bodies below `inline_bytes` on the event loop."""
         self.fast_path = FastPath(scorer, inline_bytes, self.limits)
         self._scorer = scorer
 
     async def answer(self, exchange: Exchange, fast: Callable[[], T | None], general: Callable[[], T]) -> T:
         """Choose the path of a request; `fast` returns None for a request that only `general` can answer."""
-        if not exchange.taken.inline:
+        if not exchange.request_body.inline:
             return await self._workers.run(general, exchange)
         result = fast()
         return general() if result is None else result

@@ -1,7 +1,7 @@
-"""Processes for jobs that would hold up the service: each under limits of time and memory, and killed at either.
+"""Separate processes for jobs that would block the service, killed at their limits of time and memory.
 
-Parsers of JSON and of programs hold the GIL for as long as they take, cannot be interrupted, and take
-many times their text in memory. In a process of its own such a job costs neither scoring nor probes anything.
+Parsers of JSON and of programs hold the GIL, cannot be interrupted, and take many times the memory of their text. In a
+separate process such a job delays neither scoring nor probes.
 """
 
 from __future__ import annotations
@@ -36,38 +36,38 @@ log = logging.getLogger("assay")
 _starting = Lock()
 
 BASE_BYTES = 384 << 20
-"""Memory of its own that a process may have for a job without a body; some 100 MiB of it are code and tables."""
+"""Maximum private memory of a process without a body; about 100 MiB of it are code and tables."""
 
-BYTES_A_BODY_BYTE = 6
-"""What it may have on top for each byte that the body was admitted with, as `max_work_bytes` promises."""
+BYTES_PER_BODY_BYTE = 6
+"""Additional memory for each admitted byte of the body, as documented for `max_work_bytes`."""
 
-KEPT_BYTES = 256 << 20
-"""Memory beyond which a process is not kept for the next job."""
+MAX_KEPT_BYTES = 256 << 20
+"""Maximum memory of a process that is kept for the next job."""
 
-LOOK_SECONDS = 0.05
-"""How often a running job is looked at."""
+POLL_SECONDS = 0.05
+"""Time between two checks of a running job."""
 
 PRELOADED = f"{__package__.partition('.request')[0]}.preloaded"
-"""The module that the server of forks imports once, with everything that a job needs."""
+"""The module that the fork server imports once, with everything that a job needs."""
 
 
-class Lent(NamedTuple):
-    """A body where another process can take it, and leave the result."""
+class SharedBody(NamedTuple):
+    """A file in memory through which another process gets a body and returns its result."""
 
     file: BinaryIO
 
     @property
     def path(self) -> str:
-        """Where that process finds it."""
+        """Path of the file for another process."""
         return f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
 
     @property
-    def borrower(self) -> int:
-        """Process that has taken the body; 0 before."""
+    def job_pid(self) -> int:
+        """Id of the process that has read the body; 0 before."""
         return int.from_bytes(os.pread(self.file.fileno(), HEADER, 0), "little")
 
     def result(self) -> bytes:
-        """What it has left in the body's place."""
+        """Return the result, which has replaced the body."""
         self.file.seek(HEADER)
         return self.file.read()
 
@@ -76,15 +76,15 @@ Result = tuple[Outcome, bytes]
 
 
 class Processes:
-    """A process for long bodies and one for short ones, with the queue and the face of `WorkerThreads`.
+    """One process for long bodies and one for short ones, with the queue and interface of `WorkerThreads`.
 
-    They are started by the first job that needs one, as forks of a server that has loaded everything already. A job is
-    a partial of a function at the top of a module, with the body for its first argument. It is called with the times
-    for one argument more, and returns bytes; the function and the other arguments are pickled.
+    They are started on demand, as forks of a server that has loaded everything already. A job is a partial of a
+    module-level function with the body as its first argument. It is called with the times as an additional last
+    argument, and returns bytes; the function and the other arguments are pickled.
     """
 
     def __init__(self, max_queued: int) -> None:
-        self._threads = WorkerThreads(1, max_queued)  # each of which waits for one process
+        self._threads = WorkerThreads(1, max_queued)  # each thread waits for one process
         self._idle: list[ProcessPool] = []
         self._closing = Event()
 
@@ -96,36 +96,36 @@ class Processes:
     async def run(self, job: partial[bytes], exchange: Exchange) -> bytes:
         """Return the job's result, or raise the Problem that it raised.
 
-        Raise as `WorkerThreads.run` does; but a job that nobody waits for any more is killed. Raise Problem `too-large`
-        for a job that takes more memory than its body may.
+        Raise as `WorkerThreads.run` does, but kill an abandoned job. Raise Problem `too-large` if the job exceeds its
+        memory limit.
         """
         charged = len(job.args[0]) if exchange.permit is None else max(len(job.args[0]), exchange.permit.nbytes)
         abandoned = Event()
-        watched = partial(self._watch, job, BASE_BYTES + BYTES_A_BODY_BYTE * charged, exchange.deadline, abandoned)
+        watched = partial(self._watch, job, BASE_BYTES + BYTES_PER_BODY_BYTE * charged, exchange.deadline, abandoned)
         try:
             outcome, result = await self._threads.run(watched, exchange)
         finally:
             abandoned.set()
         exchange.times.take(outcome.times)
         if outcome.error is not None:
-            raise copy(outcome.error)  # the pool remembers its last outcome, and errors remember the body
+            raise copy(outcome.error)  # the pool keeps its last outcome, and errors keep the body
         return result
 
-    def _watch(self, job: partial[bytes], most_bytes: int, deadline: Deadline, abandoned: Event) -> Result:
-        """Have a process do the job; raises Problem, ClientGone where nobody waits for it, and RuntimeError."""
-        pool = self._take()
+    def _watch(self, job: partial[bytes], max_bytes: int, deadline: Deadline, abandoned: Event) -> Result:
+        """Run the job in a process; raise Problem, ClientGone if it was abandoned, and RuntimeError."""
+        pool = self._acquire_pool()
         keep = False
         try:
-            with lent(job.args[0]) as body:
+            with share_body(job.args[0]) as body:
                 future = pool.schedule(perform, (body.path, deadline.left, job.func, job.args[1:]))
-                while not wait((future,), LOOK_SECONDS).done:
+                while not wait((future,), POLL_SECONDS).done:
                     deadline.check()
                     if abandoned.is_set() or self._closing.is_set():
                         raise ClientGone
-                    if memory_of(body.borrower) > most_bytes:
-                        raise outgrown(most_bytes)
+                    if memory_of(body.job_pid) > max_bytes:
+                        raise memory_exceeded(max_bytes)
                 died = future.exception()
-                keep = died is None and memory_of(body.borrower) <= KEPT_BYTES
+                keep = died is None and memory_of(body.job_pid) <= MAX_KEPT_BYTES
                 result = b"" if died else body.result()
         finally:
             if keep and not self._closing.is_set():
@@ -133,43 +133,43 @@ class Processes:
             else:
                 stop(pool)
         if died is not None:
-            raise fault_of(died, most_bytes)
+            raise exit_error(died, max_bytes)
         outcome: Outcome = future.result()
         if outcome.out_of_memory:
-            raise outgrown(most_bytes)
-        if outcome.stack:
-            log.error("a job failed in its process\n%s", outcome.stack)
+            raise memory_exceeded(max_bytes)
+        if outcome.traceback:
+            log.error("a job failed in its process\n%s", outcome.traceback)
             raise RuntimeError("a job failed in its process")
         return outcome, result
 
-    def _take(self) -> ProcessPool:
+    def _acquire_pool(self) -> ProcessPool:
         """Return a pool of one process, so that killing it harms no other job."""
-        while (pool := self._idle_one()) is not None:
+        while (pool := self._pop_idle()) is not None:
             if pool.active:
                 return pool
-            stop(pool)  # its process was killed while it waited
-        return ProcessPool(1, initializer=prepare, context=started_context())
+            stop(pool)  # its process was killed while idle
+        return ProcessPool(1, initializer=prepare, context=start_forkserver())
 
     def close(self) -> None:
-        """Kill the jobs that run, drop those that wait, and end the processes."""
+        """Kill running jobs, drop queued ones, and stop the processes."""
         self._closing.set()
         self._threads.close()
-        while (pool := self._idle_one()) is not None:
+        while (pool := self._pop_idle()) is not None:
             stop(pool)
 
-    def _idle_one(self) -> ProcessPool | None:
-        """Take a pool that waits for a job: two threads may ask for the last one."""
+    def _pop_idle(self) -> ProcessPool | None:
+        """Return an idle pool or None; another thread may take the last one at the same time."""
         try:
             return self._idle.pop()
         except IndexError:
             return None
 
 
-def started_context() -> ForkServerContext:
-    """The server from which processes are forked, running: a fresh interpreter that has loaded what jobs need.
+def start_forkserver() -> ForkServerContext:
+    """Start the fork server, a separate interpreter that has loaded what jobs need, and return its context.
 
-    It is started with `python -c`, which would look into the current folder first, for `service` too: it gets the path
-    of this process instead, through its environment.
+    It runs `python -c`, which would search the current folder first: its environment gives it the path of this process
+    instead.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload([PRELOADED])
@@ -189,17 +189,17 @@ def started_context() -> ForkServerContext:
 
 
 @contextmanager
-def lent(body: bytes | bytearray) -> Iterator[Lent]:
-    """Put a body where another process can take it, without a lock of the interpreter and without a pipe."""
+def share_body(body: bytes | bytearray) -> Iterator[SharedBody]:
+    """Share a body with another process through memory, without holding the GIL and without a pipe."""
     with open(os.memfd_create("assay-body"), "w+b") as file:
         file.write(bytes(HEADER))
         file.write(body)
         file.flush()
-        yield Lent(file)
+        yield SharedBody(file)
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of memory that a process has for itself; 0 once it has gone."""
+    """Return the private memory of a process in bytes; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             _, resident, shared, *_ = map(int, file.read().split())
@@ -209,21 +209,21 @@ def memory_of(pid: int) -> int:
 
 
 def stop(pool: ProcessPool) -> None:
-    """Kill the pool's process, whatever it does."""
+    """Kill the pool's process."""
     pool.stop()
     pool.join()
 
 
-def fault_of(died: BaseException, most_bytes: int) -> Exception:
-    """What to say of a job that did not come to its end."""
+def exit_error(died: BaseException, max_bytes: int) -> Exception:
+    """Return the error of a job whose process has died."""
     exitcode = died.exitcode if isinstance(died, ProcessExpired) else None
     if exitcode == -signal.SIGXCPU:
         return deadline_exceeded()
-    if exitcode == -signal.SIGKILL:  # by the system, which is short of memory
-        return outgrown(most_bytes)
+    if exitcode == -signal.SIGKILL:  # by the kernel's OOM killer
+        return memory_exceeded(max_bytes)
     return RuntimeError(f"the process of a job ended with code {exitcode}")
 
 
-def outgrown(most_bytes: int) -> Problem:
-    issue = Issue("body", "too_much_memory", f"it takes more than {most_bytes >> 20} MiB")
-    return Problem("too-large", "The request takes more memory than one of its length may.", [issue])
+def memory_exceeded(max_bytes: int) -> Problem:
+    issue = Issue("body", "too_much_memory", f"needs more than {max_bytes >> 20} MiB")
+    return Problem("too-large", "The request needs more memory than allowed for its length.", [issue])

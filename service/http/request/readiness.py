@@ -9,28 +9,28 @@ from collections.abc import Callable
 from time import perf_counter
 
 from ..wire.problems import Problem
-from .tracebacks import stack_of
+from .tracebacks import format_traceback
 
 __all__ = ["Readiness"]
 
 log = logging.getLogger("assay")
 
 POLL_SECONDS = 0.05
-"""Seconds between two checks whether the preparation has ended."""
+"""Seconds between two checks of whether the preparation has ended."""
 
 
 class Readiness:
-    """The state of the process: starting, then ready or failed for good, and draining from SIGTERM on."""
+    """The state of the process: starting, then ready or failed; draining after SIGTERM."""
 
     def __init__(self) -> None:
         self.obstacle: str | None = "The kernels are being compiled."
-        """Why the process cannot score, as a sentence; None once it can."""
+        """Why the process cannot score, as a sentence; None once it is ready."""
         self.starting = True
         """True until the preparation has ended, successfully or not."""
         self.draining = False
 
     def start(self, prepare: Callable[[], None]) -> threading.Thread:
-        """Run `prepare` in a separate thread; ready when it returns, never if it raises."""
+        """Run `prepare` in a separate thread; become ready when it returns, never if it raises."""
         thread = threading.Thread(target=self._prepare, args=(prepare,), name="assay-warmup", daemon=True)
         thread.start()
         return thread
@@ -40,7 +40,7 @@ class Readiness:
             prepare()
         except Exception as error:
             self.obstacle = f"The start failed ({type(error).__name__}); the log has the reason."
-            log.error("not ready, for good: %s\n%s", error, stack_of(error))
+            log.error("the start failed: %s\n%s", error, format_traceback(error))
         else:
             self.obstacle = None
         self.starting = False

@@ -1,7 +1,7 @@
-"""The service's resident memory, against the ceiling that docs/operations.md promises.
+"""Keeps the resident memory below the ceiling documented in docs/operations.md.
 
-Admission by bytes keeps to the ceiling as long as a byte of a body takes at most six of memory. This guard holds where
-that is wrong, and where something else in the process grows: it refuses new batches before the ceiling is reached.
+Admission by bytes stays below the ceiling as long as a byte of a body takes at most six bytes of memory. In all other
+cases this guard refuses new batches before the ceiling is reached.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from time import perf_counter
 __all__ = ["ResidentGuard"]
 
 HEADROOM_BYTES = 190 << 20
-"""What a service may take beyond its size when it became ready, besides what it takes for bodies."""
+"""Memory beyond the size when the service became ready, besides that for bodies."""
 
 BYTES_PER_WORK_BYTE = 5
-"""Bytes of memory for each byte in work at which new batches are refused: one before the ceiling's six."""
+"""Bytes of memory per byte in work at which new batches are refused: one less than the ceiling's six."""
 
 FRESH_SECONDS = 0.1
-"""Age up to which a measurement is used again."""
+"""Maximum age of a measurement."""
 
 STATM = "/proc/self/statm"
 
 
 class ResidentGuard:
-    """Tells when the process is close to its memory ceiling. Without /proc, it never is."""
+    """Reports when the process is close to its memory ceiling; never without /proc."""
 
     def __init__(self, max_work_bytes: int) -> None:
         self._allowance = HEADROOM_BYTES + BYTES_PER_WORK_BYTE * max_work_bytes
         self.limit = 0
-        """Resident bytes above which new batches are refused; 0 before the service is ready."""
+        """Resident bytes above which new batches are refused; 0 until the service is ready."""
         self._resident = 0
         self._measured = -FRESH_SECONDS
 
     def start(self) -> None:
-        """Set the limit relative to the present size: that of a service that has just become ready."""
+        """Set the limit relative to the current size; call it when the service has become ready."""
         resident = resident_bytes()
         self.limit = resident + self._allowance if resident else 0
 
@@ -53,7 +53,7 @@ class ResidentGuard:
 
 
 def resident_bytes() -> int:
-    """Resident size of this process; 0 where the system does not say."""
+    """Return the resident size of this process in bytes; 0 if unknown."""
     try:
         with open(STATM, "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -62,7 +62,7 @@ def resident_bytes() -> int:
 
 
 def trim() -> None:
-    """Have glibc return free memory to the system, of which it keeps what lies below something in use."""
+    """Make glibc return free memory to the system."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)

@@ -1,4 +1,4 @@
-"""W3C Trace Context: the `traceparent` of a request, and the one that its reply carries."""
+"""W3C Trace Context: the `traceparent` headers of a request and its reply."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ VALID = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(
 
 
 class Trace(NamedTuple):
-    """One step of a trace, in lower-case hexadecimal digits as they travel."""
+    """One span of a trace, in lower-case hexadecimal digits."""
 
     trace_id: bytes
     parent_id: bytes
     span_id: bytes
-    """Of this service's own step."""
+    """The span of this service."""
     flags: bytes
 
     def header(self) -> bytes:
-        """The value of `traceparent` that names this step."""
+        """Return the value of `traceparent` for this span."""
         return b"00-%b-%b-%b" % (self.trace_id, self.span_id, self.flags)
 
 
 def trace_of(given: bytes) -> Trace | None:
-    """The trace that a `traceparent` continues, with a new step; None where it is not a valid one."""
+    """Return the trace that a `traceparent` continues, with a new span; None if it is invalid."""
     found = VALID.fullmatch(given)
     if found is None:
         return None

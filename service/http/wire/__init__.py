@@ -1,1 +1,1 @@
-"""Bytes of a request to columns, and scores to bytes of a reply, without an event loop."""
+"""Decoding of requests to columns and encoding of scores to replies, without an event loop."""

@@ -36,20 +36,18 @@ __all__ = [
 REQUIRED = ("response", "reference")
 
 REASON_NAMES = pa.array(REASONS)
-"""By their codes."""
+"""Indexed by reason code."""
 
 
 class NotArrowError(ValueError):
-    """The bytes are not one valid Arrow IPC stream."""
+    """The bytes are not a valid Arrow IPC stream."""
 
     def __init__(self, detail: str = "unreadable") -> None:
         super().__init__(detail)
 
 
 class StreamColumns:
-    """The columns of a stream; `references` holds each distinct one once. Neither texts are to be read before they are
-    proven.
-    """
+    """The columns of a stream, with each distinct reference once. Validate texts before reading them."""
 
     __slots__ = ("reference_index", "references", "responses")
 
@@ -57,29 +55,29 @@ class StreamColumns:
         self.responses, self.references = text_column_of(responses), text_column_of(references)
         self.reference_index = reference_index
 
-    def prove_responses(self, first: int, last: int) -> None:
+    def validate_responses(self, first: int, last: int) -> None:
         """Raise NotArrowError unless the responses [first, last) lie inside their buffer and are UTF-8."""
-        prove(self.responses, first, last)
+        validate(self.responses, first, last)
 
-    def prove_references(self, first: int, last: int) -> None:
-        """The same for references."""
-        prove(self.references, first, last)
+    def validate_references(self, first: int, last: int) -> None:
+        """Raise NotArrowError unless the references [first, last) lie inside their buffer and are UTF-8."""
+        validate(self.references, first, last)
 
-    def prove(self) -> None:
-        """The same for all of both."""
-        self.prove_references(0, self.references.rows)
-        self.prove_responses(0, self.responses.rows)
+    def validate(self) -> None:
+        """Raise NotArrowError unless all texts lie inside their buffers and are UTF-8."""
+        self.validate_references(0, self.references.rows)
+        self.validate_responses(0, self.responses.rows)
 
 
-def prove(column: TextColumn, first: int, last: int) -> None:
-    """Raise NotArrowError unless the rows [first, last) are texts."""
+def validate(column: TextColumn, first: int, last: int) -> None:
+    """Raise NotArrowError unless the rows [first, last) are valid texts."""
     if not is_valid_column(*rows_of(column, first, last)):
         raise NotArrowError
 
 
 @contextmanager
-def unreadable() -> Iterator[None]:
-    """Whatever Arrow finds wrong is NotArrowError, but not that there is no memory."""
+def arrow_errors() -> Iterator[None]:
+    """Convert errors of pyarrow, except MemoryError, to NotArrowError."""
     try:
         yield
     except (NotArrowError, OverLimitError, MemoryError):
@@ -89,35 +87,34 @@ def unreadable() -> Iterator[None]:
 
 
 def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tuple[StreamColumns | None, list[Issue]]:
-    """Columns `response` (string, large_string) and `reference` (the same, or a dictionary of either), or every
-    issue.
+    """Return the columns of a stream, or None and every issue.
 
-    A stream of one record batch is not copied; its responses, and references that come in a dictionary, are left to be
-    proven by who reads them, while they are in the cache. Raises NotArrowError, also where buffers do not hold what the
-    schema says; and OverLimitError for more than `max_rows` rows, or references in a dictionary, for compressed batches
-    of more than `max_inflated` bytes, and for what else `check_bounds` refuses. Other columns are not unpacked.
+    Columns: `response` (string or large_string) and `reference` (the same, or a dictionary of either); others are not
+    unpacked. A stream of one record batch is not copied; its responses, and references in a dictionary, are not
+    validated here, but while they are read. Raise NotArrowError, and OverLimitError for more than `max_rows` rows or
+    references and as `check_bounds` does.
     """
-    with unreadable():
+    with arrow_errors():
         check_bounds(body, max_rows, max_inflated)
-        table, issues = _sound_columns(body)
-        table = pa.table([_joined(column) for column in table.columns], names=table.column_names)
+        table, issues = _read_columns(body)
+        table = pa.table([_merge_chunks(column) for column in table.columns], names=table.column_names)
         _validate(table)
     if table.num_rows > max_rows:
         raise OverLimitError("response", "too_many", f"more than {max_rows} rows")
-    sound = {}
+    arrays = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
-            sound[name] = _one_chunk(column)
+            arrays[name] = _combine_chunks(column)
         except pa.ArrowInvalid:
             detail = "its batches cannot be joined: send large_string, or a dictionary with an index of int32"
             issues.append(Issue(name, "too_large", detail))
         else:
-            issues += _nulls(name, sound[name])
+            issues += _null_issues(name, arrays[name])
     if issues:
-        with unreadable():
+        with arrow_errors():
             table.validate(full=True)
         return None, issues
-    reference = sound["reference"]
+    reference = arrays["reference"]
     if not pa.types.is_dictionary(reference.type):
         reference = pc.dictionary_encode(reference)
     if len(reference.dictionary) > max_rows:
@@ -125,44 +122,44 @@ def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tu
     index = reference.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if ((index < 0) | (index >= len(reference.dictionary))).any():
         raise NotArrowError
-    return StreamColumns(sound["response"], reference.dictionary, index), []
+    return StreamColumns(arrays["response"], reference.dictionary, index), []
 
 
-def _joined(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Join the chunks that share one dictionary: Arrow would look at all of it again for each of them."""
+def _merge_chunks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Merge adjacent chunks that share a dictionary: Arrow would validate it for each of them."""
     if not pa.types.is_dictionary(column.type) or column.num_chunks < 2:
         return column
-    joined = []
-    for _, chunks in groupby(column.chunks, _dictionary_place):
+    merged = []
+    for _, chunks in groupby(column.chunks, _dictionary_address):
         group = list(chunks)
         indices = pa.concat_arrays([chunk.indices for chunk in group])
-        joined.append(pa.DictionaryArray.from_arrays(indices, group[0].dictionary))
-    return pa.chunked_array(joined, column.type)
+        merged.append(pa.DictionaryArray.from_arrays(indices, group[0].dictionary))
+    return pa.chunked_array(merged, column.type)
 
 
-def _dictionary_place(chunk: Any) -> tuple[int, ...]:
-    """Where a chunk's dictionary lies in memory."""
+def _dictionary_address(chunk: Any) -> tuple[int, ...]:
+    """Return the address of a chunk's dictionary: its length, offset and buffers."""
     dictionary = chunk.dictionary
     addresses = [0 if buffer is None else buffer.address for buffer in dictionary.buffers()]
     return (len(dictionary), dictionary.offset, *addresses)
 
 
 def _validate(table: Any) -> None:
-    """Hold to what kernels trust, offsets and UTF-8, all columns but those whose reader does it."""
+    """Validate offsets and UTF-8 of all columns except those that are validated while they are read."""
     for name, column in zip(table.column_names, table.columns, strict=True):
-        by_reader = name == "response" or pa.types.is_dictionary(column.type)
-        if not by_reader or column.num_chunks != 1:
+        later = name == "response" or pa.types.is_dictionary(column.type)
+        if not later or column.num_chunks != 1:
             column.validate(full=True)
 
 
-def _sound_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
-    """A table of the columns that have the right name and type, and what is wrong with the others."""
+def _read_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
+    """Return a table of the columns with the right name and type, and the issues of all others."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
         schema = reader.schema
-    issues = _misfits(schema)
-    misfits = {issue.path for issue in issues}
-    names = [name for name in REQUIRED if name not in misfits]
-    if not names:  # to Arrow, no column to read would mean all of them
+    issues = _schema_issues(schema)
+    invalid = {issue.path for issue in issues}
+    names = [name for name in REQUIRED if name not in invalid]
+    if not names:  # Arrow takes an empty list of columns for all of them
         return pa.table({}), issues
     options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
     source = pa.BufferReader(body)
@@ -171,12 +168,12 @@ def _sound_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
         end = source.tell()
     if end != len(body):
         raise NotArrowError(f"the stream ends at byte {end}, before the end of the body")
-    table.validate()  # buffers are as long as they have to be
+    table.validate()  # checks the sizes of buffers
     return table, issues
 
 
-def _misfits(schema: pa.Schema) -> list[Issue]:
-    """What is wrong with the columns' names and types."""
+def _schema_issues(schema: pa.Schema) -> list[Issue]:
+    """Return the issues of the columns' names and types."""
     issues = []
     for name in REQUIRED:
         found = schema.get_all_field_indices(name)
@@ -192,14 +189,14 @@ def _misfits(schema: pa.Schema) -> list[Issue]:
     return issues + [Issue(name[:100], "unknown_field", "there is no column of this name") for name in unknown]
 
 
-def _one_chunk(column: pa.ChunkedArray) -> Any:
+def _combine_chunks(column: pa.ChunkedArray) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _nulls(name: str, array: Any) -> list[Issue]:
-    """Every null row, and for a dictionary every row that points at one."""
+def _null_issues(name: str, array: Any) -> list[Issue]:
+    """Return an issue for every null row, and for every null of a dictionary."""
     if pa.types.is_dictionary(array.type):
-        return _nulls(f"{name} (dictionary)", array.dictionary) + _nulls(name, array.indices)
+        return _null_issues(f"{name} (dictionary)", array.dictionary) + _null_issues(name, array.indices)
     if not array.null_count:
         return []
     rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
@@ -207,7 +204,7 @@ def _nulls(name: str, array: Any) -> list[Issue]:
 
 
 def text_column_of(array: Any) -> TextColumn:
-    """The buffers of a string or large_string array without nulls as a text column; 32-bit offsets are widened."""
+    """Return a string or large_string array without nulls as a text column; 32-bit offsets are widened."""
     _, offsets, data = array.buffers()
     if len(array) == 0 or offsets is None:
         return TextColumn.of(np.empty(0, np.uint8), np.zeros(1, np.int64))
@@ -218,9 +215,9 @@ def text_column_of(array: Any) -> TextColumn:
 
 
 def write_stream(scores: Scores, components: bool, advantages: bool, config_id: str) -> bytes:
-    """Columns `reward`, `reason`, and as asked for one per component and `advantage`.
+    """Encode `reward`, `reason` and, if requested, one column per component and `advantage`.
 
-    The schema's metadata has `config_id`. Raises ArithmeticError rather than let a number that is not finite through.
+    The schema's metadata has `config_id`. Raise ArithmeticError if a number is not finite.
     """
     columns: dict[str, Any] = {
         "reward": pa.array(scores.rewards),

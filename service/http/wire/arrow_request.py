@@ -11,7 +11,7 @@ from ...errors import Issue, ScoringError
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .json_codec import INCLUDES, Limits
-from .problems import Problem, refusal
+from .problems import Problem, invalid_request
 from .query import parse_query
 from .stage_times import StageTimes
 
@@ -26,7 +26,7 @@ def answer_arrow(
     """Return the bytes of the reply, its rewards and reason codes.
 
     Raise Problem: `unsupported-media-type` without pyarrow, `not-arrow`, `too-large`, or `invalid-request` with every
-    offending place.
+    error.
     """
     arrow = arrow_module()
     times.start()
@@ -41,10 +41,12 @@ def answer_arrow(
         issue = Issue("body", "not_arrow", str(error))
         raise Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue]) from None
     except arrow.OverLimitError as error:
-        detail = f"A stream may have {limits.max_responses} rows, and {limits.max_body_bytes} bytes in any form."
+        detail = (
+            f"A stream may have {limits.max_responses} rows, and {limits.max_body_bytes} bytes, also once decompressed."
+        )
         raise Problem("too-large", detail, [error.issue]) from None
     except ScoringError as error:
-        raise refusal(error.issues) from None
+        raise invalid_request(error.issues) from None
     times.encoded()
     return reply, scores.rewards, scores.reason_codes
 
@@ -62,12 +64,12 @@ def score_stream(columns: Any, issues: list[Issue], scorer: Scorer, limits: Limi
             columns.references,
             columns.reference_index,
             limits.max_reference_bytes,
-            columns.prove_responses,
-            columns.prove_references,
+            columns.validate_responses,
+            columns.validate_references,
         )
     except ScoringError:
         if columns is not None:
-            columns.prove()
+            columns.validate()
         raise
 
 
@@ -82,7 +84,7 @@ def arrow_module() -> Any:
 
 
 def read_query(query: bytes, scorer: Scorer) -> tuple[list[str], Scorer, list[Issue]]:
-    """`?config={…}&include=components,advantages`: (what to include, the scorer, every offending place)."""
+    """Parse `?config={…}&include=components,advantages`; return the names to include, the scorer, and every issue."""
     values, issues = parse_query(query)
     issues += [
         Issue(f"query.{name}", "unknown_field", "must be one of: config, include")

@@ -1,4 +1,4 @@
-"""The body of a request as it arrived, and its decompression, which counts bytes while they are made."""
+"""The body of a request as received, and its decompression within limits."""
 
 from __future__ import annotations
 
@@ -11,45 +11,44 @@ from .problems import Problem
 
 try:
     import zstandard
-except ImportError:  # an optional extra: without it, zstd is an encoding that is not supported
+except ImportError:  # an optional extra: without it, zstd is not supported
     zstandard = None  # type: ignore[assignment]
 
 __all__ = ["Body", "check_encoding", "decompress", "too_large"]
 
 SLICE = 1024
-"""Compressed bytes per step, which can grow to at most 1 MiB (gzip) or 32 MiB (zstd): the overshoot over a limit."""
+"""Compressed bytes per step, which may expand to 1 MiB (gzip) or 32 MiB (zstd) beyond a limit."""
 
 MAX_FRAMES = 1024
-"""Members of a gzip stream or frames of a zstd stream: each costs a decompressor, and may be a few bytes short."""
+"""Maximum gzip members or zstd frames: each costs a decompressor, and may have only a few bytes."""
 
 MAX_WINDOW_BYTES = 1 << 27
-"""Bytes that a zstd frame may ask a decompressor to keep; what `zstd -22 --ultra` writes."""
+"""Maximum window of a zstd frame; `zstd -22 --ultra` uses it."""
 
 MAX_RATIO = 200
-"""Times its compressed size that a body may have: gzip's limit is a thousand, zstd has none, and texts of rollouts that
-repeat one prompt stay below fifty."""
+"""Maximum compression ratio: gzip reaches 1000, zstd has no limit, rollouts with one repeated prompt stay below 50."""
 
-RATIO_FREE_BYTES = 1 << 20
-"""Decompressed bytes to which no ratio applies."""
+MIN_RATIO_BYTES = 1 << 20
+"""Decompressed bytes up to which the ratio does not matter."""
 
 
 class Body(NamedTuple):
-    """The body of a request as it arrived, with what the headers say about it. It can be pickled."""
+    """The body of a request as received, with its encoding and media type. It can be pickled."""
 
     data: bytes | bytearray
     encoding: bytes
     """`gzip`, `zstd`, or empty."""
     media_type: bytes
     inline: bool
-    """True for short JSON without compression, which the event loop's thread may answer."""
+    """True for short uncompressed JSON, which is scored on the event loop."""
 
     def plain(self, limit: int) -> bytes | bytearray:
-        """Return the body without its compression; raise Problem `bad-encoding`, and `too-large` above `limit`."""
+        """Return the decompressed body; raise Problem `bad-encoding`, and `too-large` above `limit`."""
         return decompress(self.data, self.encoding, limit)
 
 
 def check_encoding(encoding: bytes) -> bytes:
-    """The Content-Encoding's canonical name, empty for none; raises Problem where it is not supported."""
+    """Return the Content-Encoding's canonical name, empty for none; raise Problem if it is not supported."""
     name = encoding.strip().lower()
     if name in (b"", b"identity"):
         return b""
@@ -66,28 +65,28 @@ def supported_encodings() -> list[str]:
 
 
 def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes | bytearray:
-    """Undo a Content-Encoding of `check_encoding`.
+    """Decompress a body with an encoding returned by `check_encoding`.
 
-    Raises Problem `bad-encoding` where the stream is damaged, cut short or followed by something else, and
-    `too-large` before more than `limit` bytes, or `MAX_RATIO` times the body's, and one step's growth have been held.
-    Neither library's own limit is relied upon: zstandard ignores `max_output_size` for frames that declare their size.
+    Raise Problem `bad-encoding` if the stream is damaged, truncated or followed by other bytes, and `too-large` once it
+    exceeds `limit` bytes or `MAX_RATIO` times the body, with at most one step beyond that in memory. (The limits of the
+    libraries do not suffice: zstandard ignores `max_output_size` for frames that declare their size.)
     """
     if not encoding:
         return body
-    by_ratio = max(RATIO_FREE_BYTES, MAX_RATIO * len(body))
+    ratio_limit = max(MIN_RATIO_BYTES, MAX_RATIO * len(body))
     whole = bytearray()
-    fresh = decompressor_of(encoding)
-    stream, frames = fresh(), 1
+    new_stream = decompressor_of(encoding)
+    stream, frames = new_stream(), 1
     view = memoryview(body)
     try:
         for start in range(0, len(view), SLICE):
             piece: bytes | memoryview = view[start : start + SLICE]
             while piece:
                 if stream.eof:
-                    stream, frames = fresh(), frames + 1
+                    stream, frames = new_stream(), frames + 1
                 whole += stream.decompress(piece)
                 piece = stream.unused_data
-                if len(whole) > min(limit, by_ratio):
+                if len(whole) > min(limit, ratio_limit):
                     raise too_large(limit) if len(whole) > limit else expands_too_much()
                 if frames > MAX_FRAMES:
                     raise bad_encoding(f"more than {MAX_FRAMES} frames")
@@ -105,13 +104,13 @@ def decompressor_of(encoding: bytes) -> Callable[[], Any]:
 
 
 def decompression_errors() -> tuple[type[Exception], ...]:
-    """Return the types of the errors that decompressors raise."""
+    """Return the types of errors that decompressors raise."""
     return (zlib.error,) if zstandard is None else (zlib.error, zstandard.ZstdError)
 
 
 def bad_encoding(detail: str) -> Problem:
     issue = Issue("body", "bad_encoding", detail)
-    return Problem("bad-encoding", "The body's compression cannot be undone.", [issue])
+    return Problem("bad-encoding", "The body cannot be decompressed.", [issue])
 
 
 def too_large(limit: int) -> Problem:

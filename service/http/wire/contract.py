@@ -1,6 +1,6 @@
 """The contract of the HTTP service as pydantic models: what OpenAPI describes.
 
-The hot path builds none of them: `codec` reads requests, and a test holds that both accept and refuse the same.
+The hot path does not use them: `json_codec` decodes requests, and a test checks that both accept the same ones.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class ScoreRequest(Contract):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_REQUEST]})
 
     references: list[StrictStr | Steps] = Field(
-        description="A whole Sketch-and-Fill answer, the lines of its <key> section without the tags, or steps."
+        description="A complete Sketch-and-Fill answer, the lines of its <key> section without the tags, or steps."
     )
     responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
     reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(
         default=[],
-        description="The reference of each response. May be left out with one reference, or one per response.",
+        description="The reference of each response. Optional with one reference, or one per response.",
     )
     config: dict[str, Any] = Field(
         default={},
-        description="Settings that differ from the service's for this request; GET /v1/config has their schema. "
+        description="Settings to override for this request; GET /v1/config has their schema. "
         "max_response_bytes and max_steps can only be lowered.",
     )
     include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
@@ -71,10 +71,10 @@ class ScoreRequest(Contract):
 
 
 class TaskRewardRequest(Contract):
-    """The same for the reward of another task."""
+    """Responses to score by the reward of another task."""
 
     references: list[Any] = Field(
-        description="Records of the task without their response, as objects or as text of one; see GET /v1/tasks."
+        description="Records of the task without their response, as objects or as JSON text; see GET /v1/tasks."
     )
     responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
     reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(default=[], description="As for SCORE.")
@@ -86,33 +86,33 @@ class TaskRewardRequest(Contract):
 class Components(Contract):
     """The components of the reward, one column each."""
 
-    format: list[float] = Field(description="1 where the format gate is open.")
-    consistency: list[float] = Field(description="1 where the consistency gate is open.")
-    coverage: list[float] = Field(description="Smallest share of a step's words found in its prose.")
-    step_gap: list[float] = Field(description="f: how well the numbers of steps agree.")
+    format: list[float] = Field(description="1 if the response passes the format gate.")
+    consistency: list[float] = Field(description="1 if the response passes the consistency gate.")
+    coverage: list[float] = Field(description="Minimum over the steps of the share of words found in the prose.")
+    step_gap: list[float] = Field(description="f: agreement of the numbers of steps.")
     mean_words: list[float] = Field(description="Mean number of words of a prose step.")
     scale: list[float] = Field(description="The step scale, f / g.")
     order: list[float] = Field(description="Agreement of the action sequences.")
     content: list[float] = Field(description="Agreement of the anchored steps' objects and parameters.")
-    semantics: list[float] = Field(description="Order with content.")
+    semantics: list[float] = Field(description="Order and content combined.")
     anchors: list[float] = Field(description="Number of anchored pairs of steps.")
     score: list[float] = Field(description="SCORE, before the reward scale.")
 
 
 class ScoreReply(Contract):
-    """Columns in the order of the request's responses; every number is finite."""
+    """Columns in the order of the request's responses; all numbers are finite."""
 
     rewards: list[float]
     reasons: list[str] = Field(description="`ok`, or why the response could not be scored.")
     components: Components | dict[str, list[float]] | None = Field(
-        default=None, description="Only where `include` names it; other tasks have their own, always the same."
+        default=None, description="Only if `include` names it; every other task has a fixed set of its own."
     )
-    advantages: list[float] | None = Field(default=None, description="Only where `include` names it.")
-    config_id: str = Field(description="Digest of the complete effective configuration and the rules' version.")
+    advantages: list[float] | None = Field(default=None, description="Only if `include` names it.")
+    config_id: str = Field(description="Digest of the effective configuration and the rules' version.")
 
 
 class IssueModel(Contract):
-    """One place of the request to mend."""
+    """One error of the request."""
 
     path: str = Field(examples=["references[3]"])
     reason: str = Field(examples=["bad_step_json"])
@@ -120,15 +120,15 @@ class IssueModel(Contract):
 
 
 class ProblemDocument(Contract):
-    """RFC 9457: the form of every error. It never quotes the request's text."""
+    """The form of every error (RFC 9457). It never quotes the request's texts."""
 
     type: str = Field(examples=["/docs#problem-invalid-request"])
     title: str = Field(examples=["Invalid request"])
     status: int = Field(examples=[422])
-    detail: str = Field(examples=["1 place of the request is to be mended."])
+    detail: str = Field(examples=["1 error; nothing was scored. See `errors`."])
     instance: str = Field(description="The request's id, as in X-Request-ID.")
-    errors: list[IssueModel] = Field(description="Every offending place, at most 100.")
-    error_count: int = Field(description="Number of offending places.")
+    errors: list[IssueModel] = Field(description="The errors of the request, at most 100.")
+    error_count: int = Field(description="Number of errors, including those that `errors` omits.")
 
 
 class Limits(Contract):
@@ -141,7 +141,7 @@ class Limits(Contract):
 
 
 class ConfigReply(Contract):
-    """The configuration that requests without `config` get."""
+    """The default configuration, for requests without `config`."""
 
     version: str
     rules_version: str
@@ -152,7 +152,7 @@ class ConfigReply(Contract):
 
 
 class EvaluateRequest(Contract):
-    """Records of a benchmark, each with a model's answer, to be evaluated by the metrics of a task."""
+    """Records of a benchmark, each with a model's answer, to evaluate by the metrics of a task."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_EVALUATION]})
 
@@ -164,22 +164,22 @@ class EvaluateRequest(Contract):
 class FailedRecord(Contract):
     """A record without (some of) its metrics."""
 
-    record: int = Field(description="Its place in the request, from 0.")
+    record: int = Field(description="Index of the record in the request, from 0.")
     reason: str
 
 
 class EvaluateReply(Contract):
-    """Columns in the order of the records, and what they come to together."""
+    """Columns in the order of the records, and their aggregates."""
 
     task: str
-    per_record: dict[str, list[float | None]] = Field(description="By metric; null where a record has no value.")
+    per_record: dict[str, list[float | None]] = Field(description="By metric; null if a record has no value.")
     aggregate: dict[str, float | int | None] = Field(description="`count`, and every metric over all records.")
     by: dict[str, dict[str, dict[str, float | int | None]]] = Field(
-        description="The same for every value of each field of `options.by`."
+        description="The aggregates of each group: for every field of `options.by` and each of its values."
     )
-    failed: list[FailedRecord] = Field(description="Records that lack values, with the reason.")
+    failed: list[FailedRecord] = Field(description="Records without values, with the reason.")
     unavailable: dict[str, str] = Field(
-        default={}, description="Metrics that this service cannot compute, with what it lacks; left out without any."
+        default={}, description="Metrics that this service cannot compute, with what is missing; omitted if empty."
     )
 
 
@@ -187,57 +187,57 @@ class MetricDescription(Contract):
     """One metric of a task."""
 
     name: str
-    title: str = Field(description="As tables are headed.")
+    title: str = Field(description="Heading in tables.")
     description: str
-    per_record: bool = Field(description="False for what only a set of records has.")
-    low: float | None = Field(description="Least value; null without one.")
-    high: float | None = Field(description="Largest value; null without one.")
-    percent: bool = Field(description="Whether the benchmark prints it times 100.")
+    per_record: bool = Field(description="False if only a set of records has a value.")
+    low: float | None = Field(description="Minimum; null if unbounded.")
+    high: float | None = Field(description="Maximum; null if unbounded.")
+    percent: bool = Field(description="True if the benchmark reports it as a percentage.")
     less_is_better: bool
-    default: bool = Field(description="False for what is computed only where `options.metrics` names it.")
+    default: bool = Field(description="False if it is computed only when `options.metrics` names it.")
 
 
 class RewardDescription(Contract):
-    """A task as a reward of POST /v1/score."""
+    """The reward that a task gives in POST /v1/score."""
 
     description: str
-    reasons: dict[str, str] = Field(description="Every reason that a response may have.")
+    reasons: dict[str, str] = Field(description="Every possible reason of a response, with its meaning.")
     components: list[str] = Field(description="What `include: [components]` adds.")
     config: dict[str, Any] = Field(description="JSON schema of the request's `config`.")
 
 
 class TaskDescription(Contract):
-    """An evaluation of POST /v1/evaluate, and perhaps a reward of POST /v1/score."""
+    """A task of POST /v1/evaluate, and of POST /v1/score if it has a reward."""
 
     name: str
     description: str
     record: dict[str, Any] = Field(description="JSON schema of a record.")
     options: dict[str, Any] = Field(description="JSON schema of the options of an evaluation.")
     metrics: list[MetricDescription]
-    failures: dict[str, str] = Field(description="Every reason for which a record may lack values.")
-    reward: RewardDescription | None = Field(description="Null where the task gives no reward.")
+    failures: dict[str, str] = Field(description="Every reason why a record may have no values.")
+    reward: RewardDescription | None = Field(description="Null if the task has no reward.")
 
 
 class TasksReply(Contract):
-    """Every task that `task` can name."""
+    """Every task."""
 
     tasks: list[TaskDescription]
 
 
 class StatusReply(Contract):
-    """Answer of a probe."""
+    """Reply of a probe."""
 
     status: Literal["live", "ready"]
 
 
 class VersionReply(Contract):
-    """The version of the service, and nothing else."""
+    """The version of the service."""
 
     version: str
 
 
 class IndexReply(Contract):
-    """What this server is, and where to go on."""
+    """Name and version of the service, and links to its routes."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""Requests of one or few responses, scored by one kernel call: no allocation, no copy of a text.
+"""Requests of few responses, scored by one kernel call without allocations or copies of texts.
 
 Anything this path does not handle, valid or not, falls back to the general path, which gives the same answers.
 """
@@ -25,7 +25,7 @@ INCLUDE = FIELDS.index("include")
 
 
 class FastPath:
-    """The memory of one thread for bodies of up to `max_bytes`; not to be shared between threads.
+    """Scores bodies of up to `max_bytes`. Not thread-safe.
 
     It holds one request at a time: `read` it, then `score` it. The columns are valid until the next `read`.
     """
@@ -57,7 +57,7 @@ class FastPath:
         return other
 
     def read(self, body: bytes) -> bool:
-        """Read a request; return False if the general path has to."""
+        """Read a request; return False if the general path has to handle it."""
         if len(body) > self._max_bytes:
             return False
         request = self._request

@@ -1,4 +1,4 @@
-"""Bytes of a JSON request to columns, and result columns to bytes of a JSON reply."""
+"""Decodes JSON requests to columns, and encodes result columns as JSON replies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INCLUDES = ("components", "advantages")
 
 JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
 
-FAULT_DETAILS = {
+ROW_DETAILS = {
     ("responses", "wrong_type"): "must be a string",
     ("references", "wrong_type"): "must be a string or an object with steps",
     ("references", "bad_step_schema"): "must have one field, steps, an array of objects",
@@ -33,50 +33,49 @@ FAULT_DETAILS = {
     ("references", "too_long"): "its steps are over the limit of bytes",
 }
 
-FEW = 64
-"""Rows up to which lists are encoded faster than arrays are looked into."""
+MAX_LIST_ROWS = 64
+"""Rows up to which lists are encoded faster than arrays."""
 
 MAX_EXPLAINED = 1 << 20
-"""Bytes of a body that a second parser is given to say where it is wrong: its objects take many times the text."""
+"""Maximum bytes of a body that is parsed again to locate an error: objects take many times the memory of the text."""
 
 MAX_ENTRIES = 256
-"""Entries of `config` and of `include` that are looked at: more cannot all be meant."""
-
+"""Maximum entries of `config` and of `include`."""
 
 MIN_CONTAINER_BYTES = 8
-"""Minimum of a body's bytes for each of its arrays and objects: as Python objects, empty ones would take some thirty
-times their text. Records have one in a hundred bytes."""
+"""Minimum bytes of a body per array or object: empty ones take some thirty times the memory of their text. Records have
+about a hundred bytes per container."""
 FREE_CONTAINERS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one request that are no settings of the reward."""
+    """Limits of one request that are not settings of the reward."""
 
     max_body_bytes: int
     max_responses: int
     max_reference_bytes: int
     max_compared_bytes: int = 1 << 30
-    """Bytes of the references of all responses together, where a task goes through one again for each response."""
+    """Total bytes of references over all responses, for tasks that reread the reference for each response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A decoded request: everything that scoring needs, and what the reply shall hold."""
+    """A decoded request, with the columns of its reply."""
 
     responses: TextColumn
     references: TextColumn
     reference_index: np.ndarray
     """int64, one per response."""
     scorer: Scorer
-    most_reference_bytes: int
+    max_reference_bytes: int
     components: bool
     advantages: bool
 
     def score(self) -> Scores:
-        """Score the request; raise InvalidReference naming every reference that is not one."""
+        """Score the request; raise InvalidReference naming every invalid reference."""
         return self.scorer.score_columns(
-            self.responses, self.references, self.reference_index, self.most_reference_bytes
+            self.responses, self.references, self.reference_index, self.max_reference_bytes
         )
 
 
@@ -87,9 +86,9 @@ def parse_envelope(body: bytes | bytearray, limits: Limits) -> Envelope:
     except NotJsonError:
         raise not_json(body) from None
     except TooManyError as error:
-        most = limits.max_responses
-        issues = [Issue(str(error), "too_many", f"more than {most} elements, or longer than they can be")]
-        raise Problem("too-large", f"A request may have {most} responses and as many references.", issues) from None
+        max_rows = limits.max_responses
+        issues = [Issue(str(error), "too_many", f"more than {max_rows} elements, or too many bytes")]
+        raise Problem("too-large", f"A request may have {max_rows} responses and as many references.", issues) from None
 
 
 def not_json(body: bytes | bytearray) -> Problem:
@@ -98,7 +97,7 @@ def not_json(body: bytes | bytearray) -> Problem:
 
 
 def first_error(body: bytes | bytearray) -> str:
-    """Say where a small body ceases to be JSON: the parser's message is a constant, the position a number."""
+    """Return the position of the error in a small body; the parser's messages are constants that quote nothing."""
     if len(body) <= MAX_EXPLAINED:
         try:
             orjson.loads(body)
@@ -108,10 +107,10 @@ def first_error(body: bytes | bytearray) -> str:
 
 
 def json_document(body: bytes | bytearray) -> Any:
-    """Parse the body; raise Problem `not-json`, and `too-large` for one that would take too much memory as objects."""
+    """Parse the body; raise Problem `not-json`, and `too-large` if its objects would take too much memory."""
     containers = body.count(b"[") + body.count(b"{")
     if containers > FREE_CONTAINERS + len(body) // MIN_CONTAINER_BYTES:
-        issue = Issue("body", "too_many", f"more than an array or object for {MIN_CONTAINER_BYTES} bytes")
+        issue = Issue("body", "too_many", f"more than one array or object per {MIN_CONTAINER_BYTES} bytes")
         raise Problem("too-large", "The body has too many arrays and objects for its length.", [issue])
     try:
         return orjson.loads(body)
@@ -124,11 +123,11 @@ def json_document(body: bytes | bytearray) -> Any:
 def decode_score_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
     """Return the columns of a request.
 
-    Raise ScoringError at the first kind of fault; `validation.all_issues` finds the others.
+    Raise ScoringError for the first kind of error; `validation.all_issues` finds the others.
     """
-    issues = shape_issues(envelope)
-    if issues or envelope.faults or envelope.responses is None or envelope.references is None:
-        raise InvalidRequest(issues or [found for name in COLUMNS for found in fault_issues(envelope, name)])
+    issues = envelope_issues(envelope)
+    if issues or envelope.invalid_rows or envelope.responses is None or envelope.references is None:
+        raise InvalidRequest(issues or [found for name in COLUMNS for found in element_issues(envelope, name)])
     values = envelope.values
     overrides, include = values.get("config"), values.get("include", ())
     if overrides:
@@ -144,18 +143,18 @@ def decode_score_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> 
     )
 
 
-def shape_issues(envelope: Envelope) -> list[Issue]:
-    """What is wrong with the fields themselves; their elements are looked at elsewhere."""
+def envelope_issues(envelope: Envelope) -> list[Issue]:
+    """Return the issues of the fields, without those of elements of columns."""
     if not envelope.is_object:
         return [Issue("body", "wrong_type", "must be an object")]
     if len(envelope.unknown) == MAX_UNKNOWN:
-        return [too_many_entries("body")]
+        return [entry_limit_issue("body")]
     issues = [
         Issue(name, "missing_field", "this field is required")
         for name in COLUMNS
-        if getattr(envelope, name) is None and name not in envelope.misfits
+        if getattr(envelope, name) is None and name not in envelope.not_arrays
     ]
-    issues += [Issue(name, "wrong_type", "must be an array") for name in envelope.misfits]
+    issues += [Issue(name, "wrong_type", "must be an array") for name in envelope.not_arrays]
     issues += [Issue(name, "unknown_field", "there is no field of this name") for name in envelope.unknown]
     for name, value in envelope.values.items():
         if type(value) is not VALUES[name]:
@@ -165,26 +164,27 @@ def shape_issues(envelope: Envelope) -> list[Issue]:
         elif name == "task" and value != SCORE:
             issues.append(Issue(name, "unknown_task", f"must be one of: {', '.join(reward_names())}"))
         elif name == "config" and len(value) > MAX_ENTRIES:
-            issues.append(too_many_entries(name))
+            issues.append(entry_limit_issue(name))
     return issues
 
 
-def fault_issues(envelope: Envelope, name: str) -> list[Issue]:
-    """The elements of a column that are no text, nor steps."""
+def element_issues(envelope: Envelope, name: str) -> list[Issue]:
+    """Return an issue for every element of a column that is neither text nor steps."""
     return [
-        Issue(f"{name}[{row}]", reason, FAULT_DETAILS[name, reason]) for row, reason in envelope.faults.get(name, ())
+        Issue(f"{name}[{row}]", reason, ROW_DETAILS[name, reason])
+        for row, reason in envelope.invalid_rows.get(name, ())
     ]
 
 
 def include_issues(include: list[Any]) -> list[Issue]:
     if len(include) > MAX_ENTRIES:
-        return [too_many_entries("include")]
+        return [entry_limit_issue("include")]
     detail = f"must be one of: {', '.join(INCLUDES)}"
     return [Issue(f"include[{k}]", "unknown_column", detail) for k, n in enumerate(include) if n not in INCLUDES]
 
 
 def read_index(given: list[Any] | None, responses: int, references: int) -> np.ndarray:
-    """`reference_index` as int64, with its defaults where it is None; raises InvalidRequest."""
+    """Return `reference_index` as int64, the default if None; raise InvalidRequest."""
     if given is not None:
         issues = integer_issues(given)
         if issues:
@@ -196,24 +196,24 @@ def read_index(given: list[Any] | None, responses: int, references: int) -> np.n
 
 
 def integer_issues(given: list[Any]) -> list[Issue]:
-    """Elements that are no integers of 64 bits; true and 1.0 are none."""
+    """Return an issue for every element that is not a 64-bit integer (true and 1.0 are not)."""
     if set(map(type, given)) <= {int} and (not given or max(given) < 2**63):
         return []
-    detail = "must be an integer of 64 bits"
+    detail = "must be a 64-bit integer"
     return [Issue(f"reference_index[{k}]", "wrong_type", detail) for k, e in enumerate(given) if not is_index(e)]
 
 
 def is_index(entry: Any) -> bool:
-    """Whether `entry`, as the JSON parser gives it, is an integer that fits an int64."""
+    """Return True if `entry`, as parsed from JSON, is an integer that fits an int64."""
     return type(entry) is int and entry < 2**63
 
 
-def too_many_entries(name: str) -> Issue:
+def entry_limit_issue(name: str) -> Issue:
     return Issue(name, "too_many", f"more than {MAX_ENTRIES} entries")
 
 
 class ReplyColumns(Protocol):
-    """The columns of a reply besides rewards and reasons."""
+    """The optional columns of a reply."""
 
     @property
     def components(self) -> bool: ...
@@ -222,22 +222,22 @@ class ReplyColumns(Protocol):
 
 
 def encode(scores: Scores, columns: ReplyColumns, config_id: str) -> bytes:
-    """The reply's bytes; raises ArithmeticError rather than let a number that is not finite through."""
-    few = len(scores) <= FEW
+    """Return the bytes of the reply; raise ArithmeticError if a number is not finite."""
+    as_lists = len(scores) <= MAX_LIST_ROWS
 
-    def plain(column: np.ndarray) -> Any:
-        return column.tolist() if few else column
+    def encodable(column: np.ndarray) -> Any:
+        return column.tolist() if as_lists else column
 
     reply: dict[str, Any] = {
-        "rewards": plain(scores.rewards),
+        "rewards": encodable(scores.rewards),
         "reasons": [REASONS[code] for code in scores.reason_codes.tolist()],
     }
     if columns.components:
-        reply["components"] = {name: plain(column) for name, column in scores.components.items()}
+        reply["components"] = {name: encodable(column) for name, column in scores.components.items()}
     if columns.advantages:
-        reply["advantages"] = plain(scores.advantages())
+        reply["advantages"] = encodable(scores.advantages())
     reply["config_id"] = config_id
     body = orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)
-    if b"null" in body:  # orjson writes NaN and the infinities so, and there is no other null in a reply
+    if b"null" in body:  # orjson encodes NaN and infinities as null, which no reply contains otherwise
         raise ArithmeticError("a result is not a finite number")
     return body

@@ -1,4 +1,4 @@
-"""Media types of requests."""
+"""Parsing of the Content-Type header."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ARROW = b"application/vnd.apache.arrow.stream"
 def media_type_of(content_type: bytes, supported: tuple[bytes, ...] = (JSON, ARROW)) -> bytes:
     """Return the one of `supported` that the header names.
 
-    A missing header is taken as JSON: many HTTP libraries send none with plain bytes. Raises Problem
-    `unsupported-media-type` for anything else, or JSON in another encoding than UTF-8.
+    A missing header means JSON: many HTTP libraries send none with plain bytes. Raise Problem `unsupported-media-type`
+    for any other type, and for JSON that is not in UTF-8.
     """
     if content_type in (JSON, b""):
         return JSON

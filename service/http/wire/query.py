@@ -1,4 +1,4 @@
-"""The query of an address."""
+"""Parsing of the query of a URL."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["parse_query"]
 
 
 def parse_query(query: bytes) -> tuple[dict[str, str], list[Issue]]:
-    """Return the names and values of a query, and what is wrong with it as a whole.
+    """Return the names and values of a query, and its issues.
 
-    Empty parts between `&`, and at the ends, are ignored.
+    Empty parts between `&` are ignored.
     """
     query = b"&".join(filter(None, query.split(b"&")))
     try:

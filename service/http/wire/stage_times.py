@@ -1,4 +1,4 @@
-"""How long the stages of a request took, for the `Server-Timing` header and the metrics."""
+"""Durations of the stages of a request, for the `Server-Timing` header and the metrics."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ STAGES = ("decode", "score", "encode", "queue")
 
 
 class StageTimes:
-    """Seconds spent in each stage; 0 for a stage that a request did not have.
+    """Seconds spent in each stage; 0 for a skipped one.
 
-    A stage ends where the next one begins: call `start`, then `decoded`, `scored` and `encoded` at the end of each.
+    Call `start` first, then `decoded`, `scored` and `encoded` at the end of each stage.
     """
 
     __slots__ = (*STAGES, "_since")
@@ -21,25 +21,25 @@ class StageTimes:
         self.decode = self.score = self.encode = self.queue = self._since = 0.0
 
     def start(self) -> None:
-        """Begin with the first stage."""
+        """Begin the first stage."""
         self._since = perf_counter()
 
     def decoded(self) -> None:
-        """End the stage from bytes to columns."""
+        """End the stage that decodes bytes to columns."""
         now = perf_counter()
         self.decode, self._since = now - self._since, now
 
     def scored(self) -> None:
-        """End the stage from columns to scores."""
+        """End the stage that scores columns."""
         now = perf_counter()
         self.score, self._since = now - self._since, now
 
     def encoded(self) -> None:
-        """End the stage from scores to bytes."""
+        """End the stage that encodes scores."""
         self.encode = perf_counter() - self._since
 
     def take(self, other: StageTimes) -> None:
-        """Take over the stages that another process has measured."""
+        """Copy the stages that another process has measured."""
         self.decode, self.score, self.encode = other.decode, other.score, other.encode
 
     def header(self) -> bytes:

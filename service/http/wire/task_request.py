@@ -1,4 +1,4 @@
-"""POST /v1/score with a `task` other than SCORE: the same contract, and a record of a benchmark for a reference."""
+"""POST /v1/score with a `task` other than SCORE: the same contract, with benchmark records as references."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ...evaluate.task_rewards import (
     reward_task,
 )
 from .envelope import Envelope
-from .json_codec import INCLUDES, Limits, fault_issues, json_document, read_index, shape_issues
-from .problems import Problem, refusal
+from .json_codec import INCLUDES, Limits, element_issues, envelope_issues, json_document, read_index
+from .problems import Problem, invalid_request
 from .stage_times import StageTimes
 from .validation import index_issues, issues_of
 
-__all__ = ["answer_task", "asks_for_another_task"]
+__all__ = ["answer_task", "names_other_task"]
 
 
 class TaskBatch(NamedTuple):
@@ -39,7 +39,7 @@ class TaskBatch(NamedTuple):
     include: list[str]
 
 
-def asks_for_another_task(envelope: Envelope) -> bool:
+def names_other_task(envelope: Envelope) -> bool:
     """Return True if the request names a known task other than SCORE."""
     name = envelope.values.get("task", SCORE)
     return type(name) is str and name != SCORE and name in TASKS
@@ -52,7 +52,7 @@ def answer_task(
     times: StageTimes,
     advance: Advance = ignore_progress,
 ) -> bytes:
-    """Return the reply to a request whose envelope names another task; raise Problem naming every offending place."""
+    """Return the reply to a request whose envelope names another task; raise Problem with every error."""
     times.start()
     try:
         batch = decode_task_request(json_document(body), envelope, limits)
@@ -62,30 +62,30 @@ def answer_task(
         times.scored()
         reply = encode(scores, batch)
     except ScoringError as error:
-        raise refusal(error.issues) from None
+        raise invalid_request(error.issues) from None
     times.encoded()
     return reply
 
 
 def decode_task_request(document: Any, envelope: Envelope, limits: Limits) -> TaskBatch:
-    """Return the batch of a request; raise InvalidRequest naming every offender."""
+    """Return the batch of a request; raise InvalidRequest with every error."""
     values = envelope.values
     task, found = issues_of(reward_task, values["task"])
-    found += [issue for issue in shape_issues(envelope) if issue.path != "task"]
-    broken = {issue.path for issue in found}
+    found += [issue for issue in envelope_issues(envelope) if issue.path != "task"]
+    invalid = {issue.path for issue in found}
     options, references = None, None
-    if task is not None and "config" not in broken:
+    if task is not None and "config" not in invalid:
         options, issues = issues_of(reward_options, task, values.get("config", {}), True)
         found += issues
     if task is not None and envelope.references is not None:
         references, issues = issues_of(read_references, task, document["references"], limits.max_reference_bytes)
         found += issues
-    found += fault_issues(envelope, "responses")
-    if envelope.references is not None and envelope.responses is not None and "reference_index" not in broken:
-        sound = {name: value for name, value in values.items() if name not in broken}
-        found += index_issues(envelope.responses.rows, envelope.references.rows, sound, limits)
+    found += element_issues(envelope, "responses")
+    if envelope.references is not None and envelope.responses is not None and "reference_index" not in invalid:
+        valid = {name: value for name, value in values.items() if name not in invalid}
+        found += index_issues(envelope.responses.rows, envelope.references.rows, valid, limits)
     if found or task is None or references is None or envelope.responses is None:
-        raise InvalidRequest(found or [Issue("task", "unknown_task", "there is no such reward")])
+        raise InvalidRequest(found or [Issue("task", "unknown_task", "there is no reward of this name")])
     index = read_index(values.get("reference_index"), envelope.responses.rows, len(references))
     if task.compares:
         check_compared(references, index, limits.max_compared_bytes)
@@ -93,18 +93,18 @@ def decode_task_request(document: Any, envelope: Envelope, limits: Limits) -> Ta
     return TaskBatch(task, document["responses"], references, index, options, include)
 
 
-def check_compared(references: list[Any], reference_index: np.ndarray, most: int) -> None:
-    """Raise Problem `too-large` where long references are held against too many responses."""
+def check_compared(references: list[Any], reference_index: np.ndarray, max_bytes: int) -> None:
+    """Raise Problem `too-large` if the references of all responses have more than `max_bytes` bytes in total."""
     lengths = np.array([len(orjson.dumps(reference)) for reference in references], np.int64)
     compared = int(lengths[reference_index].sum())
-    if compared > most:
-        detail = f"the references of all responses have {compared} bytes together, and may have {most} for this task"
+    if compared > max_bytes:
+        detail = f"the references of all responses have {compared} bytes; this task allows {max_bytes}"
         issue = Issue("reference_index", "too_much_to_compare", detail)
-        raise Problem("too-large", "There are too many responses to references of this length.", [issue])
+        raise Problem("too-large", "There are too many responses for references of this length.", [issue])
 
 
 def encode(scores: TaskScores, batch: TaskBatch) -> bytes:
-    """The reply's bytes; its numbers are known to be finite."""
+    """Return the bytes of the reply; its numbers are known to be finite."""
     reply: dict[str, Any] = {"rewards": scores.rewards, "reasons": scores.reasons}
     if "components" in batch.include:
         reply["components"] = scores.components

@@ -1,6 +1,6 @@
 """Collects every validation error of a request that has already been found invalid.
 
-Scoring stops at the first kind of fault; a client wants to see all of them at once.
+Scoring stops at the first kind of error; clients want all of them at once.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ...scoring.references import parse_references
 from ...scoring.scorer import Scorer, check_index, resolve_reference_index
 from ...scoring.scores import group_advantages
 from .envelope import Envelope
-from .json_codec import Limits, fault_issues, integer_issues, is_index, shape_issues
+from .json_codec import Limits, element_issues, envelope_issues, integer_issues, is_index
 
-__all__ = ["all_issues", "field_issues", "index_issues", "issues_of", "unreadable"]
+__all__ = ["all_issues", "field_issues", "index_issues", "issues_of", "parse_issues"]
 
 FIELD_ERRORS = {
     "missing": ("missing_field", "this field is required"),
@@ -31,32 +31,32 @@ FIELD_ERRORS = {
     "greater_than_equal": ("out_of_range", "must be at least {ge}"),
     "less_than_equal": ("out_of_range", "must be at most {le}"),
 }
-"""Reason and detail by pydantic's type of an error."""
+"""Reason and detail by pydantic's error type."""
 
 
 def all_issues(envelope: Envelope, scorer: Scorer, limits: Limits) -> list[Issue]:
-    """Every offending place, in the order: fields, config, references, responses, index, advantages."""
-    found = shape_issues(envelope)
+    """Return every issue, in the order: fields, config, references, responses, index, advantages."""
+    found = envelope_issues(envelope)
     if not envelope.is_object:
         return found
-    broken = {issue.path for issue in found}
-    values = {name: value for name, value in envelope.values.items() if name not in broken}
+    invalid = {issue.path for issue in found}
+    values = {name: value for name, value in envelope.values.items() if name not in invalid}
     if values.get("config"):
         overridden, issues = issues_of(scorer.with_overrides, values["config"])
         scorer = overridden or scorer
         found += issues
-    faults = fault_issues(envelope, "references")
+    issues = element_issues(envelope, "references")
     if envelope.references is not None:
-        faults += unreadable(envelope.references, scorer, limits, {issue.path for issue in faults})
-    found += sorted(faults, key=row_of)
-    found += fault_issues(envelope, "responses")
-    if envelope.references is not None and envelope.responses is not None and "reference_index" not in broken:
+        issues += parse_issues(envelope.references, scorer, limits, {issue.path for issue in issues})
+    found += sorted(issues, key=row_of)
+    found += element_issues(envelope, "responses")
+    if envelope.references is not None and envelope.responses is not None and "reference_index" not in invalid:
         found += index_issues(envelope.responses.rows, envelope.references.rows, values, limits)
     return found
 
 
 def issues_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Issue]]:
-    """The function's result, or None with what it found."""
+    """Return the function's result, or None and the issues of its ScoringError."""
     try:
         return function(*arguments), []
     except ScoringError as error:
@@ -64,9 +64,9 @@ def issues_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[
 
 
 def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
-    """Return an issue for every field that is missing, unknown, or not of the type or range that `model` describes.
+    """Return an issue for every field that is missing, unknown, or has a wrong type or range by `model`.
 
-    Errors inside of a field are left to the checks of that field.
+    Errors inside a field are left to the checks of that field.
     """
     if type(document) is not dict:
         return [Issue("body", "wrong_type", "must be an object")]
@@ -82,14 +82,14 @@ def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
     return []
 
 
-def unreadable(references: TextColumn, scorer: Scorer, limits: Limits, named: set[str]) -> list[Issue]:
-    """References that cannot be read, apart from those that are named already."""
+def parse_issues(references: TextColumn, scorer: Scorer, limits: Limits, reported: set[str]) -> list[Issue]:
+    """Return the issues of references that cannot be parsed, except those of `reported` paths."""
     issues = issues_of(parse_references, references, scorer.settings.max_steps, limits.max_reference_bytes)[1]
-    return [issue for issue in issues if issue.path not in named]
+    return [issue for issue in issues if issue.path not in reported]
 
 
 def index_issues(responses: int, references: int, values: dict[str, Any], limits: Limits) -> list[Issue]:
-    """A length that does not fit, elements that are no index, and advantages without any group."""
+    """Return the issues of `reference_index`: wrong length, invalid elements, and advantages without groups."""
     given = values.get("reference_index")
     if given is None:
         index, found = issues_of(resolve_reference_index, responses, references, None)
@@ -97,9 +97,9 @@ def index_issues(responses: int, references: int, values: dict[str, Any], limits
         index = np.array([entry if is_index(entry) else 0 for entry in given[: limits.max_responses]], np.int64)
         _, found = issues_of(resolve_reference_index, responses, references, np.empty(len(given), np.int64))
         wrong = integer_issues(given[: limits.max_responses])
-        named = {issue.path for issue in wrong}
+        reported = {issue.path for issue in wrong}
         outside = issues_of(check_index, index, references)[1]
-        found += wrong + [issue for issue in outside if issue.path not in named]
+        found += wrong + [issue for issue in outside if issue.path not in reported]
     if not found and len(index) and "advantages" in values.get("include", ()):
         found = issues_of(group_advantages, np.zeros(len(index)), index, 0)[1]
     return found

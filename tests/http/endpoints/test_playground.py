@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assay.service.http.endpoints.playground import FOLDER, Playground, prefers_html, weights
+from assay.service.http.endpoints.playground import FOLDER, Playground, prefers_html, quality_values
 from tests.http.samples import problem_of
 from tests.servers import ROOT, launched
 
@@ -56,7 +56,7 @@ def test_everybody_else_gets_the_index(client, accept):
 
 
 def test_preferences():
-    assert weights(b"gzip;q=0.5, BR , x;level=1;q=2, y;q=nan, z; q=0") == {
+    assert quality_values(b"gzip;q=0.5, BR , x;level=1;q=2, y;q=nan, z; q=0") == {
         **{b"gzip": 0.5, b"br": 1.0, b"x": 1.0},
         **{b"y": 0.0, b"z": 0.0},
     }

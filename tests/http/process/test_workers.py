@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from assay.service.config import Config, ServerSettings
 from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
-from assay.service.http.request.telemetry.merged_metrics import Merged, counted, merge
+from assay.service.http.request.telemetry.merged_metrics import MergedRegistry, cumulative, merge
 from tests.http.samples import REQUEST, REWARDS, problem_of
 from tests.servers import COMMAND, ROOT, LiveServer, launched
 
@@ -260,7 +260,7 @@ def families(number: float, ready: float) -> list:
 
 
 def test_merging():
-    merged = {family[0]: family[3] for family in merge([families(1, 0), families(2, 1), counted(families(4, 1))])}
+    merged = {family[0]: family[3] for family in merge([families(1, 0), families(2, 1), cumulative(families(4, 1))])}
     assert merged == {
         "assay_things": [["assay_things_total", {"route": "/"}, 7]],
         "assay_ready": [["assay_ready", {}, 1]],
@@ -268,5 +268,5 @@ def test_merging():
         "assay_build": [["assay_build_info", {"version": "1"}, 1.0]],
         "assay_process_max_fds": [["assay_process_max_fds", {}, 1001]],
     }
-    (first, *_) = Merged(merge([families(1, 0)])).collect()
+    (first, *_) = MergedRegistry(merge([families(1, 0)])).collect()
     assert (first.name, first.type, first.samples[0].value) == ("assay_things", "counter", 1)

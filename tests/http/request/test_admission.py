@@ -27,7 +27,7 @@ class Caller:
         self.short = True
         self.leave: Any = None
 
-    def when_gone(self, callback: Any) -> None:
+    def on_disconnect(self, callback: Any) -> None:
         self.leave = callback
 
 

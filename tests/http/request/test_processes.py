@@ -37,7 +37,7 @@ class Waiting:
         self.times = StageTimes()
         self.leave = asyncio.Event()
 
-    async def until_gone(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         await self.leave.wait()
 
 
@@ -160,7 +160,7 @@ def test_too_much_memory_is_too_large(processes, job):
 
 def test_a_longer_body_may_take_more_memory(processes, monkeypatch):
     monkeypatch.setattr(module, "BASE_BYTES", 0)
-    monkeypatch.setattr(module, "BYTES_A_BODY_BYTE", 1_000_000)
+    monkeypatch.setattr(module, "BYTES_PER_BODY_BYTE", 1_000_000)
     with pytest.raises(Problem) as raised:
         answered(processes, jobs.hoard, body=b"x" * 300)
     assert raised.value.issues[0].detail == "it takes more than 286 MiB"
@@ -168,7 +168,7 @@ def test_a_longer_body_may_take_more_memory(processes, monkeypatch):
 
 def test_a_process_that_has_grown_is_not_kept(processes, monkeypatch):
     first = answered(processes, jobs.process_id)
-    monkeypatch.setattr(module, "KEPT_BYTES", 1)
+    monkeypatch.setattr(module, "MAX_KEPT_BYTES", 1)
     assert answered(processes, jobs.process_id) == first
     monkeypatch.undo()
     assert answered(processes, jobs.process_id) != first

@@ -25,7 +25,7 @@ class Waiting:
         self.times = StageTimes()
         self.leave = asyncio.Event()
 
-    async def until_gone(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         await self.leave.wait()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.kernels.column import column_of
 from assay.kernels.warmup import warmup
-from assay.service.http.endpoints.trainers.prompt_removal import response_behind, responses_behind
+from assay.service.http.endpoints.trainers.prompt_removal import remove_prompt, remove_prompts
 from tests.reference.prompt_overlap import response_after as twin
 from tests.strategies import examples, texts
 
@@ -20,8 +20,8 @@ from tests.strategies import examples, texts
 def cut(prompts: list[str], queries: list[str]) -> list[str]:
     """Alone and in one column, which must agree."""
     warmup()
-    alone = [response_behind(prompt, query) for prompt, query in zip(prompts, queries, strict=True)]
-    column = responses_behind(column_of([p.encode() for p in prompts]), column_of([q.encode() for q in queries]))
+    alone = [remove_prompt(prompt, query) for prompt, query in zip(prompts, queries, strict=True)]
+    column = remove_prompts(column_of([p.encode() for p in prompts]), column_of([q.encode() for q in queries]))
     ends = column.offsets.tolist()
     assert [column.data[a:b].tobytes().decode() for a, b in pairwise(ends)] == alone
     return alone
@@ -77,5 +77,5 @@ HOSTILE = {
 def test_no_text_takes_long(compiled, prompt, query):
     warmup()
     started = time.perf_counter()
-    response_behind(prompt, query)
+    remove_prompt(prompt, query)
     assert time.perf_counter() - started < 2

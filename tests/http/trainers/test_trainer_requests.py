@@ -14,10 +14,10 @@ from pydantic import BaseModel, ValidationError
 from assay import Scorer
 from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
 from assay.service.http.endpoints.trainers.endpoint import TrainerEndpoint
-from assay.service.http.endpoints.trainers.json_document import Document, Names
+from assay.service.http.endpoints.trainers.json_document import Document, MemberNames
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
-from assay.service.http.endpoints.trainers.query_settings import Chosen
+from assay.service.http.endpoints.trainers.query_settings import ParsedQuery
 from assay.service.http.endpoints.trainers.slime import Slime
 from assay.service.http.request.paths import Paths
 from assay.service.http.request.readiness import Readiness
@@ -142,7 +142,7 @@ def outcome(answer: Any, *arguments: Any) -> Any:
 @pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
 def test_both_ways_and_the_model_agree(lane, dialect, model, right, doubtful):
     options = dialect.options()
-    chosen = Chosen(Scorer(), lane, options, dialect.names(options))
+    chosen = ParsedQuery(Scorer(), lane, options, dialect.names(options))
     route = endpoint(dialect)
 
     def both(document: dict[str, Any]) -> Any:
@@ -179,7 +179,7 @@ def test_both_ways_and_the_model_agree(lane, dialect, model, right, doubtful):
 def test_what_nobody_reads_is_never_built(compiled):
     body = b'{"a":[' + b"[[],[]]," * 500_000 + b'0],"b":"x"}'
     tracemalloc.start()
-    document = Document(body, Names("b"))
+    document = Document(body, MemberNames("b"))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert document.text(document.spans[0]) == "x"

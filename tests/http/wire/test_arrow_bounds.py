@@ -18,8 +18,8 @@ from tests.servers import launched
 pa = pytest.importorskip("pyarrow")
 
 from assay.service.http.wire.arrow_bounds import (  # noqa: E402
+    MAX_EXTRA_MESSAGES,
     MAX_METADATA,
-    MAX_SPARE_MESSAGES,
     OLD_COMPRESSION,
     Table,
     batch_of,
@@ -142,8 +142,8 @@ def test_more_than_two_gibibytes_of_text_in_several_batches(monkeypatch):
 def test_thousands_of_messages_without_rows(client):
     full = pa.RecordBatch.from_pydict(GOOD)
     empty = full.slice(0, 0)
-    assert table_of(post(client, batches_of(full, *[empty] * (MAX_SPARE_MESSAGES - 1)))).num_rows == 3
-    found = problem_of(post(client, batches_of(full, *[empty] * (MAX_SPARE_MESSAGES + 1))), 413)
+    assert table_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES - 1)))).num_rows == 3
+    found = problem_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES + 1))), 413)
     assert places(found) == [("body", "too_many")]
     one_row = [full.slice(0, 1)] * 3000
     assert table_of(post(client, batches_of(*one_row))).num_rows == 3000

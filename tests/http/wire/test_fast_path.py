@@ -34,7 +34,7 @@ def general(body: bytes, scorer: Scorer) -> Scores | None:
         envelope = open_envelope(body, LIMITS.max_responses, LIMITS.max_reference_bytes)
     except (NotJsonError, TooManyError):
         return None
-    if not envelope.is_object or envelope.unknown or envelope.faults or envelope.misfits:
+    if not envelope.is_object or envelope.unknown or envelope.invalid_rows or envelope.not_arrays:
         return None
     if envelope.references is None or envelope.responses is None or envelope.values.keys() - {"include"}:
         return None

@@ -1,1 +1,1 @@
-"""Routes that speak trainers' own HTTP: thin translations to the native request, and of its scores to their reply."""
+"""Routes in the formats of trainers: each translates its request to the native one, and the scores to its reply."""

@@ -1,4 +1,4 @@
-"""POST /compat/nemo-gym/aggregate_metrics: the statistics that NeMo Gym asks for once all rollouts are verified."""
+"""POST /compat/nemo-gym/aggregate_metrics: statistics of a run, which NeMo Gym requests after all rollouts."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ from ...request.exchange import Exchange
 from ...request.processes import Processes
 from ...wire.compression import decompress
 from ...wire.json_codec import Limits
-from ...wire.problems import Problem, refusal
+from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
-from .json_document import Document, Names
+from .json_document import Document, MemberNames
 
-__all__ = ["AggregateEndpoint", "aggregated"]
+__all__ = ["AggregateEndpoint"]
 
 FIELD = "verify_responses"
-NAMES = Names(FIELD)
+NAMES = MemberNames(FIELD)
 TASK, ROLLOUT = "_ng_task_index", "_ng_rollout_index"
 POSITIONS = (TASK, ROLLOUT)
 
 MASK = "mask_sample"
-"""Of a rollout whose reward measures nothing: it counts in the coverage alone."""
+"""Field of a rollout whose reward is meaningless: only the coverage counts it."""
 
 MAX_RECORDS = 1 << 20
-"""Rollouts of one run."""
+"""Maximum rollouts of one run."""
 
 MAX_RECORD_BYTES = 1 << 20
-"""Longest record: rewards, numbers and the token usage are all that is read of it."""
+"""Maximum bytes of a record, of which only numbers and the token usage are read."""
 
 MAX_NAMES = 1_024
-"""Names of numbers in all rollouts of a run: each has five statistics in every group."""
+"""Maximum distinct names of numbers in a run: each has five statistics per group."""
 
-RECORDS_A_CHECK = 1_024
+RECORDS_PER_CHECK = 1_024
 LABELS = ("mean", "max", "min", "median", "std")
 
 
 class AggregateEndpoint:
-    """Computes statistics, in processes that score nothing."""
+    """Computes statistics in separate processes."""
 
     def __init__(self, limits: Limits, processes: Processes) -> None:
         self._limits = limits
         self._processes = processes
 
     async def aggregate(self, exchange: Exchange) -> None:
-        """Mean, largest, smallest, median and standard deviation of every number, per task and over all rollouts.
+        """Return mean, maximum, minimum, median and standard deviation of every number, per task and over all rollouts.
 
-        Rollouts with `mask_sample` are left out, and counted as Gym counts them: `coverage/masked_rollouts` and so on.
+        Rollouts with `mask_sample` are excluded, and counted under Gym's names (`coverage/masked_rollouts`, …).
         """
-        body = exchange.taken
+        body = exchange.request_body
         job = partial(answer, body.data, body.encoding, self._limits, exchange.deadline)
         await exchange.reply(await self._processes.run(job, exchange))
 
 
 def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
-    """The reply's bytes; raises Problem."""
+    """Return the bytes of the reply; raise Problem."""
     times.start()
     document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
     spans = document.elements(document.spans[0], FIELD, MAX_RECORDS)
     if spans is None:
-        raise refusal([Issue(FIELD, "wrong_type", "must be an array of replies of /verify")])
+        raise invalid_request([Issue(FIELD, "wrong_type", "must be an array of replies of /verify")])
     issues: list[Issue] = []
     rollouts, masked = Rollouts(), Masked()
     for k, span in enumerate(spans):
@@ -86,18 +86,18 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
         if len(rollouts.columns) > MAX_NAMES:
             issue = Issue(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
             raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [issue])
-        if k % RECORDS_A_CHECK == 0:
+        if k % RECORDS_PER_CHECK == 0:
             deadline.check()
     if issues:
-        raise refusal(issues)
+        raise invalid_request(issues)
     times.decoded()
-    reply = b"".join(aggregated(rollouts, masked, deadline.check))
+    reply = b"".join(reply_parts(rollouts, masked, deadline.check))
     times.scored()
     return reply
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers at the top of a record, and those of its token usage; names that begin with _ are Gym's own."""
+    """Return the top-level numbers of a record and those of its token usage, without Gym's own names (_…)."""
     response = record.get("response")
     usage = response.get("usage") if isinstance(response, dict) else None
     members = {**record, **(usage if isinstance(usage, dict) else {})}
@@ -109,14 +109,14 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Rollouts:
-    """The numbers of every rollout: by rollout, and by name with the rows that have it."""
+    """The numbers of every rollout, by rollout and by name."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, float]] = []
         self.columns: dict[str, tuple[list[int], list[float]]] = {}
 
     def add(self, record: dict[str, float]) -> None:
-        """Add one rollout, with its task and its place among the task's rollouts."""
+        """Add one rollout, with its task and its index within the task."""
         row = len(self.records)
         self.records.append(record)
         for name, value in record.items():
@@ -127,7 +127,7 @@ class Rollouts:
 
 
 class Masked:
-    """The rollouts that are masked: how many, and of which tasks."""
+    """Number and tasks of the masked rollouts."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -139,7 +139,7 @@ class Masked:
         self.tasks.add(record[TASK])
 
     def coverage(self, rollouts: Rollouts) -> dict[str, int]:
-        """How much of the run the statistics are of, under Gym's names; nothing where no rollout is masked."""
+        """Return the numbers of measured and masked rollouts and tasks under Gym's names; empty if none is masked."""
         if not self.count:
             return {}
         measured = {record[TASK] for record in rollouts.records}
@@ -151,8 +151,8 @@ class Masked:
         }
 
 
-def aggregated(rollouts: Rollouts, masked: Masked, check: Callable[[], None]) -> Iterator[bytes]:
-    """The reply, piece by piece: the groups are many times as long as what they are made of."""
+def reply_parts(rollouts: Rollouts, masked: Masked, check: Callable[[], None]) -> Iterator[bytes]:
+    """Yield the reply in parts, one per group: as Python objects, the whole would take much more memory."""
     tasks = sorted({record[TASK] for record in rollouts.records})
     number_of = {task: number for number, task in enumerate(tasks)}
     groups = np.array([number_of[record[TASK]] for record in rollouts.records], np.int64)
@@ -180,15 +180,15 @@ def aggregated(rollouts: Rollouts, masked: Masked, check: Callable[[], None]) ->
 def statistics(
     rollouts: Rollouts, groups: np.ndarray, count: int, check: Callable[[], None]
 ) -> Iterator[dict[str, float]]:
-    """For each of `count` groups, the statistics of each number that it has, as `mean/NAME` and so on.
+    """Yield the statistics of each of `count` groups, by names such as `mean/NAME`.
 
-    groups: int64, of each rollout. The standard deviation is that of a sample; where no number of a group has one, for
-    want of a second rollout, it is 0. What no double holds is left out.
+    groups: int64, the group of each rollout. The standard deviation is the sample's; it is 0 if no number of the group
+    has a second value. Statistics that are not finite are left out.
     """
     parts = [(np.zeros(0, np.int64), np.zeros((len(LABELS) + 2, 0)))]
     for number, (rows, values) in enumerate(rollouts.columns.values()):
         check()
-        present, sizes, measures = grouped(groups[rows], np.array(values, np.float64))
+        present, sizes, measures = group_statistics(groups[rows], np.array(values, np.float64))
         parts.append((present, np.vstack([np.full(len(present), number), sizes, measures])))
     found, table = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
     order = np.argsort(found, kind="stable")
@@ -197,8 +197,8 @@ def statistics(
     members = np.bincount(groups, minlength=count).tolist()
     for group, (begin, end) in enumerate(pairwise(bounds)):
         numbers, sizes, *measured = table[:, order[begin:end]].tolist()
-        few = 1 if max(sizes, default=0) > 1 else members[group] - 1
-        measured[-1] = [value if size > few else math.nan for value, size in zip(measured[-1], sizes, strict=True)]
+        too_few = 1 if max(sizes, default=0) > 1 else members[group] - 1
+        measured[-1] = [value if size > too_few else math.nan for value, size in zip(measured[-1], sizes, strict=True)]
         yield {
             names[int(number)]: value
             for names, values in zip(keys, measured, strict=True)
@@ -207,8 +207,8 @@ def statistics(
         }
 
 
-def grouped(groups: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The groups that there are, their sizes, and a row for each of LABELS. Both arguments have length n > 0."""
+def group_statistics(groups: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct groups, their sizes, and a row for each of LABELS; both arguments have n > 0 elements."""
     order = np.lexsort((values, groups))
     values, groups = values[order], groups[order]
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))

@@ -1,4 +1,4 @@
-"""The contract of the trainers' routes as pydantic models: what OpenAPI describes. The way of a request builds none."""
+"""The contract of the trainers' routes as pydantic models, used for OpenAPI only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 Reference = StrictStr | Steps
 
 DESCRIPTIONS = {
-    "score_reason_code": "0 for ok, else the place of the reason in the list of reasons: a name, not a quantity.",
+    "score_reason_code": "0 for ok, else the position in the list of reasons: an identifier, not a quantity.",
     "score_readable": "1 for ok, else 0: the mean is the share of readable responses.",
     **{f"score_reason_{name}": f"1 for the reason `{name}`, else 0." for name in FREQUENT_REASONS},
     **{f"score_{name}": f"The component `{name}`." for name in COMPONENTS},
@@ -34,7 +34,7 @@ DESCRIPTIONS = {
 
 
 class Lenient(BaseModel):
-    """Trainers' requests may hold more than is looked at."""
+    """A trainer's request, which may have further fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -42,16 +42,16 @@ class Lenient(BaseModel):
 class OpenRlhfRequest(Lenient):
     """Rollouts of OpenRLHF."""
 
-    query: list[StrictStr] = Field(description="Prompt and response in one text, special tokens left in.")
-    prompts: list[StrictStr] = Field(description="The prompt of each query, which may have lost its beginning there.")
+    query: list[StrictStr] = Field(description="Prompt and response in one text, with special tokens.")
+    prompts: list[StrictStr] = Field(description="The prompt of each query, in which its beginning may be truncated.")
     labels: list[Reference] = Field(description="The reference of each query.")
 
 
 class SlimeRequest(Lenient):
     """A rollout of slime."""
 
-    prompt: JsonValue = Field(default=None, description="Text or chat messages; of no interest here.")
-    response: StrictStr = Field(description="What is scored; special tokens may stay in.")
+    prompt: JsonValue = Field(default=None, description="Text or chat messages; ignored.")
+    response: StrictStr = Field(description="The text to score; it may contain special tokens.")
     label: Reference = Field(description="The reference.")
 
 
@@ -59,21 +59,21 @@ class ResponseObject(Lenient):
     """An OpenAI response object."""
 
     output: list[dict[str, Any]] = Field(
-        description="The `output_text` parts of the assistant's `message` items are scored, one after the other; the "
-        "summary of a `reasoning` item stands among them as what is in <think>. Other items are passed over."
+        description="The `output_text` parts of the assistant's `message` items, concatenated, are scored; the summary "
+        "of a `reasoning` item is inserted between <think> and </think>. Other items are ignored."
     )
 
 
 class VerifyRequest(Lenient):
-    """A row of a data set with the model's answer, as NeMo Gym's agents send it."""
+    """A data-set row with the model's answer, as NeMo Gym's agents send it."""
 
-    responses_create_params: dict[str, Any] = Field(description="Given back unchanged.")
-    response: ResponseObject = Field(description="The text parts of its output are scored; given back unchanged.")
+    responses_create_params: dict[str, Any] = Field(description="Returned unchanged.")
+    response: ResponseObject = Field(description="The text parts of its output are scored; returned unchanged.")
     reference: Reference = Field(description="The reference; `?reference_field=` names another field of the row.")
 
 
 class SessionRequest(Lenient):
-    """A row of a data set, or what an environment server of NeMo Gym says of a session."""
+    """A data-set row, or the session that an environment server of NeMo Gym names."""
 
     resources_session_id: StrictStr | None = Field(default=None, description="The caller's name of the session.")
 
@@ -89,11 +89,11 @@ def numbers_model(name: str, documentation: str, kind: Any, **first: Any) -> typ
     return create_model(name, __doc__=documentation, **first, **fields)  # type: ignore[call-overload]
 
 
-ScoreColumns = numbers_model("ScoreColumns", "The numbers beside the rewards, a list each.", list[float])
-SlimeReply = numbers_model("SlimeReply", "A reward and the numbers beside it.", float, reward=(float, ...))
+ScoreColumns = numbers_model("ScoreColumns", "The numbers besides the rewards, as one list each.", list[float])
+SlimeReply = numbers_model("SlimeReply", "A reward and further numbers.", float, reward=(float, ...))
 VerifyReply = numbers_model(
     "VerifyReply",
-    "What was sent, the reward and the numbers beside it.",
+    "The request's fields, the reward and further numbers.",
     float,
     responses_create_params=(dict[str, Any], ...),
     response=(ResponseObject, ...),
@@ -103,29 +103,29 @@ VerifyReply = numbers_model(
 
 MaskedReply = numbers_model(
     "MaskedReply",
-    "What was sent, of a row whose reference cannot be read, with a mask. Its numbers measure nothing: 0, and −1 for "
-    "the reason. Only where the address asks for such replies.",
+    "The reply for a row with an invalid reference, if the query asks for `on_bad_reference=mask`. Its numbers are "
+    "meaningless: 0, and −1 for the reason.",
     float,
     responses_create_params=(dict[str, Any], ...),
     response=(ResponseObject, ...),
-    reward=(float, Field(description="0, which measures nothing.")),
+    reward=(float, Field(description="0, which is meaningless.")),
     mask_sample=(Literal[True], ...),
     failure_kind=(Literal["assay:bad_reference"], ...),
-    failure_reason=(str, Field(description="What is wrong with the reference, and where.")),
-    instance_config=(dict[str, Any], Field(description="`mask_sample` once more, where NeMo RL looks for it.")),
+    failure_reason=(str, Field(description="The errors of the reference.")),
+    instance_config=(dict[str, Any], Field(description="`mask_sample` again, where NeMo RL looks for it.")),
 )
 
 
 class OpenRlhfReply(BaseModel):
-    """Rewards in the order of the queries; always lists."""
+    """Rewards in the order of the queries, always as lists."""
 
     rewards: list[float]
-    scores: list[float] = Field(description="The rewards again: what dynamic filtering looks at.")
+    scores: list[float] = Field(description="The rewards again, for dynamic filtering.")
     extra_logs: ScoreColumns  # type: ignore[valid-type]
 
 
 class SessionReply(BaseModel):
-    """The session's name, if one was given, and nothing else: there are no sessions."""
+    """The name of the session, if the request has one. Sessions have no state."""
 
     resources_session_id: str | None = None
 
@@ -140,11 +140,11 @@ class AliveReply(BaseModel):
 
 
 class AggregateReply(BaseModel):
-    """Statistics by names like `mean/reward`."""
+    """Statistics by names such as `mean/reward`."""
 
-    group_level_metrics: list[dict[str, Any]] = Field(description="Of each task.")
-    agent_metrics: dict[str, float] = Field(description="Of all rollouts.")
-    key_metrics: dict[str, float] = Field(description="Their means.")
+    group_level_metrics: list[dict[str, Any]] = Field(description="Statistics of each task.")
+    agent_metrics: dict[str, float] = Field(description="Statistics of all rollouts.")
+    key_metrics: dict[str, float] = Field(description="Means over all rollouts.")
 
 
 MODELS: tuple[type[BaseModel], ...] = (
@@ -253,4 +253,4 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         },
     ),
 }
-"""Of each scoring route, a request and the reply to it."""
+"""A request and its reply for each route."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import Issue
-from .json_document import Built, Document, Names
+from .json_document import Document, MemberNames, PythonReader
 
 __all__ = ["output_text"]
 
-RESPONSE_NAMES = Names("output")
-ITEM_NAMES = Names("type", "role", "content", "summary")
-PART_NAMES = Names("type", "text")
+RESPONSE_NAMES = MemberNames("output")
+ITEM_NAMES = MemberNames("type", "role", "content", "summary")
+PART_NAMES = MemberNames("type", "text")
 
 
-def output_text(reader: Document | type[Built], response: Any) -> tuple[str, list[Issue]]:
-    """The text parts of the assistant's messages, one after the other, and every offending place.
+def output_text(reader: Document | type[PythonReader], response: Any) -> tuple[str, list[Issue]]:
+    """Return the concatenated text parts of the assistant's messages, and every issue.
 
-    `response` is a span of a document, or built. Where a parser has taken the reasoning out of the text, it is put back
-    between <think> and </think>. Items and parts of other types (tool calls and their results, refusals) are no text.
+    `response` is a span of a document or a Python object. Reasoning that a parser has separated from the text is put
+    back between <think> and </think>. Items and parts of other types (tool calls and results, refusals) are ignored.
     """
     members = reader.members(response, RESPONSE_NAMES)
     if members is None:
@@ -44,12 +44,12 @@ def output_text(reader: Document | type[Built], response: Any) -> tuple[str, lis
 
 
 def parts_text(
-    reader: Document | type[Built], parts: Any, path: str, kinds: tuple[str, ...], issues: list[Issue]
+    reader: Document | type[PythonReader], parts: Any, path: str, kinds: tuple[str, ...], issues: list[Issue]
 ) -> str:
-    """The texts of the parts of these kinds; adds what is wrong with them to `issues`."""
-    plain = reader.text(parts)
-    if plain is not None:
-        return plain
+    """Return the concatenated texts of the parts of these kinds; append errors to `issues`."""
+    whole = reader.text(parts)
+    if whole is not None:
+        return whole
     elements = reader.elements(parts, path)
     if elements is None:
         issues.append(Issue(path, "wrong_type", "must be a string or an array of parts"))

@@ -1,8 +1,7 @@
-"""The response in a query that holds prompt and response in one text.
+"""Removes the prompt from a query, a text of prompt and response.
 
-It is what follows the prompt. Trainers cut prompts that are too long on the left, and then it is what follows the
-longest end of the prompt that begins the query. The prompt itself shows the tags of an answer, so that searching the
-whole query would score the prompt.
+Trainers truncate long prompts on the left; then the longest suffix of the prompt that is a prefix of the query is
+removed. Searching the whole query for an answer would not do: the prompt itself contains the tags.
 """
 
 from __future__ import annotations
@@ -15,34 +14,34 @@ import numpy as np
 from .....kernels.column import TextColumn, column_of
 from .....kernels.similarity.prompt_overlap import overlaps
 
-__all__ = ["response_behind", "responses_behind"]
+__all__ = ["remove_prompt", "remove_prompts"]
 
 ANCHOR = 64
-"""Characters with which most queries are found in their prompt; where not, the kernel looks for them."""
+"""Characters of a query to search for in its prompt; if they do not decide, the kernel does."""
 
 REPLACEMENT = "\ufffd"
 
 MAX_RESPELLED = 1 << 16
-"""Bytes of a prompt whose other spelling is looked for."""
+"""Maximum bytes of a prompt that is also tried in NFC."""
 
 LONG_RUN = re.compile("[^\x00-\x7f]{256}")
-"""Normalising takes time quadratic in the length of a run of combining marks: a text with so many is left as it is."""
+"""Runs of possible combining marks that are not normalized: that takes quadratic time."""
 
 
-def response_behind(prompt: str, query: str) -> str:
-    """The response of one query."""
+def remove_prompt(prompt: str, query: str) -> str:
+    """Return the response of one query."""
     if query.startswith(prompt):
         return query[len(prompt) :]
-    at = prompt.find(query[:ANCHOR]) if len(query) >= ANCHOR else -1
-    if at >= 0 and query.startswith(prompt[at:]):  # a longer end would have been found further to the left
-        return query[len(prompt) - at :]
+    pos = prompt.find(query[:ANCHOR]) if len(query) >= ANCHOR else -1
+    if pos >= 0 and query.startswith(prompt[pos:]):  # the first match is the longest suffix
+        return query[len(prompt) - pos :]
     prompts, queries = column_of([prompt.encode()]), column_of([query.encode()])
     length = int(overlap_lengths(prompts, queries)[0])
     return query.encode()[length:].decode()
 
 
-def responses_behind(prompts: TextColumn, queries: TextColumn) -> TextColumn:
-    """The responses of as many queries as there are prompts."""
+def remove_prompts(prompts: TextColumn, queries: TextColumn) -> TextColumn:
+    """Return the response of each query, given as many prompts."""
     lengths = overlap_lengths(prompts, queries)
     kept = np.repeat(
         np.tile(np.array([False, True]), queries.rows),
@@ -54,7 +53,7 @@ def responses_behind(prompts: TextColumn, queries: TextColumn) -> TextColumn:
 
 
 def overlap_lengths(prompts: TextColumn, queries: TextColumn) -> np.ndarray:
-    """int64: bytes of each query that belong to its prompt."""
+    """Return the number of bytes of each query that belong to its prompt, int64 (n,)."""
     lengths = np.zeros(queries.rows, np.int64)
     shorter = np.minimum(prompts.lengths, queries.lengths)
     overlaps(lengths, np.empty(int(shorter.max(initial=0)) + 1, np.int32), *prompts, *queries)
@@ -69,19 +68,19 @@ def text_at(column: TextColumn, row: int) -> str:
 
 
 def respelled_overlap(prompt: str, query: str) -> int:
-    """Bytes of a query that are its prompt in another spelling; 0 where there is none of it.
+    """Return the bytes of a query that are its prompt, normalized or cut within a character; 0 if there are none.
 
-    Tokenizers such as Qwen's give texts back in NFC, and a cut through a character of several bytes leaves replacement
-    characters at the beginning.
+    Tokenizers such as Qwen's decode to NFC, and truncation within a multi-byte character leaves replacement characters
+    at the beginning.
     """
-    begun = query.lstrip(REPLACEMENT)
+    stripped = query.lstrip(REPLACEMENT)
     spellings = {prompt} if LONG_RUN.search(prompt) else {prompt, unicodedata.normalize("NFC", prompt)}
-    found = max(overlap_of(spelling, begun) for spelling in spellings)
-    return found + len(query.encode()) - len(begun.encode()) if found else 0
+    found = max(overlap_of(spelling, stripped) for spelling in spellings)
+    return found + len(query.encode()) - len(stripped.encode()) if found else 0
 
 
 def overlap_of(prompt: str, query: str) -> int:
-    """Bytes of the longest end of `prompt` that begins `query`."""
+    """Return the bytes of the longest suffix of `prompt` that is a prefix of `query`."""
     prompts, queries = column_of([prompt.encode()]), column_of([query.encode()])
     lengths = np.zeros(1, np.int64)
     overlaps(lengths, np.empty(len(prompts.data) + 1, np.int32), *prompts, *queries)

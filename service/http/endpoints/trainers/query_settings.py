@@ -1,4 +1,4 @@
-"""The query of a trainer's address: settings of the reward, and options of the route."""
+"""The query of a trainer's URL: settings of the reward, and options of the route."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ....scoring.scorer import Scorer
 from ....settings import ScoreSettings, setting_issues
 from ...request.paths import Paths
 from ...wire.fast_path import FastPath
-from ...wire.problems import refusal
+from ...wire.problems import invalid_request
 from ...wire.query import parse_query
-from .json_document import Names
+from .json_document import MemberNames
 
-__all__ = ["Chosen", "QuerySettings", "RouteOptions", "query_parameters"]
+__all__ = ["ParsedQuery", "QuerySettings", "RouteOptions", "query_parameters"]
 
-MAX_REMEMBERED = 64
-"""Queries of one route that are cached; a trainer has one, or a few."""
+MAX_CACHED = 64
+"""Queries that one route caches; a trainer uses one or a few."""
 
-MAX_REMEMBERED_BYTES = 2048
-"""Bytes of the longest query that is cached."""
+MAX_CACHED_BYTES = 2048
+"""Maximum bytes of a cached query."""
 
 
 class RouteOptions(BaseModel):
@@ -32,43 +32,43 @@ class RouteOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Chosen(NamedTuple):
-    """What one query asks for."""
+class ParsedQuery(NamedTuple):
+    """The parsed query."""
 
     scorer: Scorer
     fast_path: FastPath
     """For the event loop's thread."""
     options: Any
-    """Of the route."""
-    names: Names
+    """Options of the route."""
+    names: MemberNames
     """The members of a request that are read."""
 
 
 class QuerySettings:
     """Parses queries and caches the results. For the event loop's thread."""
 
-    def __init__(self, options: type[RouteOptions], names: Callable[[Any], Names], paths: Paths) -> None:
+    def __init__(self, options: type[RouteOptions], names: Callable[[Any], MemberNames], paths: Paths) -> None:
         """`names` returns the members of a request that are read under some options."""
         self._options = options
         self._names = names
         self._paths = paths
-        self._remembered: OrderedDict[bytes, Chosen] = OrderedDict()
+        self._cache: OrderedDict[bytes, ParsedQuery] = OrderedDict()
 
-    def of(self, query: bytes) -> Chosen:
-        """Return what a query asks for, once the service is ready.
+    def parse(self, query: bytes) -> ParsedQuery:
+        """Parse a query, or return it from the cache; the service must be ready.
 
-        Raise Problem `invalid-request` naming every offending part.
+        Raise Problem `invalid-request` with every error.
         """
-        chosen = self._remembered.get(query)
-        if chosen is None:
-            chosen = self._read(query)
-            if len(query) <= MAX_REMEMBERED_BYTES:
-                self._remembered[query] = chosen
-                if len(self._remembered) > MAX_REMEMBERED:
-                    self._remembered.popitem(last=False)
-        return chosen
+        parsed = self._cache.get(query)
+        if parsed is None:
+            parsed = self._parse(query)
+            if len(query) <= MAX_CACHED_BYTES:
+                self._cache[query] = parsed
+                if len(self._cache) > MAX_CACHED:
+                    self._cache.popitem(last=False)
+        return parsed
 
-    def _read(self, query: bytes) -> Chosen:
+    def _parse(self, query: bytes) -> ParsedQuery:
         given, issues = parse_query(query)
         own = {name: value for name, value in given.items() if name in self._options.model_fields}
         settings = {name: value for name, value in given.items() if name not in own}
@@ -77,16 +77,16 @@ class QuerySettings:
         overrides, found = read_strings(ScoreSettings, settings)
         issues += found
         if issues:
-            raise refusal(issues)
+            raise invalid_request(issues)
         try:
             scorer = self._paths.scorer.with_overrides({name: getattr(overrides, name) for name in settings})
         except InvalidSetting as error:
-            raise refusal(in_query(error.issues)) from None
-        return Chosen(scorer, self._paths.fast_path.with_config(scorer), options, self._names(options))
+            raise invalid_request(in_query(error.issues)) from None
+        return ParsedQuery(scorer, self._paths.fast_path.with_config(scorer), options, self._names(options))
 
 
 def read_strings(model: type[BaseModel], given: dict[str, str]) -> tuple[Any, list[Issue]]:
-    """Return the values in their types, and every offending name."""
+    """Validate strings as fields of `model`; return the instance or None, and every issue."""
     try:
         return model.model_validate_strings(given), []
     except ValidationError as error:
@@ -94,18 +94,18 @@ def read_strings(model: type[BaseModel], given: dict[str, str]) -> tuple[Any, li
 
 
 def in_query(issues: Iterable[Issue]) -> list[Issue]:
-    """Return issues of settings with the paths that a query has."""
+    """Return issues of settings with paths of the query."""
     return [issue._replace(path=issue.path.replace("config.", "query.", 1)) for issue in issues]
 
 
 def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
-    """Return the parameters of an address for its OpenAPI description."""
+    """Return the query parameters of a route for OpenAPI."""
     properties = options.model_json_schema().get("properties", {}) | ScoreSettings.model_json_schema()["properties"]
     return [
-        {"name": name, "in": "query", "description": schema["description"], "schema": without_description(schema)}
+        {"name": name, "in": "query", "description": schema["description"], "schema": parameter_schema(schema)}
         for name, schema in properties.items()
     ]
 
 
-def without_description(schema: dict[str, Any]) -> dict[str, Any]:
+def parameter_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name not in ("description", "title")}

@@ -1,4 +1,4 @@
-"""The numbers beside a reward as trainers take them: the same names in every reply, floats, and all of them finite."""
+"""The numbers besides a reward in trainers' replies: always the same names, all finite floats."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FREQUENT_REASONS = (
     "step_count",
     "low_coverage",
 )
-"""Reasons with a number of their own, 1 or 0, whose mean is the share of the responses that have it."""
+"""Reasons with a separate 0/1 number, whose mean is the share of responses with that reason."""
 
 REASON_NUMBERS = ("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
 COMPONENT_NUMBERS = tuple(f"score_{name}" for name in COMPONENTS)
 NUMBERS = REASON_NUMBERS + COMPONENT_NUMBERS
-"""The prefix keeps them apart from a trainer's own; the reason travels as its place in SCORE.md section 8, 0 for ok."""
+"""The prefix avoids clashes with a trainer's own names; the reason is its position in SCORE.md section 8, 0 for ok."""
 
 OF_REASON = np.array(
     [
@@ -45,24 +45,24 @@ COLUMNS_OF_REASON_JSON = [
 
 
 def reply_of_one(scores: Scores) -> bytes:
-    """`reward` and the numbers of a batch of one, as JSON; raises ArithmeticError for one that is not finite."""
+    """Encode `reward` and the numbers of a batch of one as JSON; raise ArithmeticError if one is not finite."""
     components = finite_json(dict(zip(COMPONENT_NUMBERS, scores.measures[:, 0].tolist(), strict=True)))
     reward = finite_json(float(scores.rewards[0]))
     return b'{"reward":%b,%b,%b' % (reward, OF_REASON_JSON[scores.reason_codes[0]], components[1:])
 
 
 def columns_of_numbers(scores: Scores) -> bytes:
-    """The numbers of a batch, a list for each name, as JSON; raises ArithmeticError for one that is not finite."""
+    """Encode the numbers of a batch as JSON, a list per name; raise ArithmeticError if one is not finite."""
     components = dict(zip(COMPONENT_NUMBERS, scores.measures.tolist(), strict=True))
-    if len(scores) == 1:  # nearly always: what follows from the reason is text already
+    if len(scores) == 1:  # the common case: the numbers of the reason are encoded already
         return b"{%b,%b" % (COLUMNS_OF_REASON_JSON[scores.reason_codes[0]], finite_json(components)[1:])
     reasons = dict(zip(REASON_NUMBERS, OF_REASON[scores.reason_codes].T.tolist(), strict=True))
     return finite_json(reasons | components)
 
 
 def finite_json(reply: Any) -> bytes:
-    """The bytes of numbers by name; raises ArithmeticError rather than let one that is not finite through."""
+    """Encode numbers as JSON; raise ArithmeticError if one is not finite."""
     body = orjson.dumps(reply)
-    if b"null" in body:  # orjson writes NaN and the infinities so
+    if b"null" in body:  # orjson encodes NaN and infinities as null
         raise ArithmeticError("a result is not a finite number")
     return body

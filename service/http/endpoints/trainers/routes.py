@@ -1,4 +1,4 @@
-"""The addresses that trainers speak to, each with its endpoint and its description."""
+"""The trainers' routes, each with its endpoint and its description."""
 
 from __future__ import annotations
 
@@ -23,43 +23,47 @@ from .query_settings import query_parameters
 from .sessions import Sessions
 from .slime import Slime
 
-__all__ = ["Address", "addresses"]
+__all__ = ["TrainerRoute", "trainer_routes"]
 
 CheckQuery = Callable[[Exchange, bytes], None]
 
 
-class Address(NamedTuple):
+class TrainerRoute(NamedTuple):
     """One route of a trainer."""
 
     method: str
     path: str
     endpoint: Callable[[Exchange], Awaitable[None]]
     check_query: CheckQuery | None
-    """How its query is checked, if it takes one."""
+    """Check of its query, if it takes one."""
     summary: str
     request: type[BaseModel] | None
     reply: Any
     example: tuple[Any, Any] | None
-    """A request, and the reply to it."""
+    """A request and its reply."""
     parameters: list[dict[str, Any]]
-    """Of the address."""
+    """Query parameters."""
 
 
-def addresses(paths: Paths, processes: Processes, metrics: Metrics, refusals: RefusalLog) -> Iterator[Address]:
+def trainer_routes(
+    paths: Paths, processes: Processes, metrics: Metrics, refusals: RefusalLog
+) -> Iterator[TrainerRoute]:
     """Yield the routes of one application; `processes` compute statistics."""
 
-    def scoring(dialect: Dialect, path: str, trainer: str, request: type[BaseModel], reply: Any, name: str) -> Address:
-        route = TrainerEndpoint(dialect, paths, metrics, refusals)
+    def scoring(
+        dialect: Dialect, path: str, trainer: str, request: type[BaseModel], reply: Any, name: str
+    ) -> TrainerRoute:
+        endpoint = TrainerEndpoint(dialect, paths, metrics, refusals)
         parameters, summary = query_parameters(dialect.options), f"{trainer}: rewards"
-        return Address(
-            "POST", path, route.answer, route.check_query, summary, request, reply, EXAMPLES[name], parameters
+        return TrainerRoute(
+            "POST", path, endpoint.answer, endpoint.check_query, summary, request, reply, EXAMPLES[name], parameters
         )
 
-    def described(path: str, endpoint: Any, summary: str, reply: Any) -> Address:
-        return Address("GET", path, endpoint, None, summary, None, reply, None, [])
+    def get(path: str, endpoint: Any, summary: str, reply: Any) -> TrainerRoute:
+        return TrainerRoute("GET", path, endpoint, None, summary, None, reply, None, [])
 
-    def plain(path: str, endpoint: Any, summary: str, request: type[BaseModel], reply: Any, name: str) -> Address:
-        return Address("POST", path, endpoint, None, summary, request, reply, EXAMPLES[name], [])
+    def post(path: str, endpoint: Any, summary: str, request: type[BaseModel], reply: Any, name: str) -> TrainerRoute:
+        return TrainerRoute("POST", path, endpoint, None, summary, request, reply, EXAMPLES[name], [])
 
     yield scoring(OpenRlhf(), "/compat/openrlhf", "OpenRLHF", models.OpenRlhfRequest, models.OpenRlhfReply, "openrlhf")
     yield scoring(Slime(), "/compat/slime", "slime", models.SlimeRequest, models.SlimeReply | float, "slime")
@@ -67,10 +71,10 @@ def addresses(paths: Paths, processes: Processes, metrics: Metrics, refusals: Re
     verify_reply = models.VerifyReply | models.MaskedReply
     yield scoring(NemoGym(), f"{gym}/verify", "NeMo Gym", models.VerifyRequest, verify_reply, "verify")
     for name, summary in (("seed_session", "NeMo Gym: begin a rollout"), ("close_session", "NeMo Gym: end a rollout")):
-        yield plain(f"{gym}/{name}", sessions.session, summary, models.SessionRequest, models.SessionReply, name)
+        yield post(f"{gym}/{name}", sessions.session, summary, models.SessionRequest, models.SessionReply, name)
     summary = "NeMo Gym: statistics of all rollouts"
     path, request, reply = f"{gym}/aggregate_metrics", models.AggregateRequest, models.AggregateReply
-    yield plain(path, statistics.aggregate, summary, request, reply, "aggregate")
-    yield described(gym, sessions.alive, "NeMo Gym: there can be rewards", models.AliveReply)
-    summary = "NeMo Gym: saved rollouts can be scored again"
-    yield described(f"{gym}/reverify_mode", sessions.reverify_mode, summary, models.ReverifyMode)
+    yield post(path, statistics.aggregate, summary, request, reply, "aggregate")
+    yield get(gym, sessions.alive, "NeMo Gym: ready to score", models.AliveReply)
+    summary = "NeMo Gym: rescoring of saved rollouts"
+    yield get(f"{gym}/reverify_mode", sessions.reverify_mode, summary, models.ReverifyMode)

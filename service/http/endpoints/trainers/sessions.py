@@ -1,6 +1,4 @@
-"""What a resources server of NeMo Gym answers besides rewards: that it is there, sessions, which hold nothing, and
-whether saved rollouts can be scored again.
-"""
+"""Routes of a NeMo Gym resources server besides rewards: readiness, stateless sessions, and the reverify mode."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from ...request.exchange import Exchange
 from ...request.paths import Paths
 from ...wire.compression import Body
 from ...wire.json_codec import Limits
-from .json_document import ABSENT, Document, Names
+from .json_document import ABSENT, Document, MemberNames
 
 __all__ = ["Sessions"]
 
@@ -18,36 +16,36 @@ ALIVE = b'{"status":"ok"}'
 STATELESS = b'"stateless"'
 NO_STATE = b"{}"
 SESSION_ID = "resources_session_id"
-NAMES = Names(SESSION_ID)
+NAMES = MemberNames(SESSION_ID)
 
 
 class Sessions:
-    """The routes of a resources server that give no reward; `paths` has the threads for long requests."""
+    """The endpoints of a resources server that score nothing."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
 
     async def alive(self, exchange: Exchange) -> None:
-        """200 once there can be rewards: who waits for this server must not send its first rollout too early."""
+        """Return 200 once the service is ready to score, so that Gym sends no rollout too early."""
         _ = self._paths.scorer
         await exchange.reply(ALIVE)
 
     async def reverify_mode(self, exchange: Exchange) -> None:
-        """Say that rewards depend on their request alone, so that `gym eval reverify` may score rollouts again."""
+        """Return `stateless`: rewards depend only on their request, so `gym eval reverify` may rescore rollouts."""
         await exchange.reply(STATELESS)
 
     async def session(self, exchange: Exchange) -> None:
-        """Begin or close a rollout, whatever its row: nothing is kept between requests, so there is nothing to do.
+        """Begin or close a rollout; sessions have no state, so there is nothing to do.
 
-        A caller that gives its session a name (Gym's environment servers do since 0.7) gets the name back.
+        Return the name of the session if the request has one (Gym's environment servers send one since 0.7).
         """
-        body = exchange.taken
+        body = exchange.request_body
         general = partial(confirmed, body, self._paths.limits)
         await exchange.reply(await self._paths.answer(exchange, lambda: None if body.data else NO_STATE, general))
 
 
 def confirmed(body: Body, limits: Limits) -> bytes:
-    """The reply's bytes; raises Problem unless the body is a JSON object. What is no text is no name of a session."""
+    """Return the bytes of the reply, with the session's name if it is a string; raise Problem."""
     document = Document(body.plain(limits.max_body_bytes), NAMES)
     (span,) = document.spans
     if span == ABSENT or document.text(span) is None:

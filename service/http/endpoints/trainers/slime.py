@@ -10,8 +10,8 @@ from pydantic import Field
 from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
-from .dialect import Texts, missing, native_request, single
-from .json_document import Document, Names
+from .dialect import Texts, missing_fields, native_request, read_pair
+from .json_document import Document, MemberNames
 from .query_settings import RouteOptions
 from .reply_numbers import finite_json, reply_of_one
 
@@ -19,11 +19,11 @@ __all__ = ["Slime", "SlimeOptions"]
 
 FIELDS = ("response", "label")
 RESPONSE, LABEL = range(2)
-NAMES = Names(*FIELDS)
+NAMES = MemberNames(*FIELDS)
 
 
 class SlimeOptions(RouteOptions):
-    """What the reply is."""
+    """The form of the reply."""
 
     format: Literal["object", "float"] = Field(
         "object", description="The reply: an object (for --reward-key reward), or the bare reward."
@@ -31,11 +31,11 @@ class SlimeOptions(RouteOptions):
 
 
 class Slime:
-    """One rollout; its prompt is of no interest, be it text or chat messages."""
+    """One rollout; its prompt (text or chat messages) is ignored."""
 
     options = SlimeOptions
 
-    def names(self, options: SlimeOptions) -> Names:
+    def names(self, options: SlimeOptions) -> MemberNames:
         return NAMES
 
     def native(self, document: Document, options: SlimeOptions) -> bytes | None:
@@ -43,8 +43,8 @@ class Slime:
 
     def texts(self, document: Document, options: SlimeOptions, limits: Limits) -> Texts:
         label, response = document.raw(document.spans[LABEL]), document.raw(document.spans[RESPONSE])
-        texts = single(label, response, "response", limits)
-        return texts._replace(issues=missing(document, FIELDS) + texts.issues)
+        texts = read_pair(label, response, "response", limits)
+        return texts._replace(issues=missing_fields(document, FIELDS) + texts.issues)
 
     def reference_path(self, options: SlimeOptions) -> str:
         return "label"
@@ -52,5 +52,5 @@ class Slime:
     def encode(self, scores: Scores, document: Document, options: SlimeOptions) -> bytes:
         return finite_json(float(scores.rewards[0])) if options.format == "float" else reply_of_one(scores)
 
-    def masked(self, faults: Sequence[Issue], document: Document, options: SlimeOptions) -> bytes | None:
+    def masked(self, issues: Sequence[Issue], document: Document, options: SlimeOptions) -> bytes | None:
         return None

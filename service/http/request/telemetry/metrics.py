@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: names `assay_…` in base units, one registry per application."""
+"""Prometheus metrics, named `assay_…` in base units, with one registry per application."""
 
 from __future__ import annotations
 
@@ -42,16 +42,15 @@ REJECTIONS = (
     "deadline",
     "masked",
 )
-"""Why a request is turned away: kinds of problems, what is not HTTP at all, too many requests ahead of their
-replies, too many connections; and rollouts that were answered with a mask in place of a reward. Requests that are
-refused for their content are not counted here."""
+"""Reasons counted as rejections: overload, auth and protocol errors, and rollouts answered with a mask instead of a
+reward. Validation errors (422) are not counted here."""
 
 
 class Histogram:
-    """Observations counted by upper bound. For the event loop's thread alone, hence without locks.
+    """Observations counted by upper bound. Not thread-safe: for the event loop only.
 
-    Single values wait until there are many, or somebody asks, and are counted as a column: some NumPy calls, however
-    long it is. (prometheus_client's own class takes no columns, and a lock and a search for each value.)
+    Single values are buffered until there are many, or until a scrape, and counted as one column with few NumPy calls.
+    (prometheus_client's own class takes no columns, and uses a lock and a search per value.)
     """
 
     def __init__(self, name: str, documentation: str, bounds: Sequence[float], labels: Sequence[str] = ()) -> None:
@@ -83,7 +82,7 @@ class Histogram:
         waiting.clear()
 
     def collect(self) -> Iterator[Metric]:
-        """The histogram as prometheus_client knows it."""
+        """Yield the histogram as a metric of prometheus_client."""
         for labels, waiting in self._waiting.items():
             if waiting:
                 self._count(labels)
@@ -95,7 +94,7 @@ class Histogram:
 
 
 class Counts:
-    """A family of counters with labels, for the event loop's thread alone."""
+    """A family of counters with labels. Not thread-safe: for the event loop only."""
 
     def __init__(self, name: str, documentation: str, labels: Sequence[str] = ()) -> None:
         self._name, self._documentation, self._labels = name, documentation, tuple(labels)
@@ -106,30 +105,30 @@ class Counts:
         self._values[labels] = self._values.get(labels, 0) + number
 
     def collect(self) -> Iterator[Metric]:
-        """The counters as prometheus_client knows them."""
+        """Yield the counters as a metric of prometheus_client."""
         family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
         for labels, value in self._values.items():
             family.add_metric(labels, value)
         yield family
 
 
-class Readings:
-    """Gauges that are read when they are scraped."""
+class GaugeCollector:
+    """Gauges whose values are read on each scrape."""
 
-    def __init__(self, readings: Sequence[tuple[str, str, Callable[[], float]]], build: dict[str, str]) -> None:
-        self._readings, self._build = tuple(readings), build
+    def __init__(self, gauges: Sequence[tuple[str, str, Callable[[], float]]], build: dict[str, str]) -> None:
+        self._gauges, self._build = tuple(gauges), build
 
     def collect(self) -> Iterator[Metric]:
-        """One family per reading, and what was built."""
+        """Yield the build information and one metric per gauge."""
         yield InfoMetricFamily("assay_build", "Version of the service, and its default configuration.", self._build)
-        for name, documentation, read in self._readings:
+        for name, documentation, read in self._gauges:
             yield GaugeMetricFamily(name, documentation, read())
 
 
 class Metrics:
     """Everything the service counts about itself."""
 
-    def __init__(self, build: dict[str, str], readings: Sequence[tuple[str, str, Callable[[], float]]]) -> None:
+    def __init__(self, build: dict[str, str], gauges: Sequence[tuple[str, str, Callable[[], float]]]) -> None:
         self.registry = CollectorRegistry()
         self.requests = Histogram(
             "assay_request_duration_seconds", "From a request's head to its reply.", DURATIONS, ("route", "code")
@@ -138,23 +137,23 @@ class Metrics:
         self.batches = Histogram("assay_batch_responses", "Responses in a scored request.", BATCHES)
         self.rewards = Histogram("assay_reward", "Rewards, as they were sent.", REWARDS)
         self.responses = Counts("assay_responses", "Scored responses by reason.", ("reason",))
-        self.disconnects = Counts("assay_client_disconnects", "Clients that left before their reply was ready.")
-        self.rejections = Counts("assay_rejections", "Requests that were turned away, by the reason.", ("reason",))
-        self.waits = Histogram("assay_queue_wait_seconds", "Waiting of requests that had to wait.", DURATIONS)
+        self.disconnects = Counts("assay_client_disconnects", "Clients that disconnected before their reply was ready.")
+        self.rejections = Counts("assay_rejections", "Rejected requests by reason.", ("reason",))
+        self.waits = Histogram("assay_queue_wait_seconds", "Queue time of requests that had to wait.", DURATIONS)
         self._singles: list[tuple[float, ...]] = []
-        """Requests of one response that are not counted yet: seconds of the stages, reward and reason code of each."""
+        """Buffered requests of one response: seconds of the stages, reward and reason code of each."""
         for reason in REASONS:
             self.responses.add(0, reason)
         for reason in REJECTIONS:
             self.rejections.add(0, reason)
         self.disconnects.add(0)
         own = (self.requests, self.stages, self.waits, self.batches, self.rewards, self.responses)
-        for collector in (self, *own, self.disconnects, self.rejections, Readings(readings, build)):
+        for collector in (self, *own, self.disconnects, self.rejections, GaugeCollector(gauges, build)):
             self.registry.register(collector)
         ProcessCollector(namespace="assay", registry=self.registry)
 
     def rejected(self, kind: str) -> None:
-        """Count one request that was answered with this kind of problem, if that turns it away."""
+        """Count one request that was answered with this kind of problem, if it is a rejection."""
         reason = kind.replace("-", "_")
         if reason in REJECTIONS:
             self.rejections.add(1, reason)
@@ -180,7 +179,7 @@ class Metrics:
                 self.responses.add(count, REASONS[code])
 
     def _count_singles(self) -> None:
-        """Count the requests of one response that wait: as columns, like everything that is many."""
+        """Count the buffered requests of one response."""
         *stages, rewards, reason_codes = np.array(self._singles).T
         self._singles.clear()
         for stage, seconds in zip(STAGES, stages, strict=True):
@@ -189,7 +188,7 @@ class Metrics:
         self._count_responses(rewards, reason_codes.astype(np.int64))
 
     def collect(self) -> Iterator[Metric]:
-        """Nothing of its own: being asked first, it counts what waits."""
+        """Yield no metric; registered first so that a scrape flushes the buffered single requests."""
         if self._singles:
             self._count_singles()
         yield from ()

@@ -1,4 +1,4 @@
-"""Lines of the log about refused requests: which route refused what, and nothing of the request's texts."""
+"""Log lines about refused requests: route, kind and reasons, but no texts of the request."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ __all__ = ["Line", "RefusalLog", "log_ids"]
 log = logging.getLogger("assay")
 
 LINE_SECONDS = 10.0
-"""Least time between two lines about refusals of one kind."""
+"""Minimum time between two lines about refusals of the same kind."""
 
 MAX_KINDS = 512
-"""Kinds of refusals that are told apart: routes, kinds of problems and reasons are ours, so there are fewer."""
+"""Maximum kinds of refusals to distinguish. There are fewer: routes, problems and reasons are the service's own."""
 
-MAX_PLACES = 3
-"""Offending places in a line."""
+MAX_ISSUES = 3
+"""Maximum issues in a line."""
 
 MAX_DETAIL = 200
 
 MAX_PATH = 100
 
-PLAIN_PATH = re.compile(r"[\w-]{1,40}(\[\d+\])*(\.[\w-]{1,40}(\[\d+\])*)*", re.ASCII)
-"""Paths that a line shows: names as settings and fields have them. Any other name may be a text."""
+LOGGED_PATH = re.compile(r"[\w-]{1,40}(\[\d+\])*(\.[\w-]{1,40}(\[\d+\])*)*", re.ASCII)
+"""Paths that may be logged: names in the form of settings and fields. Any other name may be a text of the request."""
 
 HIDDEN = "(a name that is not shown)"
 
 UNPRINTABLE = re.compile("[^ -~]")
 
 QUOTING = frozenset({"bad_reference"})
-"""Reasons whose detail repeats names of the reference's own fields."""
+"""Reasons whose detail quotes names of fields of the reference."""
 
 Kind = tuple[str, str, str]
-"""Route, kind of the problem, and reason of its first offending place."""
+"""Route, kind of the problem, and reason of its first issue."""
 
 
 class Line(NamedTuple):
-    """One line of the log, and how many refusals of its kind have had none since the last one."""
+    """A log line, and the number of refusals of its kind that were not logged since the previous one."""
 
     text: str
     suppressed: int
 
 
 class LastLine:
-    """When the last line about a kind of refusal was written, and how many refusals have had none since."""
+    """Time of the last line about a kind of refusal, and the number of refusals not logged since."""
 
-    __slots__ = ("at", "suppressed")
+    __slots__ = ("suppressed", "time")
 
-    def __init__(self, at: float) -> None:
-        self.at = at
+    def __init__(self, time: float) -> None:
+        self.time = time
         self.suppressed = 0
 
 
 class RefusalLog:
-    """The refused requests of one application. For the event loop's thread.
+    """Logs the refused requests of one application at a limited rate. Not thread-safe: for the event loop only.
 
-    One look into a dictionary for a refusal that gets no line, so that a storm of them costs nothing.
+    A refusal that is not logged costs one dictionary lookup.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -71,7 +71,7 @@ class RefusalLog:
         self._last: dict[Kind, LastLine] = {}
 
     def log(self, exchange: Exchange, route: str, problem: Problem, masked: bool = False) -> None:
-        """Write the line about this refusal, if one is due; `route` is one of ours."""
+        """Log this refusal, unless one of its kind was logged recently; `route` is a path of the service."""
         method, request_id = exchange.scope["method"], exchange.request_id.decode("ascii")
         line = self.line(method, route, request_id, problem, masked)
         if line is not None:
@@ -79,9 +79,9 @@ class RefusalLog:
             log.warning("%s", line.text, extra=extra | {"problem": problem.kind, "suppressed": line.suppressed})
 
     def line(self, method: str, route: str, request_id: str, problem: Problem, masked: bool = False) -> Line | None:
-        """The line about this refusal; None where one of its kind was written within the last `LINE_SECONDS`.
+        """Return the line about this refusal; None if one of its kind was logged within the last `LINE_SECONDS`.
 
-        `masked` says that the request was answered all the same, without a reward.
+        `masked` means that the request was answered with a mask instead of a reward.
         """
         done = "masked" if masked else "refused"
         kind = (f"{done} {route}", problem.kind, problem.issues[0].reason if problem.issues else "")
@@ -90,53 +90,53 @@ class RefusalLog:
         if last is None and len(self._last) >= MAX_KINDS:
             kind = ("", "", "")
             last = self._last.get(kind)
-        if last is not None and now - last.at < LINE_SECONDS:
+        if last is not None and now - last.time < LINE_SECONDS:
             last.suppressed += 1
             return None
         suppressed = 0 if last is None else last.suppressed
         self._last[kind] = LastLine(now)
-        more = f"; {suppressed} more like it since the last such line" if suppressed else ""
+        more = f"; {suppressed} more since the last such line" if suppressed else ""
         status = "" if masked else f"{problem.status} "
         head = f"{method} {route} {done}: {status}{problem.kind}, request {request_id}"
-        return Line(f"{head}: {issue_of(problem)}{more} (at most one such line in {LINE_SECONDS:.0f} s)", suppressed)
+        return Line(f"{head}: {summary_of(problem)}{more} (at most one such line in {LINE_SECONDS:.0f} s)", suppressed)
 
 
 def log_ids(exchange: Exchange) -> dict[str, Any]:
-    """What a line of the log holds of a request: its ids, of which only a well-formed one is the client's."""
+    """Return the ids of a request for the log."""
     found = {"request_id": exchange.request_id.decode("ascii")}
     if exchange.trace is not None:
         found["trace_id"] = exchange.trace.trace_id.decode("ascii")
     return found
 
 
-def issue_of(problem: Problem) -> str:
-    """What a problem is about: its first offending places, or its own sentence where it has none."""
+def summary_of(problem: Problem) -> str:
+    """Return the first issues of a problem, or its detail if it has none."""
     if not problem.issues:
         return printable(problem.detail)
-    places = "; ".join(place_of(issue) for issue in problem.issues[:MAX_PLACES])
-    hidden = problem.error_count - min(len(problem.issues), MAX_PLACES)
-    return f"{places}; and {hidden} more" if hidden > 0 else places
+    issues = "; ".join(format_issue(issue) for issue in problem.issues[:MAX_ISSUES])
+    omitted = problem.error_count - min(len(problem.issues), MAX_ISSUES)
+    return f"{issues}; and {omitted} more" if omitted > 0 else issues
 
 
-def place_of(issue: Issue) -> str:
-    path = plain_path(issue.path)
+def format_issue(issue: Issue) -> str:
+    path = redacted_path(issue.path)
     return f"{path}: {issue.reason}" + ("" if issue.reason in QUOTING else f" ({printable(issue.detail)})")
 
 
-def plain_path(path: str) -> str:
-    """A path, without the names in it that may be texts."""
-    if is_plain(path):
+def redacted_path(path: str) -> str:
+    """Hide names in a path that may be texts of the request."""
+    if may_be_logged(path):
         return path
     table, dot, _ = path.partition(".")
-    return f"{table}.{HIDDEN}" if dot and is_plain(table) else HIDDEN
+    return f"{table}.{HIDDEN}" if dot and may_be_logged(table) else HIDDEN
 
 
-def is_plain(path: str) -> bool:
-    return len(path) <= MAX_PATH and PLAIN_PATH.fullmatch(path) is not None
+def may_be_logged(path: str) -> bool:
+    return len(path) <= MAX_PATH and LOGGED_PATH.fullmatch(path) is not None
 
 
 def printable(sentence: str) -> str:
-    """A sentence in printable ASCII, and not too long."""
+    """Return a sentence in printable ASCII, at most MAX_DETAIL characters."""
     if len(sentence) > MAX_DETAIL:
         sentence = sentence[: MAX_DETAIL - 3] + "..."
     return UNPRINTABLE.sub("?", sentence)

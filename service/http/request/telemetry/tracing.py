@@ -1,6 +1,6 @@
-"""OpenTelemetry: one span a request, sent where the OTEL_… variables of the environment say.
+"""OpenTelemetry tracing: one span per request, exported as the OTEL_… environment variables say.
 
-Only with the setting `traces`, and only then is anything of OpenTelemetry imported: the extra `assay[otel]`.
+Enabled by the setting `traces`; OpenTelemetry (the extra `assay[otel]`) is imported only then.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class TracingUnavailable(AssayError, ImportError):
 
 
 class Tracing:
-    """Begins a span with a request and ends it with its reply; the request's `traceparent` is its parent."""
+    """Starts and ends the span of each request; the request's `traceparent` is its parent."""
 
     def __init__(self, provider: Any) -> None:
         self._provider = provider
         self._tracer = provider.get_tracer("assay", VERSION)
 
     def begin(self, exchange: Exchange) -> Any:
-        """The span of a request whose head has just arrived; replies and logs name it from now on."""
+        """Start the span of a request, and set its ids for the reply and the log."""
         from opentelemetry import trace
 
         context = None
@@ -52,7 +52,7 @@ class Tracing:
         return span
 
     def end(self, span: Any, exchange: Exchange, route: str) -> None:
-        """End it with what is known by now. Nothing of the request's text goes into it."""
+        """Set the attributes of the span, none of which has texts of the request, and end it."""
         from opentelemetry.trace import Status, StatusCode
 
         method = exchange.scope["method"]
@@ -71,19 +71,19 @@ class Tracing:
         span.end()
 
     def close(self) -> None:
-        """Send what has not been sent yet."""
+        """Export the remaining spans."""
         self._provider.shutdown()
 
 
 def require_opentelemetry() -> None:
-    """Raise TracingUnavailable unless all that `otlp_tracing` needs is installed."""
+    """Raise TracingUnavailable unless the packages for `otlp_tracing` are installed."""
     for name in ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.exporter.otlp"):
         if find_spec(name) is None:
             raise TracingUnavailable("The setting `traces` needs OpenTelemetry: install `assay[otel]`.")
 
 
 def otlp_tracing() -> Tracing:
-    """Spans in batches over OTLP and HTTP; raises TracingUnavailable."""
+    """Return tracing that exports spans in batches by OTLP over HTTP; raise TracingUnavailable."""
     require_opentelemetry()
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
