@@ -97,22 +97,22 @@ class ServiceState:
         ready, admission = self.readiness, self.admission
         return [
             ("assay_ready", "1 once the service is ready to score.", lambda: ready.obstacle is None),
-            ("assay_draining", "1 after SIGTERM.", lambda: ready.draining),
-            ("assay_work_bytes", "Bytes of bodies being read or scored.", lambda: admission.in_use),
-            ("assay_work_bytes_limit", "Maximum of assay_work_bytes.", lambda: admission.batches.capacity),
+            ("assay_draining", "1 from SIGTERM on.", lambda: ready.draining),
+            ("assay_work_bytes", "Bytes of bodies that are read or scored.", lambda: admission.in_use),
+            ("assay_work_bytes_limit", "Most bytes in work.", lambda: admission.batches.capacity),
             (
                 "assay_resident_limit_bytes",
-                "Resident bytes above which new batches are refused; 0 until the service is ready.",
+                "Resident bytes above which new batches are refused; 0 before the service is ready.",
                 lambda: admission.resident.limit,
             ),
-            ("assay_unread_reply_bytes", "Bytes of replies that clients have not read yet.", lambda: admission.unread),
-            ("assay_queued_bytes", "Bytes of bodies in the queue.", lambda: admission.batches.queued_bytes),
-            ("assay_queued_bytes_limit", "Maximum of assay_queued_bytes.", lambda: admission.batches.max_queued_bytes),
-            ("assay_queued_requests", "Requests in the queue.", lambda: admission.batches.waiting),
-            ("assay_batches_unfinished", "Batches running or queued.", lambda: self.workers.unfinished),
+            ("assay_unread_reply_bytes", "Bytes of replies that clients have not taken yet.", lambda: admission.unread),
+            ("assay_queued_bytes", "Bytes of bodies that wait for their turn.", lambda: admission.batches.queued_bytes),
+            ("assay_queued_bytes_limit", "Most bytes that may wait.", lambda: admission.batches.max_queued_bytes),
+            ("assay_queued_requests", "Requests that wait for their turn.", lambda: admission.batches.waiting),
+            ("assay_batches_unfinished", "Batches that are scored or wait.", lambda: self.workers.unfinished),
             (
                 "assay_compiled_signatures",
-                "Compiled signatures of kernels; constant once the service is ready.",
+                "Compiled signatures of kernels; flat once the service is ready.",
                 lambda: 0 if ready.obstacle is not None else compiled_signatures(),
             ),
         ]

@@ -1,4 +1,4 @@
-"""Requests to send."""
+"""Fixtures with requests."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from rollouts import as_request, generate
 
 @pytest.fixture(scope="session")
 def rollout_request() -> Callable[..., dict[str, Any]]:
-    """`(prompts, samples, seed)` to the body of /v1/score, from the examples' generator."""
+    """Return a function of `(prompts, samples, seed)` that generates a body of /v1/score."""
     return lambda prompts, samples, seed=0: as_request(generate(prompts, samples, seed))

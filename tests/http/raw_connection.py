@@ -1,4 +1,4 @@
-"""A bare TCP connection to a server, for clients that HTTP libraries would not let one be."""
+"""A raw TCP connection to a server, for requests that HTTP libraries do not allow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BODY = json.dumps(REQUEST).encode()
 
 
 class Reply(NamedTuple):
-    """One reply as it came."""
+    """One raw reply."""
 
     status: int
     headers: dict[str, str]
@@ -25,7 +25,7 @@ class Reply(NamedTuple):
 
 
 class RawConnection:
-    """Sends bytes as they are, and reads replies that have a Content-Length."""
+    """Sends raw bytes, and reads replies with a Content-Length."""
 
     def __init__(self, url: str, timeout: float = 30) -> None:
         address = urlsplit(url)
@@ -36,7 +36,7 @@ class RawConnection:
         self.socket.sendall(data)
 
     def send_until_closed(self, data: bytes, most: int, pause: float = 0) -> int:
-        """Send `data` over and over until the server closes the connection; bytes that it let come, at most `most`."""
+        """Send `data` repeatedly until the server closes the connection; return the bytes sent, at most `most`."""
         sent = 0
         try:
             while sent < most:
@@ -47,7 +47,7 @@ class RawConnection:
         return sent
 
     def reply(self) -> Reply:
-        """The next reply; raises EOFError where the connection ends without one."""
+        """Return the next reply; raise EOFError if the connection ends without one."""
         while b"\r\n\r\n" not in self._rest:
             self._receive()
         head, _, self._rest = self._rest.partition(b"\r\n\r\n")
@@ -69,7 +69,7 @@ class RawConnection:
         self._rest += data
 
     def is_closed(self) -> bool:
-        """Whether the server closes the connection before the time is out."""
+        """Return True if the server closes the connection before the timeout."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -88,17 +88,17 @@ class RawConnection:
 
 
 def post(body: bytes = BODY, *headers: str, path: str = "/v1/score") -> bytes:
-    """The bytes of a request."""
+    """Return the bytes of a request."""
     return head(f"Content-Length: {len(body)}", *headers, path=path) + body
 
 
 def head(*headers: str, path: str = "/v1/score") -> bytes:
-    """The bytes of a request's head."""
+    """Return the bytes of a request's head."""
     return "\r\n".join((f"POST {path} HTTP/1.1", "Host: localhost", *headers, "", "")).encode("latin-1")
 
 
 def chunked(pieces: list[bytes], extension: bytes = b"", trailer: bytes = b"") -> bytes:
-    """A body in chunks."""
+    """Return a body in chunked encoding."""
     return (
         b"".join(b"%x%b\r\n%b\r\n" % (len(piece), extension, piece) for piece in pieces) + b"0\r\n" + trailer + b"\r\n"
     )

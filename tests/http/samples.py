@@ -1,4 +1,4 @@
-"""Small references and responses with known rewards, and what an error must look like."""
+"""Small references and responses with known rewards, and checks of errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROBLEM_FIELDS = {"type", "title", "status", "detail", "instance", "errors", "er
 
 
 def problem_of(reply: httpx.Response, status: int) -> dict[str, Any]:
-    """The problem document of a reply, which must be one in every respect."""
+    """Return the problem document of a reply, after checking that it is valid."""
     assert reply.status_code == status, reply.text[:500]
     assert reply.headers["content-type"] == "application/problem+json"
     assert "server-timing" in reply.headers
@@ -46,12 +46,12 @@ def problem_of(reply: httpx.Response, status: int) -> dict[str, Any]:
 
 
 def places(document: dict[str, Any]) -> list[tuple[str, str]]:
-    """(path, reason) of every error, in the document's order."""
+    """Return (path, reason) of every error, in the document's order."""
     return [(error["path"], error["reason"]) for error in document["errors"]]
 
 
 def paths_with_bodies() -> list[str]:
-    """The addresses of the OpenAPI document that take a body."""
+    """Return the paths of the OpenAPI document that take a body."""
     from assay.service.config import Config
     from assay.service.http.app import (
         create_app,  # here: the tests of trainers' code use this file too, without the service

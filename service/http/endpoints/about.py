@@ -22,12 +22,12 @@ VERSION_REPLY = orjson.dumps({"version": VERSION})
 
 SCORE_REASONS = {
     "ok": "The response was scored.",
-    "too_long": "The response has too many bytes or steps.",
-    "think_not_opened": "Only the opening <think> is missing: set think_prefilled if the prompt ends with it.",
-    "missing_sections": "The response does not have the four sections.",
+    "too_long": "It has too many bytes or steps.",
+    "think_not_opened": "The four sections would be there with <think> put before the response: set think_prefilled.",
+    "missing_sections": "The four sections are not there.",
     "no_steps": "The <key> section is empty.",
-    "bad_step_line": "A key line does not have the form 'Step N: {...}'.",
-    "bad_step_json": "The braces of a key line do not enclose one valid JSON object.",
+    "bad_step_line": "A key line is not of the form 'Step N: {...}'.",
+    "bad_step_json": "The braces of a key line do not hold one valid JSON object.",
     "bad_step_schema": "A key step is not an action with objects and parameters.",
     "key_numbering": "The key steps are not numbered 1, 2, 3, ….",
     "orc_numbering": "The orc steps are not numbered 1, 2, 3, ….",
@@ -119,7 +119,7 @@ def reward_of(task: Task) -> dict[str, Any] | None:
         return None
     return {
         "description": task.reward,
-        "reasons": {**task.reasons, TOO_LONG: "The response has too many bytes and is scored as an empty one."},
+        "reasons": {**task.reasons, TOO_LONG: "The response has too many bytes: it got what an empty one gets."},
         "components": list(task.components),
         "config": reward_schema(task),
     }

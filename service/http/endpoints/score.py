@@ -50,7 +50,7 @@ class ScoreEndpoint:
         self._metrics = metrics
 
     async def score(self, exchange: Exchange) -> None:
-        """Score every response against its reference: rewards, reasons and, if asked for, components and advantages."""
+        """Score every response against its reference; return rewards, reasons and, on request, further columns."""
         body, times, limits = exchange.request_body, exchange.times, self._paths.limits
         scorer = self._paths.scorer
         if body.media_type == ARROW:

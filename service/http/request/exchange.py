@@ -18,7 +18,7 @@ from ..wire.problems import Problem
 from ..wire.stage_times import StageTimes
 from .deadline import Deadline
 from .readiness import Readiness
-from .trace_context import Trace, trace_of
+from .trace_context import Trace, parse_traceparent
 
 __all__ = ["CONNECTION", "EXCHANGE", "ClientGone", "Exchange"]
 
@@ -99,7 +99,7 @@ class Exchange(Request):
         self.raw_headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = request_id(self.raw_headers.get(b"x-request-id"))
         if b"traceparent" in self.raw_headers:
-            self.trace = trace_of(self.raw_headers[b"traceparent"])
+            self.trace = parse_traceparent(self.raw_headers[b"traceparent"])
         self.times = StageTimes()
         self.started = perf_counter()
         self.status = 0
@@ -164,8 +164,8 @@ class Exchange(Request):
             pass
 
 
-def request_id(given: bytes | None) -> bytes:
+def request_id(header: bytes | None) -> bytes:
     """Return the client's request id if it is valid, else a new one."""
-    if given is not None and REQUEST_ID.fullmatch(given):
-        return given
+    if header is not None and REQUEST_ID.fullmatch(header):
+        return header
     return f"{_process}-{next(_numbers):x}".encode("ascii")

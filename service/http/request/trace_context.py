@@ -6,7 +6,7 @@ import re
 import secrets
 from typing import NamedTuple
 
-__all__ = ["Trace", "trace_of"]
+__all__ = ["Trace", "parse_traceparent"]
 
 VALID = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[!-~]*)?")
 
@@ -25,9 +25,9 @@ class Trace(NamedTuple):
         return b"00-%b-%b-%b" % (self.trace_id, self.span_id, self.flags)
 
 
-def trace_of(given: bytes) -> Trace | None:
+def parse_traceparent(value: bytes) -> Trace | None:
     """Return the trace that a `traceparent` continues, with a new span; None if it is invalid."""
-    found = VALID.fullmatch(given)
+    found = VALID.fullmatch(value)
     if found is None:
         return None
     version, trace_id, parent_id, flags, more = found.groups()

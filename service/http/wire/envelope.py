@@ -63,9 +63,9 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
     unknown = np.empty((MAX_UNKNOWN + 1, 2), np.int64)
     texts = np.empty((2, 5 * data.shape[0] + 64), np.uint8)
     offsets = np.empty((2, capacity + 1), np.int64)
-    faults = np.empty((2, capacity), np.uint8)
+    outcomes = np.empty((2, capacity), np.uint8)
     scratch = np.empty(data.shape[0] + 64, np.uint8)
-    outcome = read_envelope(fields, unknown, texts, offsets, faults, scratch, data, max_reference_bytes)
+    outcome = read_envelope(fields, unknown, texts, offsets, outcomes, scratch, data, max_reference_bytes)
     if outcome == NOT_JSON:
         raise NotJsonError
     if outcome == NOT_AN_OBJECT:
@@ -80,8 +80,8 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
             column = TextColumn.of(texts[row, :end], offsets[row, : first + 1])
             setattr(envelope, name, column)
             if second:
-                rows = np.flatnonzero(faults[row, :first] != FIT)
-                envelope.invalid_rows[name] = [(k, REASONS[int(faults[row, k])]) for k in rows.tolist()]
+                rows = np.flatnonzero(outcomes[row, :first] != FIT)
+                envelope.invalid_rows[name] = [(k, REASONS[int(outcomes[row, k])]) for k in rows.tolist()]
         elif state == VALUE and row < len(texts):
             envelope.not_arrays.append(name)
         elif state == VALUE:

@@ -1,4 +1,4 @@
-"""POST /v1/explain: the derivation over HTTP, and what a wrong request gets."""
+"""POST /v1/explain: the derivation over HTTP, and the errors of invalid requests."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_encodings(client, encode):
         ),
     ],
 )
-def test_wrong_requests(client, body, found):
+def test_invalid_requests(client, body, found):
     reply = client.post("/v1/explain", json=body)
     assert places(problem_of(reply, 422)) == found
     assert "swordfish" not in reply.text
@@ -98,7 +98,7 @@ def test_wrong_requests(client, body, found):
 
 @pytest.fixture
 def generous() -> Iterator[httpx.Client]:
-    """A client of a service that reads longer texts than are ever explained."""
+    """Start a service that accepts longer texts than it explains."""
     flags = ("--drain-seconds", "0", "--max-steps", "10000", "--max-response-bytes", str(1 << 30))
     with launched(*flags) as server:
         server.wait_until_ready()
@@ -106,7 +106,7 @@ def generous() -> Iterator[httpx.Client]:
             yield client
 
 
-def test_too_much_for_an_explanation(generous):
+def test_too_long_for_an_explanation(generous):
     client = generous
     body = REQUEST | {"response": "x" * (1 << 21)}
     assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
@@ -122,7 +122,7 @@ def test_too_much_for_an_explanation(generous):
     assert (found["reason"], found["prediction"]) == ("too_long", [])
 
 
-def test_what_is_no_request(client):
+def test_not_a_request(client):
     problem_of(client.post("/v1/explain", content=b"{"), 400)
     problem_of(client.post("/v1/explain", content=b'{"response": "\\ud83d"}'), 400)
     problem_of(client.post("/v1/explain", content=b"x" * (MAX_BODY_BYTES + 1)), 413)
@@ -136,7 +136,7 @@ def test_what_is_no_request(client):
     problem_of(client.get("/v1/explain"), 405)
 
 
-def test_a_key_is_needed_where_one_is_configured():
+def test_a_configured_key_is_required():
     with launched("--api-keys", "secret", "--drain-seconds", "0") as server, server.client() as client:
         server.wait_until_ready()
         problem_of(client.post("/v1/explain", json=REQUEST), 401)
@@ -144,7 +144,7 @@ def test_a_key_is_needed_where_one_is_configured():
 
 
 def test_probes_are_answered_while_a_long_text_is_explained(client):
-    """The event loop goes on: an explanation has a thread of its own."""
+    """The event loop stays responsive: explanations run on a separate thread."""
     lines = [f'Step {k}: {{"action":"a{k}","objects":["b {k}"],"parameters":["{k} min"]}}' for k in range(1, 1000)]
     key, back = "\n".join(lines), "\n".join(lines[::-1])
     response = f"<think></think><key>{key}</key><orc>{key}</orc><note></note>"
@@ -165,7 +165,7 @@ def test_probes_are_answered_while_a_long_text_is_explained(client):
 
 @given(junk, junk, junk)
 @examples(100)
-def test_the_model_and_the_reader_agree(scorer, one, two, three):
+def test_the_model_and_the_decoder_agree(scorer, one, two, three):
     document = {"response": PERFECT, "reference": REFERENCE}
     for name, value in (("reference", one), ("config", two), ("suggestions", three), ("response", three)):
         changed = document | {name: value}

@@ -1,4 +1,4 @@
-"""What whoever runs the service relies on: keys that can be changed, traces that go on, logs that machines read."""
+"""Operation of the service: rotation of keys, tracing, and machine-readable logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARENT = "b7ad6b7169203331"
 
 @pytest.fixture(scope="module")
 def operated(tmp_path_factory):
-    """A server with a file of keys, that logs every request as JSON."""
+    """Start a server with a key file that logs every request as JSON."""
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text("old-key\n", encoding="utf-8")
     flags = ("--log-format", "json", "--access-log", "--drain-seconds", "0", "--api-keys-file", str(keys))
@@ -54,7 +54,7 @@ def comes_to(server: LiveServer, key: str, wanted: int) -> bool:
     return False
 
 
-def test_keys_follow_their_file(operated):
+def test_a_changed_key_file_is_read_again(operated):
     server, keys = operated
     assert [status(server, key) for key in ("old-key", "new-key", "fixed-key")] == [200, 401, 200]
     keys.write_text("new-key\n", encoding="utf-8")
@@ -62,7 +62,7 @@ def test_keys_follow_their_file(operated):
     assert [status(server, key) for key in ("old-key", "fixed-key")] == [401, 200]
     other = keys.with_name("other")
     other.write_text("third-key\n# a note\n", encoding="utf-8")
-    other.replace(keys)  # as a mounted secret is replaced
+    other.replace(keys)  # as Kubernetes replaces a mounted secret
     assert comes_to(server, "third-key", 200)
     for broken in (b"", b"\xff", b"two words\n"):
         keys.write_bytes(broken)
@@ -70,7 +70,7 @@ def test_keys_follow_their_file(operated):
         time.sleep(0.3)
         assert [status(server, key) for key in ("third-key", "fixed-key")] == [200, 200]
     assert "third-key" not in server.log
-    assert "the keys stay what they are" in server.log
+    assert "keeping the current keys" in server.log
     keys.write_text("old-key\n", encoding="utf-8")
     server.process.send_signal(signal.SIGHUP)
     assert comes_to(server, "old-key", 200)
@@ -94,7 +94,7 @@ def test_every_line_is_json_and_names_the_request(operated):
     assert "-key" not in server.log.replace("keys", "")
 
 
-def test_a_trace_goes_on(client):
+def test_a_trace_is_continued(client):
     given = f"00-{TRACE}-{PARENT}-01"
     for reply in (
         client.post("/v1/score", json=REQUEST, headers={"traceparent": given}),
@@ -122,7 +122,7 @@ def test_a_trace_goes_on(client):
         f"00-{TRACE}-{PARENT}-01 x",
     ],
 )
-def test_what_is_no_trace_is_not_taken_over(client, given):
+def test_an_invalid_trace_is_ignored(client, given):
     assert "traceparent" not in client.get("/livez", headers={"traceparent": given}).headers
 
 
@@ -132,7 +132,7 @@ def test_a_trace_of_a_later_version():
     assert trace.header().startswith(f"00-{TRACE}-".encode())
 
 
-def test_a_key_in_both_places_outlives_the_file(tmp_path, caplog):
+def test_a_key_from_both_sources_outlives_the_file(tmp_path, caplog):
     path = tmp_path / "keys"
     path.write_text("both\nother\n", encoding="utf-8")
     keys = Keys([SecretStr("both")], str(path))
@@ -142,11 +142,11 @@ def test_a_key_in_both_places_outlives_the_file(tmp_path, caplog):
     path.unlink()
     keys.refresh()
     assert keys._knows(b"third")
-    assert "stay what they are" in caplog.text
+    assert "keeping the current keys" in caplog.text
 
 
-def test_a_file_of_keys_that_does_not_answer_holds_up_nobody(tmp_path, monkeypatch):
-    """As on a network's file system that has gone away."""
+def test_a_key_file_that_hangs_blocks_no_request(tmp_path, monkeypatch):
+    """As on a network file system that does not respond."""
     path = tmp_path / "keys"
     path.write_text("first\n", encoding="utf-8")
     keys = Keys([], str(path))
@@ -161,7 +161,7 @@ def test_a_file_of_keys_that_does_not_answer_holds_up_nobody(tmp_path, monkeypat
     path.write_text("second key file\n".replace(" ", "-"), encoding="utf-8")
     threads = threading.active_count()
     for _ in range(100):
-        keys.follow(asked=True)
+        keys.follow(force=True)
     assert asked.wait(60)
     assert threading.active_count() == threads + 1
     assert keys._knows(b"first")
@@ -173,7 +173,7 @@ def test_a_file_of_keys_that_does_not_answer_holds_up_nobody(tmp_path, monkeypat
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
-def test_a_pipe_in_the_place_of_the_keys_changes_nothing(operated):
+def test_a_pipe_in_place_of_the_key_file_changes_nothing(operated):
     server, keys = operated
     before = len(server.log)
     pipe = keys.with_name("pipe")
@@ -190,7 +190,7 @@ def test_a_pipe_in_the_place_of_the_keys_changes_nothing(operated):
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no modes here")
-def test_a_cache_folder_that_is_not_used_is_logged_like_everything_else(compiled, tmp_path):
+def test_an_unusable_cache_folder_is_logged_in_the_same_format(compiled, tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
     environ = {"ASSAY_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
@@ -201,7 +201,7 @@ def test_a_cache_folder_that_is_not_used_is_logged_like_everything_else(compiled
     assert not list((tmp_path / "cache").glob("*/*"))
 
 
-def test_an_exception_is_logged_by_its_type_alone():
+def test_exceptions_are_logged_without_their_messages():
     try:
         raise ValueError("swordfish")
     except ValueError:
@@ -222,7 +222,7 @@ def test_a_rejection_is_counted(client):
 
 
 def test_a_span_for_every_request():
-    """Its parent is the client's, the reply names it, and there is nothing of the request's text in it."""
+    """Its parent is the client's span, the reply has its id, and it contains no text of the request."""
     pytest.importorskip("opentelemetry.sdk")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor

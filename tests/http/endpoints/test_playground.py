@@ -1,4 +1,4 @@
-"""The playground without a browser: what is served, to whom, how large, and that it needs nothing from elsewhere."""
+"""The playground without a browser: content negotiation, size, caching, and no external resources."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_browsers_get_the_page(client, accept):
         ",;q=1,",
     ],
 )
-def test_everybody_else_gets_the_index(client, accept):
+def test_other_clients_get_the_index(client, accept):
     with httpx.Client(base_url=client.base_url, trust_env=False) as bare:
         del bare.headers["accept"]
         reply = bare.get("/", headers={} if accept is None else {"accept": accept})
@@ -68,7 +68,7 @@ def test_the_page_is_under_200_kb_before_compression(client, page):
     assert sum(sizes) < MAX_BYTES
 
 
-def test_it_holds_every_file(client):
+def test_every_file_is_served(client):
     assert {Path(address).name for address in FILES} | {"index.html"} == {path.name for path in FOLDER.iterdir()}
     for address in FILES:
         reply = client.get(address)
@@ -88,7 +88,7 @@ def test_nothing_else_may_run_or_be_loaded(client, address):
 
 
 @pytest.mark.parametrize("address", ["/", *FILES])
-def test_a_browser_that_has_it_is_told_so(client, address):
+def test_a_cached_file_is_not_modified(client, address):
     first = client.get(address, headers={"accept": BROWSER})
     assert first.headers["cache-control"] == "no-cache"
     for tag in (first.headers["etag"], f'W/"other", {first.headers["etag"]}'):
@@ -101,7 +101,7 @@ def test_a_browser_that_has_it_is_told_so(client, address):
     assert client.get(address, headers={"accept": BROWSER, "if-none-match": '"other"'}).status_code == 200
 
 
-def test_compressed_only_for_those_who_take_it(client):
+def test_compressed_only_if_the_client_accepts_gzip(client):
     for address in ("/", *FILES):
         headers = {"accept": BROWSER, "accept-encoding": "identity, gzip;q=0"}
         plain = client.get(address, headers=headers)
@@ -113,8 +113,8 @@ def test_compressed_only_for_those_who_take_it(client):
         assert gzip.decompress(packed) == plain.content
 
 
-def test_the_files_name_nothing_elsewhere():
-    """No address with a host, but the name of SVG's own language; no script or style inside the page."""
+def test_the_files_have_no_external_addresses():
+    """No URL with a host except SVG's namespace, and no inline script or style."""
     for path in FOLDER.iterdir():
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"(?:https?:|wss?:|[\"'(])//\w", text), path.name
@@ -132,7 +132,7 @@ def test_text_is_never_markup():
         assert "sessionStorage" not in text
 
 
-def test_every_file_that_is_named_is_there():
+def test_every_referenced_file_exists():
     names = {path.name for path in FOLDER.iterdir()}
     html = (FOLDER / "index.html").read_text(encoding="utf-8")
     assert set(re.findall(r'(?:src|href)="playground/([^"]+)"', html)) <= names
@@ -140,7 +140,7 @@ def test_every_file_that_is_named_is_there():
         assert set(re.findall(r'from "\./([^"]+)"', path.read_text(encoding="utf-8"))) <= names
 
 
-def test_it_can_be_switched_off():
+def test_it_can_be_disabled():
     flags = ("--no-playground", "--drain-seconds", "0")
     with launched(*flags) as server, server.client() as client:
         reply = client.get("/", headers={"accept": BROWSER})
@@ -152,7 +152,7 @@ def test_it_can_be_switched_off():
         assert client.get("/", headers={"accept": BROWSER}).headers["content-type"] == "application/json"
 
 
-def test_without_a_browser_its_own_tests_say_so_and_pass(tmp_path):
+def test_browser_tests_are_skipped_without_a_browser(tmp_path):
     command = [sys.executable, str(ROOT / "tests" / "browser" / "run.py")]
     shown = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
     assert "NO BROWSER: THE PLAYGROUND WAS NOT TESTED" in shown.stdout

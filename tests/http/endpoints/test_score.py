@@ -1,4 +1,4 @@
-"""POST /v1/score: what a right request gets."""
+"""POST /v1/score: replies to valid requests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_index_names_the_reference_of_each_response(client):
     assert scored(client, request)["rewards"] == [1.0, 0.0]
 
 
-def test_index_may_be_left_out_with_as_many_references_as_responses(client):
+def test_the_index_is_optional_with_as_many_references_as_responses(client):
     other = 'Step 1: {"action": "wait", "objects": [], "parameters": []}'
     assert scored(client, {"references": [REFERENCE, other], "responses": [PERFECT, PERFECT]})["rewards"] == [1.0, 0.0]
 
@@ -100,7 +100,7 @@ def test_task_score_is_the_default(client):
     assert scored(client, REQUEST | {"task": "score"}) == scored(client, REQUEST)
 
 
-def test_last_of_two_equal_names_wins(client):
+def test_the_last_of_duplicate_names_wins(client):
     body = json.dumps(REQUEST)[:-1] + ', "responses": []}'
     assert client.post("/v1/score", content=body).json()["rewards"] == []
 
@@ -116,13 +116,13 @@ def test_a_response_of_a_megabyte_is_a_result(client):
     ["", "\x00", "\ufeff", "😀" * 100, "<think>" * 5000, "</note>", '"\\', "\r\n\t", "\U0010ffff", "[" * 100_000],
     ids=["empty", "nul", "bom", "astral", "tags", "end", "escapes", "space", "last", "nested"],
 )
-def test_a_response_of_any_content_is_a_result_beside_good_ones(client, response):
+def test_a_response_of_any_content_is_a_result(client, response):
     reply = scored(client, {"references": [REFERENCE], "responses": [PERFECT, response, SWAPPED]})
     assert reply["rewards"] == pytest.approx([REWARDS[0], 0.0, REWARDS[1]], abs=1e-12)
 
 
 @pytest.mark.parametrize("trailing", ["/v1/score/", "/v1/score"])
-def test_addresses_work_with_and_without_a_trailing_slash(client, trailing):
+def test_a_trailing_slash_is_ignored(client, trailing):
     reply = client.post(trailing, json=REQUEST, follow_redirects=False)
     assert reply.status_code == 200
 
@@ -168,7 +168,7 @@ def test_same_bits_as_in_process(client, rollout_request, seed):
     assert all(math.isfinite(value) for column in reply["components"].values() for value in column)
 
 
-def test_singles_are_the_batch(client, rollout_request):
+def test_single_requests_agree_with_the_batch(client, rollout_request):
     request = rollout_request(6, 4, seed=7)
     batch = scored(client, request)
     for k, (response, index) in enumerate(zip(request["responses"], request["reference_index"], strict=True)):

@@ -1,4 +1,4 @@
-"""Everything around scoring: addresses, headers, ids, keys, and descriptions."""
+"""Everything around scoring: paths, headers, ids, keys, and descriptions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_head_is_get_without_its_body(client, path):
     reply = client.head(path)
     assert reply.status_code == 200
     assert reply.content == b""
-    if path != "/metrics":  # which grows
+    if path != "/metrics":  # whose values change
         assert reply.headers["content-length"] == client.get(path).headers["content-length"]
 
 
@@ -87,7 +87,7 @@ def test_method_not_allowed(client, path, method):
     assert reply.headers["allow"] == ("POST" if PATHS[path] == {"post"} else "GET, HEAD")
 
 
-def test_every_reply_has_an_id_and_its_timing(client):
+def test_every_reply_has_an_id_and_timings(client):
     replies = [client.get(path) for path in (*GET_PATHS, "/nope")] + [client.post("/v1/score", json=REQUEST)]
     assert len({reply.headers["x-request-id"] for reply in replies}) == len(replies)
     for reply in replies:
@@ -97,14 +97,14 @@ def test_every_reply_has_an_id_and_its_timing(client):
 
 
 @pytest.mark.parametrize("given", ["a", "0123-abc/DEF:x=1", "x" * 128, "".join(map(chr, range(33, 127)))])
-def test_a_well_formed_id_comes_back(client, given):
+def test_a_valid_id_is_returned(client, given):
     reply = client.get("/nope", headers={"x-request-id": given})
     assert reply.headers["x-request-id"] == given
     assert reply.json()["instance"] == given
 
 
 @pytest.mark.parametrize("given", ["", "two words", "x" * 129, "tab\there", "caf\u00e9".encode("latin-1")])
-def test_another_id_is_replaced(client, given):
+def test_an_invalid_id_is_replaced(client, given):
     reply = client.get("/nope", headers={"x-request-id": given})
     assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]+", reply.headers["x-request-id"])
 
@@ -139,7 +139,7 @@ def test_tasks(client):
         assert task["reward"] is None or task["reward"]["reasons"]["ok"]
 
 
-def test_index_links_lead_somewhere(client):
+def test_links_of_the_index_work(client):
     for path in client.get("/").json()["links"].values():
         assert client.get(path).status_code in (200, 405)
 
@@ -157,7 +157,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("path", sorted(MODELS))
-def test_replies_are_what_their_models_say(client, path):
+def test_replies_match_their_models(client, path):
     MODELS[path].model_validate_json(client.get(path).content)
 
 
@@ -189,7 +189,7 @@ def problem_examples(response):
     return response["content"].get("application/problem+json", {}).get("examples", {})
 
 
-def test_openapi_examples_are_what_their_models_say(client, description):
+def test_openapi_examples_match_their_models(client, description):
     operation = description["paths"]["/v1/score"]["post"]
     request = operation["requestBody"]["content"]["application/json"]["example"]
     ScoreRequest.model_validate(request)
@@ -203,7 +203,7 @@ def test_openapi_examples_are_what_their_models_say(client, description):
 
 
 class Addresses(HTMLParser):
-    """Collects what a page loads or links to, and the anchors it has."""
+    """Collects the URLs and the anchors of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ class Addresses(HTMLParser):
                 self.anchors.append(value)
 
 
-def test_docs_need_nothing_from_elsewhere(client):
+def test_docs_need_no_external_resources(client):
     reply = client.get("/docs")
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
     page = Addresses()
@@ -248,7 +248,7 @@ def test_docs_show_every_route_model_and_problem(client, description):
         assert f'id="problem-{kind}"' in text
 
 
-def test_docs_can_be_switched_off():
+def test_docs_can_be_disabled():
     with launched("--no-docs", "--drain-seconds", "0") as server, server.client() as client:
         for path in ("/docs", "/openapi.json"):
             problem_of(client.get(path), 404)
@@ -257,7 +257,7 @@ def test_docs_can_be_switched_off():
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """A server that wants one of three keys, one of them from a file."""
+    """Start a server that requires one of three keys, one of them from a file."""
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text("# trainers\n\nthird-key\n", encoding="utf-8")
     environ = {"ASSAY_API_KEYS": "first-key, second:key", "ASSAY_API_KEYS_FILE": str(keys)}
@@ -282,7 +282,7 @@ def basic(text: str) -> str:
         basic("any:second:key"),
     ],
 )
-def test_a_key_opens_the_door(guarded, authorization):
+def test_a_valid_key_is_accepted(guarded, authorization):
     headers = {"authorization": authorization}
     assert guarded.post("/v1/score", json=REQUEST, headers=headers).status_code == 200
     assert guarded.get("/v1/config/", headers=headers).status_code == 200
@@ -315,7 +315,7 @@ def test_without_a_key_401(guarded, authorization):
         assert [challenge.split()[0] for challenge in challenges] == ["Bearer", "Basic"]
 
 
-def test_a_url_can_carry_the_key(guarded):
+def test_a_key_in_the_url(guarded):
     with httpx.Client(trust_env=False) as client:
         url = guarded.base_url.copy_with(userinfo=b"any:first-key", path="/v1/score")
         assert client.post(url, json=REQUEST).status_code == 200

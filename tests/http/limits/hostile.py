@@ -1,4 +1,4 @@
-"""Bodies that are made to cost more than their length, for every route that takes a body, in any size."""
+"""Hostile bodies of any size that are expensive for their length, for every route that takes a body."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ JSON = "application/json"
 
 
 class Attack(NamedTuple):
-    """A shape of body at one address."""
+    """A kind of body for one path."""
 
     name: str
     path: str
     media_type: str
     body: Callable[[int], bytes]
-    """Makes a body of about as many bytes."""
+    """Generates a body of about n bytes."""
 
     @property
     def label(self) -> str:
@@ -30,7 +30,7 @@ class Attack(NamedTuple):
 
 
 def many_names(nbytes: int, template: str = "{%s}") -> bytes:
-    """Distinct names of unknown fields."""
+    """Return an object of unknown fields with distinct names."""
     return (template % ",".join(f'"{k:07x}":{k}' for k in range(nbytes // 19))).encode()
 
 
@@ -62,7 +62,7 @@ SHAPES = {
     "long string": long_string,
     "empty strings": empty_strings,
 }
-"""Shapes that every route is sent, whatever it reads."""
+"""Kinds of bodies that are sent to every route."""
 
 
 def score(references: list[object], responses: list[str], **fields: object) -> bytes:
@@ -70,24 +70,24 @@ def score(references: list[object], responses: list[str], **fields: object) -> b
 
 
 def long_reference(nbytes: int) -> str:
-    """Lines of a key section, up to the longest reference that is allowed by default."""
+    """Return the lines of a key section, at most as long as a reference may be by default."""
     return "\n".join(f"Step {k + 1}: {ADD}" for k in range(min(nbytes, 200_000) // (len(ADD) + 12)))
 
 
 def one_reference(nbytes: int) -> bytes:
-    """One long reference and many short responses to it."""
+    """Return one long reference and many short responses to it."""
     half = nbytes // 2
     return score([long_reference(half)], ["<key>"] * min(65_536, half // 9))
 
 
 def many_references(nbytes: int) -> bytes:
-    """As many references as responses, all short."""
+    """Return as many references as responses, all short."""
     rows = min(65_536, nbytes // (len(REFERENCE) + 12))
     return score([REFERENCE] * rows, ["x"] * rows)
 
 
 def task_rows(task: str, reference: object) -> Callable[[int], bytes]:
-    """One reference, and responses that are short to the task: what each costs is the reference's."""
+    """Return a generator of one reference and many short responses, whose cost is that of the reference."""
 
     def body(nbytes: int) -> bytes:
         rows = min(65_536, nbytes // 256)
@@ -97,7 +97,7 @@ def task_rows(task: str, reference: object) -> Callable[[int], bytes]:
 
 
 def program(nbytes: int) -> bytes:
-    """Programs of the longest size, one for each response."""
+    """Return programs of maximum length, one per response."""
     lines = "\n".join(f"add(b{k})" for k in range(15_000))
     rows = max(1, nbytes // len(lines))
     return score([{"ground_truth": "add(b)"}], [lines] * rows, task="bioplanner")
@@ -112,7 +112,7 @@ def stream(references: list[str], responses: list[str]) -> bytes:
 
 
 def small_batches(nbytes: int) -> bytes:
-    """Record batches of one short row."""
+    """Return record batches of one short row."""
     rows = min(65_536, nbytes // 300)
     return stream([REFERENCE[:20]] * rows, [""] * rows)
 
@@ -126,7 +126,7 @@ def evaluation(task: str, record: dict[str, object]) -> Callable[[int], bytes]:
 
 
 def verified(name: Callable[[int], str]) -> Callable[[int], bytes]:
-    """Replies of /verify, each with numbers of names of its own."""
+    """Return a generator of replies of /verify, each with distinct names of numbers."""
 
     def body(nbytes: int) -> bytes:
         rows = nbytes // 40
@@ -136,21 +136,21 @@ def verified(name: Callable[[int], str]) -> Callable[[int], bytes]:
 
 
 def parts(nbytes: int) -> bytes:
-    """A NeMo Gym row whose answer comes in parts of no text."""
+    """Return a NeMo Gym row whose output has many empty parts."""
     text = ",".join(["{}"] * (nbytes // 3))
     output = f'[{{"type":"message","role":"assistant","content":[{text}]}}]'
     return f'{{"responses_create_params":{{}},"response":{{"output":{output}}},"reference":""}}'.encode()
 
 
 def queries(nbytes: int) -> bytes:
-    """An OpenRLHF batch of prompts that nearly begin their queries, again and again."""
+    """Return an OpenRLHF batch whose prompts almost match their queries at many positions."""
     prompt = "ab" * (nbytes // 8) + "c"
     query = "ab" * (nbytes // 4)
     return json.dumps({"query": [query], "prompts": [prompt], "labels": [REFERENCE]}).encode()
 
 
 def attacks(paths: list[str]) -> list[Attack]:
-    """Every shape for each of the addresses, and those that aim at one of them."""
+    """Return every common attack on each of the paths, and the specific ones."""
     order = {"wrong_steps": ["a"] * 500, "correct_steps": ["a"] * 500}
     return [
         *(Attack(name, path, JSON, shape) for path in paths for name, shape in SHAPES.items()),

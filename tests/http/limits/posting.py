@@ -1,4 +1,4 @@
-"""A keep-alive connection that costs the machine as little as it can."""
+"""A minimal keep-alive connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Connection:
         self._client = http.client.HTTPConnection(str(address.hostname), address.port, timeout=120)
 
     def score(self, body: bytes, headers: dict[str, str] = JSON, query: str = "") -> tuple[int, bytes]:
-        """(status, body) of the reply."""
+        """Send a request; return the status and body of the reply."""
         self._client.request("POST", f"/v1/score{query}", body, headers)
         reply = self._client.getresponse()
         return reply.status, reply.read()

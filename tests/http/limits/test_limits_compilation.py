@@ -1,4 +1,4 @@
-"""No request pays for compilation, whatever it asks for: the gauge of compiled signatures stays where it was."""
+"""No request triggers compilation: the gauge of compiled signatures stays constant."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def signatures(url: str) -> float:
 
 
 def configs() -> list[dict]:
-    """Every value of every setting alone, and the combinations that choose between formulas."""
+    """Return every value of every setting, and the combinations that select formulas."""
     alone = [{name: value} for name, values in SETTINGS.items() for value in values]
     names = ["order", "semantics", "total", "content_denominator", "length_penalty", "use_order"]
     return alone + [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*map(SETTINGS.get, names))]

@@ -1,4 +1,4 @@
-"""One response that arrives while batches are scored does not wait for them."""
+"""A single response that arrives while batches are scored does not wait for them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ A_SECOND = 100
 SECONDS = 6
 CONNECTIONS = 8
 TOLERANCE = 0.005
-"""Seconds, for what a busy machine adds whatever the service does."""
+"""Seconds of tolerance for a busy machine."""
 
 ATTEMPTS = 3
-"""Other work on the machine makes one measurement worse, never better: the best of some counts."""
+"""Other work on the machine only makes measurements worse, so the best of several counts."""
 
 
 def test_singles_beside_batches(fresh_server, batch: bytes, single: bytes) -> None:
@@ -37,12 +37,12 @@ def test_singles_beside_batches(fresh_server, batch: bytes, single: bytes) -> No
 
 
 def is_fair(alone: float, beside: float, batch: float) -> bool:
-    """The goal, or on a machine too busy to show it: hardly any single waits for as much as half a batch."""
+    """Return True if the goal is met, or, on a busy machine, if few singles wait for half a batch."""
     return beside <= max(5 * alone + TOLERANCE, batch / 2)
 
 
 def p99_of_singles(url: str, body: bytes) -> float:
-    """Seconds from when a request was due to its reply, at a steady rate that no slow reply holds up."""
+    """Return the 99th percentile of seconds from due time to reply, at a constant rate (open loop)."""
     taken = np.full(SECONDS * A_SECOND, np.inf)
     start = time.perf_counter() + 0.2
 
@@ -64,7 +64,7 @@ def p99_of_singles(url: str, body: bytes) -> float:
 
 
 class BackToBack:
-    """Batches on one connection, the next one as soon as the last is answered."""
+    """Sends batches on one connection, each as soon as the previous one is answered."""
 
     def __init__(self, url: str, body: bytes) -> None:
         self._seconds: list[float] = []
@@ -85,7 +85,7 @@ class BackToBack:
 
     @property
     def median(self) -> float:
-        """Seconds that a batch took."""
+        """Median of the seconds per batch."""
         return float(np.median(self._seconds))
 
     def __enter__(self) -> BackToBack:

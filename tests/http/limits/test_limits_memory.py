@@ -1,4 +1,4 @@
-"""Memory of the service: flat over many batches, and bounded for one."""
+"""Memory of the service: constant over many batches, and bounded for one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.http.limits.posting import connected
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is read from /proc")
 
 WARM_UP, BATCHES = 120, 80
-"""Some pages come late: each scoring thread touches its own the first time that it gets a slice of some size."""
+"""Some pages are touched late: by each scoring thread when it first gets a slice of some size."""
 
 LAST = 20
-"""Sizes whose median counts: what a reply has just let go of may still be there, or not."""
+"""Measurements per median: the memory of the last reply may or may not be freed yet."""
 
 
 def size(process: int, name: str = "VmRSS") -> int:
-    """Resident size (VmRSS) or its peak so far (VmHWM), in bytes."""
+    """Return the resident size (VmRSS) or its peak (VmHWM) in bytes."""
     found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1]) * 1024
@@ -39,7 +39,7 @@ def test_resident_size_is_flat(fresh_server, batch: bytes) -> None:
     windows = [median(sizes[first : first + LAST]) for first in range(WARM_UP, WARM_UP + BATCHES, LAST)]
     growth = sorted(later - earlier for earlier, later in pairwise(windows))
     print("sizes_mib:", [round(each / 2**20, 1) for each in sizes])
-    assert sum(growth[:-1]) < 0.02 * windows[0]  # one step may come late: a thread that had not been needed before
+    assert sum(growth[:-1]) < 0.02 * windows[0]  # one increase may be late: of a thread that was not needed before
 
 
 def test_the_peak_of_one_batch(fresh_server, batch: bytes) -> None:

@@ -22,13 +22,13 @@ from tests.servers import LiveServer, launched
 MIB = 1 << 20
 PATHS = paths_with_bodies()
 LARGE, PARTS = MIB, 8
-"""Bytes of the large body, and how many bodies of an eighth cost as much where cost is in proportion."""
+"""Bytes of the large body, and the number of small bodies with the same total length."""
 
 GROWTH = 2.0
-"""Times the cost of the small bodies together that the large one may cost: quadratic cost would be eight."""
+"""Maximum ratio of the cost of the large body to that of the small ones: quadratic cost would be eight."""
 
 SLACK_SECONDS = 0.05
-"""CPU time that is not looked at: the clock of a process has ticks of a hundredth of a second."""
+"""CPU seconds to ignore: the clock of a process has ticks of 10 ms."""
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +40,14 @@ def server() -> Iterator[LiveServer]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process and of its descendants, those that have ended included."""
+    """Return the CPU time of a process and its descendants, including ended ones."""
     process = psutil.Process(pid)
     times = [process.cpu_times(), *(child.cpu_times() for child in process.children(recursive=True))]
     return sum(each.user + each.system + each.children_user + each.children_system for each in times)
 
 
 def send(url: str, attack: Attack, body: bytes, **headers: str) -> int:
-    """Send a body, and return the status of the reply."""
+    """Send a body; return the status of the reply."""
     address = urlsplit(url)
     client = http.client.HTTPConnection(str(address.hostname), address.port, timeout=120)
     try:
@@ -61,7 +61,7 @@ def send(url: str, attack: Attack, body: bytes, **headers: str) -> int:
 
 @contextmanager
 def probed(url: str, longest: float) -> Iterator[None]:
-    """Ask for /livez all the while; each must be answered within `longest` seconds."""
+    """Probe /livez all the time; each probe must be answered within `longest` seconds."""
     address = urlsplit(url)
     ended = threading.Event()
     waits: list[float] = []
@@ -87,7 +87,7 @@ def probed(url: str, longest: float) -> Iterator[None]:
 
 
 def check_cost(server: LiveServer, attack: Attack, large: int) -> tuple[float, float]:
-    """Send one large body, and as many bytes in small ones; (CPU seconds of the small ones, of the large one)."""
+    """Send as many bytes in small bodies and in a large one; return the CPU seconds of both."""
     process = server.process.pid
 
     def cost(nbytes: int, times: int) -> float:
@@ -97,7 +97,7 @@ def check_cost(server: LiveServer, attack: Attack, large: int) -> tuple[float, f
             assert send(server.url, attack, body) in (200, 400, 413, 422), attack.label
         return cpu_seconds(process) - before
 
-    cost(large // PARTS, 1)  # whatever a first request of its kind costs
+    cost(large // PARTS, 1)  # the cost of the first request of its kind
     small = cost(large // PARTS, PARTS)
     whole = cost(large, 1)
     assert whole <= GROWTH * small + SLACK_SECONDS, f"{small:.2f} s in parts, {whole:.2f} s as one body"
@@ -105,7 +105,7 @@ def check_cost(server: LiveServer, attack: Attack, large: int) -> tuple[float, f
 
 
 @pytest.mark.parametrize("attack", attacks(PATHS), ids=lambda attack: attack.label)
-def test_cost_is_in_proportion_to_length(server, attack):
+def test_cost_is_proportional_to_length(server, attack):
     with probed(server.url, longest=2.0):
         check_cost(server, attack, LARGE)
 
@@ -121,7 +121,7 @@ REFUSED: dict[str, Callable[[int], bytes]] = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_what_is_refused_is_not_kept(server, path):
-    """One client, one request after the other: the service's size does not grow with them."""
+    """The service's size does not grow with sequential requests of one client."""
     process = server.process.pid
     attacks = [Attack(name, path, JSON, shape) for name, shape in REFUSED.items()]
 
@@ -134,4 +134,4 @@ def test_what_is_refused_is_not_kept(server, path):
     before = size(process)
     for _ in range(4):
         send_all()
-    assert size(process) - before < 4 * 8 * MIB  # of 160 MiB that were sent
+    assert size(process) - before < 4 * 8 * MIB  # of 160 MiB sent

@@ -1,4 +1,4 @@
-"""Jobs for the tests of processes: a process imports them by name."""
+"""Jobs for the tests of processes, which import them by name."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def memory_score(body: bytes, times: StageTimes) -> bytes:
 
 
 def parse_for_ever(body: bytes, path: str, times: StageTimes) -> bytes:
-    """Hold the interpreter's lock, second after second; `path` learns which process does."""
+    """Hold the GIL for ever; write the process id to `path`."""
     Path(path).write_text(str(os.getpid()))
     while True:
         ast.parse("f(1)\n" * 40_000)
 
 
 def sum_for_ever(body: bytes, path: str, times: StageTimes) -> bytes:
-    """One call of C that neither lets go of the lock nor looks at signals."""
+    """Run one C call that neither releases the GIL nor handles signals; write the process id to `path`."""
     Path(path).write_text(str(os.getpid()))
     return b"%d" % sum(range(10**15))
 
@@ -52,8 +52,8 @@ def ask_for_too_much(body: bytes, times: StageTimes) -> bytes:
     raise MemoryError
 
 
-def refuse(body: bytes, places: int, times: StageTimes) -> bytes:
-    raise Problem("invalid-request", "No.", [Issue("x" * 1_000, "wrong_type", "no")] * places, [(b"a", b"b")])
+def refuse(body: bytes, number: int, times: StageTimes) -> bytes:
+    raise Problem("invalid-request", "No.", [Issue("x" * 1_000, "wrong_type", "no")] * number, [(b"a", b"b")])
 
 
 def fail(body: bytes, times: StageTimes) -> bytes:

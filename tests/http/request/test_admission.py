@@ -1,4 +1,4 @@
-"""The budget of bytes: who is let in, who waits, who is refused, and that every byte comes back."""
+"""The byte budget: admission, queue and refusals, and that every byte is returned."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Caller:
 
 
 class Left:
-    """Stands for a deadline so many seconds away."""
+    """Stands for a deadline in `left` seconds."""
 
     def __init__(self, left: float) -> None:
         self.left = left
@@ -46,7 +46,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_first_come_first_served():
+def test_first_in_first_out():
     async def scenario():
         budget = ByteBudget(100, 300, 10)
         first = await budget.enter(Caller(), 60)
@@ -71,7 +71,7 @@ def test_first_come_first_served():
     asyncio.run(scenario())
 
 
-def test_more_than_the_whole_budget_is_let_in_alone():
+def test_more_than_the_whole_budget_is_admitted_alone():
     async def scenario():
         budget = ByteBudget(100, 300, 10)
         permit = await budget.enter(Caller(), 1_000)
@@ -83,7 +83,7 @@ def test_more_than_the_whole_budget_is_let_in_alone():
 
 
 @pytest.mark.parametrize("limits", [(100, 50, 10), (100, 1_000, 1)])
-def test_a_line_that_is_too_long_refuses_but_not_the_patient(limits):
+def test_a_full_queue_refuses_except_patient_requests(limits):
     async def scenario():
         budget = ByteBudget(*limits)
         first = await budget.enter(Caller(), 100)
@@ -104,14 +104,14 @@ def test_a_line_that_is_too_long_refuses_but_not_the_patient(limits):
 
 
 @pytest.mark.parametrize("ending", ["deadline", "gone", "cancelled"])
-def test_who_leaves_the_line_makes_room_behind(ending):
+def test_leaving_the_queue_admits_the_next(ending):
     async def scenario():
         budget = ByteBudget(100, 300, 10)
         first = await budget.enter(Caller(), 60)
         caller = Caller()
         caller.deadline = Left(0.03) if ending == "deadline" else LATER
         leaving = asyncio.create_task(budget.enter(caller, 100))
-        behind = asyncio.create_task(budget.enter(Caller(), 40))
+        following = asyncio.create_task(budget.enter(Caller(), 40))
         await settle()
         assert budget.waiting == 2
         if ending == "gone":
@@ -120,14 +120,14 @@ def test_who_leaves_the_line_makes_room_behind(ending):
             leaving.cancel()
         with pytest.raises({"deadline": Problem, "gone": ClientGone, "cancelled": asyncio.CancelledError}[ending]):
             await leaving
-        (await asyncio.wait_for(behind, 5)).release()  # although the first still holds its bytes
+        (await asyncio.wait_for(following, 5)).release()  # although the first still holds its bytes
         first.release()
         assert (budget.in_use, budget.queued_bytes, budget.waiting) == (0, 0, 0)
 
     asyncio.run(scenario())
 
 
-def test_a_permit_comes_back_once_both_have_let_go():
+def test_a_permit_is_returned_once_both_holders_release_it():
     async def scenario():
         budget = ByteBudget(100)
         permit = await budget.enter(Caller(), 10)
@@ -141,7 +141,7 @@ def test_a_permit_comes_back_once_both_have_let_go():
     asyncio.run(scenario())
 
 
-def test_a_body_of_unknown_length_is_charged_as_it_comes():
+def test_a_body_of_unknown_length_is_charged_as_it_arrives():
     async def scenario():
         admission = Admission(ServerSettings(inline_bytes=1_000, max_work_bytes=2 * FIRST_RESERVE))
         caller = Caller()
@@ -153,7 +153,7 @@ def test_a_body_of_unknown_length_is_charged_as_it_comes():
         await admission.charge_chunk(caller, FIRST_RESERVE, FIRST_RESERVE + 1_200)
         assert admission.batches.in_use == FIRST_RESERVE + 1_200
         other = Caller(deadline=Left(0.01))
-        with pytest.raises(Problem):  # holding a part, it must not wait for another
+        with pytest.raises(Problem):  # it must not wait while it holds bytes
             await admission.charge_chunk(other, FIRST_RESERVE, FIRST_RESERVE)
         caller.permit.release()
         assert admission.in_use == 0
@@ -181,8 +181,8 @@ def test_short_bodies_do_not_wait_for_batches_nor_patient_ones_for_anything():
     asyncio.run(scenario())
 
 
-def test_a_burst_leaves_the_loop_time_to_look_around():
-    """Of ten thousand short requests at once only some are scored between two looks at what else there is."""
+def test_a_burst_does_not_block_the_loop():
+    """Of ten thousand short requests at once only a few are scored per turn of the loop."""
 
     async def scenario():
         loop_budget, order = LoopBudget(), []
@@ -208,8 +208,8 @@ def test_a_burst_leaves_the_loop_time_to_look_around():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_byte_comes_back(seed):
-    """Ten thousand callers that are let in, wait, leave, are cancelled or give up at random moments, also at once."""
+def test_every_byte_is_returned(seed):
+    """Ten thousand callers are admitted, wait, disconnect, are cancelled or time out at random moments."""
     dice = random.Random(seed)
 
     async def one(budget: ByteBudget) -> None:

@@ -1,4 +1,4 @@
-"""The body on its way in: encodings, limits, chunks, and clients that leave."""
+"""Request bodies: encodings, limits, chunks, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def zstd(data: bytes) -> bytes:
 
 
 def unsized_zstd(data: bytes) -> bytes:
-    """A frame that does not declare its size."""
+    """Compress to a frame that does not declare its size."""
     stream = pytest.importorskip("zstandard").ZstdCompressor(write_content_size=False).compressobj()
     return stream.compress(data) + stream.flush()
 
@@ -40,7 +40,7 @@ ENCODINGS = {"gzip": gzipped, "zstd": zstd}
 
 @pytest.fixture(scope="module")
 def narrow():
-    """A server with small limits."""
+    """Start a server with small limits."""
     flags = ("--max-body-bytes", str(LIMIT), "--max-responses", "10", "--max-reference-bytes", "500")
     with launched(*flags, "--drain-seconds", "0") as server:
         server.wait_until_ready()
@@ -116,7 +116,7 @@ def test_decompression_is_bounded_to_the_byte(compress):
 
 @pytest.mark.parametrize("compress", [gzipped, zstd, unsized_zstd])
 def test_bombs(narrow, compress):
-    """256 MiB of one byte: 413 without ever being held."""
+    """256 MiB of one byte: 413 without being held in memory."""
     name = "gzip" if compress is gzipped else "zstd"
     bomb = compress(bytes(256 << 20))
     if len(bomb) > LIMIT:  # gzip cannot do better than 1:1032
@@ -152,7 +152,7 @@ def test_chunked_in_single_bytes(client):
     assert post(client, (bytes([byte]) for byte in BODY)).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
 
-def test_too_large_is_answered_before_the_body_is_sent_and_the_connection_lives(narrow):
+def test_too_large_is_answered_before_the_body_is_sent_and_the_connection_survives(narrow):
     with connected(narrow) as connection:
         connection.sendall(head(10 * LIMIT))
         status, headers, _ = read_reply(connection)
@@ -211,7 +211,7 @@ def test_unsupported_media_types(client, media_type):
     assert places(problem_of(reply, 415)) == [("Content-Type", "unsupported_media_type")]
 
 
-def test_clients_that_leave_are_counted_and_not_logged(server, client, rollout_request):
+def test_clients_that_disconnect_are_counted_and_not_logged(server, client, rollout_request):
     before = disconnects(client)
     batch = json.dumps(rollout_request(200, 5)).encode()
     for body, sent in ((BODY, len(BODY) - 10), (batch, len(batch) - 10), (batch, len(batch))):
@@ -219,7 +219,7 @@ def test_clients_that_leave_are_counted_and_not_logged(server, client, rollout_r
             connection.sendall(head(len(body)) + body[:sent])
             time.sleep(0.02)
     for _ in range(100):
-        if disconnects(client) >= before + 2:  # the whole batch may have been answered before its client left
+        if disconnects(client) >= before + 2:  # the batch may have been answered before its client disconnected
             break
         time.sleep(0.05)
     assert disconnects(client) >= before + 2
@@ -241,7 +241,7 @@ def head(length: int) -> bytes:
 
 
 def read_reply(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of one reply with a Content-Length."""
+    """Read the status, headers and body of one reply with a Content-Length."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(65_536)
@@ -254,7 +254,7 @@ def read_reply(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
 
 
 def test_the_overshoot_of_a_bomb_is_one_step():
-    """Memory while a bomb is refused: the limit and what one slice can grow to, not the bomb."""
+    """Refusing a bomb takes memory for the limit and the expansion of one slice, not for the bomb."""
     import tracemalloc
 
     stream = zlib.compressobj(9, wbits=31)

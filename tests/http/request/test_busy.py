@@ -1,4 +1,4 @@
-"""Under load: the event loop goes on answering, deadlines hold, and the queue has an end."""
+"""Under load: the event loop stays responsive, deadlines hold, and the queue is bounded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers import launched
 
 @pytest.fixture(scope="module")
 def batch(rollout_request):
-    """5,120 responses: 1,024 prompts of 5."""
+    """Return 5,120 responses, 5 for each of 1,024 prompts."""
     return rollout_request(1024, 5, seed=11)
 
 
@@ -54,7 +54,7 @@ def test_concurrent_requests_get_their_own_rewards(server, rollout_request):
         assert reply["reasons"] == expected.reasons.tolist()
 
 
-def test_past_the_deadline(client, batch_body):
+def test_deadline_exceeded(client, batch_body):
     started = time.perf_counter()
     reply = client.post("/v1/score", content=batch_body, headers={"x-request-timeout": "0.001"})
     problem_of(reply, 504)
@@ -64,12 +64,12 @@ def test_past_the_deadline(client, batch_body):
 
 
 @pytest.mark.parametrize("given", ["", "0", "-1", "nan", "inf", "soon", "1,5", "1 s"])
-def test_a_timeout_that_is_none(client, given):
+def test_an_invalid_timeout(client, given):
     document = problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": given}), 422)
     assert places(document) == [("X-Request-Timeout", "invalid_header")]
 
 
-def test_a_body_that_does_not_come_meets_the_deadline(client):
+def test_a_body_that_does_not_arrive_by_the_deadline(client):
     def slowly():
         yield b'{"references": ['
         time.sleep(1)
@@ -84,8 +84,8 @@ def server_head(client: httpx.Client, content, timeout: str):
     return client.stream("POST", "/v1/score", content=content, headers={"x-request-timeout": timeout})
 
 
-def test_the_queue_has_an_end():
-    """One thread, one place before it: of many batches at once some are refused, and all others scored.
+def test_the_queue_is_bounded():
+    """One thread and a queue of one: of many batches at once some are refused, and all others scored.
 
     Probes are not: a service that is only busy must not be restarted.
     """

@@ -1,4 +1,4 @@
-"""Memory that cannot be had is 503 for the request that needs it, and for no other."""
+"""A failed allocation is 503 for the request that needs it, and for no other."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_out_of_memory(monkeypatch, caplog, document):
     with running(create_app(Config())) as client:
         wait_for(client, "/readyz", 200)
         with monkeypatch.context() as refusing, caplog.at_level(logging.ERROR, "assay"):
-            refusing.setattr(workspaces, "workspace", refuse)
-            refusing.setattr(workspaces, "MAX_KEPT_TEXT", -1)  # so that no thread's own will do
+            refusing.setattr(workspaces, "allocate_workspace", refuse)
+            refusing.setattr(workspaces, "MAX_KEPT_TEXT", -1)  # so that no existing workspace suffices
             reply = client.post("/v1/score", json=document)
         assert problem_of(reply, 503)["type"].endswith("#problem-out-of-memory")
         assert int(reply.headers["retry-after"]) >= 1

@@ -1,4 +1,4 @@
-"""/metrics: parsed by Prometheus' own parsers, and counting right."""
+"""/metrics: parsed by Prometheus' own parsers, with the right counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPENMETRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 
 @pytest.fixture
 def fresh():
-    """A server whose counters nobody else moves."""
+    """Start a server whose counters no other test changes."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         with server.client() as client:
@@ -68,7 +68,7 @@ def test_counts(fresh):
     assert not any("secret" in str(labels) for _, labels in found)
 
 
-def test_a_batch_counts_as_its_singles(fresh, rollout_request):
+def test_a_batch_counts_as_single_requests(fresh, rollout_request):
     request = rollout_request(60, 5, seed=3)
     reply = fresh.post("/v1/score", json=request).json()
     found = samples(fresh)
@@ -87,7 +87,7 @@ def test_no_request_compiles_anything(fresh, rollout_request):
     assert samples(fresh)[("assay_compiled_signatures", ())] == before
 
 
-def test_both_formats_hold_the_same(client):
+def test_both_formats_agree(client):
     text = client.get("/metrics")
     openmetrics = client.get("/metrics", headers=OPENMETRICS)
     assert text.headers["content-type"].startswith("text/plain; version=")
@@ -97,7 +97,7 @@ def test_both_formats_hold_the_same(client):
     assert names == {sample.name for family in parse_openmetrics(openmetrics.text) for sample in family.samples}
 
 
-def test_names_are_ours_and_documented(client):
+def test_names_have_a_prefix_and_are_documented(client):
     for family in parse_text(client.get("/metrics").text):
         assert family.name.startswith("assay_")
         assert family.documentation

@@ -1,4 +1,4 @@
-"""Every route that takes a body takes it in one way: what holds for one of them holds for all."""
+"""All routes that take a body read it by the same rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENT = [path for path in PATHS if any(is_below(path, base) for base in MAX_QU
 
 @pytest.fixture(scope="module")
 def small_server() -> Iterator[LiveServer]:
-    """A server of one key, with room for a body of 1 MiB."""
+    """Start a server with one key and a body limit of 1 MiB."""
     flags = ("--max-body-bytes", str(MAX_BODY_BYTES), "--max-work-bytes", str(2 * MAX_BODY_BYTES))
     with launched(*flags, "--max-queued-bytes", "0", "--drain-seconds", "0", environ={"ASSAY_API_KEYS": "k"}) as server:
         server.wait_until_ready()
@@ -97,7 +97,7 @@ def test_a_body_that_expands_out_of_proportion_is_refused(client, path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_damaged_stream_is_the_request_s_fault(keyed, path):
+def test_a_damaged_stream_is_a_client_error(keyed, path):
     body = zlib.compress(b"{}")
     problem_of(keyed.post(path, content=body, headers={"content-encoding": "gzip"}), 400)
 
@@ -110,19 +110,19 @@ def test_other_encodings_and_media_types_are_refused(keyed, path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_deadline_holds_and_a_misspelt_one_is_named(keyed, path):
+def test_the_deadline_holds_and_an_invalid_one_is_reported(keyed, path):
     problem_of(keyed.post(path, content=b"{}", headers={"x-request-timeout": "0.000001"}), 504)
     document = problem_of(keyed.post(path, content=b"{}", headers={"x-request-timeout": "soon"}), 422)
     assert document["errors"][0]["path"] == "X-Request-Timeout"
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_key_is_needed(keyed, path):
+def test_a_key_is_required(keyed, path):
     problem_of(keyed.post(path, content=b"{}", headers={"authorization": "Bearer other"}), 401)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_batch_is_admitted_by_its_length_and_its_permit_comes_back(small_server, keyed, path):
+def test_a_batch_is_admitted_by_its_length_and_its_permit_is_returned(small_server, keyed, path):
     half = head(f"Content-Length: {MAX_BODY_BYTES}", "Authorization: Bearer k")
     with RawConnection(small_server.url) as first, RawConnection(small_server.url) as second:
         for connection in (first, second):
@@ -141,7 +141,7 @@ def test_a_batch_is_admitted_by_its_length_and_its_permit_comes_back(small_serve
 
 
 def wait_for_work(client: httpx.Client, nbytes: int) -> None:
-    """Wait until so many bytes are in work."""
+    """Wait until `nbytes` are in work."""
     end = time.monotonic() + 10
     while (found := work_bytes(client)) != nbytes:
         assert time.monotonic() < end, found
@@ -154,7 +154,7 @@ def work_bytes(client: httpx.Client) -> float:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_is_taken_before_the_service_is_ready(path):
+def test_no_body_is_read_before_the_service_is_ready(path):
     gate = threading.Event()
 
     def slow():

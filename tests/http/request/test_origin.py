@@ -1,4 +1,4 @@
-"""Who may post to a service on loopback: every program, its own page, and no page of anybody else."""
+"""Who may post to a service on loopback: every program and its own page, but no page of another site."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("headers", PROGRAMS.values(), ids=PROGRAMS)
-def test_programs_are_let_in(headers):
+def test_programs_are_accepted(headers):
     assert objection(headers) is None
 
 
@@ -101,17 +101,17 @@ HOSTS = {
 @pytest.mark.parametrize(("host", "is_ours"), HOSTS.items())
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_hosts(host, is_ours, method):
-    """Also for GET: a page whose name points here reads what it gets."""
+    """Also for GET: a page whose name resolves to loopback could read the reply."""
     assert objection({"host": host, **JSON}, method) == (None if is_ours else WRONG_HOST)
 
 
-def test_links_from_other_pages_are_followed():
+def test_links_from_other_pages_are_accepted():
     assert objection({**HERE, "sec-fetch-site": "cross-site", "user-agent": CHROME}, "GET") is None
 
 
 @pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"host": "::"}, {"host": "10.1.2.3"}, {"uds": "/tmp/assay"}])
-def test_what_is_not_on_loopback_is_left_alone(settings):
-    """Behind a load balancer any name is right, and a page cannot reach a Unix socket."""
+def test_no_check_unless_on_loopback(settings):
+    """Any name may be valid there, and a page cannot reach a Unix socket."""
     for headers in ({"host": "assay.example", **JSON}, {"host": "assay", **EVIL, "sec-fetch-site": "cross-site"}):
         assert objection(headers, **settings) is None
 
@@ -122,13 +122,13 @@ def test_every_way_to_listen_on_loopback(host):
     assert objection({"host": "localhost:8000", **JSON}, host=host) is None
 
 
-def test_what_is_remembered_is_bounded_and_right():
+def test_the_cache_of_hosts_is_bounded_and_right():
     check = OriginCheck(ServerSettings())
     for _ in range(2):
         for port in range(200):
             assert check.objection("POST", {b"host": b"localhost:%d" % port}) is None
             assert check.objection("POST", {b"host": b"evil.example:%d" % port}) == WRONG_HOST
-    assert len(check._remembered) <= 64
+    assert len(check._accepted_hosts) <= 64
 
 
 FOREIGN = {
@@ -141,18 +141,18 @@ FOREIGN = {
 
 @pytest.mark.parametrize(("headers", "status"), FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize("path", paths_with_bodies())
-def test_no_route_answers_somebody_else_s_page(client, path, headers, status):
+def test_no_route_answers_a_page_of_another_site(client, path, headers, status):
     reply = client.post(path, content=b"{}", headers={"content-type": "application/json", **headers})
     problem_of(reply, status)
 
 
-def test_a_page_that_takes_another_name_reads_nothing(client):
+def test_a_page_that_rebinds_its_name_reads_nothing(client):
     for path in ("/", "/metrics", "/v1/config", "/livez", "/docs"):
         problem_of(client.get(path, headers={"host": "evil.example:8000"}), 421)
-        assert client.get(path, headers={"origin": "http://evil.example"}).status_code == 200  # a link to it is welcome
+        assert client.get(path, headers={"origin": "http://evil.example"}).status_code == 200  # links are accepted
 
 
-def test_a_proxy_s_name_can_be_allowed():
+def test_the_host_of_a_proxy_can_be_allowed():
     with launched("--allowed-hosts", "assay.example,other.example", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         with server.client() as client:

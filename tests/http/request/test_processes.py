@@ -1,4 +1,4 @@
-"""Jobs in processes: they end at the deadline, with their client, and at the limit of memory, whatever they do."""
+"""Jobs in processes: they end at the deadline, when their client disconnects, and at their memory limit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Waiting:
 
 
 class Until:
-    """Stands for a deadline so many seconds away."""
+    """Stands for a deadline in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self.moment = time.perf_counter() + seconds
@@ -59,7 +59,7 @@ class Until:
 @pytest.fixture(scope="module")
 def processes():
     processes = Processes(4)
-    answered(processes, jobs.upper)  # the server of processes has begun
+    answered(processes, jobs.upper)  # starts the fork server
     yield processes
     processes.close()
     assert processes.unfinished == 0
@@ -70,7 +70,7 @@ def answered(processes: Processes, function, *arguments, body: bytes = b"body", 
     return asyncio.run(processes.run(job, Waiting(seconds)))
 
 
-def is_there(pid: int) -> bool:
+def exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -80,12 +80,12 @@ def is_there(pid: int) -> bool:
 
 def ends(pid: int, seconds: float = 10) -> bool:
     end = time.monotonic() + seconds
-    while is_there(pid) and time.monotonic() < end:
+    while exists(pid) and time.monotonic() < end:
         time.sleep(0.01)
-    return not is_there(pid)
+    return not exists(pid)
 
 
-def test_a_job_has_its_result_and_its_times(processes):
+def test_a_job_returns_its_result_and_times(processes):
     async def scenario():
         exchange = Waiting()
         assert await processes.run(partial(jobs.upper, bytearray(b"body")), exchange) == b"BODY"
@@ -94,13 +94,13 @@ def test_a_job_has_its_result_and_its_times(processes):
     asyncio.run(scenario())
 
 
-def test_a_process_does_one_job_after_another(processes):
+def test_a_process_is_reused(processes):
     pids = {answered(processes, jobs.process_id) for _ in range(3)}
     assert len(pids) == 1
     assert pids != {b"%d" % os.getpid()}
 
 
-def test_the_system_takes_a_job_before_the_service_if_memory_runs_out(processes):
+def test_the_oom_killer_prefers_a_job_to_the_service(processes):
     assert int(answered(processes, jobs.memory_score)) == 1000
     assert int(Path("/proc/self/oom_score_adj").read_text()) < 1000
 
@@ -116,7 +116,7 @@ def test_a_job_that_cannot_be_interrupted_ends_at_the_deadline(processes, job, t
     assert answered(processes, jobs.upper) == b"BODY"
 
 
-def test_a_job_ends_with_its_client(processes, tmp_path):
+def test_a_job_ends_when_its_client_disconnects(processes, tmp_path):
     async def scenario():
         exchange = Waiting()
         job = partial(jobs.sum_for_ever, b"", str(tmp_path / "pid"))
@@ -133,7 +133,7 @@ def test_a_job_ends_with_its_client(processes, tmp_path):
     assert answered(processes, jobs.upper) == b"BODY"
 
 
-def test_the_loop_goes_on_while_a_job_holds_the_interpreter(processes, tmp_path):
+def test_the_loop_continues_while_a_job_holds_the_gil(processes, tmp_path):
     async def scenario():
         gaps, last = [], time.perf_counter()
         job = partial(jobs.sum_for_ever, bytes(64 << 20), str(tmp_path / "pid"))
@@ -163,7 +163,7 @@ def test_a_longer_body_may_take_more_memory(processes, monkeypatch):
     monkeypatch.setattr(module, "BYTES_PER_BODY_BYTE", 1_000_000)
     with pytest.raises(Problem) as raised:
         answered(processes, jobs.hoard, body=b"x" * 300)
-    assert raised.value.issues[0].detail == "it takes more than 286 MiB"
+    assert raised.value.issues[0].detail == "needs more than 286 MiB"
 
 
 def test_a_process_that_has_grown_is_not_kept(processes, monkeypatch):
@@ -175,7 +175,7 @@ def test_a_process_that_has_grown_is_not_kept(processes, monkeypatch):
     assert ends(int(first))
 
 
-def test_a_problem_travels_with_what_a_document_shows(processes):
+def test_a_problem_is_pickled_with_the_issues_that_it_lists(processes):
     with pytest.raises(Problem) as raised:
         answered(processes, jobs.refuse, 100_000)
     problem = raised.value
@@ -185,7 +185,7 @@ def test_a_problem_travels_with_what_a_document_shows(processes):
     assert b'"error_count":100000' in problem.document("id")
 
 
-def test_a_fault_is_logged_without_the_text(processes, caplog):
+def test_an_error_is_logged_without_the_text(processes, caplog):
     with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError):
         answered(processes, jobs.fail, body=b"a secret")
     assert "process_jobs.py" in caplog.text
@@ -220,7 +220,7 @@ def test_a_result_beyond_the_limit(processes):
 
 
 def test_an_error_does_not_keep_the_body(processes):
-    """Nothing but the collector would find it, and that is told to look seldom."""
+    """Only the garbage collector could free a cycle, and it runs rarely here."""
 
     class Body(bytearray):
         pass
@@ -233,7 +233,7 @@ def test_an_error_does_not_keep_the_body(processes):
         del body
         end = time.monotonic() + 5
         while seen() is not None and time.monotonic() < end:
-            await asyncio.sleep(0.01)  # the thread that has told the result lets go of it a moment later
+            await asyncio.sleep(0.01)  # the thread drops the result a moment later
         return seen
 
     gc.disable()
@@ -244,7 +244,7 @@ def test_an_error_does_not_keep_the_body(processes):
         gc.enable()
 
 
-def test_the_end_kills_what_runs(tmp_path):
+def test_close_kills_running_jobs(tmp_path):
     processes = Processes(4)
 
     async def scenario():
@@ -274,7 +274,7 @@ if __name__ == "__main__":
 """
 
 
-def test_modules_of_the_current_folder_are_not_ours(tmp_path):
+def test_modules_of_the_current_folder_are_not_imported(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "alone.py").write_text(ALONE)
     for name in ("assay", "tests", "multiprocessing", "pebble"):

@@ -1,4 +1,4 @@
-"""Evaluations and other tasks over HTTP: they end in time, cost the service nothing, and leave nothing behind."""
+"""Evaluations and other tasks over HTTP: they end in time, do not delay the service, and leave no process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GYM = "/compat/nemo-gym/aggregate_metrics"
 
 PQA = {"task": "bioprobench.pqa", "records": [{"answer": "a", "generated_response": "[ANSWER_START]a&9[ANSWER_END]"}]}
 PROGRAM = "f(a=1, b=[2, 3])\n" * 10_000
-"""As long as a reference may be: Python's parser takes a third of a second for it."""
+"""A reference of maximum length: Python's parser takes a third of a second for it."""
 
 SHORT_PROGRAMS = orjson.dumps({"task": "bioplanner", "references": [PROGRAM], "responses": ["f()"] * 3})
 LONG_PROGRAMS = orjson.dumps({"task": "bioplanner", "references": [PROGRAM], "responses": [PROGRAM] * 100})
@@ -54,7 +54,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[LiveServer]:
-    """A server that is not shared with other tests; its processes have begun."""
+    """Start a server for these tests alone, with its processes."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         with server.client() as client:
@@ -64,7 +64,7 @@ def own() -> Iterator[LiveServer]:
 
 
 def descendants(pid: int) -> set[int]:
-    """Every process that this one has started, and theirs."""
+    """Return all descendants of a process."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -108,7 +108,7 @@ def resident(pid: int, name: str = "VmHWM") -> int:
 
 @contextmanager
 def probed(server: LiveServer) -> Iterator[list[float]]:
-    """Probe all the time, from before this returns; the seconds that each answer took are listed."""
+    """Probe all the time; yield the list of the seconds of each probe."""
     took: list[float] = []
     begun, stop = threading.Event(), threading.Event()
 
@@ -132,7 +132,7 @@ def probed(server: LiveServer) -> Iterator[list[float]]:
 
 
 def check_probes(took: list[float]) -> None:
-    """Answered at once; one may be late on a machine that does other things, too."""
+    """Check that probes were answered at once; one may be late on a busy machine."""
     assert took
     late = sorted(took)[-2:]
     assert len(late) < 2 or late[0] < 0.25, late
@@ -140,7 +140,7 @@ def check_probes(took: list[float]) -> None:
 
 
 @pytest.mark.parametrize("shape", sorted(HOSTILE))
-def test_hostile_documents_stop_nobody(own, shape):
+def test_hostile_documents_do_not_block_the_service(own, shape):
     body = gzip.compress(HOSTILE[shape](), 1)
     headers = {**JSON, "content-encoding": "gzip", "x-request-timeout": "15"}
     with own.client() as client, probed(own) as took:
@@ -151,8 +151,8 @@ def test_hostile_documents_stop_nobody(own, shape):
     assert resident(own.process.pid) < 784 * MIB, resident(own.process.pid) / MIB
 
 
-def test_a_body_that_is_long_and_honest(own):
-    """Nearly as long as a body may be."""
+def test_a_long_valid_body(own):
+    """Almost as long as the limit."""
     record = {"response": "word " * 200, "reference": {"steps": [{"action": "a", "objects": [], "parameters": []}]}}
     body = orjson.dumps({"records": [record] * 57_000})
     assert 58 * MIB < len(body) < 64 * MIB
@@ -188,7 +188,7 @@ def test_programs_end_at_the_deadline(own, route):
     check_probes(took)
     busy = processor_seconds(descendants(own.process.pid))
     time.sleep(0.5)
-    assert processor_seconds(descendants(own.process.pid)) - busy < 0.2  # nothing goes on
+    assert processor_seconds(descendants(own.process.pid)) - busy < 0.2  # nothing continues
 
 
 def processor_seconds(pids: set[int]) -> float:
@@ -199,7 +199,7 @@ def processor_seconds(pids: set[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_client_that_leaves_ends_the_work(own):
+def test_a_client_that_disconnects_ends_the_work(own):
     address = urlsplit(own.url)
     with socket.create_connection((str(address.hostname), address.port)) as connection:
         connection.sendall(post(LONG_PROGRAMS, "Content-Type: application/json"))
@@ -222,7 +222,7 @@ def test_compressed_requests_for_other_tasks(own):
     assert packed.content == plain.content
 
 
-def test_as_many_reference_bytes_as_responses_are_held_against(own):
+def test_bytes_of_references_are_counted_per_response(own):
     body = {"task": "lexical", "references": ["word " * 20_000], "responses": ["word"] * 20_000}
     with own.client() as client:
         reply = client.post("/v1/score", json=body)
@@ -253,7 +253,7 @@ def test_no_process_is_left(flags, number):
 
 
 def ask_and_forget(server: LiveServer) -> None:
-    """A request that takes longer than the service is there."""
+    """Send a request that takes longer than the service lives."""
     headers = {**JSON, "x-request-timeout": "3"}
     try:
         with server.client() as client:

@@ -1,4 +1,4 @@
-"""No request before every kernel is compiled and has given its known rewards; and what a failure looks like."""
+"""No request is scored before the kernels are compiled and have passed the self-test; errors of failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.servers import running, wait_for
 
 @pytest.fixture
 def gate():
-    """A warm-up that waits to be let on."""
+    """Return an event that a warm-up waits for."""
     gate = threading.Event()
     yield gate
     gate.set()
@@ -51,7 +51,7 @@ def test_not_ready_until_the_warm_up_is_done(gate):
         assert "assay_ready 1.0" in client.get("/metrics").text
 
 
-def test_a_failing_warm_up_is_told_and_never_ready(caplog):
+def test_a_failing_warm_up_is_reported_and_never_ready(caplog):
     def broken():
         raise OSError("the cache is full")
 
@@ -79,7 +79,7 @@ def test_wrong_rewards_of_the_self_test_keep_the_service_from_being_ready(monkey
     assert "self-test response 0" in caplog.text
 
 
-def test_the_self_test_passes_whatever_the_defaults_are():
+def test_the_self_test_passes_with_any_defaults():
     self_test.run_self_test()
 
 
@@ -88,14 +88,14 @@ class Wrecked:
 
     def __init__(self, error: type[Exception]) -> None:
         self.error = error
-        self.message = "".join(("sec", "ret"))  # so that the line of code that is logged does not hold it
+        self.message = "".join(("sec", "ret"))  # so that the logged line of code does not contain it
 
     def __call__(self, *_arguments):
         raise self.error(self.message)
 
 
 @pytest.mark.parametrize("copies", [1, 400], ids=["on the loop", "in a thread"])
-def test_an_unforeseen_failure_is_an_honest_500(monkeypatch, caplog, copies):
+def test_an_unexpected_error_is_500(monkeypatch, caplog, copies):
     app = create_app(Config())
     with running(app) as client:
         wait_for(client, "/readyz", 200)
@@ -132,7 +132,7 @@ def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
         problem_of(client.post("/v1/score", json=REQUEST | {"include": ["components", "advantages"]}), 500)
 
 
-def test_issues_that_the_survey_does_not_find_are_told_all_the_same(monkeypatch):
+def test_issues_that_validation_does_not_find_are_reported(monkeypatch):
     app = create_app(Config())
     issue = Issue("somewhere", "unforeseen", "something")
 

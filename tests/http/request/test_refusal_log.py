@@ -1,4 +1,4 @@
-"""Refused requests in the log: what was wrong, once in a while, and nothing that was sent."""
+"""Refused requests in the log: the errors, at a limited rate, without texts of requests."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.servers import LiveServer, launched
 
 SECRET = "swordfish"
 FORGED = f"{SECRET}\n2026-01-01 00:00:00,000 ERROR assay the reward is wrong\x1b[2J\u2028"
-"""A text that would be a line of its own, clear a terminal, and be a secret in the log."""
+"""A secret text that would forge a log line and clear a terminal."""
 
 GOOD = {"response": PERFECT, "label": REFERENCE}
 
 
 @pytest.fixture
 def fresh():
-    """A server that has refused nothing yet, with the default settings of the log."""
+    """Start a server with the default log settings, which has refused nothing yet."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         yield server
@@ -34,7 +34,7 @@ def refusals(server: LiveServer) -> list[str]:
     return [line for line in server.log.splitlines() if " refused: " in line]
 
 
-def test_a_trainer_that_sees_only_a_number_finds_the_cause(fresh):
+def test_the_cause_of_a_refusal_is_logged(fresh):
     with fresh.client() as client:
         for body in ({"response": PERFECT, "label": SECRET}, {"response": PERFECT}):
             problem_of(client.post("/compat/slime", json=body, headers={"x-request-id": "find-me"}), 422)
@@ -61,7 +61,7 @@ def test_a_trainer_that_sees_only_a_number_finds_the_cause(fresh):
     assert SECRET not in fresh.log
 
 
-def test_probes_and_what_browsers_ask_for_are_no_news(fresh):
+def test_probes_and_requests_of_browsers_are_not_logged(fresh):
     with fresh.client() as client:
         for path in ("/favicon.ico", "/compat/slime", "/v1/score", "/nope"):
             assert client.get(path).status_code in (404, 405)
@@ -95,7 +95,7 @@ HOSTILE = [
 ]
 
 
-def test_nothing_that_is_sent_gets_into_the_log():
+def test_no_text_of_a_request_is_logged():
     headers = {"content-type": SECRET, "x-request-timeout": SECRET, "content-encoding": SECRET}
     every_line = "import assay.service.http.request.telemetry.refusal_log as r; r.LINE_SECONDS = 0.0"
     with launched("--drain-seconds", "0", before=every_line) as server, server.client() as client:
@@ -130,7 +130,7 @@ def test_json_lines_name_the_problem():
     ]
 
 
-def test_a_wrong_key_is_told_without_the_key():
+def test_a_wrong_key_is_reported_without_the_key():
     with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": "opensesame"}) as server:
         server.wait_until_ready()
         with server.client() as client:
@@ -143,11 +143,11 @@ def test_a_wrong_key_is_told_without_the_key():
         assert not re.search("opensesame|swordfish", server.log)
 
 
-def test_worker_processes_have_lines_of_their_own():
+def test_worker_processes_log_separately():
     with launched("--workers", "2", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         end = time.monotonic() + 60
-        while len(refusals(server)) < 2 and time.monotonic() < end:  # the second one listens when it is ready
+        while len(refusals(server)) < 2 and time.monotonic() < end:  # the second worker listens once it is ready
             with server.client() as client:
                 problem_of(client.post("/compat/slime", json={"response": SECRET}), 422)
         lines = refusals(server)
@@ -157,7 +157,7 @@ def test_worker_processes_have_lines_of_their_own():
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that tests set."""
 
     now = 0.0
 
@@ -165,10 +165,10 @@ class Clock:
         return self.now
 
 
-BUSY = Problem("over-capacity", "The bytes in work and in the queue are at their limit.")
+BUSY = Problem("over-capacity", "The bytes in work and in the queue have reached their limit.")
 
 
-def test_a_storm_is_one_line_and_a_count():
+def test_many_refusals_are_one_line_and_a_count():
     clock = Clock()
     refusals = RefusalLog(clock)
     assert refusals.line("POST", "/v1/score", "a", BUSY) is not None
@@ -179,14 +179,14 @@ def test_a_storm_is_one_line_and_a_count():
     line = refusals.line("POST", "/v1/score", "b", BUSY)
     assert line is not None
     assert line.suppressed == 1000
-    assert "1000 more like it" in line.text
+    assert "1000 more since" in line.text
     clock.now += LINE_SECONDS
     line = refusals.line("POST", "/v1/score", "c", BUSY)
     assert line is not None
     assert line.suppressed == 0
 
 
-def test_memory_is_bounded_whatever_the_kinds():
+def test_memory_is_bounded_for_any_number_of_kinds():
     refusals = RefusalLog(Clock())
     lines = [refusals.line("POST", f"/{k}", "a", BUSY) for k in range(10 * MAX_KINDS)]
     assert sum(line is not None for line in lines) == MAX_KINDS + 1

@@ -1,4 +1,4 @@
-"""Refusals reach clients that are still sending their body, also where the connection ends with the reply."""
+"""Refusals reach clients that are still sending their body, even if the reply closes the connection."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ REFUSALS = {
     429: ("/v1/score", JSON, 15_000_000),
     "413 again": ("/v1/score", JSON, 3 * LIMIT),
 }
-"""Status, and the request that gets it before its body is read."""
+"""Statuses, each with a request that gets it before its body is read."""
 
 Post = Callable[[str, str, dict[str, str], bytes], int]
 
 
 def by_urllib(base: str, path: str, headers: dict[str, str], body: bytes) -> int:
-    """Says Connection: close, and looks for a reply once all of the body is sent."""
+    """Send Connection: close, and read the reply only after sending all of the body."""
     try:
         with urllib.request.urlopen(urllib.request.Request(base + path, body, headers), timeout=30) as reply:
             return reply.status
@@ -59,7 +59,7 @@ def by_http_1_0(base: str, path: str, headers: dict[str, str], body: bytes) -> i
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[LiveServer]:
-    """A server with a key, and with no queue."""
+    """Start a server with a key and without a queue."""
     flags = ("--max-body-bytes", str(LIMIT), "--max-work-bytes", "1000000", "--max-queued-bytes", "0")
     with launched(*flags, "--drain-seconds", "600", environ={"ASSAY_API_KEYS": "key"}) as server:
         server.wait_until_ready()
@@ -68,7 +68,7 @@ def strict() -> Iterator[LiveServer]:
 
 
 def refused(server: LiveServer, case: int | str, by: Post, times: int) -> list[int | str]:
-    """What a client gets that sends this request over and over."""
+    """Send a request repeatedly; return the statuses or errors."""
     path, headers, length = REFUSALS[case]
     body = bytes(length)
     found: list[int | str] = []
@@ -92,15 +92,15 @@ def test_refusals_reach_clients_that_are_still_sending(strict, case, by):
 
 
 def test_refusals_reach_them_while_the_server_drains(strict):
-    """The last test of this server: from now on every reply says Connection: close."""
+    """The last test of this server: from now on every reply has Connection: close."""
     strict.process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     for case in (401, 404, 413, 415, 422):
         assert refused(strict, case, by_http_client, TIMES) == [case] * TIMES
 
 
-def test_what_lingers_is_bounded_in_time():
-    """A client that goes on sending after it was refused, slowly and for ever."""
+def test_lingering_connections_are_closed():
+    """A client continues to send after it was refused, slowly and for ever."""
     with launched("--body-seconds", "1", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         with RawConnection(server.url) as connection:

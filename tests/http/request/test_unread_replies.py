@@ -1,4 +1,4 @@
-"""Clients that do not read their replies: what they may hold is bounded, and others are served."""
+"""Clients that do not read their replies: their memory is bounded, and others are served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = 65_000
 LARGE = gzip.compress(
     json.dumps({"references": [REFERENCE], "responses": [""] * ROWS, "include": ["components", "advantages"]}).encode()
 )
-"""A few hundred bytes, of which the reply has five megabytes: more than the kernel takes."""
+"""A short request with a reply of five megabytes, more than the socket buffers."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def gauge(server: LiveServer, name: str) -> float:
     return float(line.split()[1])
 
 
-def test_unread_replies_hold_up_further_ones_and_their_clients_are_disconnected(server):
+def test_unread_replies_delay_further_ones_and_their_clients_are_disconnected(server):
     """Without a bound, 40 of these clients would hold 200 MB."""
     with ExitStack() as stack:
         unread = []
@@ -49,8 +49,8 @@ def test_unread_replies_hold_up_further_ones_and_their_clients_are_disconnected(
         while time.monotonic() < end and most <= WORK_BYTES:
             most = max(most, gauge(server, "assay_unread_reply_bytes"))
         assert most > WORK_BYTES
-        assert most < WORK_BYTES + 8 * (5 << 20)  # one reply for each thread may come on top
-        with server.client() as client:  # clients that read are served, as soon as those that do not are gone
+        assert most < WORK_BYTES + 8 * (5 << 20)  # plus one reply per thread
+        with server.client() as client:  # clients that read are served once the others are disconnected
             assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS)
             body = json.dumps(REQUEST | {"responses": REQUEST["responses"] * 1_000, "reference_index": [0] * 3_000})
             reply = client.post("/v1/score", content=body, headers={"content-type": "application/json"})

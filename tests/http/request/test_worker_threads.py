@@ -1,4 +1,4 @@
-"""The threads for batches: permits come back, and work that nobody waits for is not begun."""
+"""The threads for batches: permits are returned, and abandoned jobs do not start."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Waiting:
 
 
 class Left:
-    """Stands for a deadline so many seconds away."""
+    """Stands for a deadline in `left` seconds."""
 
     def __init__(self, left: float) -> None:
         self.left = left
@@ -38,18 +38,18 @@ class Left:
 
 @pytest.fixture
 def workers():
-    """One thread and two places before it."""
+    """Start one thread with a queue of two."""
     workers = WorkerThreads(1, 2)
     yield workers
     workers.close()
     end = time.monotonic() + 10
-    while workers.unfinished and time.monotonic() < end:  # it does not wait for the job that runs
+    while workers.unfinished and time.monotonic() < end:  # close does not wait for the running job
         time.sleep(0.01)
     assert workers.unfinished == 0
 
 
 async def occupied(workers: WorkerThreads, release: threading.Event) -> asyncio.Task[bool]:
-    """A job that holds the only thread until `release` is set."""
+    """Start a job that occupies the only thread until `release` is set."""
     begun = threading.Event()
 
     def hold() -> bool:
@@ -61,7 +61,7 @@ async def occupied(workers: WorkerThreads, release: threading.Event) -> asyncio.
     return task
 
 
-def test_a_job_has_its_result_and_its_wait_is_measured(workers):
+def test_a_job_returns_its_result_and_its_wait_is_measured(workers):
     async def scenario():
         exchange, release = Waiting(), threading.Event()
         first = await occupied(workers, release)
@@ -75,7 +75,7 @@ def test_a_job_has_its_result_and_its_wait_is_measured(workers):
     asyncio.run(scenario())
 
 
-def test_what_a_job_raises_is_raised(workers):
+def test_the_error_of_a_job_is_raised(workers):
     def broken():
         raise LookupError
 
@@ -86,7 +86,7 @@ def test_what_a_job_raises_is_raised(workers):
     asyncio.run(scenario())
 
 
-def test_a_queued_job_past_its_deadline_never_begins(workers):
+def test_a_queued_job_past_its_deadline_never_starts(workers):
     begun = threading.Event()
 
     async def scenario():
@@ -104,7 +104,7 @@ def test_a_queued_job_past_its_deadline_never_begins(workers):
     assert not begun.is_set()
 
 
-def test_a_queued_job_whose_client_leaves_never_begins(workers):
+def test_a_queued_job_whose_client_disconnects_never_starts(workers):
     begun = threading.Event()
 
     async def scenario():
@@ -121,7 +121,7 @@ def test_a_queued_job_whose_client_leaves_never_begins(workers):
     assert not begun.is_set()
 
 
-def test_a_running_job_past_its_deadline_gives_its_place_back_when_it_ends(workers):
+def test_a_running_job_past_its_deadline_frees_its_thread_when_it_ends(workers):
     async def scenario():
         release = threading.Event()
         with pytest.raises(Problem):
@@ -145,12 +145,12 @@ def test_a_short_body_does_not_wait_for_batches(workers):
     asyncio.run(scenario())
 
 
-def test_a_job_past_its_deadline_is_not_begun_by_a_thread_that_comes_too_late(workers):
+def test_a_thread_does_not_start_a_job_past_its_deadline(workers):
     begun = threading.Event()
 
     async def scenario():
         class Passing(Left):
-            """Not over when the job is handed in, over when a thread looks at it."""
+            """Passes between the submission of the job and its start."""
 
             @property
             def left(self) -> float:
@@ -170,7 +170,7 @@ def test_a_job_past_its_deadline_is_not_begun_by_a_thread_that_comes_too_late(wo
     assert not begun.is_set()
 
 
-def test_the_permit_stays_with_a_job_that_nobody_waits_for(workers):
+def test_an_abandoned_job_keeps_its_permit_until_it_ends(workers):
     class Counted:
         holders = 1
 

@@ -1,4 +1,4 @@
-"""Statistics of NeMo Gym's rollouts: what they are by definition, and what they cost."""
+"""Statistics of NeMo Gym's rollouts: their values by definition, and their cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMITS = Limits(64 << 20, 65_536, 262_144)
 
 
 class Never:
-    """Stands for a deadline that does not come."""
+    """Stands for a deadline that never passes."""
 
     def check(self) -> None:
         pass
@@ -42,7 +42,7 @@ def aggregated(records: list[dict[str, Any]], deadline: Any = None) -> dict[str,
 
 
 def of(records: list[dict[str, float]]) -> dict[str, float]:
-    """The statistics of each number, from their definitions."""
+    """Return the statistics of each number by their definitions."""
     names = sorted({name for record in records for name in record if not name.startswith("_ng_")})
     columns = {name: [record[name] for record in records if name in record] for name in names}
     found = {}
@@ -72,7 +72,7 @@ RECORDS = st.lists(
 
 @given(RECORDS)
 @examples(200)
-def test_statistics_are_those_of_the_definitions(records):
+def test_statistics_agree_with_their_definitions(records):
     reply = aggregated(records)
 
     def task(record: dict[str, float]) -> float:
@@ -92,7 +92,7 @@ def test_statistics_are_those_of_the_definitions(records):
         assert found == pytest.approx(of(members), rel=1e-9, abs=1e-9)
 
 
-def test_what_no_double_holds_is_left_out():
+def test_statistics_that_are_not_finite_are_left_out():
     reply = aggregated([{"reward": 1.7e308}, {"reward": 1.7e308}])
     assert set(reply["agent_metrics"]) == {"max/reward", "min/reward"}
 
@@ -107,7 +107,7 @@ def test_too_many_names_are_refused():
     assert str(MAX_NAMES) in raised.value.detail
 
 
-def test_the_deadline_is_looked_at():
+def test_the_deadline_is_checked():
     with pytest.raises(Problem) as raised:
         aggregated([{"reward": 1}], Past())
     assert raised.value.kind == "deadline"

@@ -1,4 +1,4 @@
-"""Thousands of single rollouts at once, as trainers send them: every one is answered, each with its own reward."""
+"""Bursts of hundreds of single rollouts, as trainers send them: each gets its own reward."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.http.trainers.trainer_bytes import EOS, PROMPT, by_aiohttp
 
 @pytest.fixture(scope="module")
 def rollouts(rollout_request):
-    """(body for OpenRLHF, reward) of 320 rollouts, every third with its prompt cut."""
+    """Return (body for OpenRLHF, reward) of 320 rollouts, every third with a truncated prompt."""
     request = rollout_request(64, 5, seed=5)
     scores = Scorer().score(request["responses"], request["references"], request["reference_index"])
     found = []
@@ -27,7 +27,7 @@ def rollouts(rollout_request):
 
 
 async def one_connection(host: str, port: int, body: bytes) -> Any:
-    """A connection for one request alone, which the client closes: OpenRLHF's way."""
+    """Send one request on a separate connection, as OpenRLHF does."""
     reader, writer = await asyncio.open_connection(host, port)
     head = f"POST /compat/openrlhf HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -44,7 +44,7 @@ async def one_connection(host: str, port: int, body: bytes) -> Any:
 
 
 def test_a_connection_for_every_rollout(server, rollouts):
-    """All of 640 at the same moment."""
+    """640 requests at once."""
     host, port = server.url.removeprefix("http://").split(":")
 
     async def all_at_once() -> list[Any]:
@@ -55,14 +55,14 @@ def test_a_connection_for_every_rollout(server, rollouts):
         assert reply["rewards"] == reply["scores"] == [reward]
 
 
-def test_forty_connections_that_stay(server, rollouts):
+def test_forty_persistent_connections(server, rollouts):
     with server.client() as client, ThreadPoolExecutor(40) as pool:
         replies = pool.map(lambda rollout: client.post("/compat/openrlhf", content=rollout[0]), rollouts)
         assert [reply.json()["rewards"] for reply in replies] == [[reward] for _, reward in rollouts]
 
 
-def test_addresses_do_not_share_their_settings(server, rollouts):
-    """Requests with different settings one after the other and side by side, in the same memory."""
+def test_queries_do_not_share_their_settings(server, rollouts):
+    """Requests with different settings, sequential and concurrent, use the same memory."""
     bodies = [body for body, _ in rollouts[:60]]
     urls = ["/compat/openrlhf", "/compat/openrlhf?order=lcs", "/compat/openrlhf?reward_scale=raw&semantics=product"]
     with server.client() as client, ThreadPoolExecutor(8) as pool:

@@ -132,8 +132,8 @@ def test_no_output_is_a_response_without_text(client):
     check_reply(post(client, VERIFY, by_orjson(calls)), calls, expected_of([Rollout("", REFERENCE)])[0])
 
 
-def test_what_is_given_back_keeps_every_byte(client):
-    """Numbers that no double holds, spellings and repeated names included."""
+def test_the_echo_is_unchanged(client):
+    """Including numbers that no double can represent, escapes and duplicate names."""
     output = by_aiohttp([message(PERFECT)])
     parameters = b'{"input": "\\u00b5", "seed": 123456789012345678901234567890, "temperature": 1.0e0, "a": 1, "a": 2}'
     response = b'{"output" : %b, "tiny": 0.1000000000000000055511151231257827, "id":"r"}' % output
@@ -155,7 +155,7 @@ def test_what_is_given_back_keeps_every_byte(client):
         ("µ", {"µ": REFERENCE}),
     ],
 )
-def test_the_reference_may_stand_elsewhere(client, field, extra):
+def test_the_reference_may_be_in_another_field(client, field, extra):
     row = row_of(None, message(SWAPPED + EOS), **extra)
     reply = client.post(VERIFY, params={"reference_field": field}, json=row)
     check_reply(reply, row, expected_of([Rollout(SWAPPED, STEPS)])[0])
@@ -204,7 +204,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("row", "named"), BAD.values(), ids=BAD)
-def test_what_cannot_be_scored_is_never_a_reward(client, row, named):
+def test_an_invalid_row_gets_no_reward(client, row, named):
     assert places(problem_of(post(client, VERIFY, by_orjson(row)), 422)) == named
 
 
@@ -220,7 +220,7 @@ BAD_REFERENCES = {
 
 @pytest.mark.parametrize(("row", "reason"), BAD_REFERENCES.values(), ids=BAD_REFERENCES)
 def test_a_bad_reference_may_mask_its_rollout(client, row, reason):
-    """Only where the address asks for it; the reply says why, and nothing is counted as scored."""
+    """Only if the query asks for it; the reply has the reason, and nothing is counted as scored."""
     before = scored_responses(client)
     error = problem_of(client.post(VERIFY, json=row), 422)
     assert places(error) == [("reference", reason)]
@@ -244,8 +244,8 @@ def test_a_bad_reference_may_mask_its_rollout(client, row, reason):
     assert 'assay_rejections_total{reason="masked"} 0.0' not in client.get("/metrics").text
 
 
-def test_masked_rollouts_are_in_the_log(caplog):
-    """As a name of a field that no row has masks all of them; once, and with a count in ten seconds."""
+def test_masked_rollouts_are_logged(caplog):
+    """Because a wrong field name masks all of them; one line with a count per ten seconds."""
     with running(create_app(Config())) as client:
         wait_for(client, "/readyz", 200)
         for body in (GOOD, {**GOOD, "padding": "x" * 100_000}):
@@ -264,7 +264,7 @@ def scored_responses(client) -> float:
 
 
 def test_only_a_bad_reference_masks(client):
-    """What else is wrong stays an error, beside a bad reference too, and good rows are as ever."""
+    """Other errors stay errors, also with a bad reference, and valid rows are scored."""
     for row in (without(GOOD, "response"), {**GOOD, "response": {}, "reference": None}):
         problem_of(client.post(VERIFY, params=MASKING, json=row), 422)
     check_reply(client.post(VERIFY, params=MASKING, json=GOOD), GOOD, expected_of([Rollout(PERFECT, REFERENCE)])[0])
@@ -277,14 +277,14 @@ def test_only_a_bad_reference_masks(client):
         assert places(document) == [("query.on_bad_reference", "unknown_setting")]
 
 
-def test_a_reference_that_is_not_where_the_address_says(client):
+def test_a_reference_missing_from_the_given_field(client):
     for field in ("nowhere", "agent_ref.reference", "reference.a", "_ng_task_index.x"):
         reply = client.post(VERIFY, params={"reference_field": field}, json=GOOD)
         assert places(problem_of(reply, 422)) == [(field, "missing_field")]
 
 
 @pytest.mark.parametrize("body", [by_orjson(without(GOOD, "response")), b"{}", b""])
-def test_sessions_hold_nothing(client, body):
+def test_sessions_have_no_state(client, body):
     reply = post(client, f"{PATH}/seed_session", body)
     assert (reply.status_code, reply.json()) == (200, {})
     assert "set-cookie" not in reply.headers
@@ -294,15 +294,15 @@ SESSIONS = ["seed_session", "close_session"]
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-def test_sessions_begin_and_end_with_json(client, name):
+def test_sessions_require_json(client, name):
     problem_of(post(client, f"{PATH}/{name}", b"{"), 400)
     problem_of(post(client, f"{PATH}/{name}", b"[]"), 422)
 
 
 @pytest.mark.parametrize("ballast", [0, 100_000])
 @pytest.mark.parametrize("name", SESSIONS)
-def test_a_session_that_has_a_name_keeps_it(client, name, ballast):
-    """As Gym's environment servers begin and close them: the name is the caller's, and the reply holds nothing else."""
+def test_the_name_of_a_session_is_returned(client, name, ballast):
+    """As for Gym's environment servers: the name is the caller's, and the reply has nothing else."""
     body = {"resources_session_id": "resources-session-µ", "episode_id": {"rollout_id": "0-1", "attempt": 0}}
     body["task_data"] = {"reference": "x" * ballast}
     for _ in range(2):
@@ -313,19 +313,19 @@ def test_a_session_that_has_a_name_keeps_it(client, name, ballast):
         assert (reply.status_code, reply.json()) == (200, {})
 
 
-def test_saved_rollouts_can_be_scored_again(client):
+def test_saved_rollouts_can_be_rescored(client):
     reply = client.get(f"{PATH}/reverify_mode")
     assert (reply.status_code, reply.json()) == (200, "stateless")
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_there_is_somebody(client, slash):
+def test_alive(client, slash):
     reply = client.get(PATH + slash, follow_redirects=False)
     assert (reply.status_code, reply.json()) == (200, {"status": "ok"})
 
 
 def verified(client, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Replies as Gym's rollout collection sends them on: with the row's place, without the heavy fields."""
+    """Return replies as Gym's rollout collection forwards them: with the row's index, without the large fields."""
     records = []
     for row in rows:
         reply = post(client, VERIFY, by_orjson(row)).json()
@@ -382,8 +382,8 @@ def test_numbers_that_only_some_rollouts_have(client):
 LABELS = ("mean", "max", "min", "median", "std")
 
 
-def test_masked_rollouts_are_in_no_statistics(client):
-    """Neither their rewards nor the flag itself, which a reply of Gym's own models always has; they are counted."""
+def test_masked_rollouts_are_excluded_from_statistics(client):
+    """Both their rewards and the flag, which replies of Gym's own models always have; they are counted."""
     measured = [
         {"_ng_task_index": 0, "reward": 1.0, "mask_sample": False},
         {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.5, "mask_sample": False, "failure_reason": None},
@@ -415,7 +415,7 @@ def test_no_rollouts_have_no_statistics(client):
     assert reply.json() == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
 
 
-def test_records_that_are_none(client):
+def test_invalid_records(client):
     records = [{"reward": 1}, None, {"_ng_task_index": "3"}, [], {"_ng_rollout_index": 1.5, "_ng_task_index": None}]
     reply = post(client, f"{PATH}/aggregate_metrics", by_orjson({"verify_responses": records}))
     assert places(problem_of(reply, 422)) == [
@@ -431,7 +431,7 @@ def test_records_that_are_none(client):
 
 
 def test_statistics_of_a_long_run(client):
-    """More records than may be in any other array, and too many bytes to be answered without a change of thread."""
+    """More records than other arrays may have, and too many bytes for the event loop."""
     records = b",".join(b'{"reward":%d,"_ng_task_index":%d}' % (k % 2, k % 100) for k in range(70_000))
     reply = post(client, f"{PATH}/aggregate_metrics", b'{"verify_responses":[%b]}' % records).json()
     assert reply["key_metrics"] == {"mean/reward": 0.5}
@@ -444,7 +444,7 @@ def test_an_output_with_too_many_items(client):
 
 
 def test_an_output_with_too_many_parts(client):
-    """Each of them costs a call of a kernel: 20 messages of 60,000 parts took seconds."""
+    """Each of them costs a kernel call: 20 messages of 60,000 parts took seconds."""
     parts = b'{"content":[%b]}' % b",".join([b"{}"] * 60_000)
     row = b'{"responses_create_params":{},"reference":"","response":{"output":[%b]}}' % b",".join([parts] * 20)
     assert places(problem_of(post(client, VERIFY, row), 413)) == [("response.output[1].content", "too_many")]

@@ -25,7 +25,7 @@ PATH = "/compat/openrlhf"
 
 
 def body_of(rollouts: list[Rollout], prompt: str = PROMPT, cut: int = 0) -> bytes:
-    """The rollouts behind a prompt of which the first `cut` characters are lost."""
+    """Return the rollouts after a prompt without its first `cut` characters."""
     return by_aiohttp(
         {
             "query": [prompt[cut:] + rollout.response for rollout in rollouts],
@@ -56,7 +56,7 @@ def test_one_rollout_a_call(client, rollout, cut):
 
 @pytest.mark.parametrize("cut", [0, 200])
 def test_the_prompt_is_not_scored(client, cut):
-    """It shows the four tags itself."""
+    """It contains the four tags itself."""
     reply = post(client, PATH, body_of([Rollout(SWAPPED + EOS, REFERENCE)], cut=cut)).json()
     assert reply["rewards"] == pytest.approx([SWAPPED_REWARD])
     alone = post(client, PATH, body_of([Rollout("I do not know." + EOS, REFERENCE)], cut=cut)).json()
@@ -66,11 +66,11 @@ def test_the_prompt_is_not_scored(client, cut):
 @pytest.mark.parametrize("cut", [0, 77])
 def test_many_rollouts_a_call(client, cut):
     check_reply(post(client, PATH, body_of(ROLLOUTS, cut=cut)), expected_of(ROLLOUTS))
-    many = ROLLOUTS * 40  # too long to be answered without a change of thread
+    many = ROLLOUTS * 40  # too long for the event loop
     check_reply(post(client, PATH, body_of(many, cut=cut)), expected_of(ROLLOUTS) * 40)
 
 
-def test_prompts_of_each_rollout_its_own(client):
+def test_each_rollout_has_its_own_prompt(client):
     texts = ["aab", "", "µ" * 9, "ab" * 30, PROMPT]
     rollouts = ROLLOUTS[: len(texts)]
     queries = [text[len(text) // 3 :] + rollout.response for text, rollout in zip(texts, rollouts, strict=True)]
@@ -79,26 +79,26 @@ def test_prompts_of_each_rollout_its_own(client):
 
 
 def test_no_rollouts_at_all(client):
-    """What a second address gets from clients that share one sample among all of them."""
+    """As clients send to a second URL if they share one sample among all of them."""
     body = b'{"query": [], "prompts": [], "labels": []}'
     assert len(body) == 42
     check_reply(post(client, PATH, body), [])
 
 
-def test_a_prompt_that_the_tokenizer_spells_otherwise(client):
-    prompt = "Wash with 5 A\u030a\u2126 " + PROMPT  # Å in two characters, and the sign of ohm
+def test_a_prompt_that_the_tokenizer_normalizes(client):
+    prompt = "Wash with 5 A\u030a\u2126 " + PROMPT  # decomposed Å, and the ohm sign
     query = unicodedata.normalize("NFC", prompt) + SWAPPED
     document = {"query": [query], "prompts": [prompt], "labels": [REFERENCE]}
     check_reply(post(client, PATH, by_aiohttp(document)), expected_of([Rollout(SWAPPED, REFERENCE)]))
 
 
-def test_a_cut_through_a_character(client):
+def test_truncation_within_a_character(client):
     prompt = "心" + PROMPT
     document = {"query": ["\ufffd\ufffd" + PROMPT + SWAPPED], "prompts": [prompt], "labels": [REFERENCE]}
     check_reply(post(client, PATH, by_aiohttp(document)), expected_of([Rollout(SWAPPED, REFERENCE)]))
 
 
-def test_other_fields_are_of_no_interest(client):
+def test_other_fields_are_ignored(client):
     document = {
         "step": 3,
         "query": [PROMPT + PERFECT],
@@ -126,12 +126,12 @@ BAD_LABELS = {
 
 
 @pytest.mark.parametrize(("label", "reason"), BAD_LABELS.values(), ids=BAD_LABELS)
-def test_a_label_that_is_no_reference_is_never_a_reward(client, label, reason):
+def test_an_invalid_label_gets_no_reward(client, label, reason):
     document = problem_of(post(client, PATH, body_of([Rollout(PERFECT, label)])), 422)
     assert places(document) == [("labels[0]", reason)]
 
 
-def test_every_bad_label_is_named(client):
+def test_every_invalid_label_is_reported(client):
     rollouts = [Rollout(PERFECT, label) for label in (None, REFERENCE, "Add buffer.", None, STEPS, {"steps": []})]
     document = problem_of(post(client, PATH, body_of(rollouts)), 422)
     named = [("labels[0]", "wrong_type"), ("labels[2]", "bad_step_line"), ("labels[3]", "wrong_type")]
@@ -167,7 +167,7 @@ BAD_REQUESTS = {
 
 
 @pytest.mark.parametrize(("document", "named"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
-def test_every_offending_place_is_named(client, document, named):
+def test_every_error_is_reported(client, document, named):
     assert places(problem_of(post(client, PATH, by_aiohttp(document)), 422)) == named
     document["ballast"] = "x" * 100_000
     assert places(problem_of(post(client, PATH, by_aiohttp(document)), 422)) == named

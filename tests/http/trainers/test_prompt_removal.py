@@ -1,4 +1,4 @@
-"""The response behind its prompt, against its definition: alone and in columns."""
+"""Removal of prompts, against its definition, for single queries and columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.strategies import examples, texts
 
 
 def cut(prompts: list[str], queries: list[str]) -> list[str]:
-    """Alone and in one column, which must agree."""
+    """Remove prompts one by one and as columns, which must agree."""
     warmup()
     alone = [remove_prompt(prompt, query) for prompt, query in zip(prompts, queries, strict=True)]
     column = remove_prompts(column_of([p.encode() for p in prompts]), column_of([q.encode() for q in queries]))
@@ -35,13 +35,13 @@ pairs = st.one_of(
 
 
 def is_plain(prompt: str, query: str) -> bool:
-    """Whether neither another spelling nor a character cut in two is in question."""
+    """Return True if neither normalization nor truncation within a character matters."""
     return unicodedata.is_normalized("NFC", prompt) and not query.startswith("\ufffd")
 
 
 @given(st.lists(pairs, max_size=6))
 @examples(120)
-def test_what_follows_the_longest_end_of_the_prompt(rows):
+def test_the_longest_suffix_of_the_prompt_is_removed(rows):
     prompts, queries = [prompt for prompt, _ in rows], [query for _, query in rows]
     for (prompt, query), response in zip(rows, cut(prompts, queries), strict=True):
         if is_plain(prompt, query) or twin(prompt, query) != query:
@@ -62,7 +62,7 @@ def test_what_follows_the_longest_end_of_the_prompt(rows):
         ("A\u030a", "A\u030ax", "x"),
     ],
 )
-def test_other_spellings_of_the_prompt(prompt, query, response):
+def test_normalized_prompts(prompt, query, response):
     assert cut([prompt, "p"], [query, "p"]) == [response, ""]
 
 
@@ -74,7 +74,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("prompt", "query"), HOSTILE.values(), ids=HOSTILE)
-def test_no_text_takes_long(compiled, prompt, query):
+def test_time_is_bounded(compiled, prompt, query):
     warmup()
     started = time.perf_counter()
     remove_prompt(prompt, query)

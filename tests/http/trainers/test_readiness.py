@@ -1,4 +1,4 @@
-"""Before the service is ready: trainers that would lose a reward are let wait, and are told where it never will be."""
+"""Before the service is ready: trainers that would lose a reward wait, and get an error if the start fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_requests_wait_for_a_service_that_starts():
         assert client.get("/compat/nemo-gym").status_code == 200
 
 
-def test_nobody_waits_for_a_service_that_cannot_start():
+def test_no_request_waits_for_a_service_that_cannot_start():
     def broken() -> None:
         raise OSError("no kernels today")
 

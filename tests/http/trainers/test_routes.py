@@ -1,4 +1,4 @@
-"""What all trainers' addresses share: settings in the URL, keys, slashes, errors, and their description."""
+"""Common to all trainers' routes: settings in the URL, keys, slashes, errors, and descriptions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("given", SETTINGS, ids=["&".join(one) for one in SETTINGS])
-def test_settings_stand_in_the_address(client, path, given):
+def test_settings_in_the_query(client, path, given):
     settings = ScoreSettings.model_validate_strings(given).model_dump()
     (expected,) = expected_of([Rollout(SWAPPED + EOS, REFERENCE)], **settings)
     for _ in range(2):
@@ -70,13 +70,13 @@ def test_settings_stand_in_the_address(client, path, given):
         assert reward_of(reply) == expected["reward"]
 
 
-def test_a_prompt_that_opens_the_thoughts(client, path):
+def test_a_prompt_that_opens_the_think_section(client, path):
     text = PERFECT.removeprefix("<think>")
     assert reward_of(client.post(f"{path}?think_prefilled=true", content=body_of(path, text))) == 1.0
     assert reward_of(client.post(path, content=body_of(path, text))) == 0.0
 
 
-def test_every_wrong_setting_is_named(client, path):
+def test_every_invalid_setting_is_reported(client, path):
     query = "ordr=lcs&order=lc&min_coverage=7&min_coverage=8&use_order=perhaps&max_steps=1.5&think_prefilled="
     document = problem_of(client.post(f"{path}?{query}", content=body_of(path)), 422)
     assert set(places(document)) == {
@@ -91,7 +91,7 @@ def test_every_wrong_setting_is_named(client, path):
     assert "perhaps" not in str(document)
 
 
-def test_no_address_raises_a_limit(client, path):
+def test_no_query_raises_a_limit(client, path):
     query = "max_steps=1025&max_response_bytes=10000000000"
     document = problem_of(client.post(f"{path}?{query}", content=body_of(path)), 422)
     assert places(document) == [("query.max_response_bytes", "over_limit"), ("query.max_steps", "over_limit")]
@@ -99,20 +99,20 @@ def test_no_address_raises_a_limit(client, path):
 
 
 @pytest.mark.parametrize("query", ["order", "=", "order=%ff", "order=lcs&&=&x", "\xe9=1"])
-def test_an_address_that_says_nothing_readable(client, path, query):
+def test_an_unreadable_query(client, path, query):
     reply = client.post(f"{path}?{query}", content=body_of(path))
     assert problem_of(reply, 422)["errors"][0]["path"].startswith("query")
 
 
 @pytest.mark.parametrize("query", ["order=lcs&", "&order=lcs", "order=lcs&&", "&&order=lcs&&&total=product&"])
-def test_a_bare_ampersand_says_nothing(client, path, query):
+def test_a_bare_ampersand_is_ignored(client, path, query):
     (expected,) = expected_of([Rollout(SWAPPED + EOS, REFERENCE)], order="lcs")
     assert reward_of(client.post(f"{path}?{query}", content=body_of(path))) == expected["reward"]
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("query", ["?", "?&", "?&&&"])
-def test_an_address_that_says_nothing(client, path, query):
+def test_an_empty_query(client, path, query):
     assert client.post(path + query, content=body_of(path)).status_code == 200
 
 
@@ -132,8 +132,8 @@ def test_options_belong_to_their_route(client):
     assert places(problem_of(reply, 422)) == [("query.reference_field", "invalid_setting")]
 
 
-def test_more_addresses_than_are_remembered(client, path):
-    """Each with its own coverage threshold, twice around."""
+def test_more_queries_than_are_cached(client, path):
+    """Each with a different coverage threshold, in two rounds."""
     (expected,) = expected_of([Rollout(SWAPPED, REFERENCE)])
     for _ in range(2):
         for k in range(70):
@@ -167,7 +167,7 @@ def test_other_media_types_and_encodings(client, path):
 
 
 def test_a_reference_over_the_limit(client, path):
-    """Bytes of its text, and of its steps; each is beyond what is answered without a change of thread."""
+    """Bytes of its text, and of its steps; both are too long for the event loop."""
     long = REFERENCE + " " * 262_144
     steps = {"steps": [{"action": "add", "objects": ["x" * 262_144], "parameters": []}]}
     for label in (long, steps):
@@ -185,7 +185,7 @@ def test_a_response_over_the_limit_is_a_result(client, path):
     assert numbers["score_reason_code"] in (1.0, [1.0])
 
 
-def test_more_rollouts_than_may_be():
+def test_too_many_rollouts():
     with launched("--drain-seconds", "0", "--max-responses", "3") as server, server.client() as client:
         server.wait_until_ready()
         for rows, status in ((3, 200), (4, 413)):
@@ -197,7 +197,7 @@ def test_more_rollouts_than_may_be():
 
 
 def test_hostile_members(client, path):
-    """Sixteen megabytes of lists in lists, in a member that nobody reads and in one that is read."""
+    """Sixteen megabytes of nested lists, in a member that is ignored and in one that is read."""
     nested = b"[" + b"[[],[]]," * 2_000_000 + b"0]"
     body = body_of(path)
     assert reward_of(post(client, path, b'{"x":' + nested + b"," + body[1:])) > 0
@@ -229,7 +229,7 @@ def test_keys(guarded, path):
         assert client.post(url, content=body).status_code == 200
 
 
-def test_asking_whether_there_is_anybody_needs_no_key(guarded):
+def test_the_liveness_check_needs_no_key(guarded):
     assert guarded.get(GYM).status_code == 200
 
 
@@ -258,7 +258,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_examples_are_true(client, description, path):
+def test_examples_are_right(client, description, path):
     operation = description["paths"][path]["post"]
     request = operation["requestBody"]["content"]["application/json"]
     reply = operation["responses"]["200"]["content"]["application/json"]

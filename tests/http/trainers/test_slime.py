@@ -38,14 +38,14 @@ def test_one_rollout_a_call(client, rollout, prompt):
 
 
 def test_a_long_rollout(client):
-    """Too long to be answered without a change of thread."""
+    """Too long for the event loop."""
     rollout = Rollout(PERFECT.replace("…", "why " * 30_000, 1) + EOS, REFERENCE)
     reply = post(client, PATH, by_aiohttp({"prompt": CHAT, "response": rollout.response, "label": rollout.reference}))
     assert [reply.json()] == expected_of([rollout])
     assert reply.json()["reward"] == 1.0
 
 
-def test_other_fields_are_of_no_interest(client):
+def test_other_fields_are_ignored(client):
     sample = {"prompt": "p", "response": SWAPPED, "label": STEPS, "metadata": {"label": None}, "index": 10**30}
     assert [post(client, PATH, json.dumps(sample).encode()).json()] == expected_of([Rollout(SWAPPED, STEPS)])
 
@@ -62,5 +62,5 @@ BAD = {
 
 @pytest.mark.parametrize("query", ["", "?format=float"])
 @pytest.mark.parametrize(("document", "named"), BAD.values(), ids=BAD)
-def test_what_cannot_be_scored_is_never_a_reward(client, document, named, query):
+def test_an_invalid_request_gets_no_reward(client, document, named, query):
     assert places(problem_of(post(client, PATH + query, by_aiohttp(document)), 422)) == named

@@ -1,4 +1,4 @@
-"""A trainer's request is answered alike in the lane of short bodies and on the general way; nothing idle is built."""
+"""The fast and the general path answer trainers' requests alike, and ignored members are never parsed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ prompts = st.sampled_from(["", "p", "ab<think>"])
 
 
 def openrlhf(texts: Any, prompts: Any, labels: Any, ragged: Any) -> Any:
-    """A batch of rollouts, most often of one; with `ragged`, its columns may differ in length."""
+    """Generate a batch of rollouts, most often one; with `ragged`, columns may differ in length."""
     return st.tuples(st.sampled_from([1, 1, 1, 0, 2]), ragged).flatmap(
         lambda drawn: st.fixed_dictionaries(
             {
@@ -99,12 +99,12 @@ DIALECTS: dict[str, tuple[Any, Any, Any, Any]] = {
         ),
     ),
 }
-"""Each dialect with its model, requests that are right, and doubtful ones."""
+"""Each dialect with its model, valid requests, and doubtful ones."""
 
 
 @st.composite
 def documents(draw: st.DrawFn, strategy: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
-    """A request, perhaps with a member that is missing, of another kind or unknown."""
+    """Generate a request, perhaps with a missing, unknown or wrongly typed member."""
     document = dict(draw(strategy))
     change = draw(st.integers(0, 9))
     if change == 0:
@@ -118,7 +118,7 @@ SHAPE_REASONS = {"wrong_type", "missing_field"}
 
 
 def is_described(model: type[BaseModel], document: dict[str, Any]) -> bool:
-    """Whether the model of the description accepts a request."""
+    """Return True if the pydantic model accepts a request."""
     try:
         model.model_validate(document)
     except ValidationError:
@@ -127,7 +127,7 @@ def is_described(model: type[BaseModel], document: dict[str, Any]) -> bool:
 
 
 def endpoint(dialect: Any) -> TrainerEndpoint:
-    """The endpoint of a dialect, without threads and metrics."""
+    """Return the endpoint of a dialect, without threads and metrics."""
     nothing: Any = None
     return TrainerEndpoint(dialect, Paths(LIMITS, Readiness(), nothing), nothing, nothing)
 
@@ -140,7 +140,7 @@ def outcome(answer: Any, *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
-def test_both_ways_and_the_model_agree(lane, dialect, model, right, doubtful):
+def test_both_paths_and_the_model_agree(lane, dialect, model, right, doubtful):
     options = dialect.options()
     chosen = ParsedQuery(Scorer(), lane, options, dialect.names(options))
     route = endpoint(dialect)
@@ -176,7 +176,7 @@ def test_both_ways_and_the_model_agree(lane, dialect, model, right, doubtful):
     check_doubtful()
 
 
-def test_what_nobody_reads_is_never_built(compiled):
+def test_ignored_members_are_never_built(compiled):
     body = b'{"a":[' + b"[[],[]]," * 500_000 + b'0],"b":"x"}'
     tracemalloc.start()
     document = Document(body, MemberNames("b"))

@@ -1,4 +1,4 @@
-"""Bodies as trainers' clients write them, and what their replies must be like."""
+"""Bodies as trainers' clients encode them, and checks of their replies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SYSTEM = (
     "<note>cautions</note>, nothing else.<|im_end|>\n"
 )
 PROMPT = SYSTEM + "<|im_start|>user\nHow do I lyse cells at 4 °C?<|im_end|>\n<|im_start|>assistant\n"
-"""A prompt that shows all four tags, as a template of chat writes it."""
+"""A prompt with all four tags, as a chat template renders it."""
 
 FREQUENT = (
     *("think_not_opened", "missing_sections", "bad_step_line", "bad_step_json", "bad_step_schema"),
@@ -49,17 +49,17 @@ ROLLOUTS = [
 
 
 def by_aiohttp(document: Any) -> bytes:
-    """As `aiohttp`'s `json=` writes it: OpenRLHF and slime."""
+    """Encode as `aiohttp`'s `json=` does: OpenRLHF and slime."""
     return json.dumps(document).encode()
 
 
 def by_orjson(document: Any) -> bytes:
-    """As NeMo Gym's own client writes it."""
+    """Encode as NeMo Gym's own client does."""
     return orjson.dumps(document)
 
 
 def by_httpx(document: Any) -> bytes:
-    """As verifiers' client writes it."""
+    """Encode as verifiers' client does."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -68,7 +68,7 @@ def post(client: httpx.Client, path: str, body: bytes, **headers: str) -> httpx.
 
 
 def expected_of(rollouts: list[Rollout], **settings: Any) -> list[dict[str, float]]:
-    """The reward and the numbers beside it of each rollout, from the scorer in this process."""
+    """Return the reward and the other numbers of each rollout, from the scorer in this process."""
     rows = []
     for response, reference in rollouts:
         scores = Scorer(**settings).score([response], [reference])
@@ -81,7 +81,7 @@ def expected_of(rollouts: list[Rollout], **settings: Any) -> list[dict[str, floa
 
 
 def check_numbers(found: dict[str, Any], names: tuple[str, ...]) -> None:
-    """These names, in this order, and nothing but finite floats."""
+    """Check the names, their order, and that all values are finite floats."""
     assert tuple(found) == names
     for value in found.values():
         assert type(value) is float

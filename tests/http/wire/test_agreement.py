@@ -1,4 +1,4 @@
-"""One response, one outcome: alone or in a batch, in any order, beside others, over any lane, with any threads."""
+"""A response has one outcome: alone or in a batch, in any order, on any path, with any number of threads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.servers import launched
 from tests.strategies import batches, examples, settings
 
 comparable = settings.filter(lambda overrides: overrides.get("max_steps", 1024) == 1024)
-"""Settings under which every reference of a batch can be read."""
+"""Settings with which every reference of a batch is valid."""
 
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """A server that hands every request to its only thread, where the other scores small ones on its loop."""
+    """Start a server that scores every request on its only thread, none on the event loop."""
     with launched("--threads", "1", "--inline-bytes", "0", "--drain-seconds", "0") as server:
         server.wait_until_ready()
         with server.client() as client:
@@ -29,7 +29,7 @@ def one_thread():
 
 
 def outcomes(client: httpx.Client, responses: list[str], references: list[Any], index: list[int], config: Any) -> list:
-    """(reward, reason, components) of every response, to the last bit."""
+    """Return (reward, reason, components) of every response."""
     request = {"references": references, "responses": responses, "reference_index": index, "config": config}
     reply = client.post("/v1/score", content=orjson.dumps(request | {"include": ["components"]}))
     assert reply.status_code == 200, reply.text[:500]
@@ -61,7 +61,7 @@ def test_batch_singles_permuted_concurrent_and_other_threads(client, one_thread,
 @given(batches(), st.integers(100, 400), st.randoms())
 @examples(4)
 def test_a_batch_of_many_slices(client, one_thread, batch, rows, dice):
-    """More rows than one slice of a thread, each of them drawn from a few."""
+    """More rows than one slice of a thread, drawn from a few."""
     responses, references, index = batch
     if not responses:
         return

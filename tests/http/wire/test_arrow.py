@@ -1,4 +1,4 @@
-"""Arrow IPC streams at POST /v1/score: the same numbers, every offending place, and nothing trusted."""
+"""Arrow IPC streams at POST /v1/score: the same numbers, every error, and nothing trusted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_columns_that_begin_inside_their_buffers(client):
     assert table["reward"][0].as_py() == 1.0
 
 
-def test_settings_stand_in_the_address(client):
+def test_settings_in_the_query(client):
     body = stream_of(pa.table({"response": [PERFECT], "reference": [REFERENCE]}))
     for query in ('?config={"reward_scale":"raw"}', '?&config={"reward_scale":"raw"}&&'):
         assert table_of(post(client, body, query))["reward"].to_pylist() == [2.5]
@@ -91,7 +91,7 @@ def test_settings_stand_in_the_address(client):
     assert places(problem_of(post(client, body, "?config=[1]"), 422)) == [("query.config", "wrong_type")]
 
 
-def test_no_address_raises_a_limit(client):
+def test_no_query_raises_a_limit(client):
     body = stream_of(pa.table({"response": [PERFECT], "reference": [REFERENCE]}))
     reply = post(client, body, '?config={"max_response_bytes":10000000000,"max_steps":1024}')
     assert places(problem_of(reply, 422)) == [("config.max_response_bytes", "over_limit")]
@@ -115,12 +115,12 @@ def test_an_empty_table(client):
         ({"response": [PERFECT] * 2, "reference": [REFERENCE, "?"]}, [("references[1]", "bad_step_line")]),
     ],
 )
-def test_every_place_is_named(client, columns, expected):
+def test_every_error_is_reported(client, columns, expected):
     assert places(problem_of(post(client, stream_of(pa.table(columns))), 422)) == expected
 
 
 def test_nothing_of_a_stream_is_trusted(client):
-    """Offsets that leave the buffer, and bytes that are no UTF-8, never reach a kernel."""
+    """Offsets outside the buffer and invalid UTF-8 never reach a kernel."""
     body = stream_of(pa.table({"response": ["abc", "def"], "reference": [REFERENCE] * 2}))
     honest = np.array([0, 3, 6], np.int32).tobytes()
     assert body.count(honest) == 1
@@ -131,7 +131,7 @@ def test_nothing_of_a_stream_is_trusted(client):
 
 @pytest.mark.parametrize("row", [0, 350, 699])
 @pytest.mark.parametrize("rows_a_batch", [None, 64])
-def test_texts_that_several_threads_go_through(client, row, rows_a_batch):
+def test_texts_that_several_threads_validate(client, row, rows_a_batch):
     responses = [PERFECT] * 700
     responses[row] += "abcdef"
     columns = {"response": pa.array(responses), "reference": pa.array([REFERENCE] * 700).dictionary_encode()}
@@ -142,7 +142,7 @@ def test_texts_that_several_threads_go_through(client, row, rows_a_batch):
 
 @pytest.mark.parametrize("count", [5, 200])
 def test_nothing_of_a_dictionary_is_trusted(client, count):
-    """Neither its texts, nor where they stand, nor what points at them; few of them, or many that threads share."""
+    """Neither its texts, nor their offsets, nor the indices; few of them, or many that threads share."""
     references = [REFERENCE.replace("tube", f"tube{k:04}") for k in range(count)]
     columns = {"response": pa.array([PERFECT] * count), "reference": pa.array(references).dictionary_encode()}
     body = stream_of(pa.table(columns))
@@ -174,7 +174,7 @@ def test_buffers_that_end_within_an_offset(client):
         assert post(client, body[:at] + broken + body[at + 8 :]).status_code in (200, 400)
 
 
-def test_damaged_streams_are_no_arrow(client):
+def test_damaged_streams_are_not_arrow(client):
     body = stream_of(pa.table({"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}))
     generator = random.Random(5)
     for damaged in (b"", b"\x00", body[:20], body[: len(body) // 2], b"{}"):

@@ -1,4 +1,4 @@
-"""Arrow streams that ask for more than their bytes, or that are more than one stream: errors of the request."""
+"""Arrow streams that would take too much memory, or that are followed by other bytes, are refused."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 @pytest.mark.parametrize("kind", BOMBS)
-def test_what_would_inflate_beyond_the_limit_is_refused_before(kind, codec):
+def test_streams_that_would_inflate_beyond_the_limit_are_refused(kind, codec):
     body = compressed(BOMBS[kind], codec)
     assert len(body) < MIB / 10
     held = pa.total_allocated_bytes()
@@ -85,15 +85,15 @@ def test_what_would_inflate_beyond_the_limit_is_refused_before(kind, codec):
     assert pa.total_allocated_bytes() == held
 
 
-def test_many_small_batches_are_counted_together():
+def test_the_sizes_of_many_small_batches_are_added():
     body = compressed({"response": ["a" * 1000] * 100, "reference": [REFERENCE] * 100}, rows_a_batch=1)
     read_stream(body, 100, 200_000)
     with pytest.raises(OverLimitError, match="decompressed"):
         read_stream(body, 100, 100_000)
 
 
-def test_compression_in_the_way_of_early_writers_is_counted():
-    """Arrow 0.17 named the codec in a message's metadata, which readers still follow."""
+def test_compression_of_early_writers_is_counted():
+    """Arrow 0.17 named the codec in a message's metadata, which readers still support."""
     _, message = pa.ipc.MessageReader.open_stream(compressed({"response": [LONG]}))
     batch, _ = batch_of(message)
     assert inflated_bytes(message, batch) >= len(LONG)
@@ -120,7 +120,7 @@ def small_dictionary(k):
     return pa.RecordBatch.from_arrays([pa.array([PERFECT] * 100), column], ["response", "reference"])
 
 
-def test_dictionaries_that_have_no_common_index(client):
+def test_dictionaries_without_a_common_index(client):
     found = places(problem_of(post(client, batches_of(small_dictionary(0), small_dictionary(1))), 422))
     assert found == [("reference", "too_large")]
     assert table_of(post(client, batches_of(small_dictionary(0), small_dictionary(0)))).num_rows == 200
@@ -132,7 +132,7 @@ def test_more_than_two_gibibytes_of_text_in_several_batches(monkeypatch):
     text = pa.py_buffer(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     column = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, length], np.int32)), text)
     table = pa.table({"response": pa.chunked_array([column] * 3), "reference": pa.array([REFERENCE] * 3)})
-    monkeypatch.setattr("assay.service.http.wire.arrow_codec._sound_columns", lambda body: (table, []))
+    monkeypatch.setattr("assay.service.http.wire.arrow_codec._read_columns", lambda body: (table, []))
     monkeypatch.setattr("assay.service.http.wire.arrow_codec._validate", lambda table: None)
     columns, issues = read_stream(stream_of(pa.table(GOOD)), 10, MIB)
     assert columns is None
@@ -169,8 +169,8 @@ def test_metadata_is_limited(client):
     assert places(problem_of(post(client, stream_of(wide)), 413)) == [("body", "too_large")]
 
 
-def test_columns_that_are_not_asked_for_are_not_read(client):
-    """The sound column is looked at all the same: every place is named at once."""
+def test_unknown_columns_are_not_read(client):
+    """The valid column is checked all the same, so that all errors are reported at once."""
     columns = {"response": [PERFECT, None], "reference": pa.array([[1], [2]]), "more": ["a", "b"]}
     found = places(problem_of(post(client, stream_of(pa.table(columns))), 422))
     assert sorted(found) == [("more", "unknown_field"), ("reference", "wrong_type"), ("response[1]", "wrong_type")]
@@ -179,7 +179,7 @@ def test_columns_that_are_not_asked_for_are_not_read(client):
 
 
 @pytest.mark.parametrize("cut", range(0, 1200, 37))
-def test_damaged_compressed_streams_are_no_arrow(cut):
+def test_damaged_compressed_streams_are_not_arrow(cut):
     body = bytearray(compressed({"response": [PERFECT] * 20, "reference": pa.array([REFERENCE] * 20)}))
     body[cut % len(body)] ^= 0xFF
     for spoiled in (body, body[: cut % len(body)]):
@@ -188,13 +188,13 @@ def test_damaged_compressed_streams_are_no_arrow(cut):
 
 
 def memory_of(pid: int, name: str) -> int:
-    """Bytes of a line of /proc/PID/status."""
+    """Return the value of a line of /proc/PID/status in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc here")
-def test_memory_stays_flat_under_streams_that_are_refused():
+def test_memory_is_constant_under_refused_streams():
     hostile = [
         (compressed({"response": ["a" * (100 * MIB)], "reference": [REFERENCE]}), 413),
         (compressed({"response": [PERFECT], "reference": pa.array(["a" * (100 * MIB)]).dictionary_encode()}), 413),
@@ -224,7 +224,7 @@ def test_memory_stays_flat_under_streams_that_are_refused():
 
 
 def dictionaries(base: list[str], batches: int, *, growing: bool) -> bytes:
-    """Batches of one row that share a dictionary, or each of which adds an entry to it."""
+    """Encode batches of one row that share a dictionary, or each of which adds an entry to it."""
     values = list(base)
     found = []
     for k in range(batches):
@@ -247,7 +247,7 @@ def test_a_dictionary_that_grows_with_every_batch_is_counted_each_time():
         read_stream(dictionaries(base, 40, growing=True), 1000, 1 << 24)
 
 
-def test_a_dictionary_that_batches_share_is_looked_at_once():
+def test_a_shared_dictionary_is_validated_once():
     base = ["\u00e9" * 50_000] * 100
     costs = []
     for batches in (10, 500):
@@ -256,4 +256,4 @@ def test_a_dictionary_that_batches_share_is_looked_at_once():
         columns, _ = read_stream(body, 1000, 1 << 24)
         costs.append(time.process_time() - started)
         assert columns.reference_index.tolist() == [0] * batches
-    assert costs[1] < 10 * costs[0] + 0.1  # fifty times as much where it is looked at for each batch
+    assert costs[1] < 10 * costs[0] + 0.1  # fifty times as much if it is validated for each batch

@@ -1,4 +1,4 @@
-"""POST /v1/score: what a wrong request gets. Every case leaves the server as it was."""
+"""POST /v1/score: errors of invalid requests, none of which affects the server."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, places, problem_of
 
 SECRET = "swordfish"
-"""Stands in offending text; no error may quote it."""
+"""Occurs in invalid texts; no error may quote it."""
 
 
 @pytest.fixture(autouse=True)
 def unharmed(client, server):
-    """Afterwards the same process answers, with the right rewards, and has logged no failure."""
+    """Check that the same process still returns the right rewards and has logged no error."""
     yield
     assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
     assert server.process.poll() is None
@@ -205,13 +205,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("body", "expected"), WRONG.values(), ids=WRONG.keys())
-def test_wrong_content_names_every_place(client, body, expected):
+def test_every_error_is_reported(client, body, expected):
     reply = client.post("/v1/score", content=json.dumps(body))
     assert places(problem_of(reply, 422)) == expected
     assert SECRET not in reply.text
 
 
-def test_places_of_different_kinds_come_together(client):
+def test_errors_of_different_kinds_are_reported_together(client):
     body = {
         "references": [5, REFERENCE, SECRET],
         "responses": [PERFECT, 5],
@@ -238,32 +238,32 @@ def test_places_of_different_kinds_come_together(client):
     assert SECRET not in reply.text
 
 
-def test_a_hundred_places_are_listed_and_all_are_counted(client):
+def test_a_hundred_errors_are_listed_and_all_are_counted(client):
     body = {"references": [SECRET] * 250, "responses": [], "reference_index": []}
     document = problem_of(client.post("/v1/score", json=body), 422)
     assert document["error_count"] == 250
     assert places(document) == [(f"references[{k}]", "bad_step_line") for k in range(100)]
 
 
-def test_places_in_a_big_body(client):
+def test_errors_of_a_big_body(client):
     body = {"references": [REFERENCE, SECRET], "responses": [PERFECT] * 400, "reference_index": [0] * 399 + [2]}
     expected = [("references[1]", "bad_step_line"), ("reference_index[399]", "index_out_of_range")]
     assert places(problem_of(client.post("/v1/score", json=body), 422)) == expected
 
 
-def test_a_long_name_is_shown_in_part(client):
+def test_a_long_name_is_truncated(client):
     document = problem_of(client.post("/v1/score", json=REQUEST | {"x" * 100_000: 1}), 422)
     assert len(document["errors"][0]["path"]) == 128
 
 
 def test_nothing_is_scored_while_one_reference_is_unreadable(client):
-    """Also when no response points at it."""
+    """Even if no response uses it."""
     body = {"references": [REFERENCE, SECRET], "responses": [PERFECT], "reference_index": [0]}
     assert places(problem_of(client.post("/v1/score", json=body), 422)) == [("references[1]", "bad_step_line")]
 
 
-def test_bad_requests_do_not_touch_good_ones_beside_them(client, server):
-    """Good and bad requests in turn on one connection, the bad ones of every kind."""
+def test_bad_requests_do_not_affect_good_ones(client, server):
+    """Good and bad requests of every kind alternate on one connection."""
     with server.client() as other:
         for body in (*NOT_JSON.values(), *(json.dumps(body).encode() for body, _ in WRONG.values())):
             assert 400 <= other.post("/v1/score", content=body).status_code < 500

@@ -1,4 +1,4 @@
-"""The described models and the fast decoder accept and refuse the same requests."""
+"""The pydantic models and the decoder accept and refuse the same requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.http.samples import PERFECT, REFERENCE, STEPS
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
 SHAPE_REASONS = {"wrong_type", "missing_field", "unknown_field", "unknown_column", "unknown_task"}
-"""Reasons about a request's shape; the others are about what stands in it, which no schema can say."""
+"""Reasons about the form of a request; the others are about its content, which no schema describes."""
 
 junk = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2**63) | st.floats(-5, 5) | st.just(PERFECT),
@@ -53,7 +53,7 @@ right = {
 
 @st.composite
 def documents(draw: st.DrawFn) -> Any:
-    """Requests that are right but for some fields, which are wrong inside, of another type, missing or unknown."""
+    """Generate requests that are valid except for some fields, which are invalid, wrongly typed, missing or unknown."""
     document = {name: draw(strategy) for name, strategy in right.items() if draw(st.integers(0, 9))}
     for name in draw(st.lists(st.sampled_from([*fields, "Responses", ""]), max_size=2)):
         document[name] = draw(fields.get(name, junk) | junk)
@@ -83,7 +83,7 @@ def test_models_and_decoder_agree(scorer, document):
 
 
 def found_by_decoder(document: Any, scorer: Scorer) -> set[Issue]:
-    """What the fast way stumbles over first."""
+    """Return the issues at which decoding stops."""
     try:
         batch = decode_score_request(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
         scores = batch.score()
@@ -95,7 +95,7 @@ def found_by_decoder(document: Any, scorer: Scorer) -> set[Issue]:
 
 
 @given(document=documents() | junk)
-def test_the_survey_finds_something_exactly_where_the_decoder_stops(scorer, document):
+def test_validation_finds_issues_exactly_if_decoding_fails(scorer, document):
     found = all_issues(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
     first = found_by_decoder(document, scorer)
     assert bool(found) == bool(first)

@@ -1,4 +1,4 @@
-"""The lane of small requests gives what the general path gives, to the last bit, or leaves the request to it."""
+"""The fast path gives the same bits as the general path, or leaves the request to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_BYTES = 60_000
 
 
 def general(body: bytes, scorer: Scorer) -> Scores | None:
-    """The general path's scores of a usual request, None for any other."""
+    """Return the general path's scores of a request that the fast path may handle, None for any other."""
     try:
         envelope = open_envelope(body, LIMITS.max_responses, LIMITS.max_reference_bytes)
     except (NotJsonError, TooManyError):
@@ -51,7 +51,7 @@ def general(body: bytes, scorer: Scorer) -> Scores | None:
 
 
 def check(lane: FastPath, body: bytes, scorer: Scorer) -> bool:
-    """Whether the lane took the request, after holding its outcome against the general path."""
+    """Return True if the fast path handled the request, after comparing it with the general path."""
     expected = general(body, scorer)
     taken = lane.read(body)
     assert taken == (expected is not None)
@@ -65,7 +65,7 @@ def check(lane: FastPath, body: bytes, scorer: Scorer) -> bool:
 
 @pytest.fixture(scope="module")
 def lane() -> FastPath:
-    """One lane for all tests of this file: nothing of a request may reach the next."""
+    """Return one fast path for all tests: nothing of a request may affect the next."""
     return FastPath(Scorer(), MAX_BYTES, LIMITS)
 
 
@@ -125,7 +125,7 @@ def test_long_references():
     assert not lane.read(body_of([answer()] * 2, [KEY, KEY + " "]))
 
 
-# References that come again
+# Repeated references
 
 
 def key_of(number: int, steps: int = 1) -> str:
@@ -135,8 +135,8 @@ def key_of(number: int, steps: int = 1) -> str:
     )
 
 
-def test_references_that_come_again(lane):
-    """Some are kept, some have lost their place; neither shows."""
+def test_repeated_references(lane):
+    """Some are cached, some were evicted; the scores do not depend on it."""
     dice = random.Random(7)
     for _ in range(3 * SLOT_COUNT):
         key = key_of(dice.randrange(2 * SLOT_COUNT), dice.randint(1, 3))
@@ -144,7 +144,7 @@ def test_references_that_come_again(lane):
 
 
 @pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MAX_SLOT_BYTES + 1)])
-def test_places_that_were_lost_to_what_is_no_reference(lane, bad):
+def test_slots_that_were_lost_to_invalid_references(lane, bad):
     good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(SLOT_COUNT)]
     assert all(check(lane, body, Scorer()) for body in good)
     for k in range(4 * SLOT_COUNT):
@@ -152,7 +152,7 @@ def test_places_that_were_lost_to_what_is_no_reference(lane, bad):
     assert all(check(lane, body, Scorer()) for body in good)
 
 
-def test_references_around_the_length_that_is_kept(lane):
+def test_references_around_the_maximum_cached_length(lane):
     for length in (MAX_SLOT_BYTES - 9, MAX_SLOT_BYTES - 1, MAX_SLOT_BYTES, MAX_SLOT_BYTES + 1):
         key = KEY.replace("pbs", "pbs " + "x" * (length - len(KEY) - 1))
         assert len(key) == length
@@ -160,8 +160,8 @@ def test_references_around_the_length_that_is_kept(lane):
             assert check(lane, body_of([answer(key)], [other]), Scorer())
 
 
-def test_a_kept_reference_under_another_limit_of_steps(lane):
-    """The lanes of several configurations share what is kept."""
+def test_a_cached_reference_under_another_limit_of_steps(lane):
+    """The fast paths of several configurations share the cache."""
     key = key_of(1, steps=3)
     body = body_of([answer(key)], [key])
     strict = Scorer(max_steps=2)

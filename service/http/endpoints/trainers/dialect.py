@@ -23,7 +23,7 @@ class Texts(NamedTuple):
     responses: TextColumn | None
     references: TextColumn | None
     issues: list[Issue]
-    reference_faults: list[Issue]
+    reference_issues: list[Issue]
     """Issues of single references, with paths `references[k]`."""
 
 
@@ -91,9 +91,9 @@ def read_column(raw: bytes, native: str, name: str, limits: Limits) -> tuple[Tex
 
 def read_pair(reference: bytes, response: bytes, response_name: str, limits: Limits) -> Texts:
     """Read one reference and one response, each as JSON, or empty if missing."""
-    references, faults = read_column(reference and b"[%b]" % reference, "references", "references", limits)
+    references, reference_issues = read_column(reference and b"[%b]" % reference, "references", "references", limits)
     responses, issues = read_column(response and b"[%b]" % response, "responses", response_name, limits)
-    return Texts(responses, references, rename_paths(issues, "responses", response_name), faults)
+    return Texts(responses, references, rename_paths(issues, "responses", response_name), reference_issues)
 
 
 def rename_paths(issues: Iterable[Issue], old: str, new: str) -> list[Issue]:

@@ -82,7 +82,7 @@ class TrainerEndpoint:
     def _answer_document(self, document: Document, parsed: ParsedQuery, times: StageTimes) -> Answer:
         limits = self._paths.limits
         texts = self._dialect.texts(document, parsed.options, limits)
-        if texts.issues or texts.reference_faults or texts.references is None or texts.responses is None:
+        if texts.issues or texts.reference_issues or texts.references is None or texts.responses is None:
             return self._without_scores(texts, document, parsed, limits)
         try:
             references = parse_references(
@@ -117,7 +117,7 @@ class TrainerEndpoint:
 
 def reference_issues(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -> list[Issue]:
     """Return every issue of a request's references, under the trainer's names."""
-    found = list(texts.reference_faults)
+    found = list(texts.reference_issues)
     if texts.references is not None:
         found += parse_issues(texts.references, scorer, limits, {issue.path for issue in found})
     found.sort(key=row_of)

@@ -64,7 +64,7 @@ class NemoGym:
             issues += found
         reference = reference_span(document, options)
         read = read_pair(document.raw(reference), orjson.dumps(text), "response", limits)._replace(issues=issues)
-        return read._replace(reference_faults=[MISSING]) if reference == ABSENT else read
+        return read._replace(reference_issues=[MISSING]) if reference == ABSENT else read
 
     def reference_path(self, options: NemoGymOptions) -> str:
         return options.reference_field

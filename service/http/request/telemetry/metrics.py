@@ -137,9 +137,9 @@ class Metrics:
         self.batches = Histogram("assay_batch_responses", "Responses in a scored request.", BATCHES)
         self.rewards = Histogram("assay_reward", "Rewards, as they were sent.", REWARDS)
         self.responses = Counts("assay_responses", "Scored responses by reason.", ("reason",))
-        self.disconnects = Counts("assay_client_disconnects", "Clients that disconnected before their reply was ready.")
-        self.rejections = Counts("assay_rejections", "Rejected requests by reason.", ("reason",))
-        self.waits = Histogram("assay_queue_wait_seconds", "Queue time of requests that had to wait.", DURATIONS)
+        self.disconnects = Counts("assay_client_disconnects", "Clients that left before their reply was ready.")
+        self.rejections = Counts("assay_rejections", "Requests that were turned away, by the reason.", ("reason",))
+        self.waits = Histogram("assay_queue_wait_seconds", "Waiting of requests that had to wait.", DURATIONS)
         self._singles: list[tuple[float, ...]] = []
         """Buffered requests of one response: seconds of the stages, reward and reason code of each."""
         for reason in REASONS:
