@@ -17,7 +17,7 @@ from ..settings import ScoreSettings
 from .counts import Distribution, Grid, log_edges
 from .examples import Examples
 from .groups import Groups
-from .hacking import Tallies, parts_of
+from .hacking import Tallies, split_parts
 
 __all__ = ["Collection"]
 
@@ -66,7 +66,7 @@ class Collection:
             self.groups.add(rollout.group, rollout.location, reward)
             self.examples.add(rollout, reward, code)
             if code == OK and len(content) <= MAX_BYTES:
-                parts = parts_of(content, self.settings.think_prefilled)
+                parts = split_parts(content, self.settings.think_prefilled)
                 steps[k] = len(parts.bodies)
                 self.signs.add(rollout, parts, reward)
         self.by_length.add(lengths, scores.rewards)
