@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels.rules import Rules
+from ...kernels.rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT, Rules
 from ...kernels.similarity.align import UNMATCHED, anchors
 from ...kernels.similarity.iou import ious
 from ...kernels.similarity.lcs import lcs_lengths
@@ -187,10 +187,10 @@ def _pairs(
         obj.compared = (
             "nothing" if not whole.shared + whole.missing + whole.extra else ("objects" if obj is whole else "words")
         )
-        counted = obj.value >= 0.5
+        counted = obj.value >= MIN_OBJECT_SIMILARITY
         value = obj.value
         if counted:
-            value += 0.5 * par.value
+            value += PARAMETER_WEIGHT * par.value
         else:
             par.value, par.compared = 0.0, "nothing"
         position = 1.0
