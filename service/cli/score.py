@@ -39,7 +39,9 @@ def _parse_include(_ctx: click.Context, _parameter: click.Parameter, values: tup
 @click.option(
     "-o", "--output", "target", default="-", type=click.Path(dir_okay=False, allow_dash=True), help="[default: -]"
 )
-@click.option("--include", multiple=True, callback=_parse_include, metavar="NAMES", help="components,advantages")
+@click.option(
+    "--include", multiple=True, callback=_parse_include, metavar="NAMES", help="Results to add: components,advantages"
+)
 @click.option("--response-field", help="Name of the response in a row.  [default: response]")
 @click.option("--reference-field", help="Name of the reference in a row.  [default: reference]")
 @click.option(
