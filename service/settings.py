@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..kernels.rules import PARAMETER_WEIGHT
 from .errors import InvalidSetting, Issue
 
-__all__ = ["RULES_VERSION", "ScoreSettings", "normalize_zero"]
+__all__ = ["MAX_CONTENT", "RULES_VERSION", "ScoreSettings", "normalize_zero"]
 
 MAX_NAME = 100
 """Characters of an unknown name that an error quotes."""

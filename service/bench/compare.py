@@ -67,9 +67,13 @@ def differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, li
 def comparison_text(compared: Mapping[str, Any], earlier: Path) -> str:
     """Format the comparison as a table."""
     lines = ["", f"{f'now over {earlier.name}':<52}{'wall':>8}{'CPU':>8}"]
-    lines += [f"{name:<52}{shown(pair['median'])}{shown(pair['cpu'])}" for name, pair in compared["ratios"].items()]
     lines += [
-        f"{f'{name}, responses per second':<52}{shown(rate)}" for name, rate in compared["responses_per_second"].items()
+        f"{name:<52}{format_ratio(pair['median'])}{format_ratio(pair['cpu'])}"
+        for name, pair in compared["ratios"].items()
+    ]
+    lines += [
+        f"{f'{name}, responses per second':<52}{format_ratio(rate)}"
+        for name, rate in compared["responses_per_second"].items()
     ]
     if compared["differences"]:
         lines += ["", "The runs differ, so these figures may not be comparable:"]
@@ -77,5 +81,5 @@ def comparison_text(compared: Mapping[str, Any], earlier: Path) -> str:
     return "\n".join(lines)
 
 
-def shown(ratio: float | None) -> str:
+def format_ratio(ratio: float | None) -> str:
     return f"{'':>8}" if ratio is None else f"{ratio:>8.3f}"

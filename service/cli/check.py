@@ -95,9 +95,9 @@ class Rules(NamedTuple):
         from ..evaluate.thoth import key_block
 
         checked = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
-        asked = is_published(record) if self.scirecipe is None else self.scirecipe
+        requested = is_published(record) if self.scirecipe is None else self.scirecipe
         for violation in violations(checked):
-            if asked or violation.rule == "library":
+            if requested or violation.rule == "library":
                 yield f"{violation.detail} ({violation.rule})"
         library, answer = library_of(record), record.get(self.response_field or "")
         if library is not None and isinstance(answer, str):

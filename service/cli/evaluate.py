@@ -25,7 +25,7 @@ MAX_LISTED = 100
 USUAL_GROUPS = ("level", "type")
 
 
-def _names(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+def _split_names(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
     return list(filter(None, (name.strip() for name in ",".join(values).split(","))))
 
 
@@ -37,11 +37,11 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 @click.option("--task", "name", default="score", show_default=True, help="What to evaluate; see --list.")
 @click.option("--profile", help="Short for --option profile=…: paper or thoth (metrics of SCORE).")
 @click.option(
-    "--metrics", multiple=True, callback=_names, metavar="NAMES", help="Names, usual, or all  [default: usual]"
+    "--metrics", multiple=True, callback=_split_names, metavar="NAMES", help="Names, usual, or all  [default: usual]"
 )
-@click.option("--by", multiple=True, callback=_names, metavar="FIELDS", help="Group by  [default: level, type]")
+@click.option("--by", multiple=True, callback=_split_names, metavar="FIELDS", help="Group by  [default: level, type]")
 @click.option("--field", "fields", multiple=True, type=Pairs(), help="Name of a field in the task and in the file.")
-@click.option("--option", "given", multiple=True, type=Pairs(), help="An option of the task, as JSON or text.")
+@click.option("--option", "task_options", multiple=True, type=Pairs(), help="An option of the task, as JSON or text.")
 @click.option(
     "--json", "json_target", type=OUTPUT, metavar="FILE", help="Write all results as JSON (-: standard output)."
 )
@@ -58,7 +58,7 @@ def command(
     metrics: list[str],
     by: list[str],
     fields: tuple[tuple[str, str], ...],
-    given: tuple[tuple[str, str], ...],
+    task_options: tuple[tuple[str, str], ...],
     json_target: str | None,
     csv_target: str | None,
     html_target: str | None,
@@ -85,7 +85,7 @@ def command(
     if list(targets.values()).count("-") > 1:
         raise click.UsageError("only one of --json, --csv and --html can go to standard output")
     require_different_files([("ANSWERS", source)], [(f"--{kind}", target) for kind, target in targets.items()])
-    options: dict[str, Any] = {key: json_or_text(text) for key, text in given}
+    options: dict[str, Any] = {key: json_or_text(text) for key, text in task_options}
     if profile is not None:
         options["profile"] = profile
     try:
@@ -133,7 +133,7 @@ def _evaluate(
     if "metrics" not in options:
         options["metrics"] = usual_metrics(answers.records, task)
     checked = task.checked(options)
-    progress = Progress(len(answers.records), shown=not quiet and sys.stderr.isatty())
+    progress = Progress(len(answers.records), visible=not quiet and sys.stderr.isatty())
     done = 0
 
     def advance(rows: int) -> None:
@@ -168,8 +168,8 @@ def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
     return [USUAL, *(m.name for m in task.metrics if not m.default and task.available_for(m, records))]
 
 
-def _list(ctx: click.Context, asked: bool) -> None:
-    if not asked or ctx.resilient_parsing:
+def _list(ctx: click.Context, requested: bool) -> None:
+    if not requested or ctx.resilient_parsing:
         return
     from ..evaluate.registry import every_task
 

@@ -79,8 +79,8 @@ class Commands(click.Group):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    if not asked or ctx.resilient_parsing:
+def _print_version(ctx: click.Context, _parameter: click.Parameter, requested: bool) -> None:
+    if not requested or ctx.resilient_parsing:
         return
     try:
         click.echo(f"assay {version('assay')}")

@@ -27,7 +27,7 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
 """Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
 
 
-def _included(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+def _parse_include(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     names = frozenset(filter(None, (name.strip() for name in ",".join(values).split(","))))
     if unknown := sorted(names.difference(INCLUDABLE)):
         raise click.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(INCLUDABLE)}")
@@ -39,7 +39,9 @@ def _included(_ctx: click.Context, _parameter: click.Parameter, values: tuple[st
 @click.option(
     "-o", "--output", "target", default="-", type=click.Path(dir_okay=False, allow_dash=True), help="[default: -]"
 )
-@click.option("--include", multiple=True, callback=_included, metavar="NAMES", help="components,advantages")
+@click.option(
+    "--include", multiple=True, callback=_parse_include, metavar="NAMES", help="Results to add: components,advantages"
+)
 @click.option("--response-field", help="Name of the response in a row.  [default: response]")
 @click.option("--reference-field", help="Name of the reference in a row.  [default: reference]")
 @click.option(
@@ -49,7 +51,9 @@ def _included(_ctx: click.Context, _parameter: click.Parameter, values: tuple[st
     show_default=True,
     help="Use the reward of another task (JSON only); see evaluate --list.",
 )
-@click.option("--option", "given", multiple=True, type=Pairs(), help="An option of another task, as JSON or text.")
+@click.option(
+    "--option", "task_options", multiple=True, type=Pairs(), help="An option of another task, as JSON or text."
+)
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
 @click.option("--layout", type=click.Choice(list(LAYOUTS)), help="Use the field names in the dumps of this trainer.")
 @click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
@@ -66,7 +70,7 @@ def command(
     response_field: str | None,
     reference_field: str | None,
     task_name: str,
-    given: tuple[tuple[str, str], ...],
+    task_options: tuple[tuple[str, str], ...],
     report: str | None,
     layout: str | None,
     group_field: str | None,
@@ -105,13 +109,13 @@ def command(
     settings = load_config(flags, config_file).score
     if task_name != SCORE and report is not None:
         raise click.UsageError("--report is for SCORE only; for other tasks use the report of assay evaluate")
-    if task_name == SCORE and given:
+    if task_name == SCORE and task_options:
         raise click.UsageError("--option is for other tasks; the settings of SCORE have separate flags")
     try:
         if task_name == SCORE:
             failed = _run(job, settings, quiet, report)
         else:
-            failed = _run_task(job, task_name, {name: json_or_text(text) for name, text in given}, quiet)
+            failed = _run_task(job, task_name, {name: json_or_text(text) for name, text in task_options}, quiet)
     except DocumentError as error:
         kind = "" if is_columnar(job.source_format) else "not JSON: "
         raise Failure(f"{job.source_name}: {kind}{error}") from None
@@ -170,7 +174,7 @@ def _start_report(target: str | None, job: Any, scorer: Any) -> Any:
     return Report(scorer, "stdin" if job.source == "-" else os.path.basename(job.source))
 
 
-def _run_task(job: Any, name: str, given: dict[str, Any], quiet: bool) -> bool:
+def _run_task(job: Any, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
     """Do the job with the reward of another task; return whether some rows could not be scored."""
     from ..evaluate.task_rewards import reward_options, reward_task
     from ..files.progress import Progress
@@ -181,13 +185,13 @@ def _run_task(job: Any, name: str, given: dict[str, Any], quiet: bool) -> bool:
     if is_columnar(job.source_format) or is_columnar(job.target_format):
         raise click.UsageError("--task supports only JSONL and JSON")
     task = reward_task(name)
-    chosen = TaskJob(task, reward_options(task, given))
+    chosen = TaskJob(task, reward_options(task, task_options))
     started = time.perf_counter()
     with open_source(job.source) as (stream, size):
         document = None if job.source_format == "jsonl" else json_document(stream.read())
         if document is not None and is_request(document):
             raise click.UsageError("--task cannot be combined with a request, which names its task")
-        progress = Progress(size, shown=not quiet and sys.stderr.isatty())
+        progress = Progress(size, visible=not quiet and sys.stderr.isatty())
         try:
             rows = jsonl_rows(stream, job.max_line_bytes) if document is None else array_rows(document)
             summary = score_task_rows(job, chosen, rows, progress)
@@ -209,7 +213,7 @@ def _score_json(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool, An
         document = None if job.source_format == "jsonl" else json_document(stream.read())
         if document is not None and is_request(document):
             return not score_request(job, scorer, document, report), None
-        progress = Progress(size, shown=bar)
+        progress = Progress(size, visible=bar)
         try:
             rows = jsonl_rows(stream, job.max_line_bytes) if document is None else array_rows(document)
             summary = score_rows(job, scorer, rows, progress, report)
@@ -224,7 +228,7 @@ def _score_columns(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool,
     from ..files.score_columns import score_columns
 
     with open_columns(job.source) as source:
-        progress = Progress(source.rows, shown=bar)
+        progress = Progress(source.rows, visible=bar)
         try:
             summary = score_columns(job, scorer, source, progress, report)
         finally:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels.column import frozen
+from ...kernels.rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from ...kernels.similarity.lcs import lcs_lengths
 from ...kernels.warmup import warmup
 from .paper import Pair
@@ -157,13 +158,13 @@ def anchor_scores(p: Step, r: Step, distance: int, m: int) -> tuple[float, float
     if obj == 0.0:
         obj = overlap(words(r.objects), words(p.objects))
     par = 0.0
-    if obj >= 0.5:
+    if obj >= MIN_OBJECT_SIMILARITY:
         if p.parameters == r.parameters:
             par = 1.0
         elif p.parameters and r.parameters:
             par = overlap(words(r.parameters), words(p.parameters))
     position = 0.0 if distance >= m else max(0.0, 1.0 - (distance / m) ** POSITION_DECAY)
-    return position * (obj + 0.5 * par), obj, par, position
+    return position * (obj + PARAMETER_WEIGHT * par), obj, par, position
 
 
 def semantics(predicted: Sequence[Step], expected: Sequence[Step]) -> dict[str, float]:

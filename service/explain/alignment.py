@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels.rules import Rules
+from ...kernels.rules import (
+    MIN_OBJECT_SIMILARITY,
+    PARAMETER_WEIGHT,
+    STEP_GAP_DENOMINATOR,
+    STEP_GAP_NUMERATOR,
+    Rules,
+)
 from ...kernels.similarity.align import UNMATCHED, anchors
 from ...kernels.similarity.iou import ious
 from ...kernels.similarity.lcs import lcs_lengths
@@ -93,7 +99,7 @@ def _scale(n: int, m: int, pieces: Sequence[int], settings: ScoreSettings, rules
         predicted_steps=n,
         reference_steps=m,
         gap=abs(n - m),
-        gap_limit=max(1, 6 * m // 10),
+        gap_limit=max(1, STEP_GAP_NUMERATOR * m // STEP_GAP_DENOMINATOR),
         step_gap=f,
         step_gap_used=settings.use_step_gap,
         mean_words=mean_words,
@@ -187,10 +193,10 @@ def _pairs(
         obj.compared = (
             "nothing" if not whole.shared + whole.missing + whole.extra else ("objects" if obj is whole else "words")
         )
-        counted = obj.value >= 0.5
+        counted = obj.value >= MIN_OBJECT_SIMILARITY
         value = obj.value
         if counted:
-            value += 0.5 * par.value
+            value += PARAMETER_WEIGHT * par.value
         else:
             par.value, par.compared = 0.0, "nothing"
         position = 1.0

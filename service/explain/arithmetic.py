@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..settings import ScoreSettings
+from ...kernels.rules import PARAMETER_WEIGHT
+from ..settings import MAX_CONTENT, ScoreSettings
 from .alignment import Alignment
 from .numbers import format_number, plural
 from .schema import Equation, Factor, Pair
@@ -23,8 +24,6 @@ LABELS = {
     "length": "Length of prose",
     "score": "SCORE",
 }
-BEST_PAIR = 1.5
-"""Obj + ½ Par of equal steps."""
 
 
 def combined(scale: float, order: float, content: float, settings: ScoreSettings) -> float:
@@ -68,12 +67,12 @@ def _states(found: Alignment, settings: ScoreSettings) -> list[tuple[str, float,
         return sum(values) / content.denominator if values else 0.0
 
     if settings.use_order:
-        state("order", 1.0, BEST_PAIR, _order_detail(found))
+        state("order", 1.0, MAX_CONTENT, _order_detail(found))
     if settings.content_denominator == "max_len" or not pairs:
-        state("unmatched", 1.0, mean([BEST_PAIR] * len(pairs)), _unmatched_detail(found))
-    objects = [pair.objects.value + 0.5 * pair.parameters_counted for pair in pairs]
+        state("unmatched", 1.0, mean([MAX_CONTENT] * len(pairs)), _unmatched_detail(found))
+    objects = [pair.objects.value + PARAMETER_WEIGHT * pair.parameters_counted for pair in pairs]
     state("objects", 1.0, mean(objects), _different(pairs, "objects"))
-    similar = [pair.objects.value + 0.5 * pair.parameters.value for pair in pairs]
+    similar = [pair.objects.value + PARAMETER_WEIGHT * pair.parameters.value for pair in pairs]
     state("parameters", 1.0, mean(similar), _different(pairs, "parameters"))
     if settings.use_position:
         moved = sum(pair.position < 1 for pair in pairs)

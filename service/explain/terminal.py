@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from ..settings import MAX_CONTENT
 from .numbers import first_n, format_delta, format_number
 from .schema import Explanation, Factor, KeyStep, Pair, Similarity
 
@@ -117,8 +118,7 @@ def _alone(step: KeyStep, explanation: Explanation) -> str:
 def _pair(pair: Pair, explanation: Explanation) -> Iterator[str]:
     obj, par, m = map(format_number, (pair.objects.value, pair.parameters.value, pair.position))
     values = f"Obj {obj}  Par {par}  m {m}"
-    best = 1.5 if pair.value == 1.5 else None
-    value = _good(format_number(pair.value)) if best else _strange(format_number(pair.value))
+    value = (_good if pair.value == MAX_CONTENT else _strange)(format_number(pair.value))
     yield f"  {pair.predicted:>3} ─ {pair.reference:<3} {printable(pair.action)}  {_dim(values + '  →')} {value}"
     for name, similarity in (("objects", pair.objects), ("parameters", pair.parameters)):
         if similarity.missing or similarity.extra:

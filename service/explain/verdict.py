@@ -75,10 +75,8 @@ def failed_check(reason: str, reading: Reading | None) -> int:
 
 def _detail(name: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> str:
     if name == "size" or reading is None:
-        limit = f"{settings.max_response_bytes:,}"
-        return (
-            f"more than {limit} bytes" if reading is None else f"{len(reading.text.content):,} bytes, at most {limit}"
-        )
+        size, limit = 0 if reading is None else len(reading.text.content), f"{settings.max_response_bytes:,}"
+        return f"more than {limit} bytes" if reading is None else f"{size:,} bytes, at most {limit}"
     lines, prose = reading.key_lines, reading.prose_steps
     valid, needed = len(reading.valid), format_number(settings.min_coverage)
     details = {

@@ -17,12 +17,12 @@ FORMATS = ("jsonl", "json", *COLUMNAR)
 EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".feather": "arrow"} | {f".{fmt}": fmt for fmt in FORMATS[1:]}
 
 
-def format_of(path: str, given: str | None, flag: str) -> str:
+def format_of(path: str, explicit: str | None, flag: str) -> str:
     """Return the given format, or else that of the file extension; "-" is JSONL.
 
     Raises UsageError if the extension is unknown (names the flag) or pyarrow is missing (names the extra).
     """
-    fmt = given or ("jsonl" if path == "-" else EXTENSIONS.get(Path(path).suffix.lower()))
+    fmt = explicit or ("jsonl" if path == "-" else EXTENSIONS.get(Path(path).suffix.lower()))
     if fmt is None:
         raise click.UsageError(f"{path}: the extension is not one of {', '.join(EXTENSIONS)}; use {flag}")
     if is_columnar(fmt) and find_spec("pyarrow") is None:

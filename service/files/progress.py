@@ -15,9 +15,9 @@ ERASE = "\r\x1b[K"
 class Progress:
     """One line on standard error, redrawn in place; it shows a percentage if the size of the input is known."""
 
-    def __init__(self, size: int | None, shown: bool) -> None:
+    def __init__(self, size: int | None, visible: bool) -> None:
         self._size = size
-        self._shown = shown
+        self._visible = visible
         self._bytes = 0
         self._rows = 0
         self._started = time.monotonic()
@@ -28,18 +28,18 @@ class Progress:
         self._rows += rows
         self._bytes += size
         now = time.monotonic()
-        if self._shown and now - self._drawn >= INTERVAL:
+        if self._visible and now - self._drawn >= INTERVAL:
             self._drawn = now
             sys.stderr.write(ERASE + self._line(now)[: shutil.get_terminal_size().columns - 1])
             sys.stderr.flush()
 
     def message(self, text: str) -> None:
         """Print a line above the bar."""
-        sys.stderr.write(f"{ERASE if self._shown else ''}{text}\n")
+        sys.stderr.write(f"{ERASE if self._visible else ''}{text}\n")
 
     def finish(self) -> None:
         """Remove the bar."""
-        if self._shown:
+        if self._visible:
             sys.stderr.write(ERASE)
             sys.stderr.flush()
 

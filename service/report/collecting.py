@@ -13,11 +13,11 @@ from ..explain.derivation import MAX_BYTES
 from ..files.rows.rows import Rollout
 from ..scoring.scores import Scores
 from ..scoring.text_columns import utf8
-from ..settings import ScoreSettings
+from ..settings import MAX_CONTENT, ScoreSettings
 from .counts import Distribution, Grid, log_edges
 from .examples import Examples
 from .groups import Groups
-from .hacking import Tallies, parts_of
+from .hacking import Tallies, split_parts
 
 __all__ = ["Collection"]
 
@@ -66,7 +66,7 @@ class Collection:
             self.groups.add(rollout.group, rollout.location, reward)
             self.examples.add(rollout, reward, code)
             if code == OK and len(content) <= MAX_BYTES:
-                parts = parts_of(content, self.settings.think_prefilled)
+                parts = split_parts(content, self.settings.think_prefilled)
                 steps[k] = len(parts.bodies)
                 self.signs.add(rollout, parts, reward)
         self.by_length.add(lengths, scores.rewards)
@@ -75,5 +75,5 @@ class Collection:
 
 
 def _edges(name: str, settings: ScoreSettings) -> np.ndarray:
-    best = {"content": 1.5, "semantics": settings.largest_score, "score": settings.largest_score}
+    best = {"content": MAX_CONTENT, "semantics": settings.largest_score, "score": settings.largest_score}
     return np.linspace(0.0, UNBOUNDED.get(name, best.get(name, 1.0)), BINS + 1)

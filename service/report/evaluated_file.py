@@ -16,7 +16,7 @@ from ..evaluate.evaluation import Result
 from ..evaluate.task import Metric, Task
 from ..files.answers import Answers, record_id
 from ..files.rows.rows import Location
-from .metric_tables import NOTHING, aggregate_text, headed, table
+from .metric_tables import NOTHING, aggregate_text, table, with_headings
 
 __all__ = ["EvaluatedFile"]
 
@@ -36,7 +36,7 @@ class EvaluatedFile:
     @property
     def metrics(self) -> list[tuple[str, Metric | None, str]]:
         """(name, metric, heading) of every aggregate."""
-        return headed(self.task.metrics, self.result.aggregate)
+        return with_headings(self.task.metrics, self.result.aggregate)
 
     def groups(self) -> Iterator[tuple[str, str]]:
         """Yield (field, value) of every group, difficulty first, as in the tables of the paper."""

@@ -106,7 +106,7 @@ def chart(name: str, values: np.ndarray, bound: tuple[float, float], heading: st
     return element("figure", drawing, element("figcaption", name, element("br"), text))
 
 
-def rows_of(rows: Sequence[Sequence[str]]) -> list[Markup]:
+def table_rows(rows: Sequence[Sequence[str]]) -> list[Markup]:
     """Return table rows; the first column is a name, the last one text that may wrap."""
     return [
         element(
@@ -127,7 +127,7 @@ def failures(evaluated: EvaluatedFile) -> Iterator[Markup]:
         for (reason, of_response), count in evaluated.failures().most_common()
     ]
     if rows:
-        yield section("Failed records", table(("reason", "n", ""), rows_of(rows), "Failed records"))
+        yield section("Failed records", table(("reason", "n", ""), table_rows(rows), "Failed records"))
 
 
 def unread(evaluated: EvaluatedFile) -> Iterator[Markup]:
@@ -139,11 +139,11 @@ def unread(evaluated: EvaluatedFile) -> Iterator[Markup]:
         (fault.reason, f"{location.kind} {location.number}", fault.detail) for location, fault in faults[:MAX_LISTED]
     ]
     more = [element("p", f"and {len(faults) - MAX_LISTED:,} more")] if len(faults) > MAX_LISTED else []
-    shown = table(("reason", "location", ""), rows_of(rows), "Invalid rows")
+    shown = table(("reason", "location", ""), table_rows(rows), "Invalid rows")
     text = f"{len(faults):,} rows, which are not included above."
     yield section("Invalid rows", shown, *more, text=text)
 
 
 def glossary(evaluated: EvaluatedFile) -> Markup:
     rows = [(name, heading, metric.description if metric else "") for name, metric, heading in evaluated.metrics]
-    return table(("metric", "", ""), rows_of(rows), "Metrics")
+    return table(("metric", "", ""), table_rows(rows), "Metrics")

@@ -9,7 +9,7 @@ from ..explain.schema import Explanation, Factor, KeyStep, Pair, Similarity
 from ..scoring.scorer import Scorer
 from .charts import share_bar
 from .examples import Example
-from .markup import Markup, element, joined, table
+from .markup import Markup, concatenate, element, table
 
 __all__ = ["example"]
 
@@ -38,7 +38,7 @@ def example(found: Example, scorer: Scorer, name: str) -> Markup:
 def _text(text: str) -> Markup:
     rest = len(text) - MAX_TEXT
     more = element("p", f"and {rest:,} more characters", class_="soft") if rest > 0 else Markup("")
-    return joined([element("pre", text[:MAX_TEXT], tabindex="0"), more])
+    return concatenate([element("pre", text[:MAX_TEXT], tabindex="0"), more])
 
 
 def _failure(explanation: Explanation) -> list[Markup]:

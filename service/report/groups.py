@@ -64,7 +64,7 @@ class Groups:
         self._largest[number] = max(self._largest[number], reward)
 
     def _begin(self, group: Any, location: Location, reward: float) -> None:
-        self._labels.append(label_of(group))
+        self._labels.append(prompt_label(group))
         self._firsts.append(location)
         self._sizes.append(0)
         self._offsets.append(reward)
@@ -105,7 +105,7 @@ class Groups:
         return [Group(self._labels[k], self._firsts[k], self._sizes[k], float(means[k])) for k in numbers]
 
 
-def label_of(group: Any) -> str:
+def prompt_label(group: Any) -> str:
     """Return a prompt on one line; only the end of a long one, as it begins with the system prompt."""
     text = group if isinstance(group, str) else orjson.dumps(group).decode()
     text = " ".join(text[-20_000:].split())

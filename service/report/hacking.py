@@ -15,7 +15,7 @@ from ..explain.text import Text
 from ..files.rows.rows import Location, Rollout, value_key
 from ..scoring.text_columns import utf8
 
-__all__ = ["SIGNS", "Sign", "Tallies", "Tally", "parts_of"]
+__all__ = ["SIGNS", "Sign", "Tallies", "Tally", "split_parts"]
 
 MAX_LOCATIONS = 12
 MAX_REFERENCES = 512
@@ -51,7 +51,7 @@ class Sign(NamedTuple):
     shows: Callable[[Parts, Parts], bool]
 
 
-def parts_of(content: bytes, think_prefilled: bool = False) -> Parts:
+def split_parts(content: bytes, think_prefilled: bool = False) -> Parts:
     """Split a text into sections; without sections, all of it is key lines, as in some references."""
     whole, sections, key, _ = sections_of(Text(content), think_prefilled)
     bodies = [content[row[BODY] : row[STOP]].strip() for row in key]
@@ -189,7 +189,7 @@ class Tallies:
         key = value_key(reference)
         found = self._references.get(key)
         if found is None:
-            found = parts_of(utf8(reference) if isinstance(reference, str) else _as_lines(reference))
+            found = split_parts(utf8(reference) if isinstance(reference, str) else _as_lines(reference))
             self._references[key] = found
             if len(self._references) > MAX_REFERENCES:
                 self._references.popitem(last=False)

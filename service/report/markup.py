@@ -7,7 +7,7 @@ from html import escape
 
 from ..explain.terminal import printable
 
-__all__ = ["Markup", "element", "joined", "shown", "table"]
+__all__ = ["Markup", "concatenate", "element", "table", "without_controls"]
 
 VOID = frozenset({"meta", "line", "rect", "br"})
 
@@ -27,7 +27,7 @@ def element(tag: str, /, *children: str, **attributes: str | float | None) -> Ma
     )
     if tag in VOID and not children:
         return Markup(f"<{tag}{formatted}>" if tag in ("meta", "br") else f"<{tag}{formatted}/>")
-    return Markup(f"<{tag}{formatted}>{joined(children)}</{tag}>")
+    return Markup(f"<{tag}{formatted}>{concatenate(children)}</{tag}>")
 
 
 def table(heads: Sequence[str], lines: Iterable[str], label: str) -> Markup:
@@ -37,12 +37,12 @@ def table(heads: Sequence[str], lines: Iterable[str], label: str) -> Markup:
     return element("div", content, class_="scroll", tabindex="0", role="group", aria_label=label)
 
 
-def joined(parts: Iterable[str]) -> Markup:
+def concatenate(parts: Iterable[str]) -> Markup:
     """Concatenate parts; text is escaped and cannot reorder or hide what surrounds it."""
-    return Markup("".join(part if isinstance(part, Markup) else escape(shown(part)) for part in parts))
+    return Markup("".join(part if isinstance(part, Markup) else escape(without_controls(part)) for part in parts))
 
 
-def shown(text: str) -> str:
+def without_controls(text: str) -> str:
     """Return the text with its line ends and tabs but without other control characters."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(printable(part) for part in line.split("\t")) for line in lines)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..evaluate.task import Metric
 
-__all__ = ["aggregate_text", "headed", "table"]
+__all__ = ["aggregate_text", "table", "with_headings"]
 
 NOTHING = "–"
 
@@ -20,7 +20,7 @@ def aggregate_text(metric: Metric | None, value: float | None, count: int | None
     return number if count is None else f"{number} ({count:,})"
 
 
-def headed(metrics: Sequence[Metric], aggregate: Mapping[str, Any]) -> list[tuple[str, Metric | None, str]]:
+def with_headings(metrics: Sequence[Metric], aggregate: Mapping[str, Any]) -> list[tuple[str, Metric | None, str]]:
     """Return (name, metric, heading) of every value of an aggregate, in the order of the metrics, then others."""
     known = {metric.name: metric for metric in metrics}
     names = [name for name in known if name in aggregate]

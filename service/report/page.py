@@ -20,7 +20,7 @@ from .document import document, section
 from .explained import example
 from .groups import Groups
 from .hacking import SIGNS
-from .markup import Markup, element, joined, table
+from .markup import Markup, concatenate, element, table
 
 __all__ = ["page"]
 
@@ -209,8 +209,8 @@ def _signs(collection: Collection, name: str) -> Markup:
         mark = element("b", "inspect", class_="look") if share >= SUSPICIOUS and paid else Markup("")
         rows.append(
             [
-                joined([element("b", sign.title), element("br"), element("span", sign.meaning, class_="soft")]),
-                joined([f"{tally.number:,} ", element("span", f"({share:.1%}) ", class_="soft"), mark]),
+                concatenate([element("b", sign.title), element("br"), element("span", sign.meaning, class_="soft")]),
+                concatenate([f"{tally.number:,} ", element("span", f"({share:.1%}) ", class_="soft"), mark]),
                 "–" if tally.mean is None else format_number(tally.mean),
                 "–" if without is None else format_number(without),
                 _locations(tally.locations, name),

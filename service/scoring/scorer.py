@@ -146,14 +146,14 @@ class Scorer:
         max_reference_bytes: int,
     ) -> Scores:
         """Score share by share: a thread encodes or validates texts right before it reads them."""
-        scores = self._empty(reference_index.shape[0], reference_index)
+        scores = self.empty(reference_index.shape[0], reference_index)
         reader = ReferenceReader(shares[-1].last, self.settings.max_steps, max_reference_bytes)
 
         def fill(first: int, last: int, first_response: int, last_response: int) -> None:
             expected = as_kernel_views(reader.read(references(first, last), first))
             if reader.failed:
                 return  # `check` will raise
-            part = self._empty(last_response - first_response, reference_index[first_response:last_response] - first)
+            part = self.empty(last_response - first_response, reference_index[first_response:last_response] - first)
             self.fill(part, responses(first_response, last_response), expected, 0, len(part))
             scores.put(first_response, part)
 
@@ -190,11 +190,11 @@ class Scorer:
 
     def score_parsed(self, responses: TextColumn, references: References, reference_index: np.ndarray) -> Scores:
         """Score responses against parsed references; `reference_index` is int64 (n,)."""
-        scores = self._empty(responses.rows, reference_index)
+        scores = self.empty(responses.rows, reference_index)
         fill_in_slices(partial(self.fill, scores, responses, references), responses.rows, self.threads)
         return scores
 
-    def _empty(self, rows: int, reference_index: np.ndarray) -> Scores:
+    def empty(self, rows: int, reference_index: np.ndarray) -> Scores:
         """Return uninitialised columns for `rows` responses, to be filled slice by slice."""
         return Scores(
             np.empty(rows),

@@ -207,7 +207,24 @@ def test_the_list_of_packages_is_complete() -> None:
     assert [name for name in listed if not MODULES.get(name, "").endswith("__init__.py")] == []
 
 
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_the_code_that_the_architecture_names_exists() -> None:
+    named = [(path, "") for path in re.findall(r"`([\w/]+\.py)`", ARCHITECTURE)]
+    named += re.findall(r"`([\w/]+\.py)` `(\w+)`", ARCHITECTURE)
+    named += [(path, name) for name, path in re.findall(r"`(\w+)` in `([\w/]+\.py)`", ARCHITECTURE)]
+    sources = {path: (ROOT / path).read_text(encoding="utf-8") for path, _ in named if (ROOT / path).is_file()}
+    defined = r"^(class |def |async def | +def | +async def | +)?{}\b[ ]?[:=(]"
+    missing = [
+        (path, name)
+        for path, name in named
+        if path not in sources or (name and not re.search(defined.format(name), sources[path], re.MULTILINE))
+    ]
+    assert missing == []
+    assert len(named) > len(sources) > 20
+
+
 def test_the_figure_of_the_architecture_is_this_map() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^\| (\d+) \| (\S+) \| (?:\S.*\S) \|$", text, re.MULTILINE)
+    shown = re.findall(r"^\| (\d+) \| (\S+) \| (?:\S.*\S) \|$", ARCHITECTURE, re.MULTILINE)
     assert shown == [(str(floor), room) for house in (HOUSE, KERNELS) for room, floor in house.floors.items()]

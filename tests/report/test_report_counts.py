@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assay.service.files.rows.rows import Location, Rollout
 from assay.service.report.counts import Distribution, Grid, log_edges
 from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples
-from assay.service.report.groups import Groups, label_of
+from assay.service.report.groups import Groups, prompt_label
 from tests.strategies import examples
 
 PIECES = st.lists(st.lists(st.floats(-0.5, 2.0), max_size=30), max_size=6)
@@ -104,8 +104,8 @@ def test_groups_are_bounded():
 
 
 def test_labels_are_the_ends_of_prompts():
-    assert label_of("short\n prompt") == "short prompt"
-    label = label_of("system " * 1000 + "the question")
+    assert prompt_label("short\n prompt") == "short prompt"
+    label = prompt_label("system " * 1000 + "the question")
     assert label.startswith("…")
     assert label.endswith("the question")
     assert len(label) < 200

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay.service.cli.main import main
-from assay.service.report.markup import Markup, element, joined
+from assay.service.report.markup import Markup, concatenate, element
 from tests.cases import told
 from tests.cases.writing import step
 
@@ -213,7 +213,7 @@ def test_markup():
     assert element("p", "<b>", element("b", "&"), class_='a"b') == '<p class="a&quot;b">&lt;b&gt;<b>&amp;</b></p>'
     assert element("meta", charset="utf-8") == '<meta charset="utf-8">'
     assert element("line", x1=0, title=None) == '<line x1="0"/>'
-    assert joined(["a\tb\r\nc\x00", Markup("<br>")]) == "a\tb\nc\ufffd<br>"
+    assert concatenate(["a\tb\r\nc\x00", Markup("<br>")]) == "a\tb\nc\ufffd<br>"
 
 
 def test_its_quantiles_are_those_of_the_terminal(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.service.files.rows.rows import Location, Rollout
-from assay.service.report.hacking import SIGNS, Tallies, parts_of
+from assay.service.report.hacking import SIGNS, Tallies, split_parts
 from tests.cases import told
 from tests.cases.writing import answer, step
 
@@ -18,7 +18,7 @@ def shown(response: str, reference: object = None, prefilled: bool = False) -> s
     """Return the names of the signs that a response shows."""
     tallies = Tallies()
     rollout = Rollout(Location("line", 1), b"", response=response, reference=reference or {"steps": R})
-    tallies.add(rollout, parts_of(response.encode(), prefilled), 0.5)
+    tallies.add(rollout, split_parts(response.encode(), prefilled), 0.5)
     return {name for name, tally in tallies.by_sign.items() if tally.number}
 
 
@@ -67,7 +67,7 @@ def test_tallies():
     for k, reward in enumerate([1.0, 0.0, 0.5]):
         response = told(R) + ("x" * 2000 if k == 0 else "")
         rollout = Rollout(Location("line", k + 1), b"", response=response, reference={"steps": R})
-        tallies.add(rollout, parts_of(response.encode()), reward)
+        tallies.add(rollout, split_parts(response.encode()), reward)
     tally = tallies.by_sign["padding"]
     assert (tally.number, tally.mean, [location.number for location in tally.locations]) == (1, 1.0, [1])
     assert tallies.mean_without("padding") == 0.25

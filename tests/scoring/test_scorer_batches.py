@@ -77,11 +77,11 @@ def test_slices(request_body, whole, cuts):
     parsed = scorer.parse(reference_column(request_body["references"]))
     index = np.array(request_body["reference_index"], np.int64)
     for order in (1, -1):
-        scores = scorer.blank(responses.rows, index)
+        scores = scorer.empty(responses.rows, index)
         for first, last in slices(scores, cuts)[::order]:
             scorer.fill(scores, responses, parsed, first, last)
         assert bits(scores) == whole
-    scores = scorer.blank(responses.rows, index)
+    scores = scorer.empty(responses.rows, index)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda cut: scorer.fill(scores, responses, parsed, *cut), slices(scores, cuts)))
     assert bits(scores) == whole

@@ -107,7 +107,7 @@ def test_an_unread_reply_does_not_delay_the_exit():
 
 
 def test_a_client_that_leaves_the_queue_frees_its_slot(narrow):
-    """This works without reading from it. (With a body larger than the socket buffers, it is noticed at its turn.)"""
+    """Even without reading from it. (With a body larger than the socket buffers, it is noticed at its turn.)"""
     with RawConnection(narrow.url) as first:
         first.send(head("Content-Length: 100000"))  # holds the whole budget, and lets everyone wait
         assert comes_to(narrow, queued_requests=0, work_bytes=100_000)

@@ -17,8 +17,8 @@ from tests.servers import COMMAND, ROOT, launched
 STUCK = """
 import time
 from assay.service.http.request.worker_threads import WorkerThreads
-submit = Workers._submit
-Workers._submit = lambda self, job, *rest: submit(self, lambda: ({work}), *rest)
+submit = WorkerThreads._submit
+WorkerThreads._submit = lambda self, job, *rest: submit(self, lambda: ({work}), *rest)
 """
 SLEEP = STUCK.format(work="time.sleep(600)")
 HOLD = STUCK.format(work="time.sleep(1), __import__('re').match('(a+)+$', 'a' * 64 + 'b')")
