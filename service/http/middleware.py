@@ -57,11 +57,11 @@ class RequestMiddleware:
             await self.answer(exchange, error)
             forget_frames(error)
         except CancelledError:  # by the server, which stops before the request is done: answer while there is time
-            ended = Problem("not-ready", "The service has stopped.", headers=[(b"retry-after", b"1")])
+            problem = Problem("not-ready", "The service is shutting down.", headers=[(b"retry-after", b"1")])
             self.state.aborted_requests += 1
             connection = scope.get(CONNECTION)
             if connection is None or not connection.flow.write_paused:  # do not wait for a client that does not read
-                await self.answer(exchange, ended)
+                await self.answer(exchange, problem)
         finally:
             if exchange.permit is not None:
                 exchange.permit.release()
@@ -73,9 +73,9 @@ class RequestMiddleware:
     def check_origin(self, exchange: Exchange) -> None:
         """Raise Problem for a request from a web page of another site."""
         if self.state.origin is not None:
-            found = self.state.origin.objection(exchange.scope["method"], exchange.raw_headers)
-            if found is not None:
-                raise Problem(found.kind, found.detail)
+            objection = self.state.origin.objection(exchange.scope["method"], exchange.raw_headers)
+            if objection is not None:
+                raise Problem(objection.kind, objection.detail)
 
     async def answer(self, exchange: Exchange, error: Exception) -> None:
         """Reply with an error, unless the client has disconnected or a reply has begun."""

@@ -13,7 +13,7 @@ import pytest
 from assay.service.evaluate import evaluate, rewards
 from assay.service.evaluate.registry import every_task
 from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 
 RECORDS = [
     {"response": PERFECT, "reference": REFERENCE, "type": "planning", "level": 2},
@@ -71,7 +71,7 @@ def test_every_offender_is_named(client):
         "options": {"profile": "other", "shape": 1},
         "verbose": True,
     }
-    assert places(problem_of(client.post("/v1/evaluate", json=request), 422)) == [
+    assert errors_of(problem_of(client.post("/v1/evaluate", json=request), 422)) == [
         ("verbose", "unknown_field"),
         ("options.profile", "invalid_option"),
         ("options.shape", "unknown_option"),
@@ -99,7 +99,7 @@ def test_every_offender_is_named(client):
     ],
 )
 def test_bad_requests(client, body, status, expected):
-    found = places(problem_of(client.post("/v1/evaluate", content=body), status))
+    found = errors_of(problem_of(client.post("/v1/evaluate", content=body), status))
     assert found == [entry if isinstance(entry, tuple) else (entry, "wrong_type") for entry in expected]
 
 
@@ -214,7 +214,7 @@ def test_rewards_name_every_offender(client):
         "include": ["all"],
         "more": 1,
     }
-    found = places(problem_of(client.post("/v1/score", json=request), 422))
+    found = errors_of(problem_of(client.post("/v1/score", json=request), 422))
     assert sorted(found) == sorted(
         [
             ("references[0]", "bad_reference"),
@@ -229,10 +229,10 @@ def test_rewards_name_every_offender(client):
         ]
     )
     lone = {"task": "bioprobench.pqa", "references": ["a", "b"], "responses": ["a", "b"], "include": ["advantages"]}
-    assert places(problem_of(client.post("/v1/score", json=lone), 422)) == [("include", "no_group")]
+    assert errors_of(problem_of(client.post("/v1/score", json=lone), 422)) == [("include", "no_group")]
     for name in ("bioprobench", "Score", "bioprobench.nope"):
         problem = problem_of(client.post("/v1/score", json={**REWARD, "task": name}), 422)
-        assert ("task", "unknown_task") in places(problem)
+        assert ("task", "unknown_task") in errors_of(problem)
 
 
 def test_a_response_over_the_limit_gets_what_an_empty_one_gets(client):
@@ -241,7 +241,7 @@ def test_a_response_over_the_limit_gets_what_an_empty_one_gets(client):
     assert document["rewards"] == [0.0, 0.0]
     assert document["reasons"] == ["too_long", "no_markers"]
     long = {"task": "bioprobench.pqa", "references": ["5 ml" * 100_000], "responses": [""]}
-    assert places(problem_of(client.post("/v1/score", json=long), 422)) == [("references[0]", "too_long")]
+    assert errors_of(problem_of(client.post("/v1/score", json=long), 422)) == [("references[0]", "too_long")]
 
 
 def test_score_is_the_scorers_own(client):

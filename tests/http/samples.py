@@ -45,7 +45,7 @@ def problem_of(reply: httpx.Response, status: int) -> dict[str, Any]:
     return document
 
 
-def places(document: dict[str, Any]) -> list[tuple[str, str]]:
+def errors_of(document: dict[str, Any]) -> list[tuple[str, str]]:
     """Return (path, reason) of every error, in the document's order."""
     return [(error["path"], error["reason"]) for error in document["errors"]]
 

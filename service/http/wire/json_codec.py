@@ -36,7 +36,7 @@ ROW_DETAILS = {
 MAX_LIST_ROWS = 64
 """Rows up to which lists are encoded faster than arrays."""
 
-MAX_EXPLAINED = 1 << 20
+MAX_REPARSED_BYTES = 1 << 20
 """Maximum bytes of a body that is parsed again to locate an error: objects take many times the memory of the text."""
 
 MAX_ENTRIES = 256
@@ -98,7 +98,7 @@ def not_json(body: bytes | bytearray) -> Problem:
 
 def first_error(body: bytes | bytearray) -> str:
     """Return the position of the error in a small body; the parser's messages are constants that quote nothing."""
-    if len(body) <= MAX_EXPLAINED:
+    if len(body) <= MAX_REPARSED_BYTES:
         try:
             orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -183,24 +183,24 @@ def include_issues(include: list[Any]) -> list[Issue]:
     return [Issue(f"include[{k}]", "unknown_column", detail) for k, n in enumerate(include) if n not in INCLUDES]
 
 
-def read_index(given: list[Any] | None, responses: int, references: int) -> np.ndarray:
+def read_index(entries: list[Any] | None, responses: int, references: int) -> np.ndarray:
     """Return `reference_index` as int64, the default if None; raise InvalidRequest."""
-    if given is not None:
-        issues = integer_issues(given)
+    if entries is not None:
+        issues = integer_issues(entries)
         if issues:
             raise InvalidRequest(issues)
-    integers: Any = None if given is None else np.array(given, np.int64)
+    integers: Any = None if entries is None else np.array(entries, np.int64)
     index = resolve_reference_index(responses, references, integers)
     check_index(index, references)
     return index
 
 
-def integer_issues(given: list[Any]) -> list[Issue]:
+def integer_issues(entries: list[Any]) -> list[Issue]:
     """Return an issue for every element that is not a 64-bit integer (true and 1.0 are not)."""
-    if set(map(type, given)) <= {int} and (not given or max(given) < 2**63):
+    if set(map(type, entries)) <= {int} and (not entries or max(entries) < 2**63):
         return []
     detail = "must be a 64-bit integer"
-    return [Issue(f"reference_index[{k}]", "wrong_type", detail) for k, e in enumerate(given) if not is_index(e)]
+    return [Issue(f"reference_index[{k}]", "wrong_type", detail) for k, e in enumerate(entries) if not is_index(e)]
 
 
 def is_index(entry: Any) -> bool:

@@ -17,7 +17,7 @@ from assay import InvalidRequest, Scorer
 from assay.service.explain.schema import ExplainRequest, Explanation
 from assay.service.http.endpoints.explain import MAX_BODY_BYTES, decode_explain_request
 from assay.service.http.wire.json_codec import Limits
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, errors_of, problem_of
 from tests.http.wire.test_contract import junk
 from tests.servers import launched
 from tests.strategies import examples
@@ -92,7 +92,7 @@ def test_encodings(client, encode):
 )
 def test_invalid_requests(client, body, found):
     reply = client.post("/v1/explain", json=body)
-    assert places(problem_of(reply, 422)) == found
+    assert errors_of(problem_of(reply, 422)) == found
     assert "swordfish" not in reply.text
 
 
@@ -109,13 +109,13 @@ def generous() -> Iterator[httpx.Client]:
 def test_too_long_for_an_explanation(generous):
     client = generous
     body = REQUEST | {"response": "x" * (1 << 21)}
-    assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
+    assert errors_of(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
     key = "\n".join(f'Step {k}: {{"action":"a","objects":[],"parameters":[]}}' for k in range(1, 4100))
     response = f"<think></think><key>{key}</key><orc>Step 1: a</orc><note></note>"
     body = {"response": response, "reference": REFERENCE}
-    assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
+    assert errors_of(problem_of(client.post("/v1/explain", json=body), 422)) == [("response", "too_long")]
     body = {"response": PERFECT, "reference": key}
-    assert places(problem_of(client.post("/v1/explain", json=body), 422)) == [("reference", "too_long")]
+    assert errors_of(problem_of(client.post("/v1/explain", json=body), 422)) == [("reference", "too_long")]
     default = {"config": {"max_steps": 1024}}
     assert client.post("/v1/explain", json=body | {"response": response} | default).status_code == 422
     found = client.post("/v1/explain", json={"response": response, "reference": REFERENCE} | default).json()
@@ -130,7 +130,9 @@ def test_not_a_request(client):
     for kind in ("text/plain", "application/vnd.apache.arrow.stream"):
         reply = client.post("/v1/explain", content=b"x", headers={"content-type": kind})
         problem_of(reply, 415)
-    assert places(problem_of(client.post("/v1/explain?order=lcs", json=REQUEST), 422)) == [("query", "unknown_field")]
+    assert errors_of(problem_of(client.post("/v1/explain?order=lcs", json=REQUEST), 422)) == [
+        ("query", "unknown_field")
+    ]
     problem_of(client.post("/v1/explain", json=REQUEST, headers={"x-request-timeout": "1e-9"}), 504)
     problem_of(client.post("/v1/explain", json=REQUEST, headers={"x-request-timeout": "soon"}), 422)
     problem_of(client.get("/v1/explain"), 405)

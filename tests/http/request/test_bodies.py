@@ -14,7 +14,7 @@ import pytest
 from assay.service.http.wire import compression
 from assay.service.http.wire.compression import MAX_FRAMES, check_encoding, decompress
 from assay.service.http.wire.problems import Problem
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, errors_of, problem_of
 from tests.servers import launched
 
 BODY = json.dumps(REQUEST).encode()
@@ -68,7 +68,7 @@ def test_names_of_encodings(client, name):
 @pytest.mark.parametrize("name", ["br", "deflate", "compress", "gzip, gzip", "gzip, zstd", "nonsense"])
 def test_unsupported_encodings(client, name):
     document = problem_of(post(client, BODY, content_encoding=name), 415)
-    assert places(document) == [("Content-Encoding", "unsupported_encoding")]
+    assert errors_of(document) == [("Content-Encoding", "unsupported_encoding")]
 
 
 def test_zstd_is_unsupported_without_its_package(monkeypatch):
@@ -95,7 +95,7 @@ def test_zstd_is_unsupported_without_its_package(monkeypatch):
 )
 def test_damaged_streams(client, name, damage):
     document = problem_of(post(client, damage(ENCODINGS[name](BODY)), content_encoding=name), 400)
-    assert places(document)[0][0] == "body"
+    assert errors_of(document)[0][0] == "body"
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
@@ -122,20 +122,20 @@ def test_bombs(narrow, compress):
     if len(bomb) > LIMIT:  # gzip cannot do better than 1:1032
         bomb = compress(bytes(90 << 20))
     assert len(bomb) < LIMIT
-    assert places(problem_of(post(narrow, bomb, content_encoding=name), 413)) == [("body", "too_large")]
+    assert errors_of(problem_of(post(narrow, bomb, content_encoding=name), 413)) == [("body", "too_large")]
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_floods_of_empty_frames(client, name):
     flood = ENCODINGS[name](b"") * (MAX_FRAMES + 1)
-    assert places(problem_of(post(client, flood, content_encoding=name), 400)) == [("body", "bad_encoding")]
+    assert errors_of(problem_of(post(client, flood, content_encoding=name), 400)) == [("body", "bad_encoding")]
 
 
 def test_bodies_up_to_the_limit(narrow):
     padded = BODY + b" " * (LIMIT - len(BODY))
     assert post(narrow, padded).status_code == 200
     document = problem_of(post(narrow, padded + b" "), 413)
-    assert places(document) == [("body", "too_large")]
+    assert errors_of(document) == [("body", "too_large")]
 
 
 def test_chunked_bodies_are_counted(narrow):
@@ -167,16 +167,16 @@ def test_too_many_responses(narrow):
     request = {"references": [REFERENCE], "responses": [PERFECT] * 10}
     assert post(narrow, json.dumps(request)).status_code == 200
     request["responses"].append("one more")
-    assert places(problem_of(post(narrow, json.dumps(request)), 413)) == [("responses", "too_many")]
+    assert errors_of(problem_of(post(narrow, json.dumps(request)), 413)) == [("responses", "too_many")]
     request = {"references": [REFERENCE] * 11, "responses": [5], "x": 1}
-    assert places(problem_of(post(narrow, json.dumps(request)), 413)) == [("references", "too_many")]
+    assert errors_of(problem_of(post(narrow, json.dumps(request)), 413)) == [("references", "too_many")]
 
 
 def test_reference_limit_is_a_setting(narrow):
     long = REFERENCE + "\n" * (501 - len(REFERENCE))
     assert post(narrow, json.dumps(REQUEST | {"references": [long[:-1]]})).status_code == 200
     reply = post(narrow, json.dumps(REQUEST | {"references": [long]}))
-    assert places(problem_of(reply, 422)) == [("references[0]", "too_long")]
+    assert errors_of(problem_of(reply, 422)) == [("references[0]", "too_long")]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_supported_media_types(client, media_type):
 )
 def test_unsupported_media_types(client, media_type):
     reply = client.post("/v1/score", content=BODY, headers={"content-type": media_type})
-    assert places(problem_of(reply, 415)) == [("Content-Type", "unsupported_media_type")]
+    assert errors_of(problem_of(reply, 415)) == [("Content-Type", "unsupported_media_type")]
 
 
 def test_clients_that_disconnect_are_counted_and_not_logged(server, client, rollout_request):

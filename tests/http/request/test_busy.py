@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from assay import Scorer
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, errors_of, problem_of
 from tests.servers import launched
 
 
@@ -66,7 +66,7 @@ def test_deadline_exceeded(client, batch_body):
 @pytest.mark.parametrize("given", ["", "0", "-1", "nan", "inf", "soon", "1,5", "1 s"])
 def test_an_invalid_timeout(client, given):
     document = problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": given}), 422)
-    assert places(document) == [("X-Request-Timeout", "invalid_header")]
+    assert errors_of(document) == [("X-Request-Timeout", "invalid_header")]
 
 
 def test_a_body_that_does_not_arrive_by_the_deadline(client):

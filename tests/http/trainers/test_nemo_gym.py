@@ -11,7 +11,7 @@ import pytest
 from assay.service.config import Config
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers.contract import MaskedReply
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
     NUMBERS,
@@ -205,7 +205,7 @@ BAD = {
 
 @pytest.mark.parametrize(("row", "named"), BAD.values(), ids=BAD)
 def test_an_invalid_row_gets_no_reward(client, row, named):
-    assert places(problem_of(post(client, VERIFY, by_orjson(row)), 422)) == named
+    assert errors_of(problem_of(post(client, VERIFY, by_orjson(row)), 422)) == named
 
 
 MASKING = {"on_bad_reference": "mask"}
@@ -223,7 +223,7 @@ def test_a_bad_reference_may_mask_its_rollout(client, row, reason):
     """Only if the query asks for it; the reply has the reason, and nothing is counted as scored."""
     before = scored_responses(client)
     error = problem_of(client.post(VERIFY, json=row), 422)
-    assert places(error) == [("reference", reason)]
+    assert errors_of(error) == [("reference", reason)]
     assert problem_of(client.post(VERIFY, params={"on_bad_reference": "error"}, json=row), 422)
     reply = client.post(VERIFY, params=MASKING, json=row)
     assert reply.status_code == 200, reply.text
@@ -269,18 +269,18 @@ def test_only_a_bad_reference_masks(client):
         problem_of(client.post(VERIFY, params=MASKING, json=row), 422)
     check_reply(client.post(VERIFY, params=MASKING, json=GOOD), GOOD, expected_of([Rollout(PERFECT, REFERENCE)])[0])
     document = problem_of(client.post(VERIFY, params={"on_bad_reference": "skip"}, json=GOOD), 422)
-    assert places(document) == [("query.on_bad_reference", "invalid_setting")]
+    assert errors_of(document) == [("query.on_bad_reference", "invalid_setting")]
     elsewhere = client.post(VERIFY, params={**MASKING, "reference_field": "gold.null"}, json=GOOD).json()
     assert elsewhere["failure_reason"].startswith("gold.null: ")
     for path in ("/compat/openrlhf", "/compat/slime"):
         document = problem_of(client.post(path, params=MASKING, json={}), 422)
-        assert places(document) == [("query.on_bad_reference", "unknown_setting")]
+        assert errors_of(document) == [("query.on_bad_reference", "unknown_setting")]
 
 
 def test_a_reference_missing_from_the_given_field(client):
     for field in ("nowhere", "agent_ref.reference", "reference.a", "_ng_task_index.x"):
         reply = client.post(VERIFY, params={"reference_field": field}, json=GOOD)
-        assert places(problem_of(reply, 422)) == [(field, "missing_field")]
+        assert errors_of(problem_of(reply, 422)) == [(field, "missing_field")]
 
 
 @pytest.mark.parametrize("body", [by_orjson(without(GOOD, "response")), b"{}", b""])
@@ -418,7 +418,7 @@ def test_no_rollouts_have_no_statistics(client):
 def test_invalid_records(client):
     records = [{"reward": 1}, None, {"_ng_task_index": "3"}, [], {"_ng_rollout_index": 1.5, "_ng_task_index": None}]
     reply = post(client, f"{PATH}/aggregate_metrics", by_orjson({"verify_responses": records}))
-    assert places(problem_of(reply, 422)) == [
+    assert errors_of(problem_of(reply, 422)) == [
         ("verify_responses[1]", "wrong_type"),
         ("verify_responses[2]._ng_task_index", "wrong_type"),
         ("verify_responses[3]", "wrong_type"),
@@ -427,7 +427,7 @@ def test_invalid_records(client):
     ]
     for body in (b"{}", b'{"verify_responses": null}', b'{"verify_responses": {}}'):
         document = problem_of(post(client, f"{PATH}/aggregate_metrics", body), 422)
-        assert places(document) == [("verify_responses", "wrong_type")]
+        assert errors_of(document) == [("verify_responses", "wrong_type")]
 
 
 def test_statistics_of_a_long_run(client):
@@ -440,11 +440,11 @@ def test_statistics_of_a_long_run(client):
 
 def test_an_output_with_too_many_items(client):
     row = b'{"responses_create_params":{},"reference":"","response":{"output":[%b]}}' % b",".join([b"0"] * 65_537)
-    assert places(problem_of(post(client, VERIFY, row), 413)) == [("response.output", "too_many")]
+    assert errors_of(problem_of(post(client, VERIFY, row), 413)) == [("response.output", "too_many")]
 
 
 def test_an_output_with_too_many_parts(client):
     """Each of them costs a kernel call: 20 messages of 60,000 parts took seconds."""
     parts = b'{"content":[%b]}' % b",".join([b"{}"] * 60_000)
     row = b'{"responses_create_params":{},"reference":"","response":{"output":[%b]}}' % b",".join([parts] * 20)
-    assert places(problem_of(post(client, VERIFY, row), 413)) == [("response.output[1].content", "too_many")]
+    assert errors_of(problem_of(post(client, VERIFY, row), 413)) == [("response.output[1].content", "too_many")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
     NUMBERS,
@@ -128,17 +128,17 @@ BAD_LABELS = {
 @pytest.mark.parametrize(("label", "reason"), BAD_LABELS.values(), ids=BAD_LABELS)
 def test_an_invalid_label_gets_no_reward(client, label, reason):
     document = problem_of(post(client, PATH, body_of([Rollout(PERFECT, label)])), 422)
-    assert places(document) == [("labels[0]", reason)]
+    assert errors_of(document) == [("labels[0]", reason)]
 
 
 def test_every_invalid_label_is_reported(client):
     rollouts = [Rollout(PERFECT, label) for label in (None, REFERENCE, "Add buffer.", None, STEPS, {"steps": []})]
     document = problem_of(post(client, PATH, body_of(rollouts)), 422)
     named = [("labels[0]", "wrong_type"), ("labels[2]", "bad_step_line"), ("labels[3]", "wrong_type")]
-    assert places(document) == [*named, ("labels[5]", "no_steps")]
+    assert errors_of(document) == [*named, ("labels[5]", "no_steps")]
     many = problem_of(post(client, PATH, body_of([Rollout("x" * 500, None)] * 300)), 422)
     assert many["error_count"] == 300
-    assert places(many)[99] == ("labels[99]", "wrong_type")
+    assert errors_of(many)[99] == ("labels[99]", "wrong_type")
 
 
 BAD_REQUESTS = {
@@ -168,6 +168,6 @@ BAD_REQUESTS = {
 
 @pytest.mark.parametrize(("document", "named"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
 def test_every_error_is_reported(client, document, named):
-    assert places(problem_of(post(client, PATH, by_aiohttp(document)), 422)) == named
+    assert errors_of(problem_of(post(client, PATH, by_aiohttp(document)), 422)) == named
     document["ballast"] = "x" * 100_000
-    assert places(problem_of(post(client, PATH, by_aiohttp(document)), 422)) == named
+    assert errors_of(problem_of(post(client, PATH, by_aiohttp(document)), 422)) == named

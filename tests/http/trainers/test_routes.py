@@ -13,7 +13,7 @@ from assay import ScoreSettings
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers.contract import EXAMPLES, MODELS
 from assay.service.http.routes import routes_by_address
-from tests.http.samples import PERFECT, REFERENCE, SWAPPED, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, Rollout, by_aiohttp, expected_of, post
 from tests.servers import launched
 
@@ -79,7 +79,7 @@ def test_a_prompt_that_opens_the_think_section(client, path):
 def test_every_invalid_setting_is_reported(client, path):
     query = "ordr=lcs&order=lc&min_coverage=7&min_coverage=8&use_order=perhaps&max_steps=1.5&think_prefilled="
     document = problem_of(client.post(f"{path}?{query}", content=body_of(path)), 422)
-    assert set(places(document)) == {
+    assert set(errors_of(document)) == {
         ("query.ordr", "unknown_setting"),
         ("query.order", "invalid_setting"),
         ("query.min_coverage", "invalid_setting"),
@@ -94,7 +94,7 @@ def test_every_invalid_setting_is_reported(client, path):
 def test_no_query_raises_a_limit(client, path):
     query = "max_steps=1025&max_response_bytes=10000000000"
     document = problem_of(client.post(f"{path}?{query}", content=body_of(path)), 422)
-    assert places(document) == [("query.max_response_bytes", "over_limit"), ("query.max_steps", "over_limit")]
+    assert errors_of(document) == [("query.max_response_bytes", "over_limit"), ("query.max_steps", "over_limit")]
     assert "1024" in document["errors"][1]["detail"]
 
 
@@ -125,11 +125,14 @@ def test_every_route_keeps_a_trainers_deadline(client, path, given, status):
 
 def test_options_belong_to_their_route(client):
     reply = client.post("/compat/openrlhf?format=float", content=body_of("/compat/openrlhf"))
-    assert places(problem_of(reply, 422)) == [("query.format", "unknown_setting")]
+    assert errors_of(problem_of(reply, 422)) == [("query.format", "unknown_setting")]
     reply = client.post("/compat/slime?format=list&order=lc", content=body_of("/compat/slime"))
-    assert places(problem_of(reply, 422)) == [("query.format", "invalid_setting"), ("query.order", "invalid_setting")]
+    assert errors_of(problem_of(reply, 422)) == [
+        ("query.format", "invalid_setting"),
+        ("query.order", "invalid_setting"),
+    ]
     reply = client.post(f"{GYM}/verify?reference_field=", content=body_of(f"{GYM}/verify"))
-    assert places(problem_of(reply, 422)) == [("query.reference_field", "invalid_setting")]
+    assert errors_of(problem_of(reply, 422)) == [("query.reference_field", "invalid_setting")]
 
 
 def test_more_queries_than_are_cached(client, path):
@@ -172,10 +175,10 @@ def test_a_reference_over_the_limit(client, path):
     steps = {"steps": [{"action": "add", "objects": ["x" * 262_144], "parameters": []}]}
     for label in (long, steps):
         document = problem_of(client.post(path, content=body_of(path, label=label)), 422)
-        assert places(document) == [(LABEL_PATHS[path], "too_long")]
+        assert errors_of(document) == [(LABEL_PATHS[path], "too_long")]
     wide = "\n".join(f'Step {k}: {{"action": "a", "objects": [], "parameters": []}}' for k in range(1, 1026))
     document = problem_of(client.post(path, content=body_of(path, label=wide)), 422)
-    assert places(document) == [(LABEL_PATHS[path], "too_long")]
+    assert errors_of(document) == [(LABEL_PATHS[path], "too_long")]
 
 
 def test_a_response_over_the_limit_is_a_result(client, path):
@@ -193,7 +196,7 @@ def test_too_many_rollouts():
             assert post(client, "/compat/openrlhf", by_aiohttp(document)).status_code == status
         document = {"query": ["x"], "prompts": ["x"] * 5, "labels": []}
         found = problem_of(post(client, "/compat/openrlhf", by_aiohttp(document)), 413)
-        assert places(found) == [("prompts", "too_many")]
+        assert errors_of(found) == [("prompts", "too_many")]
 
 
 def test_hostile_members(client, path):

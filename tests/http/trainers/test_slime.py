@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import (
     EOS,
     NUMBERS,
@@ -63,4 +63,4 @@ BAD = {
 @pytest.mark.parametrize("query", ["", "?format=float"])
 @pytest.mark.parametrize(("document", "named"), BAD.values(), ids=BAD)
 def test_an_invalid_request_gets_no_reward(client, document, named, query):
-    assert places(problem_of(post(client, PATH + query, by_aiohttp(document)), 422)) == named
+    assert errors_of(problem_of(post(client, PATH + query, by_aiohttp(document)), 422)) == named

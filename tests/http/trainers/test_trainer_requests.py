@@ -34,7 +34,7 @@ INLINE_BYTES = 65_536
 
 
 @pytest.fixture(scope="module")
-def lane() -> FastPath:
+def fast_path() -> FastPath:
     return FastPath(Scorer(), INLINE_BYTES, LIMITS)
 
 
@@ -140,9 +140,9 @@ def outcome(answer: Any, *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize(("dialect", "model", "right", "doubtful"), DIALECTS.values(), ids=DIALECTS)
-def test_both_paths_and_the_model_agree(lane, dialect, model, right, doubtful):
+def test_both_paths_and_the_model_agree(fast_path, dialect, model, right, doubtful):
     options = dialect.options()
-    chosen = ParsedQuery(Scorer(), lane, options, dialect.names(options))
+    chosen = ParsedQuery(Scorer(), fast_path, options, dialect.names(options))
     route = endpoint(dialect)
 
     def both(document: dict[str, Any]) -> Any:

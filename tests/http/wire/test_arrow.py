@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay import Scorer
-from tests.http.samples import PERFECT, REFERENCE, SWAPPED, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
 
 pa = pytest.importorskip("pyarrow")
 
@@ -81,20 +81,20 @@ def test_settings_in_the_query(client):
         assert table_of(post(client, body, query))["reward"].to_pylist() == [2.5]
     zeros = [table_of(post(client, body, f'?config={{"min_coverage":{zero}}}')) for zero in ("0.0", "-0.0", "-0")]
     assert len({table.schema.metadata[b"config_id"] for table in zeros}) == 1
-    found = places(problem_of(post(client, body, '?config={"nope":1,"order":"x"}&include=all&colour=red'), 422))
+    found = errors_of(problem_of(post(client, body, '?config={"nope":1,"order":"x"}&include=all&colour=red'), 422))
     assert sorted(found) == [
         ("config.nope", "unknown_setting"),
         ("config.order", "invalid_setting"),
         ("query.colour", "unknown_field"),
         ("query.include", "unknown_column"),
     ]
-    assert places(problem_of(post(client, body, "?config=[1]"), 422)) == [("query.config", "wrong_type")]
+    assert errors_of(problem_of(post(client, body, "?config=[1]"), 422)) == [("query.config", "wrong_type")]
 
 
 def test_no_query_raises_a_limit(client):
     body = stream_of(pa.table({"response": [PERFECT], "reference": [REFERENCE]}))
     reply = post(client, body, '?config={"max_response_bytes":10000000000,"max_steps":1024}')
-    assert places(problem_of(reply, 422)) == [("config.max_response_bytes", "over_limit")]
+    assert errors_of(problem_of(reply, 422)) == [("config.max_response_bytes", "over_limit")]
 
 
 def test_an_empty_table(client):
@@ -116,7 +116,7 @@ def test_an_empty_table(client):
     ],
 )
 def test_every_error_is_reported(client, columns, expected):
-    assert places(problem_of(post(client, stream_of(pa.table(columns))), 422)) == expected
+    assert errors_of(problem_of(post(client, stream_of(pa.table(columns))), 422)) == expected
 
 
 def test_nothing_of_a_stream_is_trusted(client):
@@ -168,10 +168,10 @@ def test_buffers_that_end_within_an_offset(client):
     references = pa.array([REFERENCE.replace("tube", f"tube{k:04}") for k in range(37)]).dictionary_encode()
     body = stream_of(pa.table({"response": pa.array([PERFECT] * 37), "reference": references}))
     whole, broken = (np.int64(size).tobytes() for size in (38 * 4, 38 * 4 + 1))
-    places = [at for at in range(len(body)) if body.startswith(whole, at)]
-    assert len(places) >= 2
-    for at in places:
-        assert post(client, body[:at] + broken + body[at + 8 :]).status_code in (200, 400)
+    positions = [pos for pos in range(len(body)) if body.startswith(whole, pos)]
+    assert len(positions) >= 2
+    for pos in positions:
+        assert post(client, body[:pos] + broken + body[pos + 8 :]).status_code in (200, 400)
 
 
 def test_damaged_streams_are_not_arrow(client):

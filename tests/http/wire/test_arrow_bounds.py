@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.http.samples import PERFECT, REFERENCE, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, errors_of, problem_of
 from tests.http.wire.test_arrow import post, stream_of, table_of
 from tests.servers import launched
 
@@ -108,7 +108,7 @@ def test_compression_of_early_writers_is_counted():
 def test_nothing_follows_a_stream(client, rest):
     body = stream_of(pa.table(GOOD))
     found = problem_of(post(client, body + rest), 400)
-    assert places(found) == [("body", "not_arrow")]
+    assert errors_of(found) == [("body", "not_arrow")]
     assert str(len(body)) in found["errors"][0]["detail"]
     assert table_of(post(client, body)).num_rows == 3
     assert table_of(post(client, body[:-8])).num_rows == 3, "the mark of its end may be left out"
@@ -121,7 +121,7 @@ def small_dictionary(k):
 
 
 def test_dictionaries_without_a_common_index(client):
-    found = places(problem_of(post(client, batches_of(small_dictionary(0), small_dictionary(1))), 422))
+    found = errors_of(problem_of(post(client, batches_of(small_dictionary(0), small_dictionary(1))), 422))
     assert found == [("reference", "too_large")]
     assert table_of(post(client, batches_of(small_dictionary(0), small_dictionary(0)))).num_rows == 200
 
@@ -144,7 +144,7 @@ def test_thousands_of_messages_without_rows(client):
     empty = full.slice(0, 0)
     assert table_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES - 1)))).num_rows == 3
     found = problem_of(post(client, batches_of(full, *[empty] * (MAX_EXTRA_MESSAGES + 1))), 413)
-    assert places(found) == [("body", "too_many")]
+    assert errors_of(found) == [("body", "too_many")]
     one_row = [full.slice(0, 1)] * 3000
     assert table_of(post(client, batches_of(*one_row))).num_rows == 3000
 
@@ -166,15 +166,15 @@ def test_metadata_is_limited(client):
     many = pa.table({**GOOD, **{f"c{k}": ["x"] * 3 for k in range(300)}})
     assert problem_of(post(client, stream_of(many)), 422)["error_count"] == 300
     wide = pa.table({**GOOD, **{f"c{k}": ["x"] * 3 for k in range(5000)}})
-    assert places(problem_of(post(client, stream_of(wide)), 413)) == [("body", "too_large")]
+    assert errors_of(problem_of(post(client, stream_of(wide)), 413)) == [("body", "too_large")]
 
 
 def test_unknown_columns_are_not_read(client):
     """The valid column is checked all the same, so that all errors are reported at once."""
     columns = {"response": [PERFECT, None], "reference": pa.array([[1], [2]]), "more": ["a", "b"]}
-    found = places(problem_of(post(client, stream_of(pa.table(columns))), 422))
+    found = errors_of(problem_of(post(client, stream_of(pa.table(columns))), 422))
     assert sorted(found) == [("more", "unknown_field"), ("reference", "wrong_type"), ("response[1]", "wrong_type")]
-    found = places(problem_of(post(client, stream_of(pa.table({"more": ["a"]}))), 422))
+    found = errors_of(problem_of(post(client, stream_of(pa.table({"more": ["a"]}))), 422))
     assert sorted(found) == [("more", "unknown_field"), ("reference", "missing_field"), ("response", "missing_field")]
 
 

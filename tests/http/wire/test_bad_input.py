@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, places, problem_of
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, errors_of, problem_of
 
 SECRET = "swordfish"
 """Occurs in invalid texts; no error may quote it."""
@@ -63,13 +63,13 @@ NOT_JSON = {
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
 def test_not_json(client, body):
     document = problem_of(client.post("/v1/score", content=body, headers={"content-type": "application/json"}), 400)
-    assert places(document) == [("body", "not_json")]
+    assert errors_of(document) == [("body", "not_json")]
 
 
 def test_not_json_in_a_big_body(client):
     body = json.dumps({"references": [REFERENCE], "responses": [PERFECT] * 400}).encode()[:-1]
     assert len(body) > 65_536
-    assert places(problem_of(client.post("/v1/score", content=body), 400)) == [("body", "not_json")]
+    assert errors_of(problem_of(client.post("/v1/score", content=body), 400)) == [("body", "not_json")]
 
 
 WRONG = {
@@ -207,7 +207,7 @@ WRONG = {
 @pytest.mark.parametrize(("body", "expected"), WRONG.values(), ids=WRONG.keys())
 def test_every_error_is_reported(client, body, expected):
     reply = client.post("/v1/score", content=json.dumps(body))
-    assert places(problem_of(reply, 422)) == expected
+    assert errors_of(problem_of(reply, 422)) == expected
     assert SECRET not in reply.text
 
 
@@ -223,7 +223,7 @@ def test_errors_of_different_kinds_are_reported_together(client):
     }
     reply = client.post("/v1/score", json=body)
     document = problem_of(reply, 422)
-    assert {path for path, _ in places(document)} == {
+    assert {path for path, _ in errors_of(document)} == {
         "references[0]",
         "references[2]",
         "responses[1]",
@@ -242,13 +242,13 @@ def test_a_hundred_errors_are_listed_and_all_are_counted(client):
     body = {"references": [SECRET] * 250, "responses": [], "reference_index": []}
     document = problem_of(client.post("/v1/score", json=body), 422)
     assert document["error_count"] == 250
-    assert places(document) == [(f"references[{k}]", "bad_step_line") for k in range(100)]
+    assert errors_of(document) == [(f"references[{k}]", "bad_step_line") for k in range(100)]
 
 
 def test_errors_of_a_big_body(client):
     body = {"references": [REFERENCE, SECRET], "responses": [PERFECT] * 400, "reference_index": [0] * 399 + [2]}
     expected = [("references[1]", "bad_step_line"), ("reference_index[399]", "index_out_of_range")]
-    assert places(problem_of(client.post("/v1/score", json=body), 422)) == expected
+    assert errors_of(problem_of(client.post("/v1/score", json=body), 422)) == expected
 
 
 def test_a_long_name_is_truncated(client):
@@ -259,7 +259,7 @@ def test_a_long_name_is_truncated(client):
 def test_nothing_is_scored_while_one_reference_is_unreadable(client):
     """Even if no response uses it."""
     body = {"references": [REFERENCE, SECRET], "responses": [PERFECT], "reference_index": [0]}
-    assert places(problem_of(client.post("/v1/score", json=body), 422)) == [("references[1]", "bad_step_line")]
+    assert errors_of(problem_of(client.post("/v1/score", json=body), 422)) == [("references[1]", "bad_step_line")]
 
 
 def test_bad_requests_do_not_affect_good_ones(client, server):
@@ -272,4 +272,4 @@ def test_bad_requests_do_not_affect_good_ones(client, server):
 
 
 def test_a_query_is_refused_not_ignored(client):
-    assert places(problem_of(client.post("/v1/score?order=lcs", json=REQUEST), 422)) == [("query", "unknown_field")]
+    assert errors_of(problem_of(client.post("/v1/score?order=lcs", json=REQUEST), 422)) == [("query", "unknown_field")]

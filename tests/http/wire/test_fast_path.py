@@ -50,21 +50,21 @@ def general(body: bytes, scorer: Scorer) -> Scores | None:
         return None
 
 
-def check(lane: FastPath, body: bytes, scorer: Scorer) -> bool:
+def check(fast_path: FastPath, body: bytes, scorer: Scorer) -> bool:
     """Return True if the fast path handled the request, after comparing it with the general path."""
     expected = general(body, scorer)
-    taken = lane.read(body)
-    assert taken == (expected is not None)
-    if taken:
-        scores = lane.score()
+    handled = fast_path.read(body)
+    assert handled == (expected is not None)
+    if handled:
+        scores = fast_path.score()
         assert bits(scores) == bits(expected)
         assert scores.reference_index.tolist() == expected.reference_index.tolist()
-        assert lane.components == ("include" in orjson.loads(body))
-    return taken
+        assert fast_path.components == ("include" in orjson.loads(body))
+    return handled
 
 
 @pytest.fixture(scope="module")
-def lane() -> FastPath:
+def fast_path() -> FastPath:
     """Return one fast path for all tests: nothing of a request may affect the next."""
     return FastPath(Scorer(), MAX_BYTES, LIMITS)
 
@@ -73,10 +73,10 @@ def body_of(responses: list[str], references: list[Any], **others: Any) -> bytes
     return json.dumps({"responses": responses, "references": references, **others}).encode()
 
 
-def test_rollouts(lane):
+def test_rollouts(fast_path):
     scorer = Scorer()
     given_rollouts = list(rollouts.generate(20, 3, seed=6))
-    taken = 0
+    handled = 0
     for k in range(0, 60, 3):
         group = given_rollouts[k : k + 3]
         responses, references = [r["response"] for r in group], [r["reference"] for r in group]
@@ -85,13 +85,13 @@ def test_rollouts(lane):
             body_of(responses, references),
             body_of(responses[:1], references[:1], include=["components"]),
         ):
-            taken += check(lane, body, scorer)
-    assert taken == 60
+            handled += check(fast_path, body, scorer)
+    assert handled == 60
 
 
-def test_what_is_left_to_the_general_path(lane):
+def test_what_is_left_to_the_general_path(fast_path):
     good = [answer()], [KEY]
-    assert check(lane, body_of(*good), Scorer())
+    assert check(fast_path, body_of(*good), Scorer())
     unusual = [
         body_of(*good, reference_index=[0]),
         body_of(*good, config={}),
@@ -113,16 +113,18 @@ def test_what_is_left_to_the_general_path(lane):
         b"{}",
         b'{"responses": "x", "references": []}',
     ]
-    assert not any(check(lane, body, Scorer()) for body in unusual)
-    assert check(lane, body_of([answer()] * MAX_ROWS, [KEY]), Scorer())
-    assert check(lane, b'{"responses": 5, "references": [""], ' + body_of(*good)[1:], Scorer()), "the last name wins"
+    assert not any(check(fast_path, body, Scorer()) for body in unusual)
+    assert check(fast_path, body_of([answer()] * MAX_ROWS, [KEY]), Scorer())
+    assert check(fast_path, b'{"responses": 5, "references": [""], ' + body_of(*good)[1:], Scorer()), (
+        "the last name wins"
+    )
 
 
 def test_long_references():
-    lane = FastPath(Scorer(), MAX_BYTES, replace(LIMITS, max_reference_bytes=len(KEY)))
-    assert lane.read(body_of([answer()], [KEY]))
-    assert not lane.read(body_of([answer()], [KEY + " "]))
-    assert not lane.read(body_of([answer()] * 2, [KEY, KEY + " "]))
+    fast_path = FastPath(Scorer(), MAX_BYTES, replace(LIMITS, max_reference_bytes=len(KEY)))
+    assert fast_path.read(body_of([answer()], [KEY]))
+    assert not fast_path.read(body_of([answer()], [KEY + " "]))
+    assert not fast_path.read(body_of([answer()] * 2, [KEY, KEY + " "]))
 
 
 # Repeated references
@@ -135,57 +137,57 @@ def key_of(number: int, steps: int = 1) -> str:
     )
 
 
-def test_repeated_references(lane):
+def test_repeated_references(fast_path):
     """Some are cached, some were evicted; the scores do not depend on it."""
     dice = random.Random(7)
     for _ in range(3 * SLOT_COUNT):
         key = key_of(dice.randrange(2 * SLOT_COUNT), dice.randint(1, 3))
-        assert check(lane, body_of([answer(key), answer()][: dice.randint(1, 2)], [key]), Scorer())
+        assert check(fast_path, body_of([answer(key), answer()][: dice.randint(1, 2)], [key]), Scorer())
 
 
 @pytest.mark.parametrize("bad", ["", "Step 1: {", "prose", "Step 1: {}", "x" * (MAX_SLOT_BYTES + 1)])
-def test_slots_that_were_lost_to_invalid_references(lane, bad):
+def test_slots_that_were_lost_to_invalid_references(fast_path, bad):
     good = [body_of([answer(key_of(k))], [key_of(k)]) for k in range(SLOT_COUNT)]
-    assert all(check(lane, body, Scorer()) for body in good)
+    assert all(check(fast_path, body, Scorer()) for body in good)
     for k in range(4 * SLOT_COUNT):
-        assert not check(lane, body_of([answer()], [bad and bad + " " * k]), Scorer())
-    assert all(check(lane, body, Scorer()) for body in good)
+        assert not check(fast_path, body_of([answer()], [bad and bad + " " * k]), Scorer())
+    assert all(check(fast_path, body, Scorer()) for body in good)
 
 
-def test_references_around_the_maximum_cached_length(lane):
+def test_references_around_the_maximum_cached_length(fast_path):
     for length in (MAX_SLOT_BYTES - 9, MAX_SLOT_BYTES - 1, MAX_SLOT_BYTES, MAX_SLOT_BYTES + 1):
         key = KEY.replace("pbs", "pbs " + "x" * (length - len(KEY) - 1))
         assert len(key) == length
         for other in (key, key.replace('xx"', 'xy"'), key):
-            assert check(lane, body_of([answer(key)], [other]), Scorer())
+            assert check(fast_path, body_of([answer(key)], [other]), Scorer())
 
 
-def test_a_cached_reference_under_another_limit_of_steps(lane):
+def test_a_cached_reference_under_another_limit_of_steps(fast_path):
     """The fast paths of several configurations share the cache."""
     key = key_of(1, steps=3)
     body = body_of([answer(key)], [key])
     strict = Scorer(max_steps=2)
-    under = lane.with_config(strict)
+    strict_path = fast_path.with_config(strict)
     for _ in range(2):
-        assert check(lane, body, Scorer())
-        assert not check(under, body, strict)
+        assert check(fast_path, body, Scorer())
+        assert not check(strict_path, body, strict)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 2)), min_size=2, max_size=12))
 @examples(60)
-def test_any_order_of_references(lane, requests):
+def test_any_order_of_references(fast_path, requests):
     for number, rows in requests:
         key = key_of(number) if number < 4 else "prose"
-        assert check(lane, body_of([answer(key_of(0))] * rows, [key]), Scorer()) == (number < 4)
+        assert check(fast_path, body_of([answer(key_of(0))] * rows, [key]), Scorer()) == (number < 4)
 
 
 @given(batches(), st.booleans())
 @examples(150)
-def test_batches(lane, batch, one_reference):
+def test_batches(fast_path, batch, one_reference):
     responses, references, index = batch
     chosen = references[:1] if one_reference else [references[k] for k in index]
     steps_and_texts = [r if isinstance(r, str) else json.loads(json.dumps(r)) for r in chosen]
-    assert check(lane, body_of(responses, steps_and_texts), Scorer()) == bool(responses)
+    assert check(fast_path, body_of(responses, steps_and_texts), Scorer()) == bool(responses)
 
 
 @given(batches(), settings)
@@ -198,16 +200,16 @@ def test_settings(batch, overrides):
 
 @given(st.lists(doubtful_references, min_size=1, max_size=3))
 @examples(60)
-def test_doubtful_references(lane, references):
-    check(lane, body_of([answer(), *references], references[:1]), Scorer())
-    check(lane, body_of(references, references), Scorer())
+def test_doubtful_references(fast_path, references):
+    check(fast_path, body_of([answer(), *references], references[:1]), Scorer())
+    check(fast_path, body_of(references, references), Scorer())
 
 
 @given(batches(), st.data())
 @examples(100)
-def test_damaged_bodies(lane, batch, data):
+def test_damaged_bodies(fast_path, batch, data):
     responses, references, _ = batch
     body = bytearray(body_of(responses, references))
     at = data.draw(st.integers(0, len(body)))
     body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
-    check(lane, bytes(body), Scorer())
+    check(fast_path, bytes(body), Scorer())

@@ -33,7 +33,7 @@ class RouteOptions(BaseModel):
 
 
 class ParsedQuery(NamedTuple):
-    """The parsed query."""
+    """What a query selects."""
 
     scorer: Scorer
     fast_path: FastPath
@@ -48,7 +48,7 @@ class QuerySettings:
     """Parses queries and caches the results. For the event loop's thread."""
 
     def __init__(self, options: type[RouteOptions], names: Callable[[Any], MemberNames], paths: Paths) -> None:
-        """`names` returns the members of a request that are read under some options."""
+        """Create a parser; `names` returns the members of a request that are read with some options."""
         self._options = options
         self._names = names
         self._paths = paths
