@@ -75,7 +75,9 @@ class VerifyRequest(Lenient):
 class SessionRequest(Lenient):
     """A data-set row, or the session that an environment server of NeMo Gym names."""
 
-    resources_session_id: StrictStr | None = Field(default=None, description="The caller's name of the session.")
+    resources_session_id: JsonValue = Field(
+        default=None, description="The caller's name of the session; ignored if it is not a string."
+    )
 
 
 class AggregateRequest(Lenient):
