@@ -5,6 +5,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 
+# Tests of fast code against plain Python, whose sizes a hypothesis profile sets.
+PROPERTIES := tests/kernels tests/scoring tests/http/wire/test_fast_path.py tests/http/trainers/test_trainer_requests.py \
+	tests/http/trainers/test_prompt_removal.py
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
@@ -24,8 +27,8 @@ test: $(VENV)/.installed-dev ## Run the whole suite
 	$(RUN) -m pytest
 
 test-lowest: $(VENV)-lowest/.installed ## Run the service's tests with the lowest versions that pyproject.toml allows
-	$(VENV)-lowest/bin/python -m pytest -m 'not slow' tests/packaging tests/http tests/scoring/test_scorer_golden.py \
-		tests/files/test_columns.py tests/cli/test_cli_commands.py
+	$(VENV)-lowest/bin/python -m pytest -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
+		tests/scoring/test_scorer_golden.py tests/files/test_columns.py tests/cli/test_cli_commands.py
 
 word-lists: $(VENV)/.installed-dev ## Download NLTK's punkt_tab and WordNet, without which tests of BLEU and METEOR are skipped
 	$(RUN) -m nltk.downloader -d $(VENV)/nltk_data punkt_tab wordnet
@@ -44,7 +47,7 @@ faults: $(VENV)/.installed-faults ## Overload, kill, stop, drain and abuse real 
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
 
 nightly: $(VENV)/.installed-dev ## Compare the compiled code with plain Python on thirty times as many examples
-	$(RUN) -m pytest --hypothesis-profile=nightly tests/kernels tests/scoring
+	$(RUN) -m pytest --hypothesis-profile=nightly $(PROPERTIES)
 
 fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (installs atheris)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
@@ -52,7 +55,7 @@ fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (insta
 		echo $$target; PYTHONPATH=examples $(RUN) -m tests.fuzz.$$target -max_total_time=$$(($(or $(SECONDS),600) / $(words $(FUZZERS)))); done
 
 coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and measure their coverage
-	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest tests/kernels tests/scoring
+	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest $(PROPERTIES)
 	$(RUN) -m coverage report --show-missing --skip-covered
 
 lint: $(VENV)/.installed-dev ## Check style, spelling and types
@@ -95,7 +98,7 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing test dependencies …"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@mkdir -p $(VENV)/types && ln -sfn $(CURDIR) $(VENV)/types/assay  # for mypy: the package `assay` is this folder
+	@mkdir -p $(VENV)/types && ln -sfn "$(CURDIR)" $(VENV)/types/assay  # for mypy: the package `assay` is this folder
 	@touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-dev

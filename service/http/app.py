@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...kernels.warmup import warmup as compile_kernels
 from ..config import Config
 from ..version import VERSION
+from .endpoints.about import About
 from .endpoints.openapi import complete
 from .middleware import RequestMiddleware
 from .routes import add_routes, guarded_paths, routes_by_address
@@ -54,9 +55,15 @@ def create_app(
     config = config or Config()
     state = state or ServiceState(config, warmup)
 
+    about = About(config)
+
+    def prepare() -> None:
+        _ = about.tasks_reply
+        state.prepare()
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        preparing = state.readiness.start(state.prepare)
+        preparing = state.readiness.start(prepare)
         if state.fleet is not None:
             await state.fleet.join(state.readiness, state.metrics.registry, preparing)
         yield
@@ -71,6 +78,6 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.service = state
-    add_routes(app, state)
+    add_routes(app, state, about)
     app.add_middleware(RequestMiddleware, state=state, routes=routes_by_address(app))
     return app

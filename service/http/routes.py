@@ -97,10 +97,9 @@ class RouteTable:
             self.add("HEAD", route.path, route.endpoint, include_in_schema=False)
 
 
-def add_routes(app: FastAPI, state: ServiceState) -> None:
+def add_routes(app: FastAPI, state: ServiceState, about: About) -> None:
     """Register all routes."""
     table = RouteTable(app, state)
-    about = About(state.config)
     add_scoring(table, state)
     add_evaluation(table, state, about)
     add_trainers(table, state)

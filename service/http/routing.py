@@ -47,7 +47,7 @@ class DirectRoute(APIRoute):
 
     @property
     def guarded(self) -> bool:
-        """True if a request needs a key if keys are configured."""
+        """True for a route that needs a key once keys are configured."""
         return self.keys is not None
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,5 +68,5 @@ def is_below(path: str, base: str) -> bool:
 
 
 def is_guarded(path: str) -> bool:
-    """Return True if a path needs a key if keys are configured."""
+    """Return True for a path that needs a key once keys are configured."""
     return path.startswith(GUARDED) and path not in PROBES

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from ...kernels.warmup import compiled_signatures, warmup
 from ..config import Config
-from ..evaluate.registry import every_task
 from ..scoring.scorer import Scorer
 from ..scoring.self_test import run_self_test
 from ..settings import RULES_VERSION
@@ -78,7 +77,6 @@ class ServiceState:
         for selftest in self.selftests:
             selftest()
         server = self.config.server
-        every_task()  # import all tasks before the first request
         self.paths.open(Scorer(self.config.score, threads=server.threads), server.inline_bytes)
         gc.collect()
         self.admission.resident.start()
@@ -99,17 +97,17 @@ class ServiceState:
             ("assay_ready", "1 once the service is ready to score.", lambda: ready.obstacle is None),
             ("assay_draining", "1 from SIGTERM on.", lambda: ready.draining),
             ("assay_work_bytes", "Bytes of bodies that are read or scored.", lambda: admission.in_use),
-            ("assay_work_bytes_limit", "Most bytes in work.", lambda: admission.batches.capacity),
+            ("assay_work_bytes_limit", "Limit of bytes in work.", lambda: admission.batches.capacity),
             (
                 "assay_resident_limit_bytes",
                 "Resident bytes above which new batches are refused; 0 before the service is ready.",
                 lambda: admission.resident.limit,
             ),
-            ("assay_unread_reply_bytes", "Bytes of replies that clients have not taken yet.", lambda: admission.unread),
-            ("assay_queued_bytes", "Bytes of bodies that wait for their turn.", lambda: admission.batches.queued_bytes),
-            ("assay_queued_bytes_limit", "Most bytes that may wait.", lambda: admission.batches.max_queued_bytes),
-            ("assay_queued_requests", "Requests that wait for their turn.", lambda: admission.batches.waiting),
-            ("assay_batches_unfinished", "Batches that are scored or wait.", lambda: self.workers.unfinished),
+            ("assay_unread_reply_bytes", "Bytes of replies that clients have not read yet.", lambda: admission.unread),
+            ("assay_queued_bytes", "Bytes of queued bodies.", lambda: admission.batches.queued_bytes),
+            ("assay_queued_bytes_limit", "Limit of queued bytes.", lambda: admission.batches.max_queued_bytes),
+            ("assay_queued_requests", "Queued requests.", lambda: admission.batches.waiting),
+            ("assay_batches_unfinished", "Batches that run or are queued.", lambda: self.workers.unfinished),
             (
                 "assay_compiled_signatures",
                 "Compiled signatures of kernels; flat once the service is ready.",

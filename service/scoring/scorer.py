@@ -207,7 +207,7 @@ class Scorer:
     def fill(self, scores: Scores, responses: TextColumn, references: References, first: int, last: int) -> None:
         """Score the responses [first, last) into `scores`; threads may fill different slices concurrently."""
         texts = rows_of(responses, first, last)
-        space = borrow_workspace_for(texts, self.settings.max_response_bytes, references.widest)
+        workspace = borrow_workspace_for(texts, self.settings.max_response_bytes, references.widest)
         score_slice(
             scores.rewards,
             scores.reason_codes,
@@ -219,7 +219,7 @@ class Scorer:
             references,
             self._rules,
             tables(),
-            space,
+            workspace,
         )
 
 

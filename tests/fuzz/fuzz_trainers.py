@@ -1,4 +1,4 @@
-"""Requests of trainers: the lane of short bodies and the general way give one reply, or one problem.
+"""Requests of trainers: the fast path and the general path give the same reply or problem.
 
 An input is one byte that chooses the trainer, then a body.
 """

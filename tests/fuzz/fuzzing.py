@@ -1,11 +1,11 @@
-"""What every fuzz target does: inputs one after the other, each in guarded memory of its own.
+"""Runs a fuzz target on inputs one after the other, each in guarded memory. With PYTHONPATH=examples:
 
-    python -m tests.fuzz.fuzz_envelope --seeded 1000         inputs that are always the same; nothing to install
-    python -m tests.fuzz.fuzz_envelope -max_total_time=300   libFuzzer, which looks for new ways (pip install atheris)
+    python -m tests.fuzz.fuzz_envelope --seeded 1000         always the same inputs; nothing to install
+    python -m tests.fuzz.fuzz_envelope -max_total_time=300   libFuzzer, guided by coverage (pip install atheris)
     python -m tests.fuzz.fuzz_envelope --input FILE          one input again
 
-A target is a function that raises where something is wrong with what came of an input. Where memory beside an array is
-touched, the process ends; a seeded run leaves the input in the file that it names.
+A target is a function that raises if the outcome of an input is wrong. An access outside an array ends the process; a
+seeded run names the file with the input.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-BY_ITSELF = sys.argv[1:2] in (["--seeded"], ["--input"])
-if not BY_ITSELF:
+STANDALONE = sys.argv[1:2] in (["--seeded"], ["--input"])
+if not STANDALONE:
     try:
         import atheris
     except ImportError:
         sys.exit("This needs atheris (pip install atheris), or --seeded NUMBER")
 
-with nullcontext() if BY_ITSELF else atheris.instrument_imports(include=["assay", "tests.reference"]):
+with nullcontext() if STANDALONE else atheris.instrument_imports(include=["assay.service", "tests.reference"]):
+    import assay.service.http.endpoints.score
+    import assay.service.http.endpoints.trainers.nemo_gym
+    import assay.service.http.endpoints.trainers.openrlhf
+    import assay.service.http.endpoints.trainers.slime  # noqa: F401
     import tests.reference.scorer  # noqa: F401
 
 from assay.kernels.warmup import warmup  # noqa: E402
@@ -45,7 +49,7 @@ SPLICES = [b"", *(bytes([byte]) for byte in b'"\\{}[],:\n\x00\x80\xff'), "é".en
 
 
 def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What it returns, or the problem that it raises."""
+    """Return the result of the function, or the problem that it raises."""
     try:
         return function(*arguments)
     except Problem as problem:
@@ -69,7 +73,7 @@ def fuzz(check: Check, seeds: Sequence[bytes], words: Sequence[str] = ()) -> Non
         if sys.argv[1:2] == ["--input"]:
             for _ in range(2):
                 one(Path(sys.argv[2]).read_bytes())
-        elif BY_ITSELF:
+        elif STANDALONE:
             seeded(one, seeds, words, int(sys.argv[2]))
         else:
             libfuzzer(one, seeds, words)

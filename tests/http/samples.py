@@ -52,10 +52,9 @@ def errors_of(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def paths_with_bodies() -> list[str]:
     """Return the paths of the OpenAPI document that take a body."""
+    # not at the top: the tests of trainers' code use this file without the service
     from assay.service.config import Config
-    from assay.service.http.app import (
-        create_app,  # here: the tests of trainers' code use this file too, without the service
-    )
+    from assay.service.http.app import create_app
 
     description = create_app(Config()).openapi()
     return sorted(

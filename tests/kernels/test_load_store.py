@@ -14,8 +14,6 @@ from assay.kernels.compiler.jit import JIT
 from assay.kernels.memory.load_store import load8, low_bytes, read_only, store8, trailing_zeros
 from tests.strategies import examples
 
-U64 = np.uint64
-
 
 def ask(text: np.ndarray, pos: int, count: int, out: np.ndarray) -> tuple[Any, ...]:
     """Everything about `text[pos:pos + 8]`; a copy of it goes to `out[pos:]`."""

@@ -21,7 +21,7 @@ class Bursts:
         self._plan = plan
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "assay.service.bench.servers.load_generator"]
+        command = [sys.executable, "-m", f"{__package__}.load_generator"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._write_line(orjson.dumps(self._plan._asdict()))
         return self

@@ -18,7 +18,7 @@ SERVE = [
     "--drain-seconds",
     "0",
 ]
-BARE = ["-m", "assay.service.bench.servers.bare_server"]
+BARE = ["-m", f"{__package__}.bare_server"]
 
 KEPT = ("ASSAY_CACHE_DIR",)
 

@@ -38,7 +38,7 @@ SCORE_REASONS = {
 
 
 class About:
-    """Replies that are constant for the life of the process, pre-encoded."""
+    """Replies that are constant for the life of the process, encoded once."""
 
     def __init__(self, settings: Config) -> None:
         self.index_reply = orjson.dumps(index_of(settings))
@@ -54,14 +54,15 @@ class About:
 
     async def tasks(self, exchange: Exchange) -> None:
         """Return every task: its metrics, its reward, and the schemas of its records and options."""
-        await exchange.reply(self._tasks_reply)
+        await exchange.reply(self.tasks_reply)
 
     async def version(self, exchange: Exchange) -> None:
         """Return the version of the service."""
         await exchange.reply(VERSION_REPLY)
 
     @cached_property
-    def _tasks_reply(self) -> bytes:
+    def tasks_reply(self) -> bytes:
+        """The reply of GET /v1/tasks; imports every task."""
         return orjson.dumps({"tasks": [task_of(task) for task in every_task()]})
 
 

@@ -61,8 +61,6 @@ def decode_evaluate_request(document: Any, limits: Limits) -> tuple[Task, list[d
         issue = Issue("records", "too_many", f"more than {limits.max_responses} elements")
         raise Problem("too-large", f"A request may have {limits.max_responses} records.", [issue])
     issues = field_issues(EvaluateRequest, document)
-    if type(document) is not dict:
-        raise InvalidRequest(issues)
     wrong = {issue.path for issue in issues}
     task, options = None, None
     if "task" not in wrong:

@@ -69,8 +69,6 @@ def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> byt
 def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Request:
     """Return the request of a document; raise InvalidRequest with every error."""
     issues = field_issues(ExplainRequest, document)
-    if type(document) is not dict:
-        raise InvalidRequest(issues)
     wrong = {issue.path for issue in issues}
     if "config" not in wrong:
         try:

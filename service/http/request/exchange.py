@@ -88,7 +88,7 @@ class Exchange(Request):
     """Set by the intake of routes that take a body."""
 
     request_body: Body
-    """Set by the intake of routes that take a body (see `intake.py`)."""
+    """Set by routes that take a body (see `routing.py`)."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, readiness: Readiness, replies: Replies) -> None:
         super().__init__(scope, receive, send)

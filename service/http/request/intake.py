@@ -1,7 +1,7 @@
 """Checks of every request with a body, before its endpoint is called.
 
 In this order: deadline, readiness, media type, query, encoding, and the body, which is admitted by its size before it
-is read. Every route that takes a body has an `Intake`, which sets `exchange.request_body`.
+is read. Every route that takes a body has an `Intake`, and stores the body as `exchange.request_body`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 | body                        | path                | where                                       |
 |-----------------------------|---------------------|---------------------------------------------|
-| short JSON, common form     | fast path           | event loop, one kernel call                 |
+| short JSON, common form     | fast path           | event loop, two kernel calls                |
 | short JSON, any other form  | general path        | event loop                                  |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
 | task other than SCORE       | rewards of the task | separate process (`endpoints/score.py`)     |

@@ -12,12 +12,20 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from ....kernels.column import TextColumn
-from ...errors import Issue, ScoringError, row_of
+from ...errors import InvalidRequest, Issue, ScoringError, row_of
 from ...scoring.references import parse_references
 from ...scoring.scorer import Scorer, check_index, resolve_reference_index
 from ...scoring.scores import group_advantages
 from .envelope import Envelope
-from .json_codec import Limits, element_issues, envelope_issues, integer_issues, is_index
+from .json_codec import (
+    MAX_ENTRIES,
+    Limits,
+    element_issues,
+    entry_limit_issue,
+    envelope_issues,
+    integer_issues,
+    is_index,
+)
 
 __all__ = ["all_issues", "field_issues", "index_issues", "issues_of", "parse_issues"]
 
@@ -66,12 +74,16 @@ def issues_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[
 def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
     """Return an issue for every field that is missing, unknown, or has a wrong type or range by `model`.
 
-    Errors inside a field are left to the checks of that field.
+    Arrays and objects are not looked into, because pydantic would build an error for each of their elements: they have
+    separate checks. Raise InvalidRequest if `document` is not an object, or has too many fields.
     """
     if type(document) is not dict:
-        return [Issue("body", "wrong_type", "must be an object")]
+        raise InvalidRequest([Issue("body", "wrong_type", "must be an object")])
+    if len(document) > MAX_ENTRIES:
+        raise InvalidRequest([entry_limit_issue("body")])
+    shallow = {name: type(value)() if type(value) in (list, dict) else value for name, value in document.items()}
     try:
-        model.model_validate(document)
+        model.model_validate(shallow)
     except ValidationError as error:
         return [
             Issue(str(found["loc"][0]), reason, detail.format(**found.get("ctx", {})))

@@ -6,6 +6,7 @@ import gzip
 import json
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 
 import httpx
@@ -163,6 +164,24 @@ def test_probes_are_answered_while_a_long_text_is_explained(client):
     assert replies[0].status_code == 200
     assert len(waits) > 5
     assert sorted(waits)[len(waits) // 2] < replies[0].elapsed.total_seconds() / 3
+
+
+def test_a_long_list_of_wrong_steps_is_not_an_error_for_each(scorer):
+    document = {"response": "", "reference": {"steps": [1] * 1_000_000}}
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest) as caught:
+            decode_explain_request(document, scorer, LIMITS)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert [issue.path for issue in caught.value.issues] == ["reference"]
+
+
+def test_too_many_fields_are_one_error(scorer):
+    with pytest.raises(InvalidRequest) as caught:
+        decode_explain_request({str(k): 0 for k in range(100_000)}, scorer, LIMITS)
+    assert [(issue.path, issue.reason) for issue in caught.value.issues] == [("body", "too_many")]
 
 
 @given(junk, junk, junk)
