@@ -63,7 +63,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
 @pytest.fixture
 def run() -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Run the command in a process of its own."""
+    """Run the command in a separate process."""
 
     def run(*arguments: Any, given: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:
         command = [*ASSAY, *(str(argument) for argument in arguments)]
@@ -75,7 +75,7 @@ def run() -> Callable[..., subprocess.CompletedProcess[bytes]]:
 
 @pytest.fixture
 def start() -> Callable[..., subprocess.Popen[bytes]]:
-    """Start the command in a process of its own."""
+    """Start the command in a separate process."""
 
     def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*ASSAY, *(str(argument) for argument in arguments)], env=environment(), **options)

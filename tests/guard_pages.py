@@ -1,9 +1,9 @@
-"""NumPy's memory between pages that nobody may touch: a kernel that reads or writes beyond an array ends the process.
+"""NumPy arrays between guard pages: a kernel that reads or writes out of bounds ends the process.
 
-`NUMBA_BOUNDSCHECK=1` sees array indices, not the loads and stores of eight bytes and more that kernels make by
-themselves. Here every array that NumPy allocates ends right before such a page, or begins right behind one. What is
-left of its own pages holds a pattern that is looked at when the array goes. NumPy takes allocators from C only
-(NEP 49), and calls them while an exception is on its way: so this one is compiled, and no Python runs in it.
+`NUMBA_BOUNDSCHECK=1` checks array indices, not the loads and stores of eight bytes and more that kernels make by
+address. Here every array that NumPy allocates ends right before a guard page, or begins right after one. The rest of
+its own pages holds a pattern, which is checked when the array is freed. NumPy takes allocators from C only (NEP 49),
+and calls them while an exception propagates: so this one is compiled and runs no Python.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ MAX_FILLED = 1 << 16
 """Bytes of an array without values that are filled with the pattern."""
 
 SET_HANDLER = 304
-"""Place of `PyDataMem_SetHandler` in NumPy's table of C functions."""
+"""Index of `PyDataMem_SetHandler` in NumPy's table of C functions."""
 
 ALLOCATIONS, FAILING, AT_END, DAMAGED, PATTERN_PAGE = range(5)
-"""What the allocator counts and is told: int64 each."""
+"""Indices of the allocator's counters and options, int64 each."""
 
 size = types.intp
 Malloc = size(size, size)
@@ -58,13 +58,13 @@ differ = types.ExternalFunction("memcmp", types.intc(size, size, size))
 
 
 def word_at(kind: str) -> Any:
-    """A function that loads, or stores, the word of 64 bits at an address."""
+    """Return a function that loads or stores the 64-bit word at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
         if kind == "load":
-            return builder.load(place)
-        builder.store(arguments[1], place)
+            return builder.load(pointer)
+        builder.store(arguments[1], pointer)
         return context.get_dummy_value()
 
     def load(typing_context: Any, address: Any) -> Any:
@@ -82,7 +82,7 @@ part = numba.njit(_nrt=False, error_model="numpy", no_cpython_wrapper=True, no_c
 
 @part
 def allocated(state, count, filled):
-    """An array's address, or 0: a page with its size, a guard, its own pages, and a guard again."""
+    """Map a page with the array's size, a guard page, its own pages, a guard page; return its address, or 0."""
     number = load(state + 8 * ALLOCATIONS)
     store(state + 8 * ALLOCATIONS, number + 1)
     if number == load(state + 8 * FAILING):
@@ -109,7 +109,7 @@ def allocated(state, count, filled):
 
 @part
 def freed(state, at):
-    """Give an array's pages back, after a look at what it did not own."""
+    """Unmap an array's pages, after checking the pattern around it."""
     if at == 0:
         return
     first = at // PAGE * PAGE
@@ -123,7 +123,7 @@ def freed(state, at):
 
 @part
 def moved(state, old, count):
-    """An array of another size with the same values."""
+    """Reallocate an array with another size; returns its address, or 0."""
     new = allocated(state, count, True)
     if new != 0 and old != 0:
         copy(new, old, min(count, load(old // PAGE * PAGE - 2 * PAGE + 8)))
@@ -132,7 +132,7 @@ def moved(state, old, count):
 
 
 class Handler(ctypes.Structure):
-    """`PyDataMem_Handler`: a name, a version, what the functions are given first, and four of them."""
+    """`PyDataMem_Handler`: a name, a version, the functions' first argument, and four functions."""
 
     _fields_ = (
         ("name", ctypes.c_char * 127),
@@ -142,7 +142,7 @@ class Handler(ctypes.Structure):
 
 
 class GuardedMemory:
-    """The allocator. It lives as long as the process, as arrays of it may."""
+    """The allocator. It lives as long as the process, because its arrays may."""
 
     def __init__(self) -> None:
         self._pattern = np.full(PAGE, PATTERN, np.uint8)
@@ -164,32 +164,32 @@ class GuardedMemory:
 
     @property
     def allocations(self) -> int:
-        """How many arrays were asked for."""
+        """Number of arrays requested so far."""
         return int(self._state[ALLOCATIONS])
 
     def fail(self, later: int | None) -> None:
-        """Let the allocation fail that comes after so many others; None: none."""
+        """Let the allocation after the next `later` ones fail; None: none."""
         self._state[FAILING] = -1 if later is None else self.allocations + later
 
     def put_at_end(self, at_end: bool) -> None:
-        """Whether arrays end at a page that nobody may touch, or else begin at one."""
+        """Let arrays end at a guard page, or else begin at one."""
         self._state[AT_END] = at_end
 
     def check(self) -> None:
-        """Raise AssertionError if an array that is gone was written beyond, on its own pages."""
+        """Raise AssertionError if the pattern around a freed array was overwritten."""
         damaged, self._state[DAMAGED] = int(self._state[DAMAGED]), 0
         assert not damaged, f"something wrote beside {damaged} arrays"
 
     @staticmethod
     def frozen(content: bytes) -> memoryview:
-        """A body that cannot be written, in guarded memory."""
+        """Copy a body into guarded memory, read only."""
         array = np.empty(len(content), np.uint8)
         array[:] = np.frombuffer(content, np.uint8)
         return memoryview(array).toreadonly()  # type: ignore[arg-type]
 
     @staticmethod
     def column(column: TextColumn) -> TextColumn:
-        """The same texts in guarded memory, without a byte behind them."""
+        """Copy texts into guarded memory, without spare bytes after them."""
         return TextColumn.of(column.data[: int(column.offsets[-1])].copy(), column.offsets.copy())
 
 
@@ -209,9 +209,9 @@ def set_handler(capsule: Any) -> Any:
 
 @contextmanager
 def guarded_memory() -> Iterator[GuardedMemory]:
-    """Put into guarded memory all that this thread allocates meanwhile: what it has kept so far is forgotten.
+    """Allocate all arrays of this thread in guarded memory inside the block, after dropping those kept so far.
 
-    Rooms are exactly as large as texts need them: the product rounds them up.
+    Workspaces are exactly as large as texts need; the product rounds them up.
     """
     memory = the_memory()
     small, rounded = assay.kernels.memory.sparse.SMALL, workspaces._rounded
@@ -233,5 +233,5 @@ def guarded_memory() -> Iterator[GuardedMemory]:
 
 
 def forget() -> None:
-    """Let go of all arrays that the product keeps from one batch to the next."""
+    """Drop all arrays that the product keeps from one batch to the next."""
     workspaces._forget()

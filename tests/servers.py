@@ -1,4 +1,4 @@
-"""Servers for tests: processes of their own, and applications in a thread of this process."""
+"""Servers for tests: separate processes, and applications in a thread of this process."""
 
 from __future__ import annotations
 

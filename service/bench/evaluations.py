@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..evaluate.evaluation import evaluate
+from ..evaluate.text.embedders import hashed_words
 from ..evaluate.thoth import sections_in
 from .checkout import batch_of, reference_package
 from .measure import Run, WrongAnswerError, clocked
@@ -205,7 +206,6 @@ def plain_rouge(records: Sequence[dict[str, Any]]) -> Columns:
 def plain_steps(records: Sequence[dict[str, Any]]) -> Columns:
     """Compute the cosine of each pair of steps one by one, like the script."""
     metrics = reference_module("bioprobench")
-    embed = import_module("assay.service.evaluate.text.embedders").hashed_words
     recall, precision = [], []
     for record in records:
         steps = [line.strip() for line in metrics.generated(record["generated_response"]).split("\n") if line.strip()]
@@ -213,7 +213,7 @@ def plain_steps(records: Sequence[dict[str, Any]]) -> Columns:
             recall.append(0.0)
             precision.append(1.0)
             continue
-        ours, theirs = embed(steps), embed(record["output"])
+        ours, theirs = hashed_words(steps), hashed_words(record["output"])
         cosines = [
             [float(a @ b) / (float(np.linalg.norm(a)) * float(np.linalg.norm(b)) or 1.0) for b in ours] for a in theirs
         ]

@@ -131,7 +131,7 @@ def derive(case: Case) -> Explanation:
     found = coverages(reading, settings.min_coverage) if reading is not None else []
     alignment = _alignment(case, reading, expected)
     counted = case.reason == "ok"
-    _verify(case, reading, alignment, found)
+    _verify(case, alignment, found)
     factors = factors_of(alignment, case.reason, case.components["score"], settings)
     pairs = alignment.pairs if alignment is not None else []
     smallest, largest = smallest_and_largest(settings)
@@ -193,7 +193,7 @@ def _mapped(score: float, settings: ScoreSettings) -> float:
     return float(formula(reward_of)(score, rules_of(settings)))
 
 
-def _verify(case: Case, reading: Reading | None, alignment: Alignment | None, found: list[Coverage | None]) -> None:
+def _verify(case: Case, alignment: Alignment | None, found: list[Coverage | None]) -> None:
     """Compare every derived number with the kernels', bit for bit."""
     derived: dict[str, float] = {}
     settings = case.settings

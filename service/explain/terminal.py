@@ -89,7 +89,7 @@ def _steps(explanation: Explanation) -> Iterator[str]:
     pairs = {pair.predicted: pair for pair in explanation.pairs}
     for step in explanation.prediction[:MAX_LINES]:
         if step.step in pairs:
-            yield from _pair(pairs[step.step], explanation)
+            yield from _pair(pairs[step.step])
         else:
             yield f"  {step.step:>3} ─ {'·':<3} {_strange(_named(step))}  {_alone(step, explanation)}"
     rest = len(explanation.prediction) - MAX_LINES
@@ -115,7 +115,7 @@ def _alone(step: KeyStep, explanation: Explanation) -> str:
     return _dim("without a partner in the reference")
 
 
-def _pair(pair: Pair, explanation: Explanation) -> Iterator[str]:
+def _pair(pair: Pair) -> Iterator[str]:
     obj, par, m = map(format_number, (pair.objects.value, pair.parameters.value, pair.position))
     values = f"Obj {obj}  Par {par}  m {m}"
     value = (_good if pair.value == MAX_CONTENT else _strange)(format_number(pair.value))

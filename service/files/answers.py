@@ -99,14 +99,14 @@ def to_record(task: Task, fields: FieldNames, row: Any) -> tuple[Any, Fault | No
         record = fields.rename(row)
     except KeyError as missing:
         return None, Fault("missing_field", f"no field {missing.args[0]!r}")
-    misfits = task.validation_errors(record)
-    if not misfits:
+    errors = task.validation_errors(record)
+    if not errors:
         return record, None
-    absent = [path for path, reason, _ in misfits if reason == "missing_field"]
-    if len(absent) == len(misfits):
+    absent = [path for path, reason, _ in errors if reason == "missing_field"]
+    if len(absent) == len(errors):
         return None, Fault("missing_field", f"no field {', '.join(map(repr, absent))}")
-    detail = "; ".join(f"{path or 'the row'}: {detail}" for path, _, detail in misfits)
-    return None, Fault(misfits[0][1], detail)
+    detail = "; ".join(f"{path or 'the row'}: {detail}" for path, _, detail in errors)
+    return None, Fault(errors[0][1], detail)
 
 
 def read_rows(source: str, fmt: str, max_line_bytes: int) -> Iterator[tuple[Location, Any, Fault | None]]:

@@ -124,9 +124,9 @@ class ScorerPool:
 
     def _submitted(self, responses: Any, references: Any, given: Any) -> tuple[np.ndarray, list[Piece], list[Any]]:
         column = text_column(checked_texts(responses))
-        expected, misshapen = references_as_column(references)
-        if misshapen:
-            raise InvalidReference(issues_of_all(expected, misshapen, self.settings.max_steps))
+        expected, malformed = references_as_column(references)
+        if malformed:
+            raise InvalidReference(issues_of_all(expected, malformed, self.settings.max_steps))
         index = resolve_reference_index(column.rows, expected.rows, given)
         check_index(index, expected.rows)
         pieces = pieces_of(column, expected.rows, index, len(self._actors))

@@ -75,7 +75,7 @@ def _pairs(explanation: Explanation) -> list[Markup]:
     lines = []
     for step in explanation.prediction[:MAX_STEPS]:
         pair = pairs.get(step.step)
-        lines.append(_matched(step, pair) if pair is not None else _unmatched(step, f"{step.step} ─ ·"))
+        lines.append(_matched(pair) if pair is not None else _unmatched(step, f"{step.step} ─ ·"))
     unmatched = [step for step in explanation.reference if step.partner is None]
     lines += [_unmatched(step, f"· ─ {step.step}") for step in unmatched[:MAX_STEPS]]
     names = ("steps", "action", "Obj", "Par", "m", "value", "objects and parameters: shared −missing +extra")
@@ -85,7 +85,7 @@ def _pairs(explanation: Explanation) -> list[Markup]:
     return [element("h3", title), table(names, lines, title), *more]
 
 
-def _matched(step: KeyStep, pair: Pair) -> Markup:
+def _matched(pair: Pair) -> Markup:
     numbers = (pair.objects.value, pair.parameters.value, pair.position, pair.value)
     words = [*_words(pair.objects), *_words(pair.parameters)]
     return element(

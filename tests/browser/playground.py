@@ -1,4 +1,4 @@
-"""The playground as a person meets it: its fields, its buttons, and what it shows."""
+"""The playground as its users see it: its fields, its buttons, and its results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 SETTLED = "() => document.getElementById('result').dataset.current === 'yes'"
 PUT = "(field, text) => { field.setRangeText(text, 0, field.value.length); field.dispatchEvent(new Event('input')); }"
-"""As a paste does it; what Playwright fills in goes through a command that takes minutes for thousands of lines."""
+"""Sets a field as a paste does; Playwright's `fill` takes minutes for thousands of lines."""
 
 
 class Playground:
@@ -23,11 +23,11 @@ class Playground:
         self.page.goto(self.url)
 
     def settled(self) -> None:
-        """Wait until what is shown belongs to what stands in the fields."""
+        """Wait until the result is that of the current fields."""
         self.page.wait_for_function(SETTLED)
 
     def __getattr__(self, name: str) -> Locator:
-        """An element by its id, with - for _."""
+        """Return an element by its id, with - for _."""
         return self.page.locator(f"#{name.replace('_', '-')}")
 
     @property
@@ -39,7 +39,7 @@ class Playground:
         return self.reason.inner_text().strip().replace(" ", "_")
 
     def write(self, response: str | None = None, reference: str | None = None) -> None:
-        """Put texts into the fields at once, and wait for what they give."""
+        """Put texts into the fields at once, and wait for the result."""
         for field, text in ((self.response, response), (self.reference, reference)):
             if text is not None:
                 field.evaluate(PUT, text)
@@ -50,7 +50,7 @@ class Playground:
         self.settled()
 
     def see(self, view: str) -> None:
-        """`One response` or `A group`."""
+        """Switch to `One response` or `A group`."""
         self.page.get_by_label(view, exact=True).check()
         self.settled()
 

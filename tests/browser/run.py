@@ -1,6 +1,6 @@
-"""Find a browser, or install Debian's where that is allowed, and run the tests of this folder (`make test-browser`).
+"""Run the tests of this folder in a Chromium, installing Debian's if missing and permitted (`make test-browser`).
 
-Without a browser nothing is tested, which is said aloud, and is no failure: exit code 0.
+Without a browser, print a notice and exit with 0.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ INSTALLED_WITHIN = 600.0
 
 
 def browser() -> str | None:
-    """The path of a Chromium: the one that `BROWSER_PATH` names, or the first that is on the search path."""
+    """Return the path of a Chromium: `BROWSER_PATH`, or the first one on the search path."""
     return os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
 def install() -> bool:
-    """Install Debian's chromium; False where that cannot be done here."""
+    """Install Debian's chromium; False if that is not possible."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         return False
     print("No Chromium here: installing Debian's …", flush=True)
@@ -38,7 +38,7 @@ def install() -> bool:
                 stdout=subprocess.DEVNULL,
             )
         except (OSError, subprocess.SubprocessError) as error:
-            print(f"That did not work: {error}", file=sys.stderr)
+            print(f"Installation failed: {error}", file=sys.stderr)
             return False
     return True
 

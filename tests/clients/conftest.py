@@ -14,7 +14,7 @@ from tests.servers import LiveServer
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of whoever runs the tests reaches the client."""
+    """Remove the client's settings from the environment."""
     for name in [name for name in os.environ if name.startswith(("ASSAY_", "GRPO_")) and name != "ASSAY_CACHE_DIR"]:
         monkeypatch.delenv(name)
 

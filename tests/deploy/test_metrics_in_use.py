@@ -125,7 +125,7 @@ def uses(where: str, node: Any, grouped_by: frozenset[str] = frozenset()) -> Ite
 
 
 def misfits(use: Use, exposed: Exposed) -> Iterator[str]:
-    """What of a use does not exist."""
+    """Yield each metric, label or value of a use that does not exist."""
     if use.metric in OF_PROMETHEUS_ITSELF:
         labels: Mapping[str, set[str]] = {}
     elif use.metric in exposed:
@@ -171,7 +171,7 @@ def test_what_does_not_exist_is_found(exposed, expression, problem):
 
 
 def test_every_metric_of_ours_is_drawn(used, exposed):
-    """A metric that nobody can see is not worth its price; these few are for looking closer."""
+    """Every metric is in a panel or an alert, except those in `aside`."""
     aside = {"assay_process_virtual_memory_bytes"}
     family = re.compile(r"_(bucket|count|sum|created)$")
     drawn = {family.sub("", use.metric) for use in used}

@@ -1,4 +1,4 @@
-"""The systemd unit, and systemd's own opinion of it where there is systemd."""
+"""The systemd unit; systemd itself checks it too, if installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNIT = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "assay.servi
 
 
 class Entries(dict[str, list[str]]):
-    """A name may stand in a section more than once."""
+    """A section in which a name may occur more than once."""
 
     def __setitem__(self, name: str, value: list[str]) -> None:
         super().__setitem__(name, [*self.get(name, []), *value] if isinstance(value, list) else value)
@@ -63,5 +63,5 @@ def test_systemd_accepts_it(tmp_path):
     security = [analyze, "security", "--offline=true", "--threshold=20", str(unit)]
     shown = subprocess.run(security, check=False, capture_output=True, text=True)
     if "unrecognized option" in shown.stderr:
-        pytest.skip("this systemd does not look at files")
+        pytest.skip("this systemd cannot check files")
     assert shown.returncode == 0, shown.stdout.splitlines()[-1:]

@@ -70,7 +70,7 @@ def handler_of(judge: Judge) -> type[BaseHTTPRequestHandler]:
             self.send_response(status)
             for name, value in {"Content-Length": str(len(content)), **headers}.items():
                 self.send_header(name, value)
-            with suppress(OSError):  # whoever asked may have lost patience
+            with suppress(OSError):  # the client may have timed out
                 self.end_headers()
                 self.wfile.write(content)
 

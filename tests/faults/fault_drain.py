@@ -61,7 +61,7 @@ def score_all(client: Client, step: dict[str, Any], disturb: Callable[[], None],
 
 
 def test_a_client_with_retries_loses_nothing(step, expected):
-    """Two services, one of which is told to end; each response is answered exactly once, with the same bits."""
+    """One of two services gets SIGTERM; each response is scored exactly once, with the same bits."""
     with launched("--drain-seconds", "1") as first, launched("--drain-seconds", "1") as second:
         for server in (first, second):
             server.wait_until_ready()
@@ -74,7 +74,7 @@ def test_a_client_with_retries_loses_nothing(step, expected):
 
 
 def test_a_restart_in_place_loses_nothing(step, expected):
-    """One address: drained, ended, and started again while its clients go on."""
+    """The service drains, exits and restarts at the same address while its clients continue."""
     rounds = 40
     with ExitStack() as stack:
         first = stack.enter_context(launched("--drain-seconds", "0.2"))
@@ -97,7 +97,7 @@ def test_a_restart_in_place_loses_nothing(step, expected):
 @pytest.mark.parametrize("clients", [16, 64])
 @pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
 def test_clients_that_never_try_again_lose_nothing_to_the_end(place, clients, tmp_path):
-    """They go on until nobody can be reached any more: whoever has connected gets a reply."""
+    """Clients continue until they can no longer connect; every connection gets a reply."""
     flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
     found = drains(20, clients, *flags[place])
     lost = [len(drain.lost) for drain in found]
@@ -107,7 +107,7 @@ def test_clients_that_never_try_again_lose_nothing_to_the_end(place, clients, tm
 
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
 def test_without_retries_there_is_no_error_while_it_drains(step, expected, flags):
-    """Clients that keep connections, and clients that open one for each request: all is well to the interval's end."""
+    """Neither persistent connections nor one per request see an error before the interval ends."""
     interval = 3.0
     with launched("--drain-seconds", str(interval), *flags) as server:
         server.wait_until_ready()

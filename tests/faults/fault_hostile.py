@@ -1,4 +1,4 @@
-"""Bodies, heads and connections made to hurt: an answer below 500 (or 503, 504), bounded memory, nobody else hurt."""
+"""Hostile bodies, heads and connections: replies below 500 (or 503, 504), bounded memory, other clients unharmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many clients at once from one process, each on a connection of its own, and a watch on those that behave."""
+"""Many concurrent clients, each on a separate connection, and a well-behaved client that checks its replies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Answer", "Watch", "fetch", "gauges", "peak", "request", "resident", 
 
 
 class Answer(NamedTuple):
-    """A reply, or status 0 and why there is none."""
+    """A reply; without one, status 0 and the error's name as the body."""
 
     status: int
     headers: dict[str, str]
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 
 def request(body: bytes, path: str = "/v1/score", *headers: str) -> bytes:
-    """A whole request whose connection is to be closed after it."""
+    """Return a complete request that closes its connection."""
     usual = ("Host: localhost", "Content-Type: application/json", "Connection: close")
     lines = (f"POST {path} HTTP/1.1", *usual, *headers, f"Content-Length: {len(body)}", "", "")
     return "\r\n".join(lines).encode() + body
@@ -72,7 +72,7 @@ async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 def resident(pid: int, name: str = "VmRSS") -> int:
-    """Bytes of memory that a process holds, or its peak (VmHWM)."""
+    """Return the resident memory of a process in bytes, or its peak (VmHWM)."""
     found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1]) * 1024
@@ -83,7 +83,7 @@ def peak(pid: int) -> int:
 
 
 def gauges(server: LiveServer) -> dict[str, float]:
-    """Samples without labels of one scrape."""
+    """Return the samples without labels of one scrape."""
     with server.client() as client:
         lines = client.get("/metrics").text.splitlines()
     return {name: float(value) for name, _, value in (line.partition(" ") for line in lines) if name.isidentifier()}
@@ -93,7 +93,7 @@ HELD = ("assay_work_bytes", "assay_queued_bytes", "assay_queued_requests", "assa
 
 
 def settled(server: LiveServer, seconds: float = 60.0) -> dict[str, float]:
-    """What the service still holds of its budgets, as soon as that is nothing, or in the end."""
+    """Wait until the service holds nothing of its budgets, or for `seconds`; return what it holds then."""
     end = time.monotonic() + seconds
     while True:
         found = {name: gauges(server)[name] for name in HELD}
@@ -103,9 +103,9 @@ def settled(server: LiveServer, seconds: float = 60.0) -> dict[str, float]:
 
 
 class Watch:
-    """A well-behaved client beside the storm: it asks for /livez and for one reward, ten times a second.
+    """A well-behaved client during the storm: it requests /livez and one reward, ten times a second.
 
-    `failures` and `waits` (seconds of each) say how it fared; a reward must be right to the last bit.
+    `failures` and `waits` (seconds of each reward) are its results; rewards must be right to the last bit.
     """
 
     def __init__(self, server: LiveServer, body: bytes, reward: float, pause: float = 0.1) -> None:

@@ -40,7 +40,7 @@ def check(data: bytes, memory: GuardedMemory) -> None:
 
 
 def agree(document: Document, span: tuple[int, int], expected: Any) -> None:
-    """A value as it stands in the body, and what is in it."""
+    """Compare a value of the body, and its elements or members, with the expected one."""
     assert orjson.loads(document.raw(span)) == expected
     elements, members = document.elements(span, "path"), document.members(span, INNER)
     assert (elements is None, members is None) == (not isinstance(expected, list), not isinstance(expected, dict))

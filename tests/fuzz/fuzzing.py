@@ -42,14 +42,14 @@ __all__ = ["Check", "fuzz", "outcome"]
 Check = Callable[[bytes, GuardedMemory], None]
 
 MAX_BYTES = 8192
-"""Of an input: long enough for every path, short enough for thousands of inputs a second."""
+"""Maximum size of an input: long enough for every path, short enough for thousands of inputs a second."""
 
 MUTATIONS = (1, 1, 1, 2, 5)
 SPLICES = [b"", *(bytes([byte]) for byte in b'"\\{}[],:\n\x00\x80\xff'), "é".encode(), "\ufdfa".encode()]
 
 
 def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of the function, or the problem that it raises."""
+    """Return the result of the function, or the Problem it raises."""
     try:
         return function(*arguments)
     except Problem as problem:
@@ -57,7 +57,7 @@ def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def fuzz(check: Check, seeds: Sequence[bytes], words: Sequence[str] = ()) -> None:
-    """Run `check` as the command line says. seeds: inputs to begin with. words: what may be put into them."""
+    """Run `check` as the command line says. seeds: initial inputs. words: tokens that mutations insert."""
     warmup()
     with guarded_memory() as memory:
         count = 0
@@ -80,12 +80,12 @@ def fuzz(check: Check, seeds: Sequence[bytes], words: Sequence[str] = ()) -> Non
 
 
 def seeded(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence[str], count: int) -> None:
-    """So many inputs, every fourth a seed and the others made of some: the same ones each time."""
+    """Run `count` inputs, the same ones each time: every fourth is a seed, the others are mutated seeds."""
     faulthandler.enable()
     dice = random.Random(7)
     splices = [*SPLICES, *(word.encode() for word in words)]
     with tempfile.NamedTemporaryFile(prefix=f"{Path(sys.argv[0]).stem}-", delete=False) as kept:
-        print("the input at hand:", kept.name, file=sys.stderr, flush=True)
+        print("current input:", kept.name, file=sys.stderr, flush=True)
         for k in range(count):
             data = mutated(dice, seeds, splices) if k % 4 else seeds[k // 4 % len(seeds)]
             kept.seek(0)
@@ -98,31 +98,31 @@ def seeded(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence
 
 
 def mutated(dice: random.Random, seeds: Sequence[bytes], splices: Sequence[bytes]) -> bytes:
-    """A seed with some places changed; half of the changes keep its length, on which formats of bytes depend."""
+    """Return a mutated seed; half of the mutations keep its length, on which binary formats depend."""
     data = bytearray(dice.choice(seeds))
     for _ in range(dice.choice(MUTATIONS)):
-        at = dice.randint(0, len(data))
+        pos = dice.randint(0, len(data))
         kind = dice.randrange(8)
-        if kind < 2 and at < len(data):
-            data[at] = dice.randrange(256)
+        if kind < 2 and pos < len(data):
+            data[pos] = dice.randrange(256)
         elif kind < 4:
-            put = dice.choice(splices)[: len(data) - at]
-            data[at : at + len(put)] = put
+            put = dice.choice(splices)[: len(data) - pos]
+            data[pos : pos + len(put)] = put
         elif kind == 4:
-            data[at:at] = data[at : at + dice.choice([1, 8, 64])] * dice.randint(1, 20)
+            data[pos:pos] = data[pos : pos + dice.choice([1, 8, 64])] * dice.randint(1, 20)
         elif kind == 5:
             other = dice.choice(seeds)
             begin = dice.randint(0, len(other))
-            data[at : at + dice.choice([0, 8, 64])] = other[begin : begin + dice.choice([1, 8, 64, 512])]
+            data[pos : pos + dice.choice([0, 8, 64])] = other[begin : begin + dice.choice([1, 8, 64, 512])]
         elif kind == 6:
-            data[at : at + dice.choice([0, 0, 1, 8, 512])] = dice.choice(splices)
+            data[pos : pos + dice.choice([0, 0, 1, 8, 512])] = dice.choice(splices)
         elif dice.randrange(4) == 0:
-            del data[at:]
+            del data[pos:]
     return bytes(data[:MAX_BYTES])
 
 
 def libfuzzer(one: Callable[[bytes], None], seeds: Sequence[bytes], words: Sequence[str]) -> None:
-    """Until the time is over or something is wrong; libFuzzer keeps that input."""
+    """Run libFuzzer until its time limit or a failure; it saves the failing input."""
     folder = Path(tempfile.mkdtemp(prefix="assay-fuzz-"))
     for k, data in enumerate(seeds):
         (folder / f"seed-{k:04}").write_bytes(data)

@@ -6,6 +6,7 @@ batches (between empty and other rows), and on a slice of a larger buffer. Offse
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -65,6 +66,12 @@ def numbered(columns: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[list
     symbols: dict[Any, int] = {}
     found = [[[symbols.setdefault(value, len(symbols)) for value in row] for row in column] for column in columns]
     return found, max(1, len(symbols))
+
+
+def random_symbols(size: int, kinds: int, seed: int) -> list[int]:
+    """Return `size` symbols below `kinds`, the same ones each time."""
+    dice = random.Random(f"{size} {kinds} {seed}")
+    return [dice.randrange(kinds) for _ in range(size)]
 
 
 def int_column(rows: Sequence[Sequence[int]], before: int, after: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cases import LCS as CASES
-from tests.kernels.faces import LCS, SUBSEQUENCE
+from tests.kernels.faces import LCS, SUBSEQUENCE, random_symbols
 from tests.strategies import examples, sequences
 
 # One machine word holds 64 steps; two sequences beyond that go word by word, where symbols that occur more often than
 # there are words keep a mask and the others a list.
 SIZES = [0, 1, 2, 63, 64, 65, 127, 128, 129, 192, 193]
 KINDS = [1, 2, 5, 40, 1000]
-
-
-def drawn(size: int, kinds: int, seed: int) -> list[int]:
-    dice = random.Random(f"{size} {kinds} {seed}")
-    return [dice.randrange(kinds) for _ in range(size)]
 
 
 @pytest.mark.parametrize(("a", "b", "length"), CASES)
@@ -31,24 +24,24 @@ def test_cases(a, b, length):
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("n", SIZES)
 def test_sizes_by_code_path(n, kinds):
-    a = drawn(n, kinds, 1)
+    a = random_symbols(n, kinds, 1)
     for m in SIZES:
-        LCS(a, drawn(m, kinds, 2))
+        LCS(a, random_symbols(m, kinds, 2))
 
 
 def test_few_and_many_symbols_in_one_sequence(compiled):
     """Some symbols keep a mask, some a list, and some occur in one sequence only."""
-    a = drawn(300, 3, 1) + list(range(100, 180)) + drawn(120, 3, 2) + [500] * 3
-    b = list(range(100, 180, 3)) + drawn(250, 3, 3) + list(range(150, 190)) + [600] * 9
+    a = random_symbols(300, 3, 1) + list(range(100, 180)) + random_symbols(120, 3, 2) + [500] * 3
+    b = list(range(100, 180, 3)) + random_symbols(250, 3, 3) + list(range(150, 190)) + [600] * 9
     assert LCS(a, b) == LCS(b, a) > 90
 
 
 @pytest.mark.parametrize("kinds", [2, 4097])
 def test_long_sequences(compiled, kinds):
     """4,097 steps are 65 words, the last of them holding one step."""
-    a = drawn(4097, kinds, 1) if kinds == 2 else list(range(4097))
+    a = random_symbols(4097, kinds, 1) if kinds == 2 else list(range(4097))
     assert LCS.many([(a, a), (a[::3], a), (a, a[1:]), (a, [])]) == [4097, 1366, 4096, 0]
-    assert LCS(a, drawn(65, kinds, 2)) <= 65
+    assert LCS(a, random_symbols(65, kinds, 2)) <= 65
 
 
 def test_carry_through_every_word():

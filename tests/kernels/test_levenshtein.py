@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.faces import LCS, LEVENSHTEIN
+from tests.kernels.faces import LCS, LEVENSHTEIN, random_symbols
 from tests.strategies import examples, sequences
 
 # As for the longest common subsequence: one machine word holds 64 elements, and beyond it rare symbols keep a list.
@@ -28,11 +26,6 @@ CASES = [
 ]
 
 
-def drawn(size: int, kinds: int, seed: int) -> list[int]:
-    dice = random.Random(f"{size} {kinds} {seed}")
-    return [dice.randrange(kinds) for _ in range(size)]
-
-
 @pytest.mark.parametrize(("a", "b", "distance"), CASES)
 def test_cases(a, b, distance):
     assert LEVENSHTEIN(a, b) == distance
@@ -41,25 +34,25 @@ def test_cases(a, b, distance):
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("n", SIZES)
 def test_sizes_by_code_path(n, kinds):
-    a = drawn(n, kinds, 1)
+    a = random_symbols(n, kinds, 1)
     for m in SIZES:
-        LEVENSHTEIN(a, drawn(m, kinds, 2))
+        LEVENSHTEIN(a, random_symbols(m, kinds, 2))
 
 
 def test_few_and_many_symbols_in_one_sequence(compiled):
     """Some symbols keep a mask, some a list, and some occur in one sequence only."""
-    a = drawn(300, 3, 1) + list(range(100, 180)) + drawn(120, 3, 2) + [500] * 3
-    b = list(range(100, 180, 3)) + drawn(250, 3, 3) + list(range(150, 190)) + [600] * 9
+    a = random_symbols(300, 3, 1) + list(range(100, 180)) + random_symbols(120, 3, 2) + [500] * 3
+    b = list(range(100, 180, 3)) + random_symbols(250, 3, 3) + list(range(150, 190)) + [600] * 9
     assert LEVENSHTEIN(a, b) == LEVENSHTEIN(b, a) > 90
 
 
 @pytest.mark.parametrize("kinds", [2, 4097])
 def test_long_sequences(compiled, kinds):
     """4,097 elements are 65 words, the last of them holding one."""
-    a = drawn(4097, kinds, 1) if kinds == 2 else list(range(4097))
+    a = random_symbols(4097, kinds, 1) if kinds == 2 else list(range(4097))
     shifted = [*a[1:], kinds]
     assert LEVENSHTEIN.many([(a, a), (a[::3], a), (a, a[1:]), (a, []), (a, shifted)]) == [0, 2731, 1, 4097, 2]
-    assert LEVENSHTEIN(a, drawn(65, kinds, 2)) >= 4097 - 65
+    assert LEVENSHTEIN(a, random_symbols(65, kinds, 2)) >= 4097 - 65
 
 
 def test_carry_through_every_word():

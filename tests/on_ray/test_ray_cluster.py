@@ -70,10 +70,10 @@ class TestPool:
         same(pool.score(responses[:2], [references[0]]), Scorer(order="lcs").score(responses[:2], [references[0]]))
         assert len(pool.score([], references, [])) == 0
 
-    @pytest.mark.parametrize("misshapen", ["unread too", {"steps": []}])
-    def test_every_invalid_reference_is_named(self, pool, batch, misshapen):
+    @pytest.mark.parametrize("malformed", ["unread too", {"steps": []}])
+    def test_every_invalid_reference_is_named(self, pool, batch, malformed):
         responses, references, index = batch
-        spoilt = [*references, "unread", misshapen]
+        spoilt = [*references, "unread", malformed]
         spoilt[1] = "x"
         with pytest.raises(InvalidReference) as caught:
             pool.score(responses, spoilt, index)

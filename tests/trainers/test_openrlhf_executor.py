@@ -21,7 +21,7 @@ MAX_LENGTH = 2048
 
 
 class Engine:
-    """In place of the inference engine: says what it is told."""
+    """A stand-in for the inference engine that generates a given text."""
 
     def __init__(self, tokenizer: Any, text: str) -> None:
         self.ids = tokenizer(text + tokenizer.eos_token)["input_ids"]
@@ -36,7 +36,7 @@ def tokenizer() -> Any:
 
 
 def executed(tokenizer: Any, endpoints: list[str], label: Any, longest: int = MAX_LENGTH) -> list[dict[str, Any]]:
-    """What the executor makes of each text, all at once."""
+    """Return the executor's result for each text, executed concurrently."""
 
     async def run() -> list[dict[str, Any]]:
         executor = SingleTurnAgentExecutor(endpoints)

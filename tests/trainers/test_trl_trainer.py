@@ -26,7 +26,7 @@ STEPS = 3
 
 @pytest.fixture(scope="module")
 def policy() -> tuple[Any, Any]:
-    """A model that has half learned two answers, so that some of its own are scored above 0."""
+    """Return a model and its tokenizer, trained on two answers until some completions score above 0."""
     torch.set_num_threads(1)
     tokenizer = new_tokenizer(one.prompt + right_answer(one) for one in PROTOCOLS)
     model = new_model(tokenizer, 0)
@@ -35,7 +35,7 @@ def policy() -> tuple[Any, Any]:
 
 
 class Recorded:
-    """A reward function that keeps what it was called with and what it gave."""
+    """A reward function that records its arguments and results."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.calls: list[tuple[list[str], list[str], list[float | None]]] = []

@@ -111,7 +111,7 @@ def test_settings_among_the_reward_kwargs(tokenizer: Any, at: str) -> None:
 def test_rows_of_other_tasks(
     tokenizer: Any, manager: str, adapter: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A float from verl's own function, a dict with a text in it, and Assay's numbers come to one set of names."""
+    """Floats and dicts from verl's function get the same field names as Assay's rewards, all of them numbers."""
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "assay,elsewhere")
     data = batch_of(tokenizer, [*TEXTS, *TEXTS[:2]], [REFERENCE] * 3 + ["4", "4"])
     data.non_tensor_batch["data_source"][3:] = ["openai/gsm8k", "math_dapo"]

@@ -11,7 +11,7 @@ from pydantic import Field
 from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from .answers import FAILURES, nan_column, share, truth_of
 
-__all__ = ["CLASSIFICATION", "TASK", "Classification", "classified", "classify"]
+__all__ = ["CLASSIFICATION", "TASK", "Classification", "VerdictTask", "classified", "classify"]
 
 NO_GOLD = "no_gold"
 
@@ -129,7 +129,17 @@ class ErrOptions(Options):
     )
 
 
-class Err(Task):
+class VerdictTask(Task):
+    """A task on records of ERR."""
+
+    failures = CLASSIFICATION_FAILURES
+
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        """Accept any object: any field may hold anything or be missing."""
+        return [] if isinstance(record, dict) else super().validation_errors(record)
+
+
+class Err(VerdictTask):
     """Error detection."""
 
     name = "bioprobench.err"
@@ -137,7 +147,6 @@ class Err(Task):
     record = ErrRecord
     options = ErrOptions
     metrics = CLASSIFICATION
-    failures = CLASSIFICATION_FAILURES
     reward = "1 for the right verdict and 0 else."
     reasons = REASONS
     components = ("accuracy", "called_erroneous")
@@ -148,10 +157,6 @@ class Err(Task):
         found = classified(records, options.strict_markers)
         advance(len(records))
         return Evaluation(found.columns(), found.failed, found.corpus, found.over)
-
-    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
-        """Accept any object: any field may hold anything or be missing."""
-        return [] if isinstance(record, dict) else super().validation_errors(record)
 
     def rewards(
         self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress

@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..task import Advance, Evaluation, Metric, Task, ignore_progress
+from ..task import Advance, Evaluation, Metric, ignore_progress
 from .answers import after_thinking, nan_column, share, truth_of
-from .err import CLASSIFICATION, CLASSIFICATION_FAILURES, ErrOptions, ErrRecord, classified
+from .err import CLASSIFICATION, ErrOptions, ErrRecord, VerdictTask, classified
 
 __all__ = ["TASK", "Judge", "first_of_each"]
 
@@ -54,7 +54,7 @@ class ReaErrOptions(ErrOptions):
     )
 
 
-class ReaErr(Task):
+class ReaErr(VerdictTask):
     """Reasoned error detection."""
 
     name = "bioprobench.rea_err"
@@ -83,11 +83,6 @@ class ReaErr(Task):
             less_is_better=True,
         ),
     )
-    failures = CLASSIFICATION_FAILURES
-
-    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
-        """Accept any object: any field may hold anything or be missing."""
-        return [] if isinstance(record, dict) else super().validation_errors(record)
 
     def evaluate(
         self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress

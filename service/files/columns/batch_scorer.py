@@ -152,9 +152,9 @@ def _parse_references(scorer: Scorer, entries: Any) -> ParsedReferences:
 
 
 def _as_texts(values: list[Any]) -> tuple[Any, list[Issue]]:
-    column, misshapen = references_as_column(values)
+    column, malformed = references_as_column(values)
     buffers = [pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
-    return pa.LargeStringArray.from_buffers(column.rows, *buffers), misshapen
+    return pa.LargeStringArray.from_buffers(column.rows, *buffers), malformed
 
 
 def _faults(issues: Sequence[Issue]) -> dict[int, Fault]:

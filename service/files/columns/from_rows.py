@@ -87,5 +87,5 @@ class RowsAsColumns:
 
 def _reference_text(reference: Any) -> str:
     """Return the key lines of a reference given as steps, which parse as the same reference."""
-    column, misshapen = references_as_column([reference])
-    return json_text(reference) if misshapen else column.data.tobytes().decode()
+    column, malformed = references_as_column([reference])
+    return json_text(reference) if malformed else column.data.tobytes().decode()

@@ -24,7 +24,7 @@ class ColumnOutput:
 
     def __init__(self, target: str, fmt: str) -> None:
         self._target = target
-        self._form = fmt
+        self._format = fmt
 
     def __enter__(self) -> Self:
         self._pending: list[Any] = []
@@ -36,15 +36,15 @@ class ColumnOutput:
 
     def open(self, schema: Any) -> None:
         """Start writing tables with this schema."""
-        if self._form == "parquet":
+        if self._format == "parquet":
             self._writer = pq.ParquetWriter(self._stage, schema)
         else:
-            make = pa.ipc.new_file if self._form == "arrow" else pa.ipc.new_stream
+            make = pa.ipc.new_file if self._format == "arrow" else pa.ipc.new_stream
             self._writer = make(self._stage, schema)
 
     def write(self, table: Any) -> None:
         """Write a table; raises OSError."""
-        if self._form != "parquet":
+        if self._format != "parquet":
             self._writer.write_table(table)
             return
         self._pending.append(table)

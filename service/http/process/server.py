@@ -94,7 +94,7 @@ class DrainingServer(uvicorn.Server):
         """Start the shutdown; the handler of SIGTERM and SIGINT."""
         settings = self.state.config.server
         if self.state.fleet is not None and not self.started:
-            end_process(DONE)  # a worker that does not listen yet: nobody waits for it
+            end_process(DONE)  # a worker that does not listen yet: nothing depends on it yet
         max_seconds = ABORT_GRACE_SECONDS
         if self.state.readiness.draining:
             self.should_exit = self.force_exit = True

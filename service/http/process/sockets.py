@@ -82,7 +82,7 @@ def listen(settings: ServerSettings) -> Listener:
 
 
 def listen_on_path(path: str, backlog: int) -> Listener:
-    """Open a Unix socket, replacing one that nobody listens on; raises OSError.
+    """Open a Unix socket, replacing one without a listener; raises OSError.
 
     It is bound under a temporary name and then renamed, so that the path never leads to a socket without a server.
     """
