@@ -242,7 +242,10 @@ def as_string_list(references: Any) -> list[str] | None:
 
 def as_kernel_views(references: References) -> References:
     """Return read-only views of references in their working memory, in the types that kernels expect."""
-    return References(*(frozen(column, column.dtype.type) for column in references))
+    views = References(*(column.view() for column in references))
+    for view in views:
+        view.setflags(write=False)
+    return views
 
 
 @lru_cache(maxsize=256)
