@@ -14,8 +14,9 @@ import numpy as np
 import orjson
 
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, ScoringError
+from ..scoring.reference_index import check_index, resolve_reference_index
 from ..scoring.references import MAX_REFERENCE_BYTES
-from ..scoring.scorer import Scorer, check_index, resolve_reference_index
+from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores, group_advantages
 from ..scoring.text_columns import checked_texts
 from ..settings import RULES_VERSION

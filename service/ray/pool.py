@@ -13,8 +13,9 @@ from ...kernels.column import TextColumn
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, Issue, row_of
 from ..evaluate.import_optional import import_optional
+from ..scoring.reference_index import check_index, resolve_reference_index
 from ..scoring.references import issues_of_all
-from ..scoring.scorer import Scorer, check_index, resolve_reference_index
+from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..scoring.text_columns import checked_texts, references_as_column, text_column
 from ..settings import ScoreSettings

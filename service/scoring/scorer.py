@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,8 +15,9 @@ from ...kernels.rules import Rules
 from ...kernels.score import COMPONENTS, score_slice
 from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
-from ..errors import InvalidReference, InvalidRequest, Issue
+from ..errors import InvalidReference
 from ..settings import ScoreSettings
+from .reference_index import check_index, resolve_reference_index
 from .references import MAX_REFERENCE_BYTES, UNLIMITED, ReferenceReader, issues_of_all, parse_references
 from .scores import Scores
 from .shares import MIN_REFERENCES, Share, shares_of
@@ -25,7 +25,7 @@ from .text_columns import borrowed_column, checked_texts, owned_column, referenc
 from .threads import MIN_ROWS, fill_all, fill_in_slices, usable_cores
 from .workspaces import borrow_workspace_for
 
-__all__ = ["Scorer", "resolve_reference_index"]
+__all__ = ["Scorer", "rules_of"]
 
 ColumnSlice = Callable[[int, int], TextColumn]
 """Returns the texts [first, last) as a column that is valid until the same thread asks for the next."""
@@ -274,52 +274,3 @@ def rules_of(settings: ScoreSettings) -> Rules:
         max_response_bytes=min(settings.max_response_bytes, UNLIMITED),
         max_steps=min(settings.max_steps, UNLIMITED),
     )
-
-
-def check_index(reference_index: np.ndarray, references: int) -> None:
-    """Raise InvalidRequest naming every entry outside [0, references)."""
-    outside = np.flatnonzero((reference_index < 0) | (reference_index >= references))
-    if outside.size:
-        detail = f"it is not an index of one of the {references} references"
-        raise InvalidRequest(
-            [Issue(f"reference_index[{row}]", "index_out_of_range", detail) for row in outside.tolist()]
-        )
-
-
-def resolve_reference_index(responses: int, references: int, given: Sequence[int] | np.ndarray | None) -> np.ndarray:
-    """Return the given index as int64 (responses,), or its default for one reference or as many as responses.
-
-    Raises InvalidRequest if a default is needed but ambiguous, the length is wrong, or an entry is not an integer.
-    """
-    if given is None:
-        if references == responses:
-            return np.arange(responses, dtype=np.int64)
-        if references == 1:
-            return np.zeros(responses, np.int64)
-        detail = f"it is needed: there are {responses} responses and {references} references"
-        raise InvalidRequest([Issue("reference_index", "missing", detail)])
-    if isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iu":
-        index = given.astype(np.int64)
-    else:
-        index = _integers(given)
-    if index.shape[0] != responses:
-        detail = f"it has {index.shape[0]} entries for {responses} responses"
-        raise InvalidRequest([Issue("reference_index", "wrong_length", detail)])
-    return index
-
-
-def _integers(given: Any) -> np.ndarray:
-    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        raise InvalidRequest([Issue("reference_index", "wrong_type", "a list of integers is needed")])
-    if set(map(type, given)) == {int}:
-        with suppress(OverflowError):
-            return np.fromiter(given, np.int64, len(given))
-    issues = [
-        Issue(f"reference_index[{row}]", "wrong_type", "an integer is needed")
-        for row, entry in enumerate(given)
-        if not isinstance(entry, (int, np.integer)) or isinstance(entry, bool)
-    ]
-    if issues:
-        raise InvalidRequest(issues)
-    clipped = [entry if -1 <= entry < UNLIMITED else -1 for entry in given]
-    return np.array(clipped, dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from assay import InvalidReference, InvalidRequest, Scorer, ScoringError
-from assay.service.scoring.scorer import resolve_reference_index
+from assay.service.scoring.reference_index import resolve_reference_index
 from tests.cases import answer
 from tests.cases.writing import KEY, ONE_STEP
 

@@ -12,7 +12,8 @@ from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
 from ...errors import InvalidRequest, Issue
 from ...evaluate.task_rewards import SCORE, reward_names
-from ...scoring.scorer import Scorer, check_index, resolve_reference_index
+from ...scoring.reference_index import check_index, resolve_reference_index
+from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .envelope import MAX_UNKNOWN, Envelope, NotJsonError, TooManyError, open_envelope
 from .problems import Problem

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from ....kernels.column import TextColumn
 from ...errors import InvalidRequest, Issue, ScoringError, row_of
+from ...scoring.reference_index import check_index, resolve_reference_index
 from ...scoring.references import parse_references
-from ...scoring.scorer import Scorer, check_index, resolve_reference_index
+from ...scoring.scorer import Scorer
 from ...scoring.scores import group_advantages
 from .envelope import Envelope
 from .json_codec import (
