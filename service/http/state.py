@@ -66,11 +66,6 @@ class ServiceState:
         """Each raises SelfTestFailed to keep the service from becoming ready. `process/server.py` adds another."""
         self._warm_up = warm_up
 
-    @property
-    def scorer(self) -> Scorer:
-        """The scorer of the default configuration; raises Problem `not-ready` until it is available."""
-        return self.paths.scorer
-
     def prepare(self) -> None:
         """Prepare for the first request; raise if that fails."""
         self._warm_up()

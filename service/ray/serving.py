@@ -69,7 +69,7 @@ class Replica:
         times = StageTimes()
         began = perf_counter()
         try:
-            scorer = service.scorer.with_overrides(config or {})
+            scorer = service.paths.scorer.with_overrides(config or {})
             scores = await asyncio.to_thread(scorer.score, responses, references, reference_index)
         except ScoringError as error:
             raise ValueError(str(error), [issue._asdict() for issue in error.issues]) from None

@@ -142,7 +142,7 @@ def test_every_import_runs_down() -> None:
 
 
 def circle_through(name: str, graph: dict[str, set[str]]) -> list[str]:
-    """Return the shortest way from a module back to itself, empty if there is none."""
+    """Return the shortest way from a module back to itself, or an empty one."""
     ways = deque([[name]])
     seen = set()
     while ways:

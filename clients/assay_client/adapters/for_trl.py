@@ -123,7 +123,7 @@ def rollouts_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollo
 
 
 def score_steps(rollouts: Rollouts, tolerant: bool) -> Generator[Rollouts, Scores | AssayError, Scored | None]:
-    """Yield rows to send, receive their scores or error, and return the scores, or None if there are none.
+    """Yield rows to send, receive their scores or error, and return the scores, or None without any.
 
     Raise every error that is not tolerated.
     """

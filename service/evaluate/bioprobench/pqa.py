@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
 
 def answer_of(response: object) -> Answer | str:
-    """Return the answer and its confidence, else the reason why there is none."""
+    """Return the answer and its confidence, else the reason for its absence."""
     if not isinstance(response, str):
         return NOT_TEXT
     block = first_block(after_thinking(response))

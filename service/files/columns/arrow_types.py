@@ -48,7 +48,7 @@ class FieldType:
 
 
 def common_type(one: Any, other: Any, wide: bool) -> Any:
-    """Return the type that holds the values of both; raises TypeError if there is none.
+    """Return the type that holds the values of both; raises TypeError without such a type.
 
     Integers and floats become floats, unless integers are `wide`: too large for exact floats.
     """

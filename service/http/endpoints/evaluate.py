@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import orjson
@@ -33,9 +32,7 @@ class EvaluateEndpoint:
 
     async def evaluate(self, exchange: Exchange) -> None:
         """Evaluate records by the metrics of a task; return values per record, aggregates, and aggregates of groups."""
-        body = exchange.request_body
-        job = partial(answer, body.data, body.encoding, self._limits, exchange.deadline)
-        await exchange.reply(await self._processes.run(job, exchange))
+        await self._processes.answer(answer, exchange, self._limits)
 
 
 def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:

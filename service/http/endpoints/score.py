@@ -60,8 +60,7 @@ class ScoreEndpoint:
         fast = partial(fast_answer, body, self._paths.fast_path, times)
         result = await self._paths.answer(exchange, fast, general)
         if result is OTHER_TASK:
-            task = partial(task_answer, body.data, body.encoding, limits, exchange.deadline)
-            await exchange.reply(await self._processes.run(task, exchange))
+            await self._processes.answer(task_answer, exchange, limits)
             return
         self._metrics.scored(result.rewards, result.reason_codes, times)
         await exchange.reply(result.body, body.media_type)

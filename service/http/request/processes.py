@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
 from copy import copy
@@ -23,6 +23,7 @@ from typing import BinaryIO, NamedTuple
 from pebble import ProcessExpired, ProcessPool
 
 from ...errors import Issue
+from ..wire.json_codec import Limits
 from ..wire.problems import Problem
 from .deadline import Deadline, deadline_exceeded
 from .exchange import ClientGone, Exchange
@@ -92,6 +93,12 @@ class Processes:
     def unfinished(self) -> int:
         """Jobs that run or wait."""
         return self._threads.unfinished
+
+    async def answer(self, function: Callable[..., bytes], exchange: Exchange, limits: Limits) -> None:
+        """Reply with `function(body, encoding, limits, deadline, times)`, called in a process; raise as `run` does."""
+        body = exchange.request_body
+        job = partial(function, body.data, body.encoding, limits, exchange.deadline)
+        await exchange.reply(await self.run(job, exchange))
 
     async def run(self, job: partial[bytes], exchange: Exchange) -> bytes:
         """Return the job's result, or raise the Problem that it raised.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -56,9 +55,7 @@ class AggregateEndpoint:
 
         Rollouts with `mask_sample` are excluded, and counted under Gym's names (`coverage/masked_rollouts`, …).
         """
-        body = exchange.request_body
-        job = partial(answer, body.data, body.encoding, self._limits, exchange.deadline)
-        await exchange.reply(await self._processes.run(job, exchange))
+        await self._processes.answer(answer, exchange, self._limits)
 
 
 def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....errors import Issue, ScoringError, row_of
-from ....scoring.references import parse_references
+from ....errors import InvalidReference, Issue, row_of
 from ....scoring.scorer import Scorer
 from ....scoring.scores import Scores
 from ...request.exchange import Exchange
@@ -84,15 +83,13 @@ class TrainerEndpoint:
         texts = self._dialect.texts(document, parsed.options, limits)
         if texts.issues or texts.reference_issues or texts.references is None or texts.responses is None:
             return self._without_scores(texts, document, parsed, limits)
-        try:
-            references = parse_references(
-                texts.references, parsed.scorer.settings.max_steps, limits.max_reference_bytes
-            )
-        except ScoringError:
-            return self._without_scores(texts, document, parsed, limits)
         times.decoded()
         index = np.arange(texts.responses.rows, dtype=np.int64)
-        return self._encoded(parsed.scorer.score_parsed(texts.responses, references, index), document, parsed, times)
+        try:
+            scores = parsed.scorer.score_columns(texts.responses, texts.references, index, limits.max_reference_bytes)
+        except InvalidReference:
+            return self._without_scores(texts, document, parsed, limits)
+        return self._encoded(scores, document, parsed, times)
 
     def _without_scores(self, texts: Texts, document: Document, parsed: ParsedQuery, limits: Limits) -> Answer:
         """Return the reply that masks a rollout, if only its reference is invalid and the query asks for it.

@@ -68,7 +68,7 @@ def text_at(column: TextColumn, row: int) -> str:
 
 
 def respelled_overlap(prompt: str, query: str) -> int:
-    """Return the bytes of a query that are its prompt, normalized or cut within a character; 0 if there are none.
+    """Return the bytes of a query that are its prompt, normalized or cut within a character; 0 without any.
 
     Tokenizers such as Qwen's decode to NFC, and truncation within a multi-byte character leaves replacement characters
     at the beginning.
