@@ -60,7 +60,7 @@ def test_continuous_integration_runs_the_same_commands() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if line.startswith("make ")] == [
         "make lint",
-        "make test",
+        "make test-all",
         "make test-lowest",
         "make test-browser",
     ]
