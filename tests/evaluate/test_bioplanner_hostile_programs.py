@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import time
 
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate import rewards
-from assay.service.evaluate.bioplanner import calls
 from assay.service.evaluate.bioplanner.agreement import distances
 from assay.service.evaluate.bioprobench import ord as ordering
 from assay.service.evaluate.evaluation import evaluate
@@ -118,8 +118,8 @@ def test_programs_of_repeated_pieces_are_results(parts):
 
 def test_one_reference_is_parsed_once(monkeypatch):
     texts: list[str] = []
-    parse = calls.ast.parse
-    monkeypatch.setattr(calls.ast, "parse", lambda text: texts.append(text) or parse(text))
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda text: texts.append(text) or parse(text))
     rewards("bioplanner", ["f()"] * 50, [TRUE])
     assert texts.count(TRUE) <= 2  # when the reference is checked, and for the rewards
 

@@ -19,7 +19,7 @@ from tests.cases.writing import step
 R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("store", "pellet")]
 REFERENCE = {"steps": R}
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&lt;\x1b[2J\u202e</pre></details></style><svg onload=x>"
-ROWS = [
+ROWS: list[dict] = [
     {"prompt": "one", "response": told(R), "reference": REFERENCE},
     {"prompt": "one", "response": told([R[0], R[2], R[1]]), "reference": REFERENCE},
     {"prompt": f"two {EVIL}", "response": f"no {EVIL}", "reference": REFERENCE},

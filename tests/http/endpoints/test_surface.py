@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
 from assay import ScoreSettings
 from assay.service.http.wire.contract import (
@@ -144,7 +145,7 @@ def test_links_of_the_index_work(client):
         assert client.get(path).status_code in (200, 405)
 
 
-MODELS = {
+MODELS: dict[str, type[BaseModel]] = {
     "/": IndexReply,
     "/health": StatusReply,
     "/livez": StatusReply,
