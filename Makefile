@@ -37,7 +37,7 @@ test-all: $(VENV)/.installed-dev ## Run the whole suite
 	$(RUN) -m pytest $(PARALLEL)
 
 test-lowest: $(VENV)-lowest/.installed ## Run the service's tests with the lowest versions that pyproject.toml allows
-	$(VENV)-lowest/bin/python -m pytest -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
+	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
 		tests/scoring/test_scorer_golden.py tests/files/test_columns.py tests/cli/test_cli_commands.py
 
 word-lists: $(VENV)/.installed-dev ## Download NLTK's punkt_tab and WordNet, without which tests of BLEU and METEOR are skipped
