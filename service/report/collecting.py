@@ -9,7 +9,8 @@ import numpy as np
 
 from ...kernels.score import COMPONENTS
 from ...kernels.status import OK, REASONS
-from ..explain.derivation import MAX_BYTES, smallest_and_largest
+from ..explain.case import MAX_BYTES
+from ..explain.derivation import smallest_and_largest
 from ..files.rows.rows import Rollout
 from ..scoring.scores import Scores
 from ..scoring.text_columns import utf8
