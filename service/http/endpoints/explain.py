@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...errors import InvalidRequest, InvalidSetting, ScoringError
-from ...explain.derivation import MAX_BYTES
+from ...explain.case import MAX_BYTES, issues_of_reference
 from ...explain.explanation import explain as explain_response
-from ...explain.explanation import issues_of_reference
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest
 from ...scoring.scorer import Scorer
 from ..request.exchange import Exchange
