@@ -201,6 +201,9 @@ def add_docs(table: RouteTable) -> None:
     table.add("GET", "/docs", docs.page, summary="API documentation", tags=tags, **page)
     description: dict[str, Any] = {"response_class": JSONResponse, "response_model": dict[str, Any]}
     table.add("GET", "/openapi.json", docs.openapi, summary="OpenAPI document", tags=tags, **description)
+    table.add("GET", "/docs/openapi.json", docs.openapi_of_page, include_in_schema=False)
+    for name in docs.FILES:
+        table.add("GET", f"/docs/{name}", docs.file_endpoint(name), include_in_schema=False)
 
 
 def guarded_paths(app: FastAPI) -> list[str]:
