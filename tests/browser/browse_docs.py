@@ -51,15 +51,20 @@ def test_every_route_is_shown_and_can_be_called(contexts, server, path):
     assert all(url.startswith((f"{server.url}{prefix}", "data:")) for url in asked)
 
 
-def test_a_call_with_a_key(contexts, guarded, complaints):
-    complaints.allow("status of 401")
+def test_a_call_with_a_bearer_key(contexts, guarded):
     page = contexts().new_page()
     open_docs(page, f"{guarded.url}/docs")
-    try_example(page, 401)
     page.locator(".auth-wrapper .authorize").first.click()
-    page.get_by_label("Value").fill(KEY)
-    page.locator(".auth-container", has_text="bearer").get_by_role("button", name="Apply credentials").click()
-    page.get_by_role("button", name="Close").last.click()
+    page.locator("#auth-bearer-value").fill(KEY)
+    page.locator(".modal-ux").get_by_role("button", name="Apply credentials").first.click()
+    page.locator(".modal-ux").get_by_role("button", name="Close").last.click()
+    try_example(page, 200)
+
+
+def test_a_call_with_the_key_as_the_password_that_the_browser_asks_for(contexts, guarded, complaints):
+    complaints.allow("status of 401")
+    page = contexts(http_credentials={"username": "any", "password": KEY}).new_page()
+    open_docs(page, f"{guarded.url}/docs")
     try_example(page, 200)
 
 
