@@ -48,7 +48,7 @@ async def openapi_of_page(exchange: Exchange) -> None:
 
 
 async def page(exchange: Exchange) -> None:
-    """Return a page that shows the OpenAPI document, tries its routes, and works offline."""
+    """Return the OpenAPI document as an HTML page that works offline."""
     raw_path = exchange.scope.get("raw_path") or b""
     slashes = len(raw_path) - len(raw_path.rstrip(b"/"))
     html = render(exchange.app.title, "../" * slashes + "docs/")
