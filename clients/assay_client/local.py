@@ -26,7 +26,7 @@ from pathlib import Path
 from .errors import LocalServiceError, Unavailable
 from .settings import ClientSettings
 from .transport.addresses import Address, unix_address
-from .transport.http11 import Fault, request_head
+from .transport.http11 import Exchange, Fault, request_head
 from .transport.sync import SyncTransport
 
 try:
@@ -124,7 +124,7 @@ class LocalService:
         last_status = ""
         while time.monotonic() < end:
             try:
-                reply = transport.exchange(self.address, head, b"", 5.0)
+                reply = transport.exchange(Exchange(self.address, head, b"", 5.0, end))
                 if reply.status == 200:
                     return
                 last_status = f"HTTP {reply.status}"
