@@ -15,18 +15,9 @@ from pathlib import Path
 import orjson
 from rollouts import as_request, generate
 
-from assay.service.bench.servers.server_process import ServerProcess
+from assay.service.bench.servers import service
 
 CLIENTS, BATCHES = 8, 3
-SERVE = [
-    "-c",
-    "from assay.service.cli.main import main; main()",
-    "serve",
-    "--log-level",
-    "warning",
-    "--drain-seconds",
-    "0",
-]
 MIB = 2**20
 
 
@@ -38,7 +29,7 @@ def memory(pid: int, entry: str) -> int:
 
 def measured(body: bytes, budget: int) -> tuple[int, int, int]:
     """Return resident bytes before, at the peak, and after CLIENTS have each sent the body BATCHES times."""
-    with ServerProcess([*SERVE, "--max-work-bytes", str(budget)], "/readyz") as server:
+    with service("--max-work-bytes", str(budget)) as server:
         before = memory(server.pid, "VmRSS")
         with ThreadPoolExecutor(CLIENTS) as clients:
             assert list(clients.map(lambda _: send(server.port, body), range(CLIENTS))) == [BATCHES] * CLIENTS
