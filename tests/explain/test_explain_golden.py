@@ -7,7 +7,7 @@ from hypothesis import given
 
 from assay.kernels.compiler.jit import JIT
 from tests.cases import ALL, Case
-from tests.explain.recomputing import assert_recomputes, explained
+from tests.explain.recomputing import assert_placed, assert_recomputes, explained
 from tests.reference.scorer import UnreadableReferenceError, parse_reference
 from tests.strategies import examples, rollouts, settings
 
@@ -46,7 +46,9 @@ def test_rollouts_under_any_settings(rollout, overrides):
         parse_reference(reference, overrides)
     except UnreadableReferenceError:
         return
-    assert_recomputes(explained(response, reference, overrides, suggestions=3))
+    document = explained(response, reference, overrides, suggestions=3)
+    assert_recomputes(document)
+    assert_placed(response, document)
 
 
 def test_published_records(demo_records):
