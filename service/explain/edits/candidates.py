@@ -70,7 +70,7 @@ def _sorted(reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]
     order = [i for _, i in sorted(keys)]
     moved = [i for k, i in enumerate(order, 1) if i != k]
     if len(moved) > 2:  # two are a swap
-        text = f"Put the steps in the reference's order: {first_n(list(map(str, order)), 12)}"
+        text = f"Put the steps in the reference's order: {first_n(order, 12)}"
         yield Edit("sort_steps", text, sorted(moved), [], draft.render([draft.steps[i - 1] for i in order]))
 
 
@@ -174,4 +174,4 @@ def _swapped(order: Order, draft: Draft) -> Iterator[Edit]:
 
 
 def _steps(numbers: Sequence[int]) -> str:
-    return f"step{'s' if len(numbers) > 1 else ''} {first_n(list(map(str, numbers)), 8)}"
+    return f"step{'s' if len(numbers) > 1 else ''} {first_n(numbers, 8)}"
