@@ -52,7 +52,9 @@ def _shortened(scale: Scale, reading: Reading, draft: Draft) -> Iterator[Edit]:
     if changed:
         words, limit = format_number(scale.mean_words), format_number(scale.max_mean_words)
         text = f"Shorten the prose: {words} words a step, free up to {limit}"
-        steps = [brief[k - 1] if k in changed else step for k, step in enumerate(draft.steps, 1)]
+        steps = list(draft.steps)
+        for k in changed:
+            steps[k - 1] = brief[k - 1]
         yield Edit("shorten_prose", text, changed, [], draft.render(steps))
 
 
