@@ -41,10 +41,10 @@ def factors_of(counted: Alignment | None, reason: str, score: float, settings: S
         *([("gate", score, reason)] if counted is None else _states(counted, settings)),
         ("score", score, "before it is mapped to the reward"),
     ]
-    befores = [0.0, *(after for _, after, _ in states[:-2]), score]
+    previous = [0.0, *(after for _, after, _ in states[:-2]), score]
     return [
         Factor(name=name, label=LABELS[name], change=after - before, score=after, detail=detail)
-        for before, (name, after, detail) in zip(befores, states, strict=True)
+        for before, (name, after, detail) in zip(previous, states, strict=True)
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 import numpy as np
 
@@ -95,13 +95,12 @@ def _marks(line: Line, prose: Prose, text: str) -> list[Mark]:
     pieces = list(PIECE.finditer(text))
     if len(words) * len(pieces) > MAX_COMPARISONS:
         return []
-    marks = []
+    marks, units = [], [0, *accumulate(1 + (character > "\uffff") for character in text)]
     for piece, found in zip(pieces, _words_of_pieces(text, pieces), strict=True):
         covered = [word for word in words if any(word in part for part in found)]
         start, stop = _without_punctuation(piece)
         if covered and start < stop:
-            before, marked = _utf16(text[:start]), _utf16(text[start:stop])
-            marks.append(Mark(characters=(start, stop), utf16=(before, before + marked), words=covered))
+            marks.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=covered))
     return marks
 
 
@@ -127,7 +126,3 @@ def _without_punctuation(piece: re.Match[str]) -> tuple[int, int]:
     whole = piece.group()
     start = piece.start() + len(whole) - len(whole.lstrip(OUTER))
     return start, max(start, piece.start() + len(whole.rstrip(OUTER)))
-
-
-def _utf16(text: str) -> int:
-    return len(text) + sum(character > "\uffff" for character in text)

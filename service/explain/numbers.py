@@ -27,7 +27,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def first_n(names: Sequence[str], n: int) -> str:
-    """Join the first n names, and say how many more there are."""
-    shown = ", ".join(names[:n])
+def first_n(names: Sequence[str | int], n: int) -> str:
+    """Join the first n names or numbers, and say how many more there are."""
+    shown = ", ".join(map(str, names[:n]))
     return f"{shown} and {len(names) - n:,} more" if len(names) > n else shown

@@ -26,12 +26,12 @@ MIN_WORDS = 60
 """Minimum words of prose for a check of their variety."""
 
 MIN_VARIETY = 0.3
-SUSPICIOUS = 0.02
-"""Minimum share of the responses that passed both gates for a sign to be marked, if it pays."""
-
 MAX_OUTSIDE = 0.25
 TOLERATED_OUTSIDE = 400
 """Bytes outside the four sections that are always tolerated."""
+
+SUSPICIOUS = 0.02
+"""Minimum share of the responses that passed both gates for a sign to be marked, if it pays."""
 
 
 class Parts(NamedTuple):

@@ -1,4 +1,4 @@
-"""A reward recomputed from an explanation's JSON alone, with the formulas of SCORE.md sections 3 to 6."""
+"""A reward recomputed from an explanation's JSON alone, with the formulas of SCORE.md sections 3 to 6, and places."""
 
 from __future__ import annotations
 
@@ -128,3 +128,28 @@ def assert_chained(document: dict[str, Any]) -> None:
         assert after["change"] <= 1e-12
     assert [equation["name"] for equation in document["equations"]][-2:] == ["score", "reward"]
     assert document["equations"][-1]["value"] == document["reward"]
+
+
+def shown(text: str, place: dict) -> str:
+    """Return the text of a place, read in each of its three units."""
+    data, units = text.encode(), text.encode("utf-16-le")
+    first, last = place["utf16"]
+    parts = {
+        data[slice(*place["bytes"])].decode(),
+        text[slice(*place["characters"])],
+        units[2 * first : 2 * last].decode("utf-16-le"),
+    }
+    assert len(parts) == 1
+    before = text[: place["characters"][0]]
+    assert place["line"] == 1 + len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n")) - 1
+    return parts.pop()
+
+
+def assert_placed(response: str, document: dict[str, Any]) -> None:
+    """Check that every place of the response is where its text is."""
+    for step in [*document["prediction"], *document["prose"]]:
+        assert shown(response, step["place"]) == step["text"]
+    for step in document["prose"]:
+        assert step["pieces"] == len(step["text"].split())
+    for name, place in document["sections"].items():
+        assert name == "found" or place is None or shown(response, place) is not None

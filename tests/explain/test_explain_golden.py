@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from assay.kernels.compiler.jit import JIT
-from tests.cases import ALL
-from tests.explain.recomputing import assert_recomputes, explained
+from tests.cases import ALL, Case
+from tests.explain.recomputing import assert_placed, assert_recomputes, explained
 from tests.reference.scorer import UnreadableReferenceError, parse_reference
 from tests.strategies import examples, rollouts, settings
 
@@ -20,13 +20,22 @@ def test_golden(golden, name):
         assert document["reward"] == pytest.approx(case["expected"]["reward"], abs=1e-9)
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
-def test_case(case):
+def check(case: Case) -> None:
     document = explained(case.response, case.reference, case.settings)
     assert_recomputes(document)
+    found = document["components"] | {"reason": document["reason"], "reward": document["reward"]}
     for name, value in case.expected.items():
-        found = document["components"] | {"reason": document["reason"], "reward": document["reward"]}
-        assert found[name] == (value if isinstance(value, str) else pytest.approx(value, abs=1e-12))
+        assert found[name] == (value if isinstance(value, str) else pytest.approx(value, abs=1e-12)), name
+
+
+def test_cases():
+    wrong = []
+    for case in ALL:
+        try:
+            check(case)
+        except Exception as error:
+            wrong.append(f"{case.name}: {error!r}")
+    assert not wrong, "\n".join(wrong)
 
 
 @given(rollouts(), settings)
@@ -37,7 +46,9 @@ def test_rollouts_under_any_settings(rollout, overrides):
         parse_reference(reference, overrides)
     except UnreadableReferenceError:
         return
-    assert_recomputes(explained(response, reference, overrides, suggestions=3))
+    document = explained(response, reference, overrides, suggestions=3)
+    assert_recomputes(document)
+    assert_placed(response, document)
 
 
 def test_published_records(demo_records):

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 
 from assay.service.explain.text import Text
 from tests.cases import answer
-from tests.explain.recomputing import explained
-from tests.strategies import examples, rollouts
+from tests.explain.recomputing import explained, shown
 
 ADD = '{"action": "add", "objects": ["µ-😀 buffer"], "parameters": ["5 µl"]}'
 SPIN = '{"action": "spin", "objects": ["tube"], "parameters": []}'
 KEY = f"Step 1: {ADD}\r\n\r\n  Step 2: {SPIN}  "
 ORC = "Step 1: Add 5 µl of µ-😀 buffer,\rslowly.\nStep 2: Spin the 😀 tube."
-
-
-def shown(text: str, place: dict) -> str:
-    """Return the text of a place, read in each of its three units."""
-    data, units = text.encode(), text.encode("utf-16-le")
-    first, last = place["utf16"]
-    parts = {
-        data[slice(*place["bytes"])].decode(),
-        text[slice(*place["characters"])],
-        units[2 * first : 2 * last].decode("utf-16-le"),
-    }
-    assert len(parts) == 1
-    before = text[: place["characters"][0]]
-    assert place["line"] == 1 + len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n")) - 1
-    return parts.pop()
 
 
 def test_places():
@@ -79,20 +62,6 @@ def test_units_are_marked_in_their_context(prose, marked):
     key = 'Step 1: {"action": "spin", "objects": [], "parameters": ["300 x g"]}'
     (step,) = explained(answer(key, f"Step 1: {prose}"), key, {})["prose"]
     assert [step["text"][slice(*mark["characters"])] for mark in step["marks"]] == marked
-
-
-@given(rollouts())
-@examples(100)
-def test_places_of_rollouts(rollout):
-    response, reference = rollout
-    document = explained(response, reference, {})
-    for step in document["prediction"]:
-        assert shown(response, step["place"]) == step["text"]
-    for step in document["prose"]:
-        assert shown(response, step["place"]) == step["text"]
-        assert step["pieces"] == len(step["text"].split())
-    found = [place for name, place in document["sections"].items() if name != "found" and place]
-    assert all(shown(response, place) is not None for place in found)
 
 
 def test_an_empty_text_has_a_place():

@@ -85,31 +85,33 @@ def test_many_steps_are_changed_where_few_do_not_help():
 GOOD = told(R)
 
 
-@pytest.mark.parametrize(
-    "damaged",
-    [
-        pytest.param(GOOD.replace("<think>", ""), id="no <think>"),
-        pytest.param(GOOD.replace("<think>t</think>\n", ""), id="no think at all"),
-        pytest.param(GOOD.replace("</think>", ""), id="no </think>"),
-        pytest.param(GOOD.replace("<key>", "so: <key>"), id="words between"),
-        pytest.param(GOOD.replace("</key>", ""), id="no </key>"),
-        pytest.param(GOOD.replace("<orc>", ""), id="no <orc>"),
-        pytest.param(GOOD.replace("</orc>", ""), id="no </orc>"),
-        pytest.param(GOOD.partition("<note>")[0], id="no note"),
-        pytest.param(GOOD.partition("</orc>")[0], id="cut off"),
-        pytest.param(GOOD.partition("</note>")[0], id="no </note>"),
-        pytest.param(GOOD.replace("Step 2", "Step 7", 1), id="key number"),
-        pytest.param(GOOD[::-1].replace("2 petS", "7 petS", 1)[::-1], id="orc number"),
-        pytest.param(GOOD.replace("\nStep 4: spin and lysate", ""), id="prose of a step"),
-        pytest.param(GOOD.replace("spin and lysate", "see above"), id="words"),
-        pytest.param(GOOD.replace("\n</key>", "\n- done\n</key>"), id="a line too many"),
-        pytest.param(GOOD.replace("\n</orc>", "\nStep 5: done\n</orc>"), id="prose too much"),
-    ],
-)
-def test_failed_gates_are_repaired(damaged):
-    best = next(found for found in suggested(damaged) if found["kind"] == "mend")
-    assert best["reason"] == "ok"
-    assert best["reward"] == 1.0
+DAMAGED = {
+    "no <think>": GOOD.replace("<think>", ""),
+    "no think at all": GOOD.replace("<think>t</think>\n", ""),
+    "no </think>": GOOD.replace("</think>", ""),
+    "words between": GOOD.replace("<key>", "so: <key>"),
+    "no </key>": GOOD.replace("</key>", ""),
+    "no <orc>": GOOD.replace("<orc>", ""),
+    "no </orc>": GOOD.replace("</orc>", ""),
+    "no note": GOOD.partition("<note>")[0],
+    "cut off": GOOD.partition("</orc>")[0],
+    "no </note>": GOOD.partition("</note>")[0],
+    "key number": GOOD.replace("Step 2", "Step 7", 1),
+    "orc number": GOOD[::-1].replace("2 petS", "7 petS", 1)[::-1],
+    "prose of a step": GOOD.replace("\nStep 4: spin and lysate", ""),
+    "words": GOOD.replace("spin and lysate", "see above"),
+    "a line too many": GOOD.replace("\n</key>", "\n- done\n</key>"),
+    "prose too much": GOOD.replace("\n</orc>", "\nStep 5: done\n</orc>"),
+}
+
+
+def test_failed_gates_are_repaired():
+    unrepaired = {}
+    for name, damaged in DAMAGED.items():
+        best = next((found for found in suggested(damaged) if found["kind"] == "mend"), None)
+        if best is None or (best["reason"], best["reward"]) != ("ok", 1.0):
+            unrepaired[name] = best
+    assert unrepaired == {}
 
 
 def test_several_faults_are_repaired_one_by_one():

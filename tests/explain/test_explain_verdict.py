@@ -57,22 +57,20 @@ def test_ok_has_no_failure():
     assert document["headline"] == "Reward 1 of at most 1: nothing is taken away."
 
 
-@pytest.mark.parametrize(
-    ("cut", "message"),
-    [
-        ("<think>", "`<think>`"),
-        ("</think>", "`</think>` directly before `<key>`"),
-        ("<key>", "`</think>` directly before `<key>`"),
-        ("</key>", "`</key>` directly before `<orc>`"),
-        ("<orc>", "`</key>` directly before `<orc>`"),
-        ("</orc>", "`</orc>` directly before `<note>`"),
-        ("<note>", "`</orc>` directly before `<note>`"),
-        ("</note>", "`</note>`"),
-    ],
-)
-def test_the_missing_tag_is_named(cut, message):
-    text = GOOD if cut != "<think>" else GOOD.replace("</think>", "")
-    assert message in explained(text.replace(cut, ""), KEY, {})["failure"]["message"]
+def test_the_missing_tag_is_named():
+    named = {
+        "<think>": "`<think>`",
+        "</think>": "`</think>` directly before `<key>`",
+        "<key>": "`</think>` directly before `<key>`",
+        "</key>": "`</key>` directly before `<orc>`",
+        "<orc>": "`</key>` directly before `<orc>`",
+        "</orc>": "`</orc>` directly before `<note>`",
+        "<note>": "`</orc>` directly before `<note>`",
+        "</note>": "`</note>`",
+    }
+    for cut, message in named.items():
+        text = GOOD if cut != "<think>" else GOOD.replace("</think>", "")
+        assert message in explained(text.replace(cut, ""), KEY, {})["failure"]["message"], cut
 
 
 def test_what_can_be_read_is_shown_if_a_gate_fails():

@@ -98,6 +98,19 @@ def test_hostile_texts_stay_texts(page):
     assert "\u202e" not in found.source
 
 
+def test_hostile_names_of_groups_stay_texts(tmp_path):
+    rows = [row | {"type": EVIL} for row in ROWS[:3]]
+    report = tmp_path / "report.html"
+    done = call("evaluate", write(tmp_path / "<b>.jsonl", rows), "--html", report)
+    assert done.exit_code == 0, done.output
+    found = Page(report)
+    assert found.tags <= ALLOWED
+    assert not found.attributes & {"src", "href", "action", "data", "style", "srcset", "formaction", "onerror"}
+    assert EVIL.replace("\x1b", "\ufffd").replace("\u202e", "\ufffd") in "".join(found.text)
+    assert "\x1b" not in found.source
+    assert "\u202e" not in found.source
+
+
 def test_it_needs_nothing_else(page):
     found = page(ROWS)
     assert """content="default-src 'none'; style-src 'unsafe-inline'">""" in found.source

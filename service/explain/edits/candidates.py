@@ -52,7 +52,9 @@ def _shortened(scale: Scale, reading: Reading, draft: Draft) -> Iterator[Edit]:
     if changed:
         words, limit = format_number(scale.mean_words), format_number(scale.max_mean_words)
         text = f"Shorten the prose: {words} words a step, free up to {limit}"
-        steps = [brief[k - 1] if k in changed else step for k, step in enumerate(draft.steps, 1)]
+        steps = list(draft.steps)
+        for k in changed:
+            steps[k - 1] = brief[k - 1]
         yield Edit("shorten_prose", text, changed, [], draft.render(steps))
 
 
@@ -70,7 +72,7 @@ def _sorted(reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]
     order = [i for _, i in sorted(keys)]
     moved = [i for k, i in enumerate(order, 1) if i != k]
     if len(moved) > 2:  # two are a swap
-        text = f"Put the steps in the reference's order: {first_n(list(map(str, order)), 12)}"
+        text = f"Put the steps in the reference's order: {first_n(order, 12)}"
         yield Edit("sort_steps", text, sorted(moved), [], draft.render([draft.steps[i - 1] for i in order]))
 
 
@@ -174,4 +176,4 @@ def _swapped(order: Order, draft: Draft) -> Iterator[Edit]:
 
 
 def _steps(numbers: Sequence[int]) -> str:
-    return f"step{'s' if len(numbers) > 1 else ''} {first_n(list(map(str, numbers)), 8)}"
+    return f"step{'s' if len(numbers) > 1 else ''} {first_n(numbers, 8)}"

@@ -107,7 +107,7 @@ def _without_bad_lines(reading: Reading) -> Repair | None:
     bad = [k for k, line in enumerate(reading.lines, 1) if line.status != "ok"]
     if not bad or len(bad) == len(reading.lines):
         return None
-    text = f"Mend or drop the lines of <key> that are no valid step (here: dropped {first_n([str(k) for k in bad], 8)})"
+    text = f"Mend or drop the lines of <key> that are no valid step (here: dropped {first_n(bad, 8)})"
     if len(reading.lines) != len(reading.prose):
         reading = replace(reading, lines=reading.valid)
     return Repair(text, draft_of(reading).render(), bad)
@@ -130,7 +130,7 @@ def _with_equal_counts(reading: Reading) -> Repair:
         text = f"Drop the prose steps {keys + 1} to {prose}" if prose > keys + 1 else f"Drop the prose step {prose}"
         return Repair(text, draft_of(reading).render())
     missing = list(range(prose + 1, keys + 1))
-    text = f"Write prose for the steps {first_n([str(k) for k in missing], 8)}"
+    text = f"Write prose for the steps {first_n(missing, 8)}"
     return Repair(text, draft_of(reading).render(), missing)
 
 

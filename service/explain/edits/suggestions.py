@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...scoring.scores import Scores
 from ..case import Case
 from ..numbers import format_delta, format_number
@@ -65,11 +63,11 @@ def _candidates(case: Case, explanation: Explanation) -> list[Edit]:
 def _rescored(case: Case, edits: list[Edit]) -> list[Suggestion]:
     """Rescore the edits and return those that raise the reward, or repair the response."""
     scores = case.rescored([edit.response for edit in edits])
-    better = [
-        scores.rewards[row] > case.reward or (edit.kind == "mend" and scores.rewards[row] == case.reward)
+    return [
+        _suggestion(case, edit, scores, row)
         for row, edit in enumerate(edits)
+        if scores.rewards[row] > case.reward or (edit.kind == "mend" and scores.rewards[row] == case.reward)
     ]
-    return [_suggestion(case, edits[row], scores, row) for row in np.flatnonzero(better).tolist()]
 
 
 def _suggestion(case: Case, edit: Edit, scores: Scores, row: int) -> Suggestion:
