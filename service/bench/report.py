@@ -77,10 +77,11 @@ def benchmark_json(timing: Timing) -> dict[str, Any]:
 def as_parts(results: Results) -> list[str | Table]:
     """Return the results as lines and tables for a terminal."""
     found = findings(results.timings)
+    ratios: list[str | Table] = ["", ratio_table(found)] if found else []
     return [
         "{responses:,} responses of {mean_response_bytes:,} bytes, {references:,} references, "
         "{body_bytes:,} bytes of JSON; {repeats} repeats; every result checked".format(**results.batch),
-        *(["", ratio_table(found)] if found else []),
+        *ratios,
         "",
         benchmark_table(results.timings),
         "",

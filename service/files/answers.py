@@ -51,9 +51,7 @@ class FieldNames:
 
     def rename(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the row with the task's names added; raises KeyError with a mapped name that is missing."""
-        renamed: dict[str, Any] = {}
-        for name, source in self._mapping.items():
-            renamed[name] = value_at(row, source)
+        renamed = {name: value_at(row, source) for name, source in self._mapping.items()}
         for name, candidates in self._guessed.items():
             if name not in row:
                 for source in candidates:

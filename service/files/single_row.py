@@ -135,9 +135,7 @@ def _columnar(source: str, fields: Fields, number: int) -> Rollout:
 
     names = [fields.response, fields.reference]
     with open_columns(source) as columns:
-        for name in names:
-            if len(columns.schema.get_all_field_indices(name)) != 1:
-                raise DocumentError(f"exactly one column {name!r} is required")
+        columns.require(names)
         row = next(islice(chain.from_iterable(b.to_pylist() for b in columns.batches(names)), number, None), None)
     if row is None:
         raise DocumentError(f"there is no row {number}")

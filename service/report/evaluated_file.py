@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -16,7 +16,11 @@ from ..evaluate.evaluation import Result
 from ..evaluate.task import Metric, Task
 from ..files.answers import Answers, record_id
 from ..files.rows.rows import Location
-from .metric_tables import NOTHING, aggregate_text, table, with_headings
+from ..terminal import table
+from .metric_tables import NOTHING, aggregate_text, with_headings
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["EvaluatedFile"]
 
@@ -48,9 +52,10 @@ class EvaluatedFile:
             for value in self.result.by[field]:
                 yield field, value
 
-    def table(self) -> str:
-        """Return the table: all records, then each group, then footnotes."""
-        return "\n".join([table(self.cells()), *self.footnotes()])
+    def parts(self) -> list[str | Table]:
+        """Return the table, all records and then each group, and footnotes."""
+        heads, *rows = self.cells()
+        return [table(heads, rows), *self.footnotes()]
 
     def cells(self) -> list[list[str]]:
         """Return the header of the table and its rows."""

@@ -1,4 +1,4 @@
-"""Text tables of metrics, formatted as in the papers of the benchmarks."""
+"""Values of metrics, formatted as in the papers of the benchmarks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ..evaluate.task import Metric
 
-__all__ = ["aggregate_text", "table", "with_headings"]
+__all__ = ["aggregate_text", "with_headings"]
 
 NOTHING = "–"
 
@@ -26,16 +26,3 @@ def with_headings(metrics: Sequence[Metric], aggregate: Mapping[str, Any]) -> li
     names = [name for name in known if name in aggregate]
     names += [name for name in aggregate if name not in known and name != "count"]
     return [(name, known.get(name), known[name].title if name in known else name) for name in names]
-
-
-def table(rows: Sequence[Sequence[str]], first_left: int = 1) -> str:
-    """Format rows as an aligned table; the first row is the header, the first `first_left` columns are left-aligned."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            text.ljust(w) if k < first_left else text.rjust(w)
-            for k, (text, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])

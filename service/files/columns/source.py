@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -76,6 +76,12 @@ class ColumnSource:
     def is_ipc_file(self) -> bool:
         """Whether this is an Arrow IPC file: all its batches have the same dictionaries."""
         return self._magic == IPC_FILE
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise DocumentError unless there is exactly one column with each of these names."""
+        for name in names:
+            if len(self.schema.get_all_field_indices(name)) != 1:
+                raise DocumentError(f"exactly one column {name!r} is required")
 
     def batches(self, names: Sequence[str] | None = None, dictionary: str | None = None) -> Iterator[Any]:
         """Yield record batches of the named columns, or of all; `dictionary` names one to read as a dictionary.
