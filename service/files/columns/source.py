@@ -94,6 +94,11 @@ class ColumnSource:
                 for first in range(0, batch.num_rows, PIECE_ROWS):
                     yield batch.slice(first, PIECE_ROWS)
 
+    def records(self, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the values of the named columns, or of all, row by row; raises as `batches` does."""
+        for batch in self.batches(names):
+            yield from batch.to_pylist()
+
     def _parquet(self, names: Sequence[str] | None, dictionary: str | None) -> Iterator[Any]:
         as_dictionary = [dictionary] if dictionary is not None else None
         options = {"read_dictionary": as_dictionary, "pre_buffer": False, "buffer_size": READ_AHEAD}
