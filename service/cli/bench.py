@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..bench import TITLES
 from .options import Failure, Function, echo_json, names_in
 
 if TYPE_CHECKING:
     from ..bench.report import Results
 
 __all__ = ["command"]
-
-BENCHMARKS = (
-    "in_process",
-    "in_process_all_cores",
-    "http_json",
-    "http_arrow",
-    "floor",
-    "singles",
-    "singles_bare",
-    "plain_python",
-)
 
 
 def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
@@ -42,8 +32,8 @@ def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
 @count("--connections", 64, "Connections that send them.")
 @click.option(
     "--lanes",
-    default=",".join(BENCHMARKS),
-    callback=lambda _ctx, _parameter, value: names_in(value, BENCHMARKS),
+    default=",".join(TITLES),
+    callback=lambda _ctx, _parameter, value: names_in(value, TITLES),
     metavar="NAMES",
     help="Comma-separated names of the benchmarks to run.",
 )

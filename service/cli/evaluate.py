@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,7 +175,7 @@ def _write(evaluated: EvaluatedFile, targets: Mapping[str, str | None]) -> None:
     from ..files.rows.output import write_document
     from ..report.evaluation_page import page
 
-    contents = {
+    contents: dict[str, Callable[[], bytes]] = {
         "json": evaluated.document,
         "csv": lambda: evaluated.csv().encode(),
         "html": lambda: page(evaluated).encode(),

@@ -146,12 +146,11 @@ class ScorerPool:
                 issues[row] = issue._replace(path=f"references[{row}]")
         if issues:
             raise InvalidReference([issues[row] for row in sorted(issues)])
-        measures = np.empty((len(COMPONENTS), len(index)))
-        whole = Scores(
-            np.empty(len(index)), np.empty(len(index), np.uint8), measures, index, self.settings.advantage_ddof
-        )
-        for piece, (_none, *columns) in zip(pieces, results, strict=True):
-            whole.put(piece.first, Scores(*columns, index[piece.first : piece.last], self.settings.advantage_ddof))
+        rows, ddof = len(index), self.settings.advantage_ddof
+        whole = Scores(np.empty(rows), np.empty(rows, np.uint8), np.empty((len(COMPONENTS), rows)), index, ddof)
+        for piece, (_none, rewards, codes, measures) in zip(pieces, results, strict=True):
+            part = Scores(rewards, codes, measures, index[piece.first : piece.last], ddof)
+            whole.put(piece.first, part)
         return whole
 
 
