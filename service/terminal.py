@@ -87,8 +87,8 @@ class Progress:
             columns = [BarColumn(), TextColumn("{task.fields[done]}")]
             if size:
                 columns = [BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn()]
-            streams = {"redirect_stdout": False, "redirect_stderr": False}
-            self._bar = Bar(*columns, console=console_for(error=True), transient=True, **streams)
+            console = console_for(error=True)
+            self._bar = Bar(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
             self._task = self._bar.add_task("", total=size or None, done="")
 
     def __enter__(self) -> Self:

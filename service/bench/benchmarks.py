@@ -5,21 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import orjson
 
 from ..scoring.scorer import Scorer
+from . import TITLES
 from .bare_server import bare_reply
 from .checkout import plain_scorer
 from .load_generator import Plan
 from .measure import Benchmark, BenchmarkError, Run, WrongAnswerError, clocked
 from .servers import ServerProcess, bare_server, service
 
-__all__ = ["Bursts", "InProcess", "OverHttp", "Singles", "Size", "arrow_rewards", "build", "some_rows"]
+__all__ = ["Bursts", "Prepared", "Size", "arrow_rewards", "build", "in_process", "over_http", "singles", "some_rows"]
 
 Request = dict[str, Any]
 """The body of POST /v1/score, decoded."""
@@ -30,7 +32,8 @@ Batch = tuple[list[str], list[Any], list[int]]
 Score = Callable[[list[str], list[Any], list[int]], Sequence[float] | np.ndarray]
 """Returns the rewards of a batch."""
 
-Start = Callable[[], AbstractContextManager[ServerProcess]]
+Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
+StartServer = Callable[[], AbstractContextManager[ServerProcess]]
 
 SCORE = "/v1/score"
 JSON = "application/json"
@@ -54,7 +57,7 @@ class Size(NamedTuple):
 
 
 def build(
-    names: Collection[str], request: Request, plain_responses: int, size: Size
+    names: Collection[str], request: Request, plain_count: int, size: Size
 ) -> tuple[list[Benchmark], dict[str, str]]:
     """Return the benchmarks with these names, and the skipped ones with the reason.
 
@@ -63,27 +66,29 @@ def build(
     batch = request["responses"], request["references"], request["reference_index"]
     rewards = Scorer().score(*batch).rewards
     known, count = rewards.tolist(), len(rewards)
+    plain_count = min(plain_count, count)
     body, rows = orjson.dumps(request), some_rows(count)
     bodies = [single_body(request, row) for row in rows]
     own, bare = [{"rewards": [known[row]]} for row in rows], [bare_reply(1)] * len(rows)
-    floor = "floor: read, orjson.loads, constant reply"
-    makers: dict[str, Callable[[str], Benchmark]] = {
-        "in_process": lambda name: InProcess(name, "in process, 1 thread", scorer(1), batch, rewards),
-        "in_process_all_cores": lambda name: InProcess(name, "in process, all cores", scorer(None), batch, rewards),
-        "http_json": lambda name: OverHttp(name, "over HTTP, JSON", service, (body, count), json_rewards, known),
-        "http_arrow": lambda name: OverHttp(
-            name, "over HTTP, Arrow", service, (arrow_stream(request), count), arrow_rewards, known, ARROW
+    makers: dict[str, Callable[[], Start]] = {
+        "in_process": lambda: partial(in_process, scorer(1), batch, rewards),
+        "in_process_all_cores": lambda: partial(in_process, scorer(None), batch, rewards),
+        "http_json": lambda: partial(over_http, service, body, JSON, json_rewards, known),
+        "http_arrow": lambda: partial(over_http, service, arrow_stream(request), ARROW, arrow_rewards, known),
+        "floor": lambda: partial(over_http, bare_server, body, JSON, orjson.loads, bare_reply(count)),
+        "singles": lambda: partial(singles, service, bodies, own, size),
+        "singles_bare": lambda: partial(singles, bare_server, bodies, bare, size),
+        "plain_python": lambda: partial(
+            in_process, plain_scorer(), first_responses(batch, plain_count), rewards[:plain_count], PLAIN_TOLERANCE
         ),
-        "floor": lambda name: OverHttp(name, floor, bare_server, (body, count), orjson.loads, bare_reply(count)),
-        "singles": lambda name: Singles(name, "singles over HTTP", service, bodies, own, size),
-        "singles_bare": lambda name: Singles(name, "singles to a bare route", bare_server, bodies, bare, size),
-        "plain_python": lambda name: plain_python(name, request, rewards, plain_responses),
     }
-    benchmarks, skipped = [], {}
+    sizes = {"singles": size.requests, "singles_bare": size.requests, "plain_python": plain_count}
+    benchmarks: list[Benchmark] = []
+    skipped: dict[str, str] = {}
     for name in makers:
         try:
             if name in names:
-                benchmarks.append(makers[name](name))
+                benchmarks.append(Prepared(name, TITLES[name], sizes.get(name, count), makers[name]()))
         except ModuleNotFoundError as error:
             if error.name != "pyarrow":
                 raise
@@ -91,29 +96,39 @@ def build(
     return benchmarks, skipped
 
 
-class InProcess:
-    """Scores strings with a function in this process; rewards may differ by `tolerance`."""
+class Prepared:
+    """A benchmark with `start`: a context that sets it up and yields the function that runs it once."""
 
-    def __init__(
-        self, name: str, title: str, score: Score, batch: Batch, rewards: np.ndarray, tolerance: float = 0.0
-    ) -> None:
-        self.name, self.title, self.responses = name, title, len(rewards)
-        self._score = score
-        self._batch = batch
-        self._rewards = rewards
-        self._tolerance = tolerance
+    def __init__(self, name: str, title: str, responses: int, start: Start) -> None:
+        self.name, self.title, self.responses = name, title, responses
+        self._start = start
 
     def __enter__(self) -> Self:
+        self._context = self._start()
+        self._run = self._context.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        self._context.__exit__(None, None, None)
 
     def run(self) -> Run:
-        rewards, run = clocked(lambda: self._score(*self._batch), time.process_time)
-        if not np.allclose(rewards, self._rewards, rtol=0, atol=self._tolerance):
-            raise WrongAnswerError(f"{self.title}: the rewards differ from those of another run of the kernels")
+        try:
+            return self._run()
+        except WrongAnswerError as error:
+            raise WrongAnswerError(f"{self.title}: {error}") from None
+
+
+@contextmanager
+def in_process(score: Score, batch: Batch, rewards: np.ndarray, tolerance: float = 0.0) -> Iterator[Callable[[], Run]]:
+    """Score strings with a function in this process; its rewards may differ by `tolerance`."""
+
+    def run() -> Run:
+        found, run = clocked(lambda: score(*batch), time.process_time)
+        if not np.allclose(found, rewards, rtol=0, atol=tolerance):
+            raise WrongAnswerError("the rewards differ from those of another run of the kernels")
         return run
+
+    yield run
 
 
 def scorer(threads: int | None) -> Score:
@@ -122,49 +137,26 @@ def scorer(threads: int | None) -> Score:
     return lambda *batch: scorer.score(*batch).rewards
 
 
-def plain_python(name: str, request: Request, rewards: np.ndarray, responses: int) -> InProcess:
-    """Return the benchmark of the textbook scorer: it is slow, so it scores only the first `responses` responses."""
-    index = request["reference_index"][:responses]
-    batch = request["responses"][:responses], request["references"][: max(index) + 1], index
-    return InProcess(name, "plain Python, 1 thread", plain_scorer(), batch, rewards[:responses], PLAIN_TOLERANCE)
+def first_responses(batch: Batch, count: int) -> Batch:
+    """Return the first `count` responses, and the references that they need."""
+    responses, references, index = batch
+    return responses[:count], references[: max(index[:count]) + 1], index[:count]
 
 
-class OverHttp:
-    """Sends a body to a server on a persistent connection: the full round trip.
+@contextmanager
+def over_http(
+    start: StartServer, body: bytes, media_type: str, read: Callable[[bytes], Any], expected: Any
+) -> Iterator[Callable[[], Run]]:
+    """Send a body to a server on a persistent connection; what `read` returns for the reply must be `expected`."""
+    with start() as server:
 
-    body: its bytes, and the number of responses in it. What `read` returns for the reply must be `expected`.
-    """
+        def run() -> Run:
+            reply, run = server.timed_post(SCORE, body, media_type)
+            if read(reply) != expected:
+                raise WrongAnswerError("the reply is not the expected one")
+            return run
 
-    def __init__(
-        self,
-        name: str,
-        title: str,
-        start: Start,
-        body: tuple[bytes, int],
-        read: Callable[[bytes], Any],
-        expected: Any,
-        media_type: str = JSON,
-    ) -> None:
-        self.name, self.title = name, title
-        self._start = start
-        self._body, self.responses = body
-        self._read = read
-        self._expected = expected
-        self._media_type = media_type
-
-    def __enter__(self) -> Self:
-        self._running = self._start()
-        self._server = self._running.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._running.__exit__(None, None, None)
-
-    def run(self) -> Run:
-        reply, run = self._server.timed_post(SCORE, self._body, self._media_type)
-        if self._read(reply) != self._expected:
-            raise WrongAnswerError(f"{self.title}: the reply is not the expected one")
-        return run
+        yield run
 
 
 def json_rewards(reply: bytes) -> Any:
@@ -193,37 +185,15 @@ def arrow_stream(request: Request) -> bytes:
     return stream
 
 
-class Singles:
-    """Sends bodies with one response each over many persistent connections; fields of every reply are compared."""
-
-    def __init__(
-        self,
-        name: str,
-        title: str,
-        start: Start,
-        bodies: list[str],
-        expected: list[dict[str, Any]],
-        size: Size,
-    ) -> None:
-        self.name, self.title = name, title
-        self.responses, self._connections = size
-        self._start = start
-        self._bodies = bodies
-        self._expected = expected
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            server = stack.enter_context(self._start())
-            plan = Plan(server.port, server.pid, self._connections, SCORE, self._bodies, self._expected, MAX_SECONDS)
-            self._bursts = stack.enter_context(Bursts(plan))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def run(self) -> Run:
-        return self._bursts.burst(self.responses)
+@contextmanager
+def singles(
+    start: StartServer, bodies: list[str], expected: list[dict[str, Any]], size: Size
+) -> Iterator[Callable[[], Run]]:
+    """Send bodies with one response each over many persistent connections; fields of every reply are compared."""
+    with start() as server:
+        plan = Plan(server.port, server.pid, size.connections, SCORE, bodies, expected, MAX_SECONDS)
+        with Bursts(plan) as bursts:
+            yield lambda: bursts.burst(size.requests)
 
 
 def some_rows(rows: int) -> list[int]:

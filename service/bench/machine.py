@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 from ..scoring.threads import usable_cores
@@ -17,17 +18,8 @@ PACKAGES = ("numba", "numpy", "orjson", "starlette", "uvicorn", "uvloop", "httpt
 
 def machine() -> dict[str, Any]:
     """Return cores, Python and versions of installed packages."""
-    return {"assay": VERSION, "cores": usable_cores(), "python": platform.python_version(), **versions()}
-
-
-def versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    versions = {package: version(package) for package in PACKAGES if find_spec(package)}
+    return {"assay": VERSION, "cores": usable_cores(), "python": platform.python_version(), **versions}
 
 
 def load_average() -> float | None:

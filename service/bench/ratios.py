@@ -8,58 +8,49 @@ from typing import NamedTuple
 
 from .measure import Timing
 
-__all__ = ["RATIOS", "Finding", "Goal", "Ratio", "findings"]
-
-
-class Goal(NamedTuple):
-    """A bound on a ratio."""
-
-    bound: float
-    at_least: bool
-
-    def met(self, ratio: float) -> bool:
-        return ratio >= self.bound if self.at_least else ratio <= self.bound
-
-    def __str__(self) -> str:
-        return f"{'≥' if self.at_least else '≤'} {self.bound:g}"
+__all__ = ["RATIOS", "Finding", "Ratio", "findings"]
 
 
 class Ratio(NamedTuple):
-    """Time per response of one benchmark over that of another."""
+    """Time per response of one benchmark over that of another, and the goal: a lower or an upper bound."""
 
     name: str
     title: str
     of: str
     over: str
-    goal: Goal | None = None
+    at_least: float | None = None
+    at_most: float | None = None
     cpu: bool = True
     """Whether the ratio of CPU times is meaningful: more threads save time, not work."""
 
+    @property
+    def goal(self) -> str | None:
+        """The goal as text."""
+        if self.at_least is not None:
+            return f"≥ {self.at_least:g}"
+        return None if self.at_most is None else f"≤ {self.at_most:g}"
+
+    def met(self, ratio: float) -> bool | None:
+        """Return whether a measured ratio meets the goal; None without one."""
+        if self.at_least is not None:
+            return ratio >= self.at_least
+        return None if self.at_most is None else ratio <= self.at_most
+
 
 RATIOS = (
-    Ratio(
-        "in_process_speedup",
-        "in process, times as fast as plain Python",
-        "plain_python",
-        "in_process",
-        Goal(20, at_least=True),
-    ),
+    Ratio("in_process_speedup", "in process, times as fast as plain Python", "plain_python", "in_process", at_least=20),
     Ratio(
         "all_cores_speedup",
         "all cores, times as fast as one thread",
         "in_process",
         "in_process_all_cores",
-        Goal(1.7, at_least=True),
+        at_least=1.7,
         cpu=False,
     ),
-    Ratio("http_over_floor", "HTTP JSON, time over the floor's", "http_json", "floor", Goal(1.5, at_least=False)),
-    Ratio("arrow_over_floor", "HTTP Arrow, time over the floor's", "http_arrow", "floor", Goal(0.8, at_least=False)),
+    Ratio("http_over_floor", "HTTP JSON, time over the floor's", "http_json", "floor", at_most=1.5),
+    Ratio("arrow_over_floor", "HTTP Arrow, time over the floor's", "http_arrow", "floor", at_most=0.8),
     Ratio(
-        "singles_over_bare",
-        "singles, requests per second over a bare route's",
-        "singles_bare",
-        "singles",
-        Goal(0.7, at_least=True),
+        "singles_over_bare", "singles, requests per second over a bare route's", "singles_bare", "singles", at_least=0.7
     ),
     Ratio("http_speedup", "HTTP JSON, times as fast as plain Python in process", "plain_python", "http_json"),
 )

@@ -52,14 +52,13 @@ def as_json(results: Results) -> dict[str, Any]:
 
 
 def ratio_json(found: Finding) -> dict[str, Any]:
-    goal = found.ratio.goal
     return {
         "median": found.median,
         "low": found.low,
         "high": found.high,
         "cpu": found.cpu,
-        "goal": str(goal) if goal else None,
-        "met": goal.met(found.median) if goal else None,
+        "goal": found.ratio.goal,
+        "met": found.ratio.met(found.median),
     }
 
 
@@ -77,10 +76,11 @@ def benchmark_json(timing: Timing) -> dict[str, Any]:
 def as_parts(results: Results) -> list[str | Table]:
     """Return the results as lines and tables for a terminal."""
     found = findings(results.timings)
+    ratios: list[str | Table] = ["", ratio_table(found)] if found else []
     return [
         "{responses:,} responses of {mean_response_bytes:,} bytes, {references:,} references, "
         "{body_bytes:,} bytes of JSON; {repeats} repeats; every result checked".format(**results.batch),
-        *(["", ratio_table(found)] if found else []),
+        *ratios,
         "",
         benchmark_table(results.timings),
         "",
@@ -91,11 +91,10 @@ def as_parts(results: Results) -> list[str | Table]:
 def ratio_table(found: Sequence[Finding]) -> Table:
     rows = []
     for one in found:
-        goal = one.ratio.goal
-        missed = "" if goal is None or goal.met(one.median) else "missed"
+        missed = "missed" if one.ratio.met(one.median) is False else ""
         cpu = "" if one.cpu is None else f"{one.cpu:.2f}"
         span = f"{one.low:.2f} to {one.high:.2f}"
-        rows.append([one.ratio.title, f"{one.median:.2f}", span, cpu, "" if goal is None else str(goal), missed])
+        rows.append([one.ratio.title, f"{one.median:.2f}", span, cpu, one.ratio.goal or "", missed])
     return table(["ratio", "median", "range", "CPU", "goal", ""], rows)
 
 

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
-from .options import Failure, echo_json
+from ..bench import TITLES
+from .options import Failure, Function, echo_json, names_in
 
 if TYPE_CHECKING:
     from ..bench.report import Results
 
 __all__ = ["command"]
 
-BENCHMARKS = (
-    "in_process",
-    "in_process_all_cores",
-    "http_json",
-    "http_arrow",
-    "floor",
-    "singles",
-    "singles_bare",
-    "plain_python",
-)
 
-
-class Names(click.ParamType):
-    """Comma-separated names of benchmarks."""
-
-    name = "names"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        names = tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
-        unknown = [name for name in names if name not in BENCHMARKS]
-        if unknown:
-            self.fail(f"unknown: {', '.join(map(repr, unknown))}; known: {', '.join(BENCHMARKS)}", parameter, ctx)
-        return names
-
-
-def count(flag: str, default: int, text: str) -> Any:
+def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
     return click.option(flag, type=click.IntRange(1), default=default, show_default=True, help=text)
 
 
@@ -53,7 +31,11 @@ def count(flag: str, default: int, text: str) -> Any:
 @count("--singles", 4000, "Requests with one response per run.")
 @count("--connections", 64, "Connections that send them.")
 @click.option(
-    "--lanes", type=Names(), default=",".join(BENCHMARKS), help="Comma-separated names of the benchmarks to run."
+    "--lanes",
+    default=",".join(TITLES),
+    callback=lambda _ctx, _parameter, value: names_in(value, TITLES),
+    metavar="NAMES",
+    help="Comma-separated names of the benchmarks to run.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:

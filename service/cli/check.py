@@ -6,6 +6,7 @@ SciRecipe records are also checked against the rules of that data set and their 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import click
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import (
     DocumentError,
+    Location,
     Rollout,
     array_rows,
     json_document,
@@ -21,6 +23,7 @@ from ..files.rows.rows import (
     open_source,
     pieces,
     read_reference,
+    reference_rollout,
 )
 from ..settings import ScoreSettings
 from .options import SOME_FAILED, Failure, config_option, load_config, settings_options
@@ -122,10 +125,17 @@ def references(
 ) -> Iterator[tuple[list[Rollout], list[dict[str, Any] | None]]]:
     """Yield the references of a file and their rows, in pieces that fit into memory; raises DocumentError."""
     if is_columnar(fmt):
-        from ..files.columns.references import column_references  # needs the extra
+        from ..files.columns.source import open_columns  # needs the extra
 
-        for rollouts in column_references(source, field):
-            yield rollouts, [None] * len(rollouts)
+        with open_columns(source) as columns:
+            columns.require([field])
+            numbers = count()
+            for batch in columns.batches([field]):
+                values = batch.column(field).to_pylist()
+                yield (
+                    [reference_rollout(Location("row", next(numbers)), value) for value in values],
+                    [None] * len(values),
+                )
         return
     with open_source(source) as (stream, _):
         rows = jsonl_rows(stream, max_line_bytes) if fmt == "jsonl" else array_rows(json_document(stream.read()))
@@ -138,7 +148,7 @@ def findings(
     scorer: Any, rollouts: list[Rollout], records: list[dict[str, Any] | None], rules: Rules
 ) -> Iterator[tuple[Rollout, str, str]]:
     """Yield (rollout, `error` or `warning`, sentence) in the order of the rows."""
-    from ..files.rows.piece_scoring import score_rollouts
+    from ..files.score_rows import score_rollouts
 
     scores = score_rollouts(scorer, rollouts)
     reasons = iter(scores.reasons.tolist())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +14,11 @@ from ..errors import ScoringError
 from ..files.different_files import require_different_files
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError
-from .options import SOME_FAILED, Failure, Pairs, json_or_text
+from ..terminal import Progress, show
+from .options import SOME_FAILED, Failure, json_or_text, names_in, pair_option
+
+if TYPE_CHECKING:
+    from ..report.evaluated_file import EvaluatedFile
 
 __all__ = ["command"]
 
@@ -24,11 +27,6 @@ MAX_LISTED = 100
 
 USUAL_GROUPS = ("level", "type")
 
-
-def _split_names(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
-    return list(filter(None, (name.strip() for name in ",".join(values).split(","))))
-
-
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 
 
@@ -36,12 +34,10 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 @click.argument("source", metavar="ANSWERS", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--task", "name", default="score", show_default=True, help="What to evaluate; see --list.")
 @click.option("--profile", help="Short for --option profile=…: paper or thoth (metrics of SCORE).")
-@click.option(
-    "--metrics", multiple=True, callback=_split_names, metavar="NAMES", help="Names, usual, or all  [default: usual]"
-)
-@click.option("--by", multiple=True, callback=_split_names, metavar="FIELDS", help="Group by  [default: level, type]")
-@click.option("--field", "fields", multiple=True, type=Pairs(), help="Name of a field in the task and in the file.")
-@click.option("--option", "task_options", multiple=True, type=Pairs(), help="An option of the task, as JSON or text.")
+@click.option("--metrics", multiple=True, metavar="NAMES", help="Names, usual, or all  [default: usual]")
+@click.option("--by", multiple=True, metavar="FIELDS", help="Group by  [default: level, type]")
+@pair_option("--field", "fields", "Name of a field in the task and in the file.")
+@pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
     "--json", "json_target", type=OUTPUT, metavar="FILE", help="Write all results as JSON (-: standard output)."
 )
@@ -55,8 +51,8 @@ def command(
     source: str,
     name: str,
     profile: str | None,
-    metrics: list[str],
-    by: list[str],
+    metrics: tuple[str, ...],
+    by: tuple[str, ...],
     fields: tuple[tuple[str, str], ...],
     task_options: tuple[tuple[str, str], ...],
     json_target: str | None,
@@ -78,8 +74,6 @@ def command(
     assay evaluate answers.jsonl --profile thoth --html report.html
     assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output
     """  # noqa: D301
-    from ..report.evaluated_file import EvaluatedFile
-
     fmt = format_of(source, input_format, "--input-format")
     targets = {"json": json_target, "csv": csv_target, "html": html_target}
     if list(targets.values()).count("-") > 1:
@@ -88,18 +82,18 @@ def command(
     options: dict[str, Any] = {key: json_or_text(text) for key, text in task_options}
     if profile is not None:
         options["profile"] = profile
+    chosen = list(names_in(metrics)), list(names_in(by))
     try:
-        evaluated = _evaluate(source, fmt, name, options, (metrics, by), dict(fields), max_line_bytes, quiet)
+        evaluated = _evaluate(source, fmt, name, options, chosen, dict(fields), max_line_bytes, quiet)
     except DocumentError as error:
         raise Failure(f"{source}: {'' if is_columnar(fmt) else 'not JSON: '}{error}") from None
     except ScoringError as error:
         lines = [f"{issue.path}: {issue.detail} ({issue.reason})" for issue in error.issues]
         raise Failure("\n       ".join(lines)) from None
-    assert isinstance(evaluated, EvaluatedFile)
     _write(evaluated, targets)
     with_table = "-" not in targets.values()
     if with_table:
-        click.echo(evaluated.table())
+        show(*evaluated.parts())
     _print_notes(evaluated, quiet, with_table)
     if evaluated.invalid_rows() or evaluated.result.unavailable:
         raise click.exceptions.Exit(SOME_FAILED)
@@ -114,12 +108,11 @@ def _evaluate(
     mapping: Mapping[str, str],
     max_line_bytes: int,
     quiet: bool,
-) -> Any:
+) -> EvaluatedFile:
     """Read and evaluate the file; raises DocumentError and ScoringError."""
     from ..evaluate.evaluation import evaluate_checked
     from ..evaluate.registry import task_named
     from ..files.answers import read_answers
-    from ..files.progress import Progress
     from ..report.evaluated_file import EvaluatedFile
 
     task = task_named(name)
@@ -133,7 +126,6 @@ def _evaluate(
     if "metrics" not in options:
         options["metrics"] = usual_metrics(answers.records, task)
     checked = task.checked(options)
-    progress = Progress(len(answers.records), visible=not quiet and sys.stderr.isatty())
     done = 0
 
     def advance(rows: int) -> None:
@@ -142,10 +134,8 @@ def _evaluate(
         progress.advance(new, new)
         done += new
 
-    try:
+    with Progress(len(answers.records), quiet) as progress:
         result = evaluate_checked(task, answers.records, checked, advance)
-    finally:
-        progress.finish()
     if not quiet:
         seconds = time.perf_counter() - started
         click.echo(f"evaluated    {len(answers.records):,} in {seconds:.2f} s", err=True)
@@ -180,12 +170,12 @@ def _list(ctx: click.Context, requested: bool) -> None:
     ctx.exit()
 
 
-def _write(evaluated: Any, targets: Mapping[str, str | None]) -> None:
+def _write(evaluated: EvaluatedFile, targets: Mapping[str, str | None]) -> None:
     """Write the requested files, each completely or not at all."""
     from ..files.rows.output import write_document
     from ..report.evaluation_page import page
 
-    contents = {
+    contents: dict[str, Callable[[], bytes]] = {
         "json": evaluated.document,
         "csv": lambda: evaluated.csv().encode(),
         "html": lambda: page(evaluated).encode(),
@@ -200,7 +190,7 @@ def _write(evaluated: Any, targets: Mapping[str, str | None]) -> None:
                 raise Failure(f"{error.filename or target}: {error.strerror or error}") from None
 
 
-def _print_notes(evaluated: Any, quiet: bool, with_table: bool) -> None:
+def _print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool) -> None:
     """Print notes on the result to standard error; invalid rows even if quiet."""
     name = "stdin" if evaluated.source == "-" else evaluated.source
     counts: Counter[str] = Counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -19,11 +19,12 @@ __all__ = [
     "SOME_FAILED",
     "USAGE",
     "Failure",
-    "Pairs",
     "config_option",
     "echo_json",
     "json_or_text",
     "load_config",
+    "names_in",
+    "pair_option",
     "settings_options",
 ]
 
@@ -36,7 +37,7 @@ SOME_FAILED = 1
 USAGE = 2
 """Exit code for usage errors: flags, settings, files that cannot be read or written."""
 
-NUMBERS: dict[Any, click.ParamType] = {int: click.INT, float: click.FLOAT}
+NUMBERS: dict[Any, Any] = {int: click.INT, float: click.FLOAT}
 
 config_option = click.option(
     "--config",
@@ -45,17 +46,6 @@ config_option = click.option(
     metavar="FILE",
     help="TOML file with settings, tables [server] and [score] (default: ASSAY_CONFIG).",
 )
-
-
-class Choice(click.Choice):
-    """One of the values of a Literal, converted to its type."""
-
-    def __init__(self, values: tuple[Any, ...]) -> None:
-        super().__init__([str(value) for value in values])
-        self._values = {str(value): value for value in values}
-
-    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return self._values[str(super().convert(value, parameter, ctx))]
 
 
 def settings_options(*models: type[BaseModel]) -> Callable[[Function], Function]:
@@ -77,9 +67,9 @@ def _option(name: str, annotation: Any, text: str) -> Callable[[Function], Funct
     return click.option(flag, name, default=None, type=_type(annotation), help=text)
 
 
-def _type(annotation: Any) -> click.ParamType:
+def _type(annotation: Any) -> Any:
     if get_origin(annotation) is Literal:
-        return Choice(get_args(annotation))
+        return click.Choice(get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
     return NUMBERS.get(annotation, click.STRING)
@@ -102,16 +92,26 @@ def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
         raise click.exceptions.Exit(USAGE) from None
 
 
-class Pairs(click.ParamType):
-    """`NAME=VALUE`."""
+def pair(text: str) -> tuple[str, str]:
+    """Parse `NAME=VALUE`; for `pair_option`."""
+    name, sign, value = (part.strip() for part in text.partition("="))
+    if not (name and sign and value):
+        raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
 
-    name = "NAME=VALUE"
 
-    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        name, sign, rest = value.partition("=")
-        if not (sign and name.strip() and rest.strip()):
-            self.fail(f"{value!r} is not of the form NAME=VALUE", parameter, ctx)
-        return name.strip(), rest.strip()
+def pair_option(flag: str, name: str, text: str) -> Callable[[Function], Function]:
+    """Add a flag whose values are a tuple of (name, value)."""
+    return click.option(flag, name, multiple=True, type=pair, metavar="NAME=VALUE", help=text)
+
+
+def names_in(values: str | Iterable[str], known: Collection[str] | None = None) -> tuple[str, ...]:
+    """Return comma-separated names; raises BadParameter for one that is not `known`."""
+    parts = (values if isinstance(values, str) else ",".join(values)).split(",")
+    names = tuple(filter(None, map(str.strip, parts)))
+    if known is not None and (unknown := sorted(set(names).difference(known))):
+        raise click.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+    return names
 
 
 def json_or_text(text: str) -> Any:

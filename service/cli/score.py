@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InvalidRequest, ScoringError
 from ..files.different_files import require_different_files
 from ..files.formats import FORMATS, format_of, is_columnar
-from ..files.rows.rows import DocumentError, Fields
+from ..files.rows.rows import DocumentError, Fields, Row, array_rows, json_document, jsonl_rows, open_source
 from ..settings import ScoreSettings
-from .options import SOME_FAILED, Failure, Pairs, config_option, json_or_text, load_config, settings_options
+from ..terminal import Progress, show
+from .options import (
+    SOME_FAILED,
+    Failure,
+    config_option,
+    json_or_text,
+    load_config,
+    names_in,
+    pair_option,
+    settings_options,
+)
+
+if TYPE_CHECKING:
+    from ..files.score_rows import Job
+    from ..files.summary import Summary
 
 __all__ = ["command"]
 
@@ -27,20 +42,17 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
 """Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
 
 
-def _parse_include(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
-    names = frozenset(filter(None, (name.strip() for name in ",".join(values).split(","))))
-    if unknown := sorted(names.difference(INCLUDABLE)):
-        raise click.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(INCLUDABLE)}")
-    return names
-
-
 @click.command()
 @click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option(
     "-o", "--output", "target", default="-", type=click.Path(dir_okay=False, allow_dash=True), help="[default: -]"
 )
 @click.option(
-    "--include", multiple=True, callback=_parse_include, metavar="NAMES", help="Results to add: components,advantages"
+    "--include",
+    multiple=True,
+    callback=lambda _ctx, _parameter, values: names_in(values, INCLUDABLE),
+    metavar="NAMES",
+    help="Results to add: components,advantages",
 )
 @click.option("--response-field", help="Name of the response in a row.  [default: response]")
 @click.option("--reference-field", help="Name of the reference in a row.  [default: reference]")
@@ -51,9 +63,7 @@ def _parse_include(_ctx: click.Context, _parameter: click.Parameter, values: tup
     show_default=True,
     help="Use the reward of another task (JSON only); see evaluate --list.",
 )
-@click.option(
-    "--option", "task_options", multiple=True, type=Pairs(), help="An option of another task, as JSON or text."
-)
+@pair_option("--option", "task_options", "An option of another task, as JSON or text.")
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
 @click.option("--layout", type=click.Choice(list(LAYOUTS)), help="Use the field names in the dumps of this trainer.")
 @click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
@@ -66,7 +76,7 @@ def _parse_include(_ctx: click.Context, _parameter: click.Parameter, values: tup
 def command(
     source: str,
     target: str,
-    include: frozenset[str],
+    include: tuple[str, ...],
     response_field: str | None,
     reference_field: str | None,
     task_name: str,
@@ -142,26 +152,34 @@ def _fields(layout: str | None, response: str | None, reference: str | None, gro
     return Fields(response or known.response, reference or known.reference, group or known.group)
 
 
-def _run(job: Any, settings: ScoreSettings, quiet: bool, target: str | None) -> bool:
+def _run(job: Job, settings: ScoreSettings, quiet: bool, target: str | None) -> bool:
     """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
+    from ..files.request_file import score_request
+    from ..files.score_rows import score_rows, scorer_of_rows
     from ..scoring.scorer import Scorer
 
     scorer = Scorer(settings)
     report = _start_report(target, job, scorer)
-    started = time.perf_counter()
-    bar = not quiet and sys.stderr.isatty()
+    started, summary, failed = time.perf_counter(), None, False
     if is_columnar(job.source_format):
-        failed, summary = _score_columns(job, scorer, bar, report)
+        from ..files.columns.source import open_columns  # needs the extra
+        from ..files.score_columns import score_columns
+
+        with open_columns(job.source) as source, Progress(source.rows, quiet) as progress:
+            summary = score_columns(job, scorer, source, progress, report)
     else:
-        failed, summary = _score_json(job, scorer, bar, report)
+        with _open_rows(job) as (rows, document, size):
+            if rows is None:
+                failed = not score_request(job, scorer, document, report)
+            else:
+                with Progress(size, quiet) as progress:
+                    summary = score_rows(job, scorer_of_rows(job, scorer), rows, progress, report)
     if report is not None:
         report.write(target, summary.faults if summary is not None else {})
-    if summary is not None and not quiet:
-        click.echo(summary.table(time.perf_counter() - started), err=True)
-    return failed
+    return failed if summary is None else _show(summary, started, quiet)
 
 
-def _start_report(target: str | None, job: Any, scorer: Any) -> Any:
+def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
     """Return a report that observes the job, None without `target`; raises UsageError for an invalid path."""
     if target is None:
         return None
@@ -174,63 +192,40 @@ def _start_report(target: str | None, job: Any, scorer: Any) -> Any:
     return Report(scorer, "stdin" if job.source == "-" else os.path.basename(job.source))
 
 
-def _run_task(job: Any, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
+def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
     """Do the job with the reward of another task; return whether some rows could not be scored."""
     from ..evaluate.task_rewards import reward_options, reward_task
-    from ..files.progress import Progress
-    from ..files.request_file import is_request
-    from ..files.rows.rows import array_rows, json_document, jsonl_rows, open_source
-    from ..files.task_rows import TaskJob, score_task_rows
+    from ..files.score_rows import score_rows
+    from ..files.task_rows import scorer_of_task_rows
 
     if is_columnar(job.source_format) or is_columnar(job.target_format):
         raise click.UsageError("--task supports only JSONL and JSON")
     task = reward_task(name)
-    chosen = TaskJob(task, reward_options(task, task_options))
+    scorer = scorer_of_task_rows(job, task, reward_options(task, task_options))
     started = time.perf_counter()
-    with open_source(job.source) as (stream, size):
-        document = None if job.source_format == "jsonl" else json_document(stream.read())
-        if document is not None and is_request(document):
+    with _open_rows(job) as (rows, _, size):
+        if rows is None:
             raise click.UsageError("--task cannot be combined with a request, which names its task")
-        progress = Progress(size, visible=not quiet and sys.stderr.isatty())
-        try:
-            rows = jsonl_rows(stream, job.max_line_bytes) if document is None else array_rows(document)
-            summary = score_task_rows(job, chosen, rows, progress)
-        finally:
-            progress.finish()
-    if not quiet:
-        click.echo(summary.table(time.perf_counter() - started), err=True)
-    return bool(summary.faults)
+        with Progress(size, quiet) as progress:
+            summary = score_rows(job, scorer, rows, progress)
+    return _show(summary, started, quiet)
 
 
-def _score_json(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool, Any]:
-    """Return whether some rows could not be scored, and the summary; None for a request."""
-    from ..files.progress import Progress
-    from ..files.request_file import is_request, score_request
-    from ..files.rows.rows import array_rows, json_document, jsonl_rows, open_source
-    from ..files.score_rows import score_rows
+@contextmanager
+def _open_rows(job: Job) -> Iterator[tuple[Iterator[Row] | None, str, int | None]]:
+    """Yield the rows of a JSONL or JSON file, None for a request, with its document; and the size of the file."""
+    from ..files.request_file import is_request
 
     with open_source(job.source) as (stream, size):
-        document = None if job.source_format == "jsonl" else json_document(stream.read())
-        if document is not None and is_request(document):
-            return not score_request(job, scorer, document, report), None
-        progress = Progress(size, visible=bar)
-        try:
-            rows = jsonl_rows(stream, job.max_line_bytes) if document is None else array_rows(document)
-            summary = score_rows(job, scorer, rows, progress, report)
-        finally:
-            progress.finish()
-    return bool(summary.faults), summary
+        document = "" if job.source_format == "jsonl" else json_document(stream.read())
+        if job.source_format == "jsonl":
+            yield jsonl_rows(stream, job.max_line_bytes), document, size
+        else:
+            yield None if is_request(document) else array_rows(document), document, size
 
 
-def _score_columns(job: Any, scorer: Any, bar: bool, report: Any) -> tuple[bool, Any]:
-    from ..files.columns.source import open_columns
-    from ..files.progress import Progress
-    from ..files.score_columns import score_columns
-
-    with open_columns(job.source) as source:
-        progress = Progress(source.rows, visible=bar)
-        try:
-            summary = score_columns(job, scorer, source, progress, report)
-        finally:
-            progress.finish()
-    return bool(summary.faults), summary
+def _show(summary: Summary, started: float, quiet: bool) -> bool:
+    """Print the summary; return whether some rows could not be scored."""
+    if not quiet:
+        show(*summary.parts(time.perf_counter() - started), error=True)
+    return bool(summary.faults)

@@ -6,7 +6,8 @@ Colours are ANSI sequences, which `click.echo` strips if unwanted; those in text
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 
 import click
 
@@ -35,32 +36,17 @@ def printable(text: str) -> str:
 
 def as_text(explanation: Explanation) -> str:
     """Render the whole explanation, in paragraphs."""
-    parts = [[click.style(printable(explanation.headline), bold=True)], list(_gates(explanation))]
-    if explanation.failure is not None:
-        parts.append(list(_failure(explanation)))
-    parts += [list(_steps(explanation)), list(_prose(explanation)), list(_waterfall(explanation))]
-    parts += [list(_arithmetic(explanation)), list(_suggestions(explanation))]
-    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+    headline = click.style(printable(explanation.headline), bold=True)
+    sections = (_gates, _failure, _steps, _prose, _waterfall, _arithmetic, _suggestions)
+    texts = ("\n".join(section(explanation)) for section in sections)
+    return "\n\n".join([headline, *filter(None, texts)])
 
 
-def _head(text: str) -> str:
-    return click.style(text, bold=True, underline=True)
-
-
-def _dim(text: str) -> str:
-    return click.style(text, dim=True)
-
-
-def _good(text: str) -> str:
-    return click.style(text, fg="green")
-
-
-def _bad(text: str) -> str:
-    return click.style(text, fg="red")
-
-
-def _strange(text: str) -> str:
-    return click.style(text, fg="yellow")
+_head = partial(click.style, bold=True, underline=True)
+_dim = partial(click.style, dim=True)
+_good = partial(click.style, fg="green")
+_bad = partial(click.style, fg="red")
+_strange = partial(click.style, fg="yellow")
 
 
 def _gates(explanation: Explanation) -> Iterator[str]:
@@ -74,7 +60,8 @@ def _gates(explanation: Explanation) -> Iterator[str]:
 
 def _failure(explanation: Explanation) -> Iterator[str]:
     failure = explanation.failure
-    assert failure is not None
+    if failure is None:
+        return
     where = f" (line {failure.place.line})" if failure.place is not None else ""
     yield _head(f"Why: {failure.reason}{where}")
     yield f"  {_bad(printable(failure.message))}"
@@ -178,10 +165,9 @@ def _arithmetic(explanation: Explanation) -> Iterator[str]:
 
 
 def _suggestions(explanation: Explanation) -> Iterator[str]:
-    if not explanation.suggestions:
-        return
-    yield _head("What would change it most")
-    gains: Sequence[str] = [format_delta(suggestion.gain) for suggestion in explanation.suggestions]
-    width = max(map(len, gains))
+    gains = [format_delta(suggestion.gain) for suggestion in explanation.suggestions]
+    if gains:
+        yield _head("What would change it most")
+    width = max(map(len, gains), default=0)
     for gain, suggestion in zip(gains, explanation.suggestions, strict=True):
         yield f"  {_good(f'{gain:>{width}}')}  {printable(suggestion.text)}"

@@ -5,14 +5,24 @@ An invalid row does not affect other rows: it is kept with its location and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
 from ..evaluate.task import Task
 from .formats import is_columnar
-from .rows.rows import DocumentError, Fault, Location, array_rows, decode_row, json_document, jsonl_rows, open_source
+from .rows.rows import (
+    JSON_WHITESPACE,
+    DocumentError,
+    Fault,
+    Location,
+    array_rows,
+    decode_row,
+    json_document,
+    jsonl_rows,
+    open_source,
+)
 
 __all__ = ["RESPONSE_NAMES", "Answers", "read_answers"]
 
@@ -51,16 +61,12 @@ class FieldNames:
 
     def rename(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the row with the task's names added; raises KeyError with a mapped name that is missing."""
-        renamed: dict[str, Any] = {}
-        for name, source in self._mapping.items():
-            renamed[name] = value_at(row, source)
+        renamed = {name: value_at(row, source) for name, source in self._mapping.items()}
         for name, candidates in self._guessed.items():
-            if name not in row:
-                for source in candidates:
-                    if source in row:
-                        renamed[name] = row[source]
-                        self.aliases[name] = source
-                        break
+            source = next((source for source in candidates if source in row), None)
+            if name not in row and source is not None:
+                renamed[name] = row[source]
+                self.aliases[name] = source
         return {**row, **renamed} if renamed else row
 
 
@@ -112,7 +118,11 @@ def to_record(task: Task, fields: FieldNames, row: Any) -> tuple[Any, Fault | No
 def read_rows(source: str, fmt: str, max_line_bytes: int) -> Iterator[tuple[Location, Any, Fault | None]]:
     """Yield the location of every row with its value or its fault."""
     if is_columnar(fmt):
-        yield from read_column_rows(source)
+        from .columns.source import open_columns  # needs the extra
+
+        with open_columns(source) as columns:
+            for number, record in enumerate(columns.records()):
+                yield Location("row", number), record, None
         return
     with open_source(source) as (stream, _):
         if fmt == "jsonl":
@@ -120,16 +130,16 @@ def read_rows(source: str, fmt: str, max_line_bytes: int) -> Iterator[tuple[Loca
                 yield (row.location, *decode_row(row, max_line_bytes))
             return
         document = json_document(stream.read())
-    yield from read_document_rows(document, max_line_bytes)
-
-
-def read_document_rows(document: str, max_line_bytes: int) -> Iterator[tuple[Location, Any, Fault | None]]:
-    """Yield the records of a JSON document: an array, or the body of a request for an evaluation."""
-    first = document.lstrip(" \t\r\n")[:1]
-    if first == "[":
+    if document.lstrip(JSON_WHITESPACE).startswith("["):
         for row in array_rows(document):
-            yield (row.location, *decode_row(row, max(max_line_bytes, row.size)))
-        return
+            yield (row.location, *decode_row(row, max_line_bytes))
+    else:
+        for number, record in enumerate(records_of_request(document)):
+            yield Location("record", number), record, None
+
+
+def records_of_request(document: str) -> list[Any]:
+    """Return the records in the body of a request for an evaluation; raises DocumentError."""
     try:
         request = orjson.loads(document)
     except orjson.JSONDecodeError as error:
@@ -137,25 +147,10 @@ def read_document_rows(document: str, max_line_bytes: int) -> Iterator[tuple[Loc
     records = request.get("records") if isinstance(request, dict) else None
     if not isinstance(records, list):
         raise DocumentError("neither an array of records nor an object with an array `records`")
-    for number, record in enumerate(records):
-        yield Location("record", number), record, None
+    return records
 
 
-def read_column_rows(source: str) -> Iterator[tuple[Location, Any, Fault | None]]:
-    from .columns.source import open_columns  # needs the extra
-
-    number = 0
-    with open_columns(source) as columns:
-        for batch in columns.batches():
-            for record in batch.to_pylist():
-                yield Location("row", number), record, None
-                number += 1
-
-
-def record_id(record: Mapping[str, Any], names: Sequence[str] = ("id",)) -> str:
+def record_id(record: Mapping[str, Any]) -> str:
     """Return the id of a record; empty if it has none."""
-    for name in names:
-        value = record.get(name)
-        if isinstance(value, (str, int)):
-            return str(value)
-    return ""
+    value = record.get("id")
+    return str(value) if isinstance(value, (str, int)) else ""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
 import orjson
@@ -19,10 +18,9 @@ from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from .formats import is_columnar
-from .rows.output import LineOutput, with_results, write_document
-from .rows.piece_scoring import column_results
+from .rows.output import line_output, with_results, write_document
 from .rows.rows import JSON_WHITESPACE, DocumentError, Location, Rollout
-from .score_rows import Job, Observer, row_output
+from .score_rows import Job, Observer, column_results, row_output
 
 __all__ = ["is_request", "score_request"]
 
@@ -54,11 +52,11 @@ def score_request(job: Job, scorer: Scorer, document: str, observer: Observer | 
         batch = decode_score_request(envelope, scorer, LIMITS)
         scores = batch.score()
         if observer is not None:
-            observer.add(rollouts_of(orjson.loads(document), batch), scores)
+            observer.add(rollouts_of(document, batch), scores)
         if job.target_format == "json":
             write_document(job.target, encode(scores, batch, batch.scorer.config_id))
         else:
-            write_rows(job, orjson.loads(document), batch, scores)
+            write_rows(job, rollouts_of(document, batch), batch, scores)
     except ScoringError as error:
         write_issues(job, all_issues(envelope, scorer, LIMITS) or error.issues)
         return False
@@ -86,32 +84,25 @@ def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
         envelope.values["include"] = [*named, *(name for name, asked in wanted.items() if asked and name not in named)]
 
 
-def rollouts_of(request: dict[str, Any], batch: Batch) -> list[Rollout]:
-    """Return the responses of the request as rows; those with the same reference are a group."""
-    pairs = zip(request["responses"], batch.reference_index.tolist(), strict=True)
-    references = request["references"]
+def rollouts_of(document: str, batch: Batch) -> list[Rollout]:
+    """Return the responses of a request as rows; those with the same reference are a group."""
+    request = orjson.loads(document)
+    references = [request["references"][number] for number in batch.reference_index.tolist()]
     return [
-        Rollout(Location("record", k), b"", response=response, reference=references[number], group=references[number])
-        for k, (response, number) in enumerate(pairs)
+        Rollout(Location("record", k), b"", response=response, reference=reference, group=reference)
+        for k, (response, reference) in enumerate(zip(request["responses"], references, strict=True))
     ]
 
 
-def write_rows(job: Job, request: dict[str, Any], batch: Batch, scores: Scores) -> None:
+def write_rows(job: Job, rollouts: list[Rollout], batch: Batch, scores: Scores) -> None:
     """Write a row for each response: the response, its reference and its results."""
-    references = request["references"]
     advantages = scores.advantages().tolist() if batch.advantages else []
-    pairs = zip(request["responses"], batch.reference_index.tolist(), strict=True)
-    results = column_results(scores, batch.components)
-    job = job._replace(components=batch.components, advantages=batch.advantages)
-
-    def rows() -> Iterator[bytes]:
-        for k, ((response, number), result) in enumerate(zip(pairs, results, strict=True)):
-            text = orjson.dumps({"response": response, "reference": references[number]})
-            gained = {**result, "advantage": advantages[k]} if advantages else result
-            yield with_results(Rollout(Location("record", k), text), gained)
-
-    with row_output(job) as output:
-        output.write(rows())
+    with row_output(job._replace(components=batch.components, advantages=batch.advantages)) as write:
+        lines = []
+        for k, (rollout, result) in enumerate(zip(rollouts, column_results(scores, batch.components), strict=True)):
+            rollout.text = orjson.dumps({"response": rollout.response, "reference": rollout.reference})
+            lines.append(with_results(rollout, {**result, "advantage": advantages[k]} if advantages else result))
+        write(lines)
 
 
 def write_issues(job: Job, issues: Sequence[Issue]) -> None:
@@ -125,5 +116,5 @@ def write_issues(job: Job, issues: Sequence[Issue]) -> None:
     if job.target_format == "json":
         write_document(job.target, document)
         return
-    with LineOutput(job.target) as output:
-        output.write([document])
+    with line_output(job.target) as write:
+        write([document])

@@ -6,20 +6,21 @@ on every row (`error`, advantages).
 
 from __future__ import annotations
 
+import base64
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from ...kernels.score import COMPONENTS
 from ..scoring.scorer import Scorer
-from .columns.as_rows import json_rows
+from ..terminal import Progress
 from .columns.batch_scorer import BatchScorer, is_text
-from .columns.output import ColumnOutput
-from .columns.results import SpooledResults
+from .columns.results import SpooledResults, column_output
 from .columns.source import ColumnSource
 from .formats import is_columnar
-from .progress import Progress
 from .rows.atomic_file import temp_dir_for
 from .rows.output import RESULT_NAMES
 from .rows.rows import DocumentError, Location, Rollout
@@ -41,21 +42,20 @@ def score_columns(
     output cannot be written, DocumentError for wrong columns or a damaged file, and InvalidRequest if advantages are
     wanted and no group has two rewards.
     """
-    check_columns(job, source.schema)
+    check_columns(job, source)
     summary = Summary()
-    with SpooledResults(temp_dir_for(job.target), job.components, job.advantages) as results:
+    with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
+        results = SpooledResults(spool, job.components, job.advantages)
         _score(job, scorer, source, results, summary, progress, observer)
         write = _write_columns if is_columnar(job.target_format) else _write_rows
         write(job, scorer, source, results)
     return summary
 
 
-def check_columns(job: Job, schema: Any) -> None:
+def check_columns(job: Job, source: ColumnSource) -> None:
     """Raise DocumentError if a column is missing, has the wrong type, or would be overwritten."""
-    fields = job.fields
-    for name in filter(None, fields):
-        if len(schema.get_all_field_indices(name)) != 1:
-            raise DocumentError(f"exactly one column {name!r} is required")
+    fields, schema = job.fields, source.schema
+    source.require(filter(None, fields))
     if not is_text(schema.field(fields.response).type):
         raise DocumentError(f"the column {fields.response!r} does not contain text")
     kind = schema.field(fields.reference).type
@@ -113,12 +113,11 @@ def _write_columns(job: Job, scorer: Scorer, source: ColumnSource, results: Spoo
     kept = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
     metadata = {**(source.schema.metadata or {}), CONFIG_ID: scorer.config_id.encode()}
     schema = pa.schema([*kept, *added], metadata=metadata)
-    with ColumnOutput(job.target, job.target_format) as output:
-        output.open(schema)
+    with column_output(job.target, job.target_format, schema) as write:
         for batch, result in _align(source.batches(), found):
             columns = [_as_type(batch.column(field.name), field.type) for field in kept]
             table = pa.Table.from_arrays([*columns, *result.combine_chunks().columns], schema=schema)
-            output.write(table)
+            write(table)
 
 
 def _as_type(column: Any, kind: Any) -> Any:
@@ -134,9 +133,9 @@ def _kept_field(field: Any, job: Job, source: ColumnSource) -> Any:
 
 def _write_rows(job: Job, scorer: Scorer, source: ColumnSource, results: SpooledResults) -> None:
     found = results.tables(scorer.settings.advantage_ddof)
-    with row_output(job) as output:
+    with row_output(job) as write:
         for batch, result in _align(source.batches(), found):
-            output.write(json_rows(batch, result, job.components))
+            write(json_rows(batch, result, job.components))
 
 
 def _align(batches: Iterator[Any], results: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
@@ -150,3 +149,37 @@ def _align(batches: Iterator[Any], results: Iterator[Any]) -> Iterator[tuple[Any
             pending = more if pending is None else pa.concat_tables([pending, more])
         yield batch, pending.slice(0, batch.num_rows)
         pending = pending.slice(batch.num_rows)
+
+
+def json_rows(batch: Any, results: Any, components: bool) -> Iterator[bytes]:
+    """Yield each row of a batch with its results, like a scored JSONL row.
+
+    Times and decimals become text, bytes become base64, and non-finite floats become null.
+    """
+    names = [name for name in batch.schema.names if name not in RESULT_NAMES]
+    columns = [_values(batch.column(name)) for name in names]
+    for k, result in enumerate(results.to_pylist()):
+        row = dict(zip(names, (column[k] for column in columns), strict=True))
+        yield orjson.dumps(row | _nested(result, components), default=_to_text)
+
+
+def _nested(result: dict[str, Any], components: bool) -> dict[str, Any]:
+    if result.get("error") is not None:
+        return {"error": result["error"]}
+    nested: dict[str, Any] = {"reward": result["reward"], "reason": result["reason"]}
+    if components:
+        nested["components"] = {name: result[name] for name in COMPONENTS}
+    if "advantage" in result:
+        nested["advantage"] = result["advantage"]
+    return nested
+
+
+def _values(column: Any) -> list[Any]:
+    if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
+        column = column.cast(pa.string())  # Python's types have no nanoseconds
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _to_text(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+import math
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+import orjson
 
+from ..errors import InvalidReference
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
+from ..terminal import Progress
 from .formats import is_columnar
-from .progress import Progress
+from .grouped_rewards import GroupedRewards
 from .rows.atomic_file import temp_dir_for
-from .rows.grouped_rows import GroupedRows
-from .rows.output import ArrayOutput, LineOutput, RowOutput, error_row, with_results
-from .rows.piece_scoring import column_results, score_rollouts
-from .rows.rows import Fields, Rollout, Row, pieces, read_rollout
+from .rows.output import Write, array_output, error_row, line_output, with_results
+from .rows.rows import PIECE_BYTES, Fields, Rollout, Row, numbered, pieces, read_rollout, reference_faults
 from .summary import Summary
+
+if TYPE_CHECKING:
+    from ..evaluate.task_rewards import TaskScores
 
 __all__ = [
     "Job",
     "Observer",
-    "ScoredPiece",
-    "report_faults",
-    "result_lines",
+    "RowScorer",
+    "column_results",
     "row_output",
+    "score_rollouts",
     "score_rows",
-    "write_pieces",
+    "scorer_of_rows",
 ]
-
-ScoredPiece = tuple[Sequence[Rollout], np.ndarray, list[bytes]]
-"""Rollouts, the rewards (float64) of those without a fault, and the output line of each rollout."""
 
 
 class Job(NamedTuple):
@@ -57,74 +61,136 @@ class Job(NamedTuple):
         return self.target_format == "jsonl" and not self.advantages and not is_columnar(self.source_format)
 
 
+class RowScorer(NamedTuple):
+    """How rows are read and scored.
+
+    read: parses a row; an error becomes the fault of the rollout. score: scores the rollouts without a fault, and may
+    add faults. ddof: of the advantages.
+    """
+
+    read: Callable[[Row], Rollout]
+    score: Callable[[list[Rollout]], Scores | TaskScores]
+    ddof: int
+
+
 class Observer(Protocol):
     """Receives every scored row."""
 
-    def add(self, rollouts: Sequence[Rollout], scores: Scores) -> None:
+    def add(self, rollouts: Sequence[Rollout], scores: Any) -> None:
         """Add rows without a fault and their scores, in order."""
 
 
-def row_output(job: Job) -> RowOutput:
-    """Return the output for JSON rows in the format of the job."""
-    if is_columnar(job.target_format):
-        from .columns.from_rows import RowsAsColumns  # needs the extra
+def scorer_of_rows(job: Job, scorer: Scorer) -> RowScorer:
+    """Return how the rows of a job are scored with SCORE."""
 
-        return RowsAsColumns(job.target, job.target_format, job.fields, job.components, job.advantages)
-    return LineOutput(job.target) if job.target_format == "jsonl" else ArrayOutput(job.target)
+    def read(row: Row) -> Rollout:
+        return read_rollout(row, job.fields, job.max_line_bytes)
+
+    return RowScorer(read, lambda rollouts: score_rollouts(scorer, rollouts), scorer.settings.advantage_ddof)
 
 
 def score_rows(
-    job: Job, scorer: Scorer, rows: Iterator[Row], progress: Progress, observer: Observer | None = None
+    job: Job, scorer: RowScorer, rows: Iterable[Row], progress: Progress, observer: Observer | None = None
 ) -> Summary:
-    """Score `rows` and write them in their order.
+    """Score `rows` and write them in their order, with advantages if the job asks for them.
 
     Rows with a fault are listed on standard error and written with their error. Raises OSError if the output cannot be
     written, DocumentError, and InvalidRequest if advantages are wanted and no group has two rewards.
+
+    Groups may be scattered, so rows with advantages are spooled to a temporary file until the last one is scored.
     """
     summary = Summary()
-    write_pieces(job, _score_pieces(job, scorer, rows, summary, progress, observer), scorer.settings.advantage_ddof)
+    scored = _score_pieces(job, scorer, rows, summary, progress, observer)
+    with row_output(job) as write:
+        if not job.advantages:
+            for _, _, lines in scored:
+                write(lines)
+            return summary
+        grouped, numbers = GroupedRewards(), dict[str | bytes, int]()
+        with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
+            for rollouts, rewards, lines in scored:
+                spool.writelines(line + b"\n" for line in lines)
+                grouped.add(rewards, (-1 if one.fault else numbered(numbers, one.group) for one in rollouts))
+            advantages = iter(grouped.advantages(scorer.ddof).tolist())
+            spool.seek(0)
+            while piece := spool.readlines(PIECE_BYTES):
+                write([_with_advantage(line[:-1], next(advantages)) for line in piece])
     return summary
 
 
-def write_pieces(job: Job, scored: Iterable[ScoredPiece], ddof: int) -> None:
-    """Write scored pieces in order, with advantages if the job asks for them; raises as `score_rows` does."""
-    with row_output(job) as output:
-        if not job.advantages:
-            for _, _, lines in scored:
-                output.write(lines)
-            return
-        with GroupedRows(temp_dir_for(job.target)) as grouped:
-            for rollouts, rewards, lines in scored:
-                grouped.add(rollouts, rewards, lines)
-            for lines in grouped.rows(ddof):
-                output.write(lines)
-
-
 def _score_pieces(
-    job: Job, scorer: Scorer, rows: Iterator[Row], summary: Summary, progress: Progress, observer: Observer | None
-) -> Iterator[ScoredPiece]:
+    job: Job,
+    scorer: RowScorer,
+    rows: Iterable[Row],
+    summary: Summary,
+    progress: Progress,
+    observer: Observer | None,
+) -> Iterator[tuple[list[Rollout], np.ndarray, list[bytes]]]:
+    """Yield rollouts, the rewards (float64) of those without a fault, and the output line of each rollout."""
     for piece in pieces(rows):
-        rollouts = [read_rollout(row, job.fields, job.max_line_bytes) for row in piece]
-        scores = score_rollouts(scorer, rollouts)
+        rollouts = [scorer.read(row) for row in piece]
+        scores = scorer.score(rollouts)
         summary.add(scores)
         report_faults(job, rollouts, summary.faults, progress)
         if observer is not None:
             observer.add([rollout for rollout in rollouts if rollout.fault is None], scores)
-        yield rollouts, scores.rewards, result_lines(rollouts, column_results(scores, job.components))
+        results = column_results(scores, job.components)
+        lines = [with_results(one, next(results)) if one.fault is None else error_row(one) for one in rollouts]
+        yield rollouts, scores.rewards, lines
         progress.advance(len(piece), sum(row.size for row in piece))
 
 
-def result_lines(rollouts: Sequence[Rollout], results: Iterator[Mapping[str, Any]]) -> list[bytes]:
-    """Return the output line of each rollout; `results` are those of the rollouts without a fault."""
-    return [
-        with_results(rollout, next(results)) if rollout.fault is None else error_row(rollout) for rollout in rollouts
-    ]
-
-
-def report_faults(job: Job, rollouts: Sequence[Rollout], counts: Counter[str], progress: Progress) -> None:
+def report_faults(job: Job, rollouts: Iterable[Rollout], counts: Counter[str], progress: Progress) -> None:
     """Count the faults by reason and list them on standard error."""
     for rollout in rollouts:
         if rollout.fault is not None:
             counts[rollout.fault.reason] += 1
             where = rollout.location.within(job.source_name)
             progress.message(f"{where}: {rollout.fault.detail} ({rollout.fault.reason})")
+
+
+def row_output(job: Job) -> AbstractContextManager[Write]:
+    """Return the output for JSON rows in the format of the job; an exception discards incomplete output."""
+    if is_columnar(job.target_format):
+        from .columns.from_rows import rows_as_columns  # needs the extra
+
+        return rows_as_columns(job.target, job.target_format, job.fields, job.components, job.advantages)
+    return line_output(job.target) if job.target_format == "jsonl" else array_output(job.target)
+
+
+def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout]) -> Scores:
+    """Score the rollouts without a fault; one whose reference is invalid gets a fault and is left out.
+
+    The result has a row for each rollout that is without a fault afterwards, in order. Each distinct reference is
+    parsed once.
+    """
+    while True:
+        readable = [rollout for rollout in rollouts if rollout.fault is None]
+        numbers: dict[str | bytes, int] = {}
+        index = [numbered(numbers, rollout.reference) for rollout in readable]
+        references: list[Any] = [None] * len(numbers)
+        for rollout, number in zip(readable, index, strict=True):
+            references[number] = rollout.reference
+        try:
+            return scorer.score([rollout.response for rollout in readable], references, index)
+        except InvalidReference as error:
+            faults = reference_faults(error.issues)
+            for rollout, number in zip(readable, index, strict=True):
+                rollout.fault = faults.get(number)
+
+
+def column_results(scores: Scores | TaskScores, components: bool) -> Iterator[dict[str, Any]]:
+    """Yield the results of each row: `reward`, `reason` and, with `components`, the components."""
+    rewards, reasons = scores.rewards.tolist(), map(str, scores.reasons)
+    if not components:
+        for reward, reason in zip(rewards, reasons, strict=True):
+            yield {"reward": reward, "reason": reason}
+        return
+    columns = {name: column.tolist() for name, column in scores.components.items()}
+    for k, (reward, reason) in enumerate(zip(rewards, reasons, strict=True)):
+        yield {"reward": reward, "reason": reason, "components": {name: values[k] for name, values in columns.items()}}
+
+
+def _with_advantage(row: bytes, advantage: float) -> bytes:
+    """Return the row with its advantage; unchanged if that is NaN."""
+    return row if math.isnan(advantage) else row[:-1] + b',"advantage":' + orjson.dumps(advantage) + b"}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
@@ -135,10 +135,8 @@ def _columnar(source: str, fields: Fields, number: int) -> Rollout:
 
     names = [fields.response, fields.reference]
     with open_columns(source) as columns:
-        for name in names:
-            if len(columns.schema.get_all_field_indices(name)) != 1:
-                raise DocumentError(f"exactly one column {name!r} is required")
-        row = next(islice(chain.from_iterable(b.to_pylist() for b in columns.batches(names)), number, None), None)
+        columns.require(names)
+        row = next(islice(columns.records(names), number, None), None)
     if row is None:
         raise DocumentError(f"there is no row {number}")
     rollout = Rollout(Location("row", number), b"", response=row[names[0]], reference=row[names[1]])

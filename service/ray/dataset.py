@@ -9,16 +9,13 @@ import pyarrow as pa
 
 from ..errors import InvalidRequest, Issue
 from ..evaluate.import_optional import import_optional
-from ..files.columns.batch_scorer import BatchScorer, ScoredBatch
-from ..files.columns.results import result_columns, result_fields
+from ..files.columns.batch_scorer import BatchScorer
+from ..files.columns.results import error_field, result_columns, result_fields
 from ..files.rows.rows import Fields
 from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings
 
 __all__ = ["DatasetScorer", "score_dataset"]
-
-ERROR = pa.struct([("reason", pa.string()), ("detail", pa.string())])
-"""Type of the column `error`: why a row has no reward."""
 
 
 def score_dataset(
@@ -78,40 +75,21 @@ class DatasetScorer:
 
     def __call__(self, table: Any) -> Any:
         """Return the table with result columns, which are the same for every table of a data set."""
-        added = [*result_fields(self._components, False), pa.field("error", ERROR)]
+        added = [*result_fields(self._components, False), error_field(numbered=False)]
         self._check(table, [field.name for field in added])
-        (batch,) = table.select(list(self._names)).combine_chunks().to_batches() or [empty_batch(table, self._names)]
+        chosen = table.select(list(self._names)).combine_chunks()
+        (batch,) = chosen.to_batches() or [pa.RecordBatch.from_pylist([], schema=chosen.schema)]
         batch.validate(full=True)  # kernels trust offsets and UTF-8
-        scored = self._batches.score(batch)
-        for field, column in zip(added, self._columns(scored), strict=True):
+        columns = result_columns(self._batches.score(batch), self._components)
+        for field, column in zip(added, columns, strict=True):
             table = table.append_column(field, column)
         return table
 
     def _check(self, table: Any, added: list[str]) -> None:
         names = table.schema.names
-        issues = [
-            Issue(name, "missing_field", "exactly one column with this name is required")
-            for name in self._names
-            if names.count(name) != 1
-        ]
-        issues += [
-            Issue(name, "duplicate_field", "the data set already has a column with this name")
-            for name in added
-            if name in names
-        ]
+        missing = "exactly one column with this name is required"
+        taken = "the data set already has a column with this name"
+        issues = [Issue(name, "missing_field", missing) for name in self._names if names.count(name) != 1]
+        issues += [Issue(name, "duplicate_field", taken) for name in added if name in names]
         if issues:
             raise InvalidRequest(issues)
-
-    def _columns(self, scored: ScoredBatch) -> list[Any]:
-        """Return reward, reason, components if wanted, and error; null where they do not apply."""
-        rows = len(scored.valid)
-        errors: list[dict[str, str] | None] = [None] * rows if scored.faults else []
-        for row, fault in scored.faults.items():
-            errors[row] = fault._asdict()
-        error = pa.array(errors, ERROR) if errors else pa.nulls(rows, ERROR)
-        return [*result_columns(scored, self._components), error]
-
-
-def empty_batch(table: Any, names: tuple[str, ...]) -> Any:
-    fields = [table.schema.field(name) for name in names]
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in fields], schema=pa.schema(fields))

@@ -146,12 +146,12 @@ class ScorerPool:
                 issues[row] = issue._replace(path=f"references[{row}]")
         if issues:
             raise InvalidReference([issues[row] for row in sorted(issues)])
-        rewards, codes = np.empty(len(index)), np.empty(len(index), np.uint8)
-        measures = np.empty((len(COMPONENTS), len(index)))
-        for piece, (_none, *columns) in zip(pieces, results, strict=True):
-            rewards[piece.first : piece.last], codes[piece.first : piece.last] = columns[0], columns[1]
-            measures[:, piece.first : piece.last] = columns[2]
-        return Scores(rewards, codes, measures, index, self.settings.advantage_ddof)
+        rows, ddof = len(index), self.settings.advantage_ddof
+        whole = Scores(np.empty(rows), np.empty(rows, np.uint8), np.empty((len(COMPONENTS), rows)), index, ddof)
+        for piece, (_none, rewards, codes, measures) in zip(pieces, results, strict=True):
+            part = Scores(rewards, codes, measures, index[piece.first : piece.last], ddof)
+            whole.put(piece.first, part)
+        return whole
 
 
 def pieces_of(responses: TextColumn, references: int, index: np.ndarray, max_pieces: int) -> list[Piece]:

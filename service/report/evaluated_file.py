@@ -8,9 +8,9 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -19,6 +19,10 @@ from ..evaluate.evaluation import Result
 from ..evaluate.task import Metric, Task
 from ..files.answers import Answers, record_id
 from ..files.rows.rows import Location
+from ..terminal import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["EvaluatedFile"]
 
@@ -53,9 +57,10 @@ class EvaluatedFile:
             for value in self.result.by.get(field, ()):
                 yield field, value
 
-    def table(self) -> str:
-        """Return the table: all records, then each group, then footnotes."""
-        return "\n".join([*_aligned(self.cells()), *self.footnotes()])
+    def parts(self) -> list[str | Table]:
+        """Return the table, all records and then each group, and footnotes."""
+        heads, *rows = self.cells()
+        return [table(heads, rows), *self.footnotes()]
 
     def cells(self) -> list[list[str]]:
         """Return the header of the table and its rows."""
@@ -136,15 +141,3 @@ def _value(metric: Metric | None, value: float | None, count: int | None) -> str
         return NOTHING
     number = f"{100 * value:.2f}" if metric is not None and metric.percent else f"{value:.4f}"
     return number if count is None else f"{number} ({count:,})"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose first row is the header and whose first column is aligned to the left."""
-    name, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            [row[0].ljust(name), *(text.rjust(width) for text, width in zip(row[1:], widths, strict=True))]
-        ).rstrip()
-        for row in rows
-    ]
-    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]

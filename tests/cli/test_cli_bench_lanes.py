@@ -20,12 +20,13 @@ from assay.service.bench.bare_server import bare_reply
 from assay.service.bench.benchmarks import (
     DISTINCT,
     Bursts,
-    InProcess,
-    OverHttp,
-    Singles,
+    Prepared,
     Size,
     arrow_rewards,
     build,
+    in_process,
+    over_http,
+    singles,
     some_rows,
 )
 from assay.service.bench.load_generator import Plan
@@ -88,20 +89,25 @@ def bare() -> Iterator[ServerProcess]:
 
 
 def test_a_wrong_reward_in_process() -> None:
-    batch = REQUEST["responses"], REQUEST["references"], REQUEST["reference_index"]
-    InProcess("plain_python", "plain", lambda *_: [1.0, 1e-13], batch, np.array([1.0, 0.0]), 1e-12).run()
+    batch, rewards = (REQUEST["responses"], REQUEST["references"], REQUEST["reference_index"]), np.array([1.0, 0.0])
+    with in_process(lambda *_: [1.0, 1e-13], batch, rewards, 1e-12) as run:
+        run()
     for found in ([1.0, 1e-13], [1.0, 0.5]):
-        with pytest.raises(WrongAnswerError, match="in one thread: the rewards differ"):
-            InProcess("in_process", "in one thread", lambda *_, f=found: f, batch, np.array([1.0, 0.0])).run()
+        start = partial(in_process, lambda *_, f=found: f, batch, rewards)
+        wrong = Prepared("in_process", "in one thread", 2, start)
+        with wrong, pytest.raises(WrongAnswerError, match="in one thread: the rewards differ"):
+            wrong.run()
 
 
 def test_a_wrong_reply_over_http(bare: ServerProcess) -> None:
-    body, name = (orjson.dumps(REQUEST), 2), "floor"
-    start = partial(nullcontext, bare)
-    with OverHttp(name, name, start, body, orjson.loads, bare_reply(2)) as benchmark:
-        assert benchmark.run().seconds > 0
-    with OverHttp(name, name, start, body, orjson.loads, bare_reply(1)) as benchmark, pytest.raises(WrongAnswerError):
-        benchmark.run()
+    body, start = orjson.dumps(REQUEST), partial(nullcontext, bare)
+    with over_http(start, body, "application/json", orjson.loads, bare_reply(2)) as run:
+        assert run().seconds > 0
+    with (
+        over_http(start, body, "application/json", orjson.loads, bare_reply(1)) as run,
+        pytest.raises(WrongAnswerError),
+    ):
+        run()
 
 
 def test_rewards_of_an_arrow_reply() -> None:
@@ -113,20 +119,19 @@ def test_rewards_of_an_arrow_reply() -> None:
     assert arrow_rewards(sink.getvalue().to_pybytes()) == [1.0, 0.0]
 
 
-def test_the_service_is_compared_with_the_rewards_in_process() -> None:
+def test_the_service_is_compared_with_the_rewards_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every benchmark over HTTP on one server, and a single with a wrong reward."""
-    names = ("http_json", "http_arrow", "singles") if find_spec("pyarrow") else ("http_json", "singles")
-    benchmarks, _ = build(names, REQUEST, 1, Size(10, 2))
     with service() as server:
-        for benchmark in benchmarks:
-            benchmark._start = partial(nullcontext, server)
+        monkeypatch.setattr("assay.service.bench.benchmarks.service", partial(nullcontext, server))
+        names = ("http_json", "http_arrow", "singles") if find_spec("pyarrow") else ("http_json", "singles")
+        for benchmark in build(names, REQUEST, 1, Size(10, 2))[0]:
             with benchmark:
                 assert benchmark.run().seconds > 0
         bodies = [orjson.dumps({"references": [KEY_LINE], "responses": [text]}).decode() for text in (RESPONSE, "x")]
         expected = [{"rewards": [1.0]}, {"rewards": [0.5]}]
-        wrong = Singles("singles", "singles", partial(nullcontext, server), bodies, expected, Size(10, 2))
-        with wrong, pytest.raises(WrongAnswerError, match="request 1 has wrong rewards"):
-            wrong.run()
+        wrong = singles(partial(nullcontext, server), bodies, expected, Size(10, 2))
+        with wrong as run, pytest.raises(WrongAnswerError, match="request 1 has wrong rewards"):
+            run()
 
 
 def test_singles_are_spread_over_the_batch() -> None:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.command_line import write_rows
+from tests.command_line import environment, write_rows
 
-pty = pytest.importorskip("pty")
+pty, fcntl, termios = map(pytest.importorskip, ("pty", "fcntl", "termios"))
 
 
-def on_a_terminal(start, *arguments) -> tuple[int, str]:
+@pytest.fixture(autouse=True)
+def a_usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def on_a_terminal(start, *arguments, columns: int = 200) -> tuple[int, str]:
     """Run with a terminal as standard error; return the exit code and the output."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = start(*arguments, stderr=theirs, stdout=subprocess.DEVNULL)
     os.close(theirs)
     shown = b""
@@ -35,11 +45,26 @@ def test_a_terminal_sees_progress_and_the_faults_above_it(start, tmp_path: Path,
     source, target = write_rows(tmp_path / "in.jsonl", [*example_rollouts * 150, b"{"]), tmp_path / "out.jsonl"
     code, shown = on_a_terminal(start, "score", source, "-o", target)
     assert code == 1
-    assert "rows, " in shown
-    assert "] " in shown
-    assert f"\r\x1b[K{source}:3001: " in shown
-    assert shown.rstrip().splitlines()[-1].endswith("%")
-    assert "scored       3,000" in shown
+    assert " rows, " in shown
+    assert " a second" in shown
+    assert re.search(r"\d+%", shown)
+    assert f"\x1b[2K{source}:3001: " in shown
+    summary = shown[shown.index("scored       3,000") :]
+    assert "\x1b[1mreason" in summary
+    assert summary.rstrip().endswith("%")
+    assert all(text in summary for text in ("mean reward", "not_json", "missing_sections"))
+
+
+def test_tables_fit_a_narrow_terminal_without_colour(start, tmp_path: Path, example_rollouts, monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    source, target = write_rows(tmp_path / "in.jsonl", example_rollouts), tmp_path / "out.jsonl"
+    code, shown = on_a_terminal(start, "score", source, "-o", target, columns=64)
+    assert code == 0
+    lines = shown[shown.index("scored       20") :].splitlines()
+    assert "\x1b" not in "".join(lines)
+    assert max(map(len, lines)) <= 64
+    heads = next(line for line in lines if line.startswith("mean"))
+    assert heads.split() == ["mean", "reward", "min", "5", "%", "25", "%", "median", "75", "%", "95", "%", "max"]
 
 
 def test_quiet_on_a_terminal(start, tmp_path: Path, example_rollouts) -> None:
@@ -49,7 +74,8 @@ def test_quiet_on_a_terminal(start, tmp_path: Path, example_rollouts) -> None:
 
 def test_no_terminal_no_progress(run, tmp_path: Path, example_rollouts) -> None:
     source, target = write_rows(tmp_path / "in.jsonl", example_rollouts * 150), tmp_path / "out.jsonl"
-    result = run("score", source, "-o", target)
+    result = run("score", source, "-o", target, env={**environment(), "FORCE_COLOR": "1", "COLUMNS": "20"})
     assert result.returncode == 0
+    assert max(map(len, result.stderr.splitlines())) > 70
     assert b"\r" not in result.stderr
     assert b"\x1b" not in result.stderr

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....kernels.reading.references import References
-from ...errors import InvalidReference, Issue, row_of
+from ...errors import InvalidReference, Issue
 from ...http.wire.arrow_codec import text_column_of
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from ...scoring.text_columns import references_as_column
-from ..rows.rows import Fault, Fields, value_key
+from ..rows.rows import Fault, Fields, numbered, reference_faults
 
 __all__ = ["BatchScorer", "ScoredBatch", "is_text"]
 
@@ -48,11 +48,11 @@ def is_text(kind: Any) -> bool:
     """Return whether an Arrow type is text, in any layout, or a dictionary of text."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return _is_column_text(kind) or pa.types.is_string_view(kind)
+    return _is_column_text(kind) or bool(pa.types.is_string_view(kind))
 
 
 def _is_column_text(kind: Any) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 class BatchScorer:
@@ -96,13 +96,11 @@ class BatchScorer:
         if not self._grouped:
             return np.zeros(len(index), np.int64)
         if self._fields.group is not None:
-            keys = [self._number(value) for value in batch.column(self._fields.group).to_pylist()]
+            keys = [numbered(self._numbers, value) for value in batch.column(self._fields.group).to_pylist()]
             return np.array(keys, np.int64)
-        keys = [self._number(value) for value in entries.to_pylist()]
-        return np.array([*keys, -1], np.int64)[index]
-
-    def _number(self, value: Any) -> int:
-        return self._numbers.setdefault(value_key(value), len(self._numbers))
+        keys = [numbered(self._numbers, value) for value in entries.to_pylist()]
+        groups: np.ndarray = np.array([*keys, -1], np.int64)[index]
+        return groups
 
 
 def _as_strings(column: Any) -> Any:
@@ -125,7 +123,7 @@ def _distinct_steps(column: Any) -> tuple[Any, np.ndarray]:
     """Return the same for references that are not text; they have no dictionaries, and few are distinct."""
     values = column.to_pylist()
     numbers: dict[str | bytes, int] = {}
-    index = [-1 if value is None else numbers.setdefault(value_key(value), len(numbers)) for value in values]
+    index = [-1 if value is None else numbered(numbers, value) for value in values]
     first = np.unique(index, return_index=True)[1]
     rows = [row for row in first.tolist() if index[row] >= 0]
     return column.take(pa.array(rows, pa.int64())), np.array(index, np.int64)
@@ -134,7 +132,7 @@ def _distinct_steps(column: Any) -> tuple[Any, np.ndarray]:
 def _parse_references(scorer: Scorer, entries: Any) -> ParsedReferences:
     """Parse every distinct reference; errors become the fault of the entry."""
     texts, malformed = (entries, []) if _is_column_text(entries.type) else _as_texts(entries.to_pylist())
-    faults = _faults(malformed)
+    faults = reference_faults(malformed)
     bad: Sequence[Issue] = ()
     texts = pc.fill_null(texts, "")
     try:
@@ -143,7 +141,7 @@ def _parse_references(scorer: Scorer, entries: Any) -> ParsedReferences:
         bad = error.issues
     valid = np.ones(len(texts), bool)
     if bad:
-        faults = _faults(bad) | faults
+        faults = reference_faults(bad) | faults
         valid[list(faults)] = False
         references = scorer.parse(text_column_of(texts.filter(pa.array(valid))))
     for entry in np.flatnonzero(entries.is_null().to_numpy(zero_copy_only=False)).tolist():
@@ -155,7 +153,3 @@ def _as_texts(values: list[Any]) -> tuple[Any, list[Issue]]:
     column, malformed = references_as_column(values)
     buffers = [pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
     return pa.LargeStringArray.from_buffers(column.rows, *buffers), malformed
-
-
-def _faults(issues: Sequence[Issue]) -> dict[int, Fault]:
-    return {row_of(issue): Fault(issue.reason, f"reference: {issue.detail}") for issue in issues}

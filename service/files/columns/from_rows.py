@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,78 +14,146 @@ from ....kernels.score import COMPONENTS
 from ...errors import InvalidRequest, Issue
 from ...scoring.text_columns import references_as_column
 from ..rows.atomic_file import temp_dir_for
+from ..rows.output import Write
 from ..rows.rows import PIECE_BYTES, Fields
-from .arrow_types import FieldType, json_text
-from .output import ColumnOutput
-from .results import result_fields
+from .results import column_output, result_fields
 
-__all__ = ["RowsAsColumns"]
+__all__ = ["rows_as_columns"]
 
 
-class RowsAsColumns:
-    """A `RowOutput` that writes a Parquet or Arrow file. Each component becomes a column.
+@contextmanager
+def rows_as_columns(target: str, fmt: str, fields: Fields, components: bool, advantages: bool) -> Iterator[Write]:
+    """Write rows of JSON to a Parquet or Arrow file. Each component becomes a column.
 
-    `write` raises InvalidRequest for rows with a field named like a component.
+    Writing raises InvalidRequest for rows with a field named like a component.
     """
+    results = {field.name: field for field in result_fields(components, advantages)}
+    types = {fields.reference: FieldType(to_text=_reference_text), fields.response: FieldType(text=True)}
+    names: dict[str, None] = {}
+    with tempfile.TemporaryFile(dir=temp_dir_for(target)) as spool:
 
-    def __init__(self, target: str, fmt: str, fields: Fields, components: bool, advantages: bool) -> None:
-        self._output = ColumnOutput(target, fmt)
-        self._temp_dir = temp_dir_for(target)
-        self._results = result_fields(components, advantages)
-        self._components = components
-        self._types = {fields.reference: FieldType(to_text=_reference_text), fields.response: FieldType(text=True)}
-        self._names: dict[str, None] = {}
+        def write(rows: Iterable[bytes]) -> None:
+            lines = list(rows)
+            records = [_flatten(line, components) for line in lines]
+            spool.writelines(line + b"\n" for line in lines)
+            names.update(dict.fromkeys(name for record in records for name in record if name not in results))
+            for name in names:
+                types.setdefault(name, FieldType()).add([record.get(name) for record in records])
 
-    def __enter__(self) -> Self:
-        self._output.__enter__()
-        self._spool = tempfile.TemporaryFile(dir=self._temp_dir)
-        return self
+        yield write
+        added = {name: pa.field(name, types[name].type) for name in names}
+        last = [added.pop("error")] if "error" in added else []
+        schema = pa.schema([*added.values(), *results.values(), *last])
+        with column_output(target, fmt, schema) as write_table:
+            spool.seek(0)
+            while piece := spool.readlines(PIECE_BYTES):
+                records = [_flatten(line, components) for line in piece]
+                columns = ((field, [record.get(field.name) for record in records]) for field in schema)
+                arrays = [
+                    types[field.name].column(values) if field.name in names else pa.array(values, field.type)
+                    for field, values in columns
+                ]
+                write_table(pa.Table.from_arrays(arrays, schema=schema))
 
-    def write(self, rows: Iterable[bytes]) -> None:
-        lines = list(rows)
-        records = [self._flatten(line) for line in lines]
-        self._spool.writelines(line + b"\n" for line in lines)
-        results = {field.name for field in self._results}
-        self._names |= dict.fromkeys(name for record in records for name in record if name not in results)
-        for name in self._names:
-            self._types.setdefault(name, FieldType()).add([record.get(name) for record in records])
 
-    def _flatten(self, line: bytes) -> dict[str, Any]:
-        record: dict[str, Any] = json.loads(line)
-        components = record.pop("components", {}) if self._components else {}
-        if self._components and (conflicting := [name for name in COMPONENTS if name in record]):
-            detail = f"rows have fields with the names of components: {', '.join(conflicting)}"
-            raise InvalidRequest([Issue("include", "name_taken", detail)])
-        return record | components
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            with self._spool:
-                if kind is None:
-                    self._write_columns()
-        except BaseException as failed:
-            self._output.__exit__(type(failed), failed, failed.__traceback__)
-            raise
-        self._output.__exit__(kind, error, trace)
-
-    def _write_columns(self) -> None:
-        kept = [pa.field(name, self._types[name].type) for name in self._names if name != "error"]
-        last = [pa.field("error", self._types["error"].type)] if "error" in self._names else []
-        schema = pa.schema(kept + self._results + last)
-        self._output.open(schema)
-        self._spool.seek(0)
-        while piece := self._spool.readlines(PIECE_BYTES):
-            records = [self._flatten(line) for line in piece]
-            columns = [self._column(field, [record.get(field.name) for record in records]) for field in schema]
-            self._output.write(pa.Table.from_arrays(columns, schema=schema))
-
-    def _column(self, field: Any, values: list[Any]) -> Any:
-        return self._types[field.name].column(values) if field.name in self._types else pa.array(values, field.type)
+def _flatten(line: bytes, components: bool) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(line)
+    values = record.pop("components", {}) if components else {}
+    if components and (conflicting := [name for name in COMPONENTS if name in record]):
+        detail = f"rows have fields with the names of components: {', '.join(conflicting)}"
+        raise InvalidRequest([Issue("include", "name_taken", detail)])
+    return record | values
 
 
 def _reference_text(reference: Any) -> str:
     """Return the key lines of a reference given as steps, which parse as the same reference."""
     column, malformed = references_as_column([reference])
     return json_text(reference) if malformed else column.data.tobytes().decode()
+
+
+class FieldType:
+    """The type of a field over a whole file.
+
+    If no common type keeps every value (mixed numbers and text; integers beyond 64 bits; empty objects), the column is
+    text: strings stay unchanged, anything else becomes JSON.
+    """
+
+    def __init__(self, text: bool = False, to_text: Callable[[Any], str] | None = None) -> None:
+        self._text = text
+        self._to_text = to_text or json_text
+        self._type: Any = pa.null()
+        self._wide = False
+
+    def add(self, values: Sequence[Any]) -> None:
+        """Widen the type for these values; None is null or missing."""
+        if self._text:
+            return
+        try:
+            found = pa.array(values).type
+            self._wide = self._wide or not _is_lossless(values, _with_floats(found), found)
+            self._type = common_type(self._type, found, self._wide)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            self._text = True
+
+    @property
+    def type(self) -> Any:
+        """The Arrow type of all values so far."""
+        return pa.string() if self._text or _has_empty_struct(self._type) else self._type
+
+    def column(self, values: Sequence[Any]) -> Any:
+        """Return values that have all been added before as an array."""
+        if pa.types.is_string(self.type):
+            values = [value if value is None or isinstance(value, str) else self._to_text(value) for value in values]
+        return pa.array(values, self.type)
+
+
+def common_type(one: Any, other: Any, wide: bool) -> Any:
+    """Return the type that holds the values of both; raises TypeError without such a type.
+
+    Integers and floats become floats, unless integers are `wide`: too large for exact floats.
+    """
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(common_type(one.value_type, other.value_type, wide))
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        fields = {field.name: field.type for field in one}
+        for field in other:
+            fields[field.name] = common_type(fields.get(field.name, pa.null()), field.type, wide)
+        return pa.struct(list(fields.items()))
+    if {one, other} == {pa.int64(), pa.float64()} and not wide:
+        return pa.float64()
+    raise TypeError("no common type")
+
+
+def _with_floats(kind: Any) -> Any:
+    """Return the type with floats instead of integers."""
+    if pa.types.is_list(kind):
+        return pa.list_(_with_floats(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _with_floats(field.type)) for field in kind])
+    return pa.float64() if pa.types.is_integer(kind) else kind
+
+
+def _is_lossless(values: Sequence[Any], kind: Any, found: Any) -> bool:
+    if kind == found:
+        return True
+    try:
+        pa.array(values, kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _has_empty_struct(kind: Any) -> bool:
+    """Return whether the type contains a struct without fields, which Parquet does not support."""
+    if pa.types.is_list(kind):
+        return _has_empty_struct(kind.value_type)
+    return pa.types.is_struct(kind) and (kind.num_fields == 0 or any(_has_empty_struct(field.type) for field in kind))
+
+
+def json_text(value: Any) -> str:
+    """Encode a value as JSON without whitespace."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,25 +1,31 @@
-"""Spools results to a temporary file, because advantages and faults are known only at the end."""
+"""Result columns of scored batches, and the file they are written to.
+
+Results are spooled to a temporary file, because advantages and faults are known only at the end.
+"""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from array import array
-from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ....kernels.score import COMPONENTS
 from ...http.wire.arrow_codec import REASON_NAMES
-from ...scoring.scores import group_advantages
+from ..grouped_rewards import GroupedRewards
+from ..rows.atomic_file import atomic_file, temp_dir_for
 from .batch_scorer import ScoredBatch
 
-__all__ = ["ERROR", "SpooledResults", "result_columns", "result_fields"]
+__all__ = ["SpooledResults", "column_output", "error_field", "result_columns", "result_fields"]
 
-ERROR = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("row", pa.int64())])
-"""Type of the column `error`: why a row has no reward; rows count from 0."""
+GROUP_BYTES = 64 * 2**20
+GROUP_ROWS = 2**17
+"""Approximate maximum size of a Parquet row group; one for each piece would be too small."""
 
 
 def result_fields(components: bool, advantages: bool) -> list[Any]:
@@ -29,52 +35,63 @@ def result_fields(components: bool, advantages: bool) -> list[Any]:
     return first + [pa.field(name, pa.float64()) for name in numbers]
 
 
-class SpooledResults:
-    """Spools result columns, null for rows with a fault; for advantages, 16 bytes per row stay in memory."""
+def error_field(numbered: bool) -> Any:
+    """Return the field of the column `error`: why a row has no reward, and its number if that is wanted."""
+    rows = [("row", pa.int64())] if numbered else []
+    return pa.field("error", pa.struct([("reason", pa.string()), ("detail", pa.string()), *rows]))
 
-    def __init__(self, temp_dir: str | None, components: bool, advantages: bool) -> None:
-        self._temp_dir = temp_dir
-        self._schema = pa.schema([*result_fields(components, False), pa.field("error", ERROR)])
+
+def result_columns(scored: ScoredBatch, components: bool, first: int | None = None) -> list[Any]:
+    """Return reward, reason, components if wanted, and error of a batch; null where they do not apply.
+
+    first: the number of the first row; without it, errors have no numbers.
+    """
+    scores, valid = scored.scores, scored.valid
+    reason = REASON_NAMES.take(_scatter(scores.reason_codes, valid))
+    numbers = scores.components.values() if components else ()
+    errors: list[dict[str, Any] | None] = [None] * len(valid)
+    for row, fault in scored.faults.items():
+        errors[row] = fault._asdict() if first is None else {**fault._asdict(), "row": first + row}
+    error = pa.array(errors, error_field(first is not None).type)
+    return [_scatter(scores.rewards, valid), reason, *(_scatter(column, valid) for column in numbers), error]
+
+
+def _scatter(values: np.ndarray, valid: np.ndarray) -> Any:
+    """Return an Arrow array with the values at the valid rows and null at the others."""
+    column = np.zeros(len(valid), values.dtype)
+    column[valid] = values
+    return pa.array(column, mask=~valid)
+
+
+class SpooledResults:
+    """Spools result columns to a file, null for rows with a fault; for advantages, 16 bytes per row stay in memory."""
+
+    def __init__(self, file: IO[bytes], components: bool, advantages: bool) -> None:
+        self._file = file
         self._components = components
-        self._advantages = advantages
-        self._rewards = array("d")
-        self._groups = array("q")
+        self._fields = result_fields(components, advantages)
+        self._grouped = GroupedRewards() if advantages else None
+        self._schema = pa.schema([*result_fields(components, False), error_field(numbered=True)])
+        self._writer = pa.ipc.new_stream(file, self._schema)
         self._rows = 0
         self._faults = 0
 
-    def __enter__(self) -> Self:
-        self._file = tempfile.TemporaryFile(dir=self._temp_dir)
-        self._writer = pa.ipc.new_stream(self._file, self._schema)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.close()
-        self._file.close()
-
     def add(self, scored: ScoredBatch) -> None:
         """Add the results of one batch."""
-        scores, rows = scored.scores, len(scored.valid)
-        errors: list[dict[str, Any] | None] = [None] * rows
-        for row, fault in scored.faults.items():
-            errors[row] = {**fault._asdict(), "row": self._rows + row}
-        columns = [*result_columns(scored, self._components), pa.array(errors, ERROR)]
+        columns = result_columns(scored, self._components, self._rows)
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-        self._rows += rows
+        self._rows += len(scored.valid)
         self._faults += len(scored.faults)
-        if self._advantages:
-            self._rewards.extend(scores.rewards.tolist())
-            self._groups.extend(scored.groups.tolist())
+        if self._grouped is not None:
+            self._grouped.add(scored.scores.rewards, scored.groups.tolist())
 
     def schema(self) -> Any:
         """Return the schema of `tables`: with `error` only if a row has one."""
-        fields = result_fields(self._components, self._advantages)
-        return pa.schema([*fields, pa.field("error", ERROR)] if self._faults else fields)
+        return pa.schema([*self._fields, error_field(numbered=True)] if self._faults else self._fields)
 
     def tables(self, ddof: int) -> Iterator[Any]:
         """Yield the results of each batch as a table, in order; raises InvalidRequest if no group has two rewards."""
-        advantages = self._all_advantages(ddof) if self._advantages else None
+        advantages = self._grouped.advantages(ddof) if self._grouped is not None else None
         self._writer.close()
         self._file.seek(0)
         schema, first = self.schema(), 0
@@ -87,25 +104,39 @@ class SpooledResults:
                 yield table.select(schema.names)
                 first += batch.num_rows
 
-    def _all_advantages(self, ddof: int) -> np.ndarray:
-        """Return float64 (rows,): the advantages, NaN for rows with a fault."""
-        groups = np.array(self._groups, np.int64)
-        scored = groups >= 0
-        advantages = np.full(len(groups), np.nan)
-        advantages[scored] = group_advantages(np.array(self._rewards, np.float64), groups[scored], ddof)
-        return advantages
+
+@contextmanager
+def column_output(target: str, fmt: str, schema: Any) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that writes tables to a Parquet or Arrow file, which appears only when complete.
+
+    An `arrow` file keeps dictionaries only if they never change.
+    """
+    special = temp_dir_for(target) is None  # the writers need a position, which pipes do not have
+    with atomic_file(target) as stream, tempfile.TemporaryFile() if special else nullcontext(stream) as stage:
+        if fmt == "parquet":
+            with pq.ParquetWriter(stage, schema) as writer:
+                yield from _row_groups(writer)
+        else:
+            with (pa.ipc.new_file if fmt == "arrow" else pa.ipc.new_stream)(stage, schema) as writer:
+                yield writer.write_table
+        if special:
+            stage.seek(0)
+            shutil.copyfileobj(stage, stream)
 
 
-def result_columns(scored: ScoredBatch, components: bool) -> list[Any]:
-    """Return reward, reason and, optionally, components of a batch; null for rows with a fault."""
-    scores, valid = scored.scores, scored.valid
-    reason = REASON_NAMES.take(_scatter(scores.reason_codes, valid))
-    numbers = scores.components.values() if components else ()
-    return [_scatter(scores.rewards, valid), reason, *(_scatter(column, valid) for column in numbers)]
+def _row_groups(writer: Any) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that collects tables and writes them to a Parquet file in row groups."""
+    pending: list[Any] = []
 
+    def flush() -> None:
+        if pending:
+            writer.write_table(pa.concat_tables(pending), row_group_size=GROUP_ROWS)
+            pending.clear()
 
-def _scatter(values: np.ndarray, valid: np.ndarray) -> Any:
-    """Return an Arrow array with the values at the valid rows and null at the others."""
-    column = np.zeros(len(valid), values.dtype)
-    column[valid] = values
-    return pa.array(column, mask=~valid)
+    def write(table: Any) -> None:
+        pending.append(table)
+        if sum(part.nbytes for part in pending) >= GROUP_BYTES or sum(map(len, pending)) >= GROUP_ROWS:
+            flush()
+
+    yield write
+    flush()

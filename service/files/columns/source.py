@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,6 +77,12 @@ class ColumnSource:
         """Whether this is an Arrow IPC file: all its batches have the same dictionaries."""
         return self._magic == IPC_FILE
 
+    def require(self, names: Iterable[str]) -> None:
+        """Raise DocumentError unless there is exactly one column with each of these names."""
+        for name in names:
+            if len(self.schema.get_all_field_indices(name)) != 1:
+                raise DocumentError(f"exactly one column {name!r} is required")
+
     def batches(self, names: Sequence[str] | None = None, dictionary: str | None = None) -> Iterator[Any]:
         """Yield record batches of the named columns, or of all; `dictionary` names one to read as a dictionary.
 
@@ -87,6 +93,11 @@ class ColumnSource:
                 batch.validate(full=True)  # kernels trust offsets and UTF-8
                 for first in range(0, batch.num_rows, PIECE_ROWS):
                     yield batch.slice(first, PIECE_ROWS)
+
+    def records(self, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the values of the named columns, or of all, row by row; raises as `batches` does."""
+        for batch in self.batches(names):
+            yield from batch.to_pylist()
 
     def _parquet(self, names: Sequence[str] | None, dictionary: str | None) -> Iterator[Any]:
         as_dictionary = [dictionary] if dictionary is not None else None

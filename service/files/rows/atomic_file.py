@@ -5,55 +5,53 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
-__all__ = ["close_atomic", "open_atomic", "temp_dir_for", "write_atomic"]
+__all__ = ["atomic_file", "temp_dir_for", "write_atomic"]
 
 
-def open_atomic(target: str) -> BinaryIO:
-    """Open standard output, a device or a pipe directly, anything else as a temporary file in the same directory."""
+@contextmanager
+def atomic_file(target: str) -> Iterator[IO[bytes]]:
+    """Yield a stream; when the context ends without an exception, its content replaces the file.
+
+    Standard output ("-"), a device or a pipe is written directly.
+    """
     if target == "-":
-        return sys.stdout.buffer
-    target = os.path.realpath(target)
-    if os.path.exists(target) and not os.path.isfile(target):
-        return open(target, "wb")
-    folder, name = os.path.split(target)
-    return tempfile.NamedTemporaryFile("wb", dir=folder, prefix=f".{name}.", delete=False)  # type: ignore[return-value]
-
-
-def close_atomic(stream: BinaryIO, target: str, good: bool) -> None:
-    """Close a stream of `open_atomic`: move the file to its target if `good`, else remove it."""
-    if target == "-":
-        stream.flush()
+        try:
+            yield sys.stdout.buffer
+        finally:
+            sys.stdout.buffer.flush()
         return
     target = os.path.realpath(target)
-    is_temporary = stream.name != target
+    folder, name = os.path.split(target)
+    direct = _is_special(target)
+    stream: IO[bytes]
+    if direct:
+        stream = open(target, "wb")  # noqa: SIM115
+    else:
+        stream = tempfile.NamedTemporaryFile("wb", dir=folder, prefix=f".{name}.", delete=False)  # noqa: SIM115
     try:
-        with nullcontext() if good else suppress(OSError):
-            stream.close()
-        if is_temporary and good:
+        yield stream
+        stream.close()
+        if not direct:
             os.chmod(stream.name, _mode_for(target))
             os.replace(stream.name, target)
     except BaseException:
-        good = False
-        raise
-    finally:
-        if is_temporary and not good:
+        with suppress(OSError):
+            stream.close()
+        if not direct:
             os.unlink(stream.name)
+        raise
 
 
 def write_atomic(target: str, content: bytes) -> None:
     """Write a file completely or not at all, or to standard output ("-"); raises OSError that names the target."""
     try:
-        stream = open_atomic(target)
-        try:
+        with atomic_file(target) as stream:
             stream.write(content)
-        except BaseException:
-            close_atomic(stream, target, good=False)
-            raise
-        close_atomic(stream, target, good=True)
     except OSError as error:
         raise OSError(error.errno, error.strerror, "standard output" if target == "-" else target) from error
 
@@ -69,5 +67,8 @@ def _mode_for(target: str) -> int:
 
 def temp_dir_for(target: str) -> str | None:
     """Return the directory for temporary files of the output's size: that of the output; None for the default."""
-    special = target == "-" or (os.path.exists(target) and not os.path.isfile(target))
-    return None if special else os.path.dirname(os.path.realpath(target))
+    return None if target == "-" or _is_special(target) else os.path.dirname(os.path.realpath(target))
+
+
+def _is_special(target: str) -> bool:
+    return os.path.exists(target) and not os.path.isfile(target)

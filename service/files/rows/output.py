@@ -6,17 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import orjson
 
 from . import line_keeper
-from .atomic_file import close_atomic, open_atomic, write_atomic
+from .atomic_file import atomic_file, write_atomic
 from .rows import Rollout
 
-__all__ = ["ArrayOutput", "LineOutput", "RowOutput", "error_row", "with_results"]
+__all__ = ["RESULT_NAMES", "Write", "array_output", "error_row", "line_output", "with_results", "write_document"]
 
 RESULT_NAMES = frozenset({"reward", "reason", "components", "advantage", "error"})
 """Fields added to rows; those of the input with these names are replaced."""
@@ -45,94 +45,59 @@ def _without_results(text: bytes) -> bytes:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-class RowOutput(Protocol):
-    """A target of rows. Leaving the context with an exception discards incomplete output."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def write(self, rows: Iterable[bytes]) -> None:
-        """Write rows, each one line of JSON without line end; raises OSError."""
+Write = Callable[[Iterable[bytes]], None]
+"""Writes rows, each one line of JSON without line end; raises OSError."""
 
 
-class LineOutput:
-    """Writes JSONL to a path or to standard output ("-"), always in whole lines (see `line_keeper`)."""
+@contextmanager
+def line_output(target: str) -> Iterator[Write]:
+    """Write JSONL to a path or to standard output ("-"), always in whole lines (see `line_keeper`)."""
+    with nullcontext() if target == "-" else open(target, "wb") as stream:
+        command = [sys.executable, "-I", "-S", line_keeper.__file__]
+        keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stream, bufsize=0, start_new_session=True)
+    assert keeper.stdin is not None
+    lines = keeper.stdin
 
-    def __init__(self, target: str) -> None:
-        self._target = target
-
-    def __enter__(self) -> Self:
-        stream = None if self._target == "-" else open(self._target, "wb")
-        try:
-            self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", line_keeper.__file__],
-                stdin=subprocess.PIPE,
-                stdout=stream,
-                bufsize=0,
-                start_new_session=True,
-            )
-        finally:
-            if stream is not None:
-                stream.close()
-        return self
-
-    def write(self, rows: Iterable[bytes]) -> None:
-        assert self._keeper.stdin is not None
+    def write(rows: Iterable[bytes]) -> None:
         rest = memoryview(b"".join(row + b"\n" for row in rows))
         try:
             while rest:
-                rest = rest[self._keeper.stdin.write(rest) :]
+                rest = rest[lines.write(rest) :]
         except BrokenPipeError:
-            self._raise_writer_error()
+            _raise_error_of(keeper)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._keeper.stdin is not None
-        self._keeper.stdin.close()
-        if kind is None:
-            self._raise_writer_error()
-        self._keeper.wait()
-
-    def _raise_writer_error(self) -> None:
-        status = self._keeper.wait()
-        if status > 0:
-            raise OSError(status, os.strerror(status))
-        if status < 0:
-            raise OSError(f"the writing process was killed by signal {-status}")
+    try:
+        yield write
+        lines.close()
+        _raise_error_of(keeper)
+    finally:
+        lines.close()
+        keeper.wait()
 
 
-class ArrayOutput:
-    """Writes a JSON array to a path, which appears only when complete, or to standard output ("-")."""
+def _raise_error_of(keeper: subprocess.Popen[bytes]) -> None:
+    status = keeper.wait()
+    if status > 0:
+        raise OSError(status, os.strerror(status))
+    if status < 0:
+        raise OSError(f"the writing process was killed by signal {-status}")
 
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._empty = True
 
-    def __enter__(self) -> Self:
-        self._stream = open_atomic(self._target)
-        self._stream.write(b"[")
-        return self
+@contextmanager
+def array_output(target: str) -> Iterator[Write]:
+    """Write a JSON array to a path, which appears only when complete, or to standard output ("-")."""
+    with atomic_file(target) as stream:
+        before = b"[\n"
 
-    def write(self, rows: Iterable[bytes]) -> None:
-        for row in rows:
-            self._stream.write(b"\n" if self._empty else b",\n")
-            self._stream.write(row)
-            self._empty = False
+        def write(rows: Iterable[bytes]) -> None:
+            nonlocal before
+            for row in rows:
+                stream.write(before)
+                stream.write(row)
+                before = b",\n"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        good = False
-        try:
-            if kind is None:
-                self._stream.write(b"]\n" if self._empty else b"\n]\n")
-                good = True
-        finally:
-            close_atomic(self._stream, self._target, good)
+        yield write
+        stream.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
 def write_document(target: str, document: bytes) -> None:

@@ -10,26 +10,37 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
+from ...errors import Issue, row_of
+
 __all__ = [
+    "PIECE_BYTES",
+    "PIECE_ROWS",
     "DocumentError",
     "Fault",
     "Fields",
     "Location",
     "Rollout",
+    "Row",
     "array_rows",
+    "decode_rollout",
+    "decode_row",
     "json_document",
     "jsonl_rows",
+    "missing_fields",
+    "numbered",
     "open_source",
     "pieces",
     "read_reference",
     "read_rollout",
+    "reference_faults",
+    "reference_rollout",
     "value_key",
 ]
 
@@ -181,24 +192,35 @@ def decode_row(row: Row, max_line_bytes: int) -> tuple[Any, Fault | None]:
         return None, Fault("not_json", f"{error.msg} (column {error.colno})")
 
 
-def read_rollout(row: Row, fields: Fields, max_line_bytes: int) -> Rollout:
-    """Parse one row; an error becomes its fault."""
+def decode_rollout(row: Row, max_line_bytes: int) -> tuple[Rollout, dict[str, Any]]:
+    """Return a rollout whose fields are still to be filled from its record, or one with a fault and no record."""
     record, fault = decode_row(row, max_line_bytes)
     if fault is None and not isinstance(record, dict):
         fault = Fault("not_an_object", "the row is not a JSON object")
     if fault is not None:
-        return Rollout(row.location, b"", fault=fault)
-    rollout = Rollout(row.location, row.text or b"", frozenset(record))
-    names = [fields.response, fields.reference, *([fields.group] if fields.group is not None else [])]
-    missing = [name for name in names if name not in record]
-    if missing:
-        rollout.fault = Fault("missing_field", f"no field {', '.join(map(repr, missing))}")
-    elif not isinstance(record[fields.response], str):
+        return Rollout(row.location, b"", fault=fault), {}
+    return Rollout(row.location, row.text or b"", frozenset(record)), record
+
+
+def missing_fields(names: Iterable[str | None], record: Mapping[str, Any]) -> Fault | None:
+    """Return the fault of a record that lacks some of these fields."""
+    missing = [name for name in names if name is not None and name not in record]
+    return Fault("missing_field", f"no field {', '.join(map(repr, missing))}") if missing else None
+
+
+def read_rollout(row: Row, fields: Fields, max_line_bytes: int) -> Rollout:
+    """Parse one row; an error becomes its fault."""
+    rollout, record = decode_rollout(row, max_line_bytes)
+    if rollout.fault is None:
+        rollout.fault = missing_fields(fields, record)
+    if rollout.fault is not None:
+        return rollout
+    if not isinstance(record[fields.response], str):
         rollout.fault = Fault("not_a_string", f"the field {fields.response!r} is not a string")
     else:
         rollout.response = record[fields.response]
         rollout.reference = record[fields.reference]
-        rollout.group = record[fields.reference if fields.group is None else fields.group]
+        rollout.group = record[fields.group or fields.reference]
     return rollout
 
 
@@ -209,27 +231,36 @@ def read_reference(row: Row, field: str, max_line_bytes: int) -> tuple[Rollout, 
     record; a published SciRecipe record has its reference in `key`.
     """
     record, fault = decode_row(row, max_line_bytes)
-    rollout = Rollout(row.location, b"", fault=fault)
     if fault is not None:
-        return rollout, None
-    reference, whole = record, None
-    if isinstance(record, dict) and "steps" not in record:
-        whole = record
-        if field in record:
-            reference = record[field]
-        elif isinstance(record.get(SCIRECIPE_REFERENCE), str):
-            reference = record[SCIRECIPE_REFERENCE]
-        else:
-            rollout.fault = Fault("missing_field", f"no field {field!r}")
-            return rollout, record
-    rollout.reference = reference
-    rollout.response = reference if isinstance(reference, str) else ""
-    return rollout, whole
+        return Rollout(row.location, b"", fault=fault), None
+    if not isinstance(record, dict) or "steps" in record:
+        return reference_rollout(row.location, record), None
+    published = field not in record and isinstance(record.get(SCIRECIPE_REFERENCE), str)
+    name = SCIRECIPE_REFERENCE if published else field
+    rollout = reference_rollout(row.location, record.get(name))
+    rollout.fault = missing_fields([name], record)
+    return rollout, record
+
+
+def reference_rollout(location: Location, reference: Any) -> Rollout:
+    """Return a row of a data set with this reference, and the same text as the response."""
+    response = reference if isinstance(reference, str) else ""
+    return Rollout(location, b"", reference=reference, response=response)
+
+
+def reference_faults(issues: Iterable[Issue]) -> dict[int, Fault]:
+    """Return the fault of each invalid reference by its row."""
+    return {row_of(issue): Fault(issue.reason, f"reference: {issue.detail}") for issue in issues}
 
 
 def value_key(value: Any) -> str | bytes:
     """Return a hashable key that is equal for equal JSON values, ignoring the order of names."""
     return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def numbered(numbers: dict[str | bytes, int], value: Any) -> int:
+    """Return the number of a JSON value; values are numbered from 0 in the order of their first occurrence."""
+    return numbers.setdefault(value_key(value), len(numbers))
 
 
 def pieces(rows: Iterable[Row], max_rows: int = PIECE_ROWS, max_bytes: int = PIECE_BYTES) -> Iterator[list[Row]]:
