@@ -13,13 +13,13 @@ from ..scoring.scorer import Scorer
 from ..scoring.self_test import run_self_test
 from ..settings import RULES_VERSION
 from ..version import VERSION
-from .endpoints.probes import Channel
 from .request.admission import Admission
 from .request.api_keys import Keys
 from .request.origin import OriginCheck
 from .request.paths import Paths
 from .request.processes import Processes
 from .request.readiness import Readiness
+from .request.telemetry.merged_metrics import Families
 from .request.telemetry.metrics import Metrics
 from .request.telemetry.refusal_log import RefusalLog
 from .request.telemetry.tracing import otlp_tracing
@@ -29,9 +29,10 @@ from .wire.json_codec import Limits
 __all__ = ["ServiceState"]
 
 
-class Fleet(Channel, Protocol):
+class Fleet(Protocol):
     """The worker's end of its channel to the supervisor (see `process/worker_channel.py`)."""
 
+    def merged(self) -> Awaitable[Families]: ...
     def join(self, readiness: Readiness, registry: Any, preparing: Thread) -> Awaitable[None]: ...
     def listens(self) -> None: ...
 

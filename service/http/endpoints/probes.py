@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
@@ -13,7 +13,7 @@ from ..request.readiness import Readiness
 from ..request.telemetry.merged_metrics import Families, MergedRegistry
 from ..wire.problems import Problem
 
-__all__ = ["Channel", "Probes"]
+__all__ = ["Probes"]
 
 LIVE = b'{"status":"live"}'
 READY = b'{"status":"ready"}'
@@ -24,19 +24,15 @@ PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 write_openmetrics: Callable[[Any], bytes] = openmetrics.generate_latest
 
 
-class Channel(Protocol):
-    """A worker's access to the metrics of all workers."""
-
-    def merged(self) -> Awaitable[Families]: ...
-
-
 class Probes:
-    """The probes of one process; with a `channel`, its metrics are those of all workers."""
+    """The probes of one process; `merged` returns the metrics of all workers, if there are several."""
 
-    def __init__(self, readiness: Readiness, registry: CollectorRegistry, channel: Channel | None = None) -> None:
+    def __init__(
+        self, readiness: Readiness, registry: CollectorRegistry, merged: Callable[[], Awaitable[Families]] | None
+    ) -> None:
         self._readiness = readiness
         self._registry = registry
-        self._channel = channel
+        self._merged = merged
 
     async def live(self, exchange: Exchange) -> None:
         """Return 200 while the process can answer at all."""
@@ -51,7 +47,7 @@ class Probes:
 
     async def metrics(self, exchange: Exchange) -> None:
         """Return the metrics of all processes as Prometheus text, or as OpenMetrics if the client accepts it."""
-        registry: Any = self._registry if self._channel is None else MergedRegistry(await self._channel.merged())
+        registry: Any = self._registry if self._merged is None else MergedRegistry(await self._merged())
         if asks_for_openmetrics(exchange.header(b"accept")):
             await exchange.reply(write_openmetrics(registry), openmetrics.CONTENT_TYPE_LATEST.encode("ascii"))
         else:

@@ -80,10 +80,7 @@ def decode_task_request(document: Any, envelope: Envelope, limits: Limits) -> Ta
     if task is not None and envelope.references is not None:
         references, issues = issues_of(read_references, task, document["references"], limits.max_reference_bytes)
         found += issues
-    found += element_issues(envelope, "responses")
-    if envelope.references is not None and envelope.responses is not None and "reference_index" not in invalid:
-        valid = {name: value for name, value in values.items() if name not in invalid}
-        found += index_issues(envelope.responses.rows, envelope.references.rows, valid, limits)
+    found += element_issues(envelope, "responses") + index_issues(envelope, invalid, limits)
     if found or task is None or references is None or envelope.responses is None:
         raise InvalidRequest(found or [Issue("task", "unknown_task", "there is no reward of this name")])
     index = read_index(values.get("reference_index"), envelope.responses.rows, len(references))

@@ -51,19 +51,16 @@ def all_issues(envelope: Envelope, scorer: Scorer, limits: Limits) -> list[Issue
     if not envelope.is_object:
         return found
     invalid = {issue.path for issue in found}
-    values = {name: value for name, value in envelope.values.items() if name not in invalid}
-    if values.get("config"):
-        overridden, issues = issues_of(scorer.with_overrides, values["config"])
+    config = envelope.values.get("config")
+    if config and "config" not in invalid:
+        overridden, issues = issues_of(scorer.with_overrides, config)
         scorer = overridden or scorer
         found += issues
     issues = element_issues(envelope, "references")
     if envelope.references is not None:
         issues += parse_issues(envelope.references, scorer, limits, {issue.path for issue in issues})
     found += sorted(issues, key=row_of)
-    found += element_issues(envelope, "responses")
-    if envelope.references is not None and envelope.responses is not None and "reference_index" not in invalid:
-        found += index_issues(envelope.responses.rows, envelope.references.rows, values, limits)
-    return found
+    return found + element_issues(envelope, "responses") + index_issues(envelope, invalid, limits)
 
 
 def issues_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Issue]]:
@@ -103,9 +100,15 @@ def parse_issues(references: TextColumn, scorer: Scorer, limits: Limits, reporte
     return [issue for issue in issues if issue.path not in reported]
 
 
-def index_issues(responses: int, references: int, values: dict[str, Any], limits: Limits) -> list[Issue]:
-    """Return the issues of `reference_index`: wrong length, invalid elements, and advantages without groups."""
-    given = values.get("reference_index")
+def index_issues(envelope: Envelope, invalid: set[str], limits: Limits) -> list[Issue]:
+    """Return the issues of `reference_index`: wrong length, invalid elements, and advantages without groups.
+
+    None if a column is missing, or the field is one of the `invalid` ones.
+    """
+    if envelope.references is None or envelope.responses is None or "reference_index" in invalid:
+        return []
+    responses, references = envelope.responses.rows, envelope.references.rows
+    given = envelope.values.get("reference_index")
     if given is None:
         index, found = issues_of(resolve_reference_index, responses, references, None)
     else:
@@ -115,7 +118,8 @@ def index_issues(responses: int, references: int, values: dict[str, Any], limits
         reported = {issue.path for issue in wrong}
         outside = issues_of(check_index, index, references)[1]
         found += wrong + [issue for issue in outside if issue.path not in reported]
-    if not found and len(index) and "advantages" in values.get("include", ()):
+    include = () if "include" in invalid else envelope.values.get("include", ())
+    if not found and len(index) and "advantages" in include:
         found = issues_of(group_advantages, np.zeros(len(index)), index, 0)[1]
     return found
 

@@ -15,12 +15,14 @@ from hypothesis import given
 from pydantic import ValidationError
 
 from assay import InvalidRequest, Scorer
+from assay.service.config import load
 from assay.service.explain.schema import ExplainRequest, Explanation
+from assay.service.http.app import create_app
 from assay.service.http.endpoints.explain import MAX_BODY_BYTES, decode_explain_request
 from assay.service.http.wire.json_codec import Limits
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, SWAPPED_REWARD, errors_of, problem_of
 from tests.http.wire.test_contract import junk
-from tests.servers import launched
+from tests.servers import running, wait_for
 from tests.strategies import examples
 
 REQUEST = {"response": SWAPPED, "reference": REFERENCE}
@@ -99,12 +101,10 @@ def test_invalid_requests(client, body, found):
 
 @pytest.fixture
 def generous() -> Iterator[httpx.Client]:
-    """Start a service that accepts longer texts than it explains."""
-    flags = ("--drain-seconds", "0", "--max-steps", "10000", "--max-response-bytes", str(1 << 30))
-    with launched(*flags) as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            yield client
+    """Serve an application that accepts longer texts than it explains."""
+    with running(create_app(load({"max_steps": 10_000, "max_response_bytes": 1 << 30}, {}))) as client:
+        wait_for(client, "/readyz", 200)
+        yield client
 
 
 def test_too_long_for_an_explanation(generous):
@@ -137,13 +137,6 @@ def test_not_a_request(client):
     problem_of(client.post("/v1/explain", json=REQUEST, headers={"x-request-timeout": "1e-9"}), 504)
     problem_of(client.post("/v1/explain", json=REQUEST, headers={"x-request-timeout": "soon"}), 422)
     problem_of(client.get("/v1/explain"), 405)
-
-
-def test_a_configured_key_is_required():
-    with launched("--api-keys", "secret", "--drain-seconds", "0") as server, server.client() as client:
-        server.wait_until_ready()
-        problem_of(client.post("/v1/explain", json=REQUEST), 401)
-        assert client.post("/v1/explain", json=REQUEST, headers={"authorization": "Bearer secret"}).status_code == 200
 
 
 def test_probes_are_answered_while_a_long_text_is_explained(client):

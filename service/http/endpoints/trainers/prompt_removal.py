@@ -35,8 +35,7 @@ def remove_prompt(prompt: str, query: str) -> str:
     pos = prompt.find(query[:ANCHOR]) if len(query) >= ANCHOR else -1
     if pos >= 0 and query.startswith(prompt[pos:]):  # the first match is the longest suffix
         return query[len(prompt) - pos :]
-    prompts, queries = column_of([prompt.encode()]), column_of([query.encode()])
-    length = int(overlap_lengths(prompts, queries)[0])
+    (length,) = overlap_lengths(column_of([prompt.encode()]), column_of([query.encode()])).tolist()
     return query.encode()[length:].decode()
 
 
@@ -54,10 +53,8 @@ def remove_prompts(prompts: TextColumn, queries: TextColumn) -> TextColumn:
 
 def overlap_lengths(prompts: TextColumn, queries: TextColumn) -> np.ndarray:
     """Return the number of bytes of each query that belong to its prompt, int64 (n,)."""
-    lengths = np.zeros(queries.rows, np.int64)
-    shorter = np.minimum(prompts.lengths, queries.lengths)
-    overlaps(lengths, np.empty(int(shorter.max(initial=0)) + 1, np.int32), *prompts, *queries)
-    for row in np.flatnonzero((lengths == 0) & (shorter > 0)).tolist():
+    lengths = spelled_overlaps(prompts, queries)
+    for row in np.flatnonzero((lengths == 0) & (prompts.lengths > 0) & (queries.lengths > 0)).tolist():
         if prompts.lengths[row] <= MAX_RESPELLED:
             lengths[row] = respelled_overlap(text_at(prompts, row), text_at(queries, row))
     return lengths
@@ -75,13 +72,14 @@ def respelled_overlap(prompt: str, query: str) -> int:
     """
     stripped = query.lstrip(REPLACEMENT)
     spellings = {prompt} if LONG_RUN.search(prompt) else {prompt, unicodedata.normalize("NFC", prompt)}
-    found = max(overlap_of(spelling, stripped) for spelling in spellings)
+    prompts = column_of([spelling.encode() for spelling in spellings])
+    found = int(spelled_overlaps(prompts, column_of([stripped.encode()] * prompts.rows)).max())
     return found + len(query.encode()) - len(stripped.encode()) if found else 0
 
 
-def overlap_of(prompt: str, query: str) -> int:
-    """Return the bytes of the longest suffix of `prompt` that is a prefix of `query`."""
-    prompts, queries = column_of([prompt.encode()]), column_of([query.encode()])
-    lengths = np.zeros(1, np.int64)
-    overlaps(lengths, np.empty(len(prompts.data) + 1, np.int32), *prompts, *queries)
-    return int(lengths[0])
+def spelled_overlaps(prompts: TextColumn, queries: TextColumn) -> np.ndarray:
+    """Return the bytes of the longest suffix of each prompt that is a prefix of its query, int64 (n,)."""
+    lengths = np.zeros(queries.rows, np.int64)
+    shorter = np.minimum(prompts.lengths, queries.lengths)
+    overlaps(lengths, np.empty(int(shorter.max(initial=0)) + 1, np.int32), *prompts, *queries)
+    return lengths
