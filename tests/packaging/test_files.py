@@ -66,6 +66,13 @@ def test_the_quick_tests_exist() -> None:
     assert [path for path in quick if not (ROOT / path).exists()] == []
 
 
+def test_hooks_run_the_tools_of_lint() -> None:
+    shown = subprocess.run(["make", "--dry-run", "lint"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    tools = re.compile(r"-m (ruff check|ruff format|codespell_lib|mypy)\b")
+    assert sorted(tools.findall(text_of(".pre-commit-config.yaml"))) == sorted(tools.findall(shown))
+    assert len(tools.findall(shown)) == 4
+
+
 def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
