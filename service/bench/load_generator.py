@@ -1,4 +1,4 @@
-"""Sends many small requests from a separate process: `python -m assay.service.bench.servers.load_generator`.
+"""Sends many small requests from a separate process: `python -m assay.service.bench.load_generator`.
 
 It reads a plan, one line of JSON, from standard input, then a number of requests per line; for each it prints a line
 with the result of the burst. Requests are encoded before the clock starts and replies checked after it stops, so that
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 import uvloop
 
-from ..cpu_clock import cpu_seconds
+from .measure import cpu_seconds
 
 __all__ = ["Plan"]
 

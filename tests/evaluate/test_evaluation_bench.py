@@ -1,28 +1,23 @@
-"""`assay bench --evaluate`: every evaluation beside its twin, with the answers checked."""
+"""`loadtests/evaluation_bench.py`: every evaluation beside its twin, with the answers checked."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
-from click.testing import CliRunner
 
-from assay.service.bench.evaluations import COMPARISONS, EvaluationBenchmark, benchmarks_of, records_of
 from assay.service.bench.measure import WrongAnswerError
-from assay.service.cli.main import main
+from loadtests.evaluation_bench import COMPARISONS, EvaluationBenchmark, benchmarks_of, main
+from loadtests.evaluation_twins import records_of
 from tests.conftest import ROOT
 
 
-@pytest.fixture(autouse=True)
-def in_the_checkout(monkeypatch):
-    monkeypatch.chdir(ROOT)
-
-
 @pytest.mark.usefixtures("compiled")
-def test_json():
-    result = CliRunner().invoke(main, ["bench", "--evaluate", "--records", "30", "--repeats", "2", "--json"])
-    assert result.exit_code == 0, result.output
-    document = json.loads(result.stdout)
+def test_json(capsys):
+    main(["--records", "30", "--repeats", "2", "--json"])
+    document = json.loads(capsys.readouterr().out)
     measured = set(document["evaluations"])
     assert measured | {c.name for c in COMPARISONS if c.title in document["skipped"]} == {c.name for c in COMPARISONS}
     assert {"score_paper", "score_thoth", "pqa", "ord", "err"} <= measured
@@ -33,11 +28,11 @@ def test_json():
 
 
 @pytest.mark.usefixtures("compiled")
-def test_text():
-    result = CliRunner().invoke(main, ["bench", "--evaluate", "--records", "5", "--repeats", "1"])
-    assert result.exit_code == 0, result.output
+def test_it_runs_in_a_checkout():
+    command = [sys.executable, "-m", "loadtests.evaluation_bench", "--records", "5", "--repeats", "1"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "SCORE, profile paper" in result.stdout
-    assert CliRunner().invoke(main, ["bench", "--evaluate", "--compare", "x.json"]).exit_code == 2
+    assert "script: CPU time" in result.stdout
 
 
 def test_wrong_answers_are_not_timed():

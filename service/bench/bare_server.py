@@ -1,6 +1,6 @@
 """A bare server: the server settings of the service, and a route that decodes and sends a constant reply.
 
-Run it with `python -m assay.service.bench.servers.bare_server --port PORT`.
+Run it with `python -m assay.service.bench.bare_server --port PORT`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ...config import ServerSettings
-from ...http.process.server import uvicorn_config
-from ...http.process.sockets import listen
+from ..config import ServerSettings
+from ..http.process.server import uvicorn_config
+from ..http.process.sockets import listen
 
 __all__ = ["bare_reply"]
 

@@ -1,39 +1,47 @@
-"""Runs a server in a separate process while it is measured."""
+"""The two servers of the benchmarks, each in a separate process while it is measured."""
 
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Self
 
-from ..cpu_clock import cpu_seconds
-from ..measure import BenchmarkError, Run, clocked
+from ..config import PREFIX
+from .measure import BenchmarkError, Run, clocked, cpu_seconds
 
-__all__ = ["ServerProcess"]
+__all__ = ["ServerProcess", "bare_server", "service"]
 
 READY_WITHIN = 300.0
 
 SETTLING = 0.02
 """Time after a reply until the server is idle: it updates metrics and frees memory."""
 
+SERVE = ["-c", "from assay.service.cli.main import main; main()", "serve"]
+QUIET = ["--log-level", "warning", "--drain-seconds", "0"]
+
+KEPT = ("ASSAY_CACHE_DIR",)
+
 
 class ServerProcess:
-    """Runs `python ARGUMENTS --port PORT` on a free loopback port, with one persistent connection."""
+    """Runs `python ARGUMENTS --port PORT` on a free loopback port, with one persistent connection.
 
-    def __init__(self, arguments: Sequence[str], ready_path: str, environment: Mapping[str, str] | None = None) -> None:
+    The server gets the environment without the caller's settings, so that every server uses the defaults.
+    """
+
+    def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = arguments
-        self._ready_path = ready_path
-        self._environment = environment
 
     def __enter__(self) -> Self:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
+        environment = {name: v for name, v in os.environ.items() if name in KEPT or not name.startswith(PREFIX)}
         command = [sys.executable, *self._arguments, "--port", str(self.port)]
-        self._process = subprocess.Popen(command, env=self._environment)
+        self._process = subprocess.Popen(command, env=environment)
         self.pid = self._process.pid
         self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=READY_WITHIN)
         try:
@@ -53,12 +61,14 @@ class ServerProcess:
         time.sleep(SETTLING)
         return cpu_seconds(self.pid)
 
-    def timed_post(self, path: str, body: bytes, media_type: str = "application/json") -> tuple[bytes, Run]:
-        """Do `post`; return also its time and the CPU time of the server."""
-        return clocked(lambda: self.post(path, body, media_type), self.cpu_seconds)
+    def timed_post(self, path: str, body: bytes, media_type: str) -> tuple[bytes, Run]:
+        """Return the body of the reply, its time and the CPU time of the server.
 
-    def post(self, path: str, body: bytes, media_type: str = "application/json") -> bytes:
-        """Return the body of the reply; raises BenchmarkError unless the status is 200."""
+        Raises BenchmarkError unless the status is 200.
+        """
+        return clocked(lambda: self._post(path, body, media_type), self.cpu_seconds)
+
+    def _post(self, path: str, body: bytes, media_type: str) -> bytes:
         try:
             self._connection.request("POST", path, body, {"Content-Type": media_type})
             reply = self._connection.getresponse()
@@ -75,7 +85,7 @@ class ServerProcess:
             if self._process.poll() is not None:
                 raise BenchmarkError(f"the server ended with exit code {self._process.returncode}")
             try:
-                self._connection.request("GET", self._ready_path)
+                self._connection.request("GET", "/readyz")
                 reply = self._connection.getresponse()
                 reply.read()
                 if reply.status == 200:
@@ -84,6 +94,16 @@ class ServerProcess:
                 self._connection.close()
             time.sleep(0.05)
         raise BenchmarkError(f"the server was not ready within {READY_WITHIN:.0f} s")
+
+
+def service(*flags: str) -> ServerProcess:
+    """Return an `assay serve` process with these flags."""
+    return ServerProcess([*SERVE, *QUIET, *flags])
+
+
+def bare_server() -> ServerProcess:
+    """Return a process of `bare_server.py`."""
+    return ServerProcess(["-m", f"{__package__}.bare_server"])
 
 
 def free_port() -> int:
