@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -112,6 +113,14 @@ def test_workflows_use_actions_by_digest_and_state_their_permissions() -> None:
                 wrong.append(f"{name}: {job} may write")
             wrong += [f"{name}: {job}: no limit of time"] * ("timeout-minutes" not in content and "steps" in content)
     assert wrong == []
+
+
+def test_actionlint_agrees() -> None:
+    actionlint = shutil.which("actionlint")
+    if actionlint is None:
+        pytest.skip("there is no actionlint here")
+    shown = subprocess.run([actionlint], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert (shown.returncode, shown.stdout) == (0, "")
 
 
 DECISIONS = ROOT / "docs" / "decisions"
