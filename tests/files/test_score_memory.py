@@ -52,18 +52,15 @@ def compiled() -> None:
     warmup()
 
 
-@pytest.mark.slow
 def test_a_file_of_any_size() -> None:
     assert peak_of(600, LINE) - peak_of(100, LINE) < 40
 
 
-@pytest.mark.slow
 def test_a_line_of_any_length() -> None:
     long = b'{"response": "' + b"x" * (100 * MIB - 20) + b'"}\n'
     assert peak_of(400, long, "--max-line-bytes", str(MIB)) - peak_of(100, LINE) < 40
 
 
-@pytest.mark.slow
 def test_advantages_wait_in_a_file() -> None:
     flags = ["--include", "advantages"]
     assert peak_of(400, LINE, *flags) - peak_of(100, LINE, *flags) < 40
