@@ -119,7 +119,7 @@ def test_the_service_is_compared_with_the_rewards_in_process() -> None:
     benchmarks, _ = build(names, REQUEST, 1, Size(10, 2))
     with service() as server:
         for benchmark in benchmarks:
-            benchmark._start = partial(nullcontext, server)  # type: ignore[attr-defined]
+            benchmark._start = partial(nullcontext, server)
             with benchmark:
                 assert benchmark.run().seconds > 0
         bodies = [orjson.dumps({"references": [KEY_LINE], "responses": [text]}).decode() for text in (RESPONSE, "x")]
