@@ -10,7 +10,8 @@ PROPERTIES := tests/kernels tests/scoring tests/http/wire/test_fast_path.py test
 	tests/http/trainers/test_prompt_removal.py
 # Tests of every part of the product that need few processes, for `make check`: property tests on a tenth of the examples.
 QUICK := tests/config tests/deploy tests/examples tests/explain tests/http/wire tests/kernels tests/packaging tests/report \
-	tests/scoring
+	tests/scoring --ignore=tests/packaging/test_readme.py --ignore=tests/scoring/test_forks.py \
+	--ignore=tests/scoring/test_out_of_memory.py
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
