@@ -8,9 +8,10 @@ RUN    := $(VENV)/bin/python
 # Tests of fast code against plain Python, whose sizes a hypothesis profile sets.
 PROPERTIES := tests/kernels tests/scoring tests/http/wire/test_fast_path.py tests/http/trainers/test_trainer_requests.py \
 	tests/http/trainers/test_prompt_removal.py
-# Tests of every part of the product that take seconds, for `make check`.
+# Tests of every part of the product that need few processes, for `make check`: property tests on a tenth of the examples.
 QUICK := tests/config tests/deploy tests/examples tests/explain tests/http/wire tests/kernels tests/packaging tests/report \
-	tests/scoring
+	tests/scoring --ignore=tests/packaging/test_readme.py --ignore=tests/scoring/test_forks.py \
+	--ignore=tests/scoring/test_out_of_memory.py
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
@@ -28,7 +29,7 @@ serve: $(VENV)/.installed ## Run the service on http://127.0.0.1:8000 until Ctrl
 	@$(VENV)/bin/assay serve
 
 check: lint ## Check style, spelling and types, and run the quick tests: less than two minutes
-	$(RUN) -m pytest $(PARALLEL) -m 'not slow' $(QUICK)
+	$(RUN) -m pytest $(PARALLEL) --hypothesis-profile=quick -m 'not slow' $(QUICK)
 
 test: $(VENV)/.installed-dev ## Run all tests but the slow ones
 	$(RUN) -m pytest $(PARALLEL) -m 'not slow'

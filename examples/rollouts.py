@@ -280,7 +280,8 @@ def new_response(dice: Dice, goal: str, protocol: list[Step]) -> str:
         return dressed(dice, written(answer))
     fault: Any = dice.weighted(IN_LINES | IN_TEXT)
     if fault in IN_TEXT:
-        return fault(dice, written(answer))
+        damaged: str = fault(dice, written(answer))
+        return damaged
     fault(dice, answer)
     return dressed(dice, written(answer))
 

@@ -35,8 +35,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("nightly", settings.get_profile("suite"), max_examples=3_000)
-settings.register_profile("nojit", settings.get_profile("suite"), max_examples=10)
-settings.load_profile("suite" if JIT else "nojit")
+settings.register_profile("quick", settings.get_profile("suite"), max_examples=10)
+settings.load_profile("suite" if JIT else "quick")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -89,6 +89,7 @@ class Callers:
             time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_killed_and_restarted_service_costs_no_reward() -> None:
     port = free_port()
     with ExitStack() as stack:

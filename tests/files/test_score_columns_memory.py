@@ -43,6 +43,7 @@ def peak_of(folder: Path, ending: str, groups: int) -> float:
     return int(re.search(r"^peak (\d+)$", shown, re.MULTILINE)[1]) * factor / MIB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "arrows"])
 def test_a_file_of_any_size(tmp_path: Path, ending: str) -> None:
     warmup()

@@ -72,9 +72,9 @@ def seconds(prompt: str, query: str) -> float:
     lengths, failures = np.zeros(1, np.int64), np.zeros(len(prompt) + len(query), np.int32)
     best = float("inf")
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.thread_time()
         overlaps(lengths, failures, *prompts, *queries)
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.thread_time() - started)
     return best
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -66,6 +67,13 @@ def test_the_quick_tests_exist() -> None:
     assert [path for path in quick if not (ROOT / path).exists()] == []
 
 
+def test_hooks_run_the_tools_of_lint() -> None:
+    shown = subprocess.run(["make", "--dry-run", "lint"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    tools = re.compile(r"-m (ruff check|ruff format|codespell_lib|mypy)\b")
+    assert sorted(tools.findall(text_of(".pre-commit-config.yaml"))) == sorted(tools.findall(shown))
+    assert len(tools.findall(shown)) == 4
+
+
 def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
@@ -105,6 +113,14 @@ def test_workflows_use_actions_by_digest_and_state_their_permissions() -> None:
                 wrong.append(f"{name}: {job} may write")
             wrong += [f"{name}: {job}: no limit of time"] * ("timeout-minutes" not in content and "steps" in content)
     assert wrong == []
+
+
+def test_actionlint_agrees() -> None:
+    actionlint = shutil.which("actionlint")
+    if actionlint is None:
+        pytest.skip("there is no actionlint here")
+    shown = subprocess.run([actionlint], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert (shown.returncode, shown.stdout) == (0, "")
 
 
 DECISIONS = ROOT / "docs" / "decisions"

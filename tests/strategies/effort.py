@@ -2,7 +2,7 @@
 
 pytest                                   the suite, a few thousand examples in all
 pytest --hypothesis-profile=nightly      thirty times as many
-NUMBA_DISABLE_JIT=1 pytest               a tenth, as the kernels then run as plain Python
+pytest --hypothesis-profile=quick        a tenth; also with NUMBA_DISABLE_JIT=1, as the kernels then run as plain Python
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ def test_every_setting_is_tried() -> None:
     assert SETTINGS.keys() == ScoreSettings.model_fields.keys()
 
 
+@pytest.mark.slow
 def test_no_request_compiles(fresh_server, compiled, batch: bytes, single: bytes) -> None:
     before = signatures(fresh_server.url)
     assert before > 0

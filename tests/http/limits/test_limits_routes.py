@@ -104,6 +104,7 @@ def check_cost(server: LiveServer, attack: Attack, large: int) -> tuple[float, f
     return small, whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", attacks(PATHS), ids=lambda attack: attack.label)
 def test_cost_is_proportional_to_length(server, attack):
     with probed(server.url, longest=2.0):

@@ -28,6 +28,7 @@ LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
 def test_clients_without_retries_lose_nothing(place, tmp_path):
     flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}

