@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InvalidRequest, Issue
 from .registry import task_named
-from .task import Advance, Evaluation, Failure, Task, ignore_progress
+from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress
 
 __all__ = ["Result", "evaluate", "evaluate_checked", "record_issues"]
 
@@ -69,7 +69,7 @@ class Result:
         return reply | ({"unavailable": self.unavailable} if self.unavailable else {})
 
 
-def evaluate(task: str, records: Sequence[Mapping[str, Any]], **options: Any) -> Result:
+def evaluate(task: str, records: Records, **options: Any) -> Result:
     """Evaluate records, as `POST /v1/evaluate` does.
 
     Parameters
@@ -120,9 +120,7 @@ def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
     ]
 
 
-def evaluate_checked(
-    task: Task, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-) -> Result:
+def evaluate_checked(task: Task, records: Records, options: Any, advance: Advance = ignore_progress) -> Result:
     """Evaluate valid records with valid options."""
     found = task.evaluate(records, options, advance)
     groups = {field: values_of(found, records, field) for field in options.by}
@@ -151,7 +149,7 @@ def counts_of(found: Evaluation, rows: np.ndarray, aggregate: Aggregate) -> dict
     }
 
 
-def values_of(found: Evaluation, records: Sequence[Mapping[str, Any]], field: str) -> list[str]:
+def values_of(found: Evaluation, records: Records, field: str) -> list[str]:
     """Return the value of `field` of every record as text; a missing one is what the task derives, if anything."""
     derived = found.derived.get(field)
     values = []

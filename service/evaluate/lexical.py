@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from ..errors import InvalidRequest, Issue
 from .import_optional import import_optional
 from .optional_dependencies import OptionalDependencies, not_installed
-from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
+from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
 from .text.embedders import Embedder, chosen_embedder, no_weights
 from .text.text_pairs import (
     ADVANCE_EVERY,
@@ -128,9 +128,7 @@ class Lexical(Task):
     compares = True
     components = ("reward",)
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics if metric.per_record}
         pairs, failed = readable(records, options.section)
         columns["failed"] = np.zeros(len(records))
@@ -171,9 +169,7 @@ class Lexical(Task):
         }
         return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen, advance)
         reasons = [OK] * len(records)
@@ -192,7 +188,7 @@ class Lexical(Task):
         return record, wrong
 
 
-def readable(records: Sequence[Mapping[str, Any]], section: str | None) -> tuple[list[Pair], list[Failure]]:
+def readable(records: Records, section: str | None) -> tuple[list[Pair], list[Failure]]:
     """Return the records that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, record in enumerate(records):

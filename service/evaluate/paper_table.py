@@ -20,7 +20,7 @@ from .scirecipe import orc_of
 from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
-from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress, mean_of
+from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress, mean_of
 from .text.embedders import Embedder, chosen_embedder
 from .text.meteor import meteor_scorer
 from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, MAX_LENGTH, TOO_LONG, Pair, fill_keywords, fill_rouge
@@ -103,12 +103,10 @@ class PaperTable(Task):
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         return SCORE.validation_errors(record)
 
-    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+    def available_for(self, metric: Metric, records: Records) -> bool:
         return SCORE.available_for(metric, records)
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         """Compute both halves; a record that lacks a field of one of them still has the other."""
         shown = {metric.name for metric in self.wanted(options)}
         wanted = shown | set(NINE) if "avg" in shown else shown
@@ -144,9 +142,7 @@ def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None
     return sum(known) / len(known) if len(known) == len(means) else None
 
 
-def compare_prose(
-    task: Task, records: Sequence[Mapping[str, Any]], options: Any, wanted: set[str], advance: Advance
-) -> Evaluation:
+def compare_prose(task: Task, records: Records, options: Any, wanted: set[str], advance: Advance) -> Evaluation:
     """Compute the lexical metrics among `wanted` of the two `<orc>` sections; without one in the answer they are 0."""
     pairs, failed = prose_pairs(records, options.think_prefilled)
     columns = {name: np.full(len(records), np.nan) for name in WORDS}
@@ -172,7 +168,7 @@ def compare_prose(
     return Evaluation(columns, failed, unavailable=dependencies.unavailable)
 
 
-def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> tuple[list[Pair], list[Failure]]:
+def prose_pairs(records: Records, think_prefilled: bool) -> tuple[list[Pair], list[Failure]]:
     """Return the two sections of each record, trimmed, and the records whose reference has none."""
     pairs, failed = [], []
     for row, record in enumerate(records):

@@ -14,7 +14,7 @@ from ..settings import ScoreSettings
 from . import paper, thoth
 from .paper import Pair
 from .scirecipe import level_of, library_of, reference_of
-from .task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress
+from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 
@@ -112,13 +112,11 @@ class ScoreTask(Task):
             found.append(("reference", "missing_field", "this field is required"))
         return found
 
-    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+    def available_for(self, metric: Metric, records: Records) -> bool:
         """Return whether any record names a library of actions, for the metrics of adherence."""
         return metric.name in SHARES and any(library_of(record) is not None for record in records)
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         """Measure by either profile; a record with an invalid reference has no values."""
         wanted = [metric.name for metric in self.wanted(options)]
         columns = {name: np.full(len(records), np.nan) for name in wanted}

@@ -27,6 +27,7 @@ __all__ = [
     "Metric",
     "Options",
     "Record",
+    "Records",
     "Rewards",
     "Task",
     "ignore_progress",
@@ -42,6 +43,9 @@ USUAL = "usual"
 
 MAX_NAME = 100
 """Characters of an unknown name that an error repeats."""
+
+Records = Sequence[Mapping[str, Any]]
+"""Records of a task, which are valid; or, of a request for rewards, with the fields of their references."""
 
 Advance = Callable[[int], None]
 """Progress callback: takes the number of records done, for some metrics several times over. An exception it raises
@@ -187,18 +191,14 @@ class Task(ABC):
     """Names of the components of its rewards, the same for every request."""
 
     @abstractmethod
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         """Evaluate valid records; `options` is an instance of `self.options`.
 
         The content of a response never raises. Only the metrics that are `wanted` have to be computed.
         Raises NotInstalled if a metric requested by name, or every metric, lacks an optional dependency.
         """
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         """Compute the rewards of records whose response is a string; only for tasks with `reward`.
 
         Many records may share the objects of one reference, which are read once.
@@ -243,7 +243,7 @@ class Task(ABC):
             raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
         return options
 
-    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+    def available_for(self, metric: Metric, records: Records) -> bool:
         """Return whether the records have the fields for a metric that is not computed by default."""
         return False
 

@@ -14,7 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from ....kernels.similarity.levenshtein import levenshtein_distances
 from ..optional_dependencies import OptionalDependencies, not_installed
 from ..python_source import Unreadable
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
 from ..text.embedders import Embedder, cls_model_named, embedded, hashed_words
 from ..text.sequences import compare_sequences
 from .agreement import mean
@@ -134,9 +134,7 @@ class Pseudocode(Task):
     compares = True
     components = ("order_similarity", "function_precision", "function_recall")
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         readings = []
         for row, record in enumerate(records, start=1):
             readings.append(read(record, by_script=options.mode == "upstream"))
@@ -164,9 +162,7 @@ class Pseudocode(Task):
             columns["scibert_score"] = similarities(readings, embedder)
         return Evaluation(columns, failed, unavailable=dependencies.require_any())
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         names_of = cache(names_called)  # of the true programs, each read once
         readings = []
         for row, record in enumerate(records, start=1):

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ..optional_dependencies import OptionalDependencies, not_installed
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress
+from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress
 from ..text.embedders import Embedder, chosen_embedder, embedded
 from ..text.text_pairs import (
     KEYWORD,
@@ -103,9 +103,7 @@ class Gen(Task):
     )
     failures = UNREAD
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         columns = {metric.name: nan_column(len(records)) for metric in self.metrics}
         pairs, failed = readable(records)
         columns["failed"][:] = 0.0
@@ -123,7 +121,7 @@ class Gen(Task):
         return Evaluation(columns, sorted(failed), unavailable=dependencies.require_any())
 
 
-def readable(records: Sequence[Mapping[str, Any]]) -> tuple[list[Pair], list[Failure]]:
+def readable(records: Records) -> tuple[list[Pair], list[Failure]]:
     """Return the records that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, record in enumerate(records):
@@ -146,7 +144,7 @@ def step_embedder(options: GenOptions) -> Embedder:
 
 
 def fill_steps(
-    records: Sequence[Mapping[str, Any]],
+    records: Records,
     pairs: Sequence[Pair],
     columns: Mapping[str, np.ndarray],
     embedder: Embedder,
