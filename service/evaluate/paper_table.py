@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from .import_optional import import_optional
 from .lexical import TASK as LEXICAL
@@ -21,9 +20,17 @@ from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
 from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress, mean_of
-from .text.embedders import Embedder, chosen_embedder
 from .text.meteor import meteor_scorer
-from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, MAX_LENGTH, TOO_LONG, Pair, fill_keywords, fill_rouge
+from .text.text_pairs import (
+    KEYWORD,
+    KEYWORDS_NEED_MODEL,
+    MAX_LENGTH,
+    TOO_LONG,
+    KeywordOptions,
+    Pair,
+    fill_keywords,
+    fill_rouge,
+)
 from .text.word_tokens import NltkRules
 from .thoth import sections_in
 
@@ -66,21 +73,13 @@ class TableRecord(ScoreRecord):
     orc: str | None = Field(None, description="The reference's prose, of a record as SciRecipe publishes it.")
 
 
-class TableOptions(ScoreOptions):
+class TableOptions(ScoreOptions, KeywordOptions):
     """How to measure."""
 
     profile: Literal["paper", "thoth"] = Field(
         "thoth", description="As the authors' public script, whose numbers the tables hold, or by the definitions."
     )
     nltk: NltkRules = Field("3.9", description="Profile paper: whose rules split words for METEOR.")
-    keyword_embedder: Literal["hashed_words"] | SkipJsonSchema[Embedder] | None = Field(
-        None, description="As for the task lexical: what ranks keywords of texts with more than 64 candidates."
-    )
-    keyword_model: str | None = Field(
-        None,
-        description="For the same: a model of Sentence Transformers by name or folder (all-MiniLM-L6-v2).",
-        json_schema_extra={"local": True},
-    )
 
 
 class PaperTable(Task):
@@ -160,9 +159,7 @@ def compare_prose(task: Task, records: Records, options: Any, wanted: set[str], 
         fill_as_the_script(present, columns, dependencies, advance)
     else:
         fill_as_defined(present, columns, dependencies, options, advance)
-    if dependencies.wants(*KEYWORD):
-        ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-        failed += fill_keywords(present, columns, ranks, advance)
+    failed += fill_keywords(present, columns, dependencies, options, advance)
     for name in dependencies.require_any():
         columns[name][empty] = np.nan
     return Evaluation(columns, failed, unavailable=dependencies.unavailable)
