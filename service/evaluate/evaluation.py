@@ -123,30 +123,14 @@ def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
 def evaluate_checked(task: Task, records: Records, options: Any, advance: Advance = ignore_progress) -> Result:
     """Evaluate valid records with valid options."""
     found = task.evaluate(records, options, advance)
-    groups = {field: values_of(found, records, field) for field in options.by}
-    rows = {field: rows_by(values) for field, values in groups.items()}
-    everything = np.arange(len(records))
-    by = {field: {value: aggregate_of(found, part) for value, part in parts.items()} for field, parts in rows.items()}
-    counts_by = {
-        field: {value: counts_of(found, part, by[field][value]) for value, part in parts.items()}
-        for field, parts in rows.items()
-    }
-    aggregate = aggregate_of(found, everything)
-    counts = counts_of(found, everything, aggregate)
-    return Result(task.name, found.columns, aggregate, by, found.failed, found.unavailable, groups, counts, counts_by)
-
-
-def aggregate_of(found: Evaluation, rows: np.ndarray) -> Aggregate:
-    return {"count": len(rows), **found.aggregate(rows)}
-
-
-def counts_of(found: Evaluation, rows: np.ndarray, aggregate: Aggregate) -> dict[str, int]:
-    """Return the number of records of each value in `aggregate` that covers fewer than all `rows`."""
-    return {
-        name: count
-        for name, count in found.counts(rows).items()
-        if count < len(rows) and aggregate.get(name) is not None
-    }
+    aggregate, counts = found.summary(np.arange(len(records)))
+    result = Result(task.name, found.columns, aggregate, {}, found.failed, found.unavailable, {}, counts, {})
+    for field in options.by:
+        values = result.groups[field] = values_of(found, records, field)
+        parts = {value: found.summary(rows) for value, rows in rows_by(values).items()}
+        result.by[field] = {value: part for value, (part, _) in parts.items()}
+        result.counts_by[field] = {value: fewer for value, (_, fewer) in parts.items()}
+    return result
 
 
 def values_of(found: Evaluation, records: Records, field: str) -> list[str]:

@@ -58,12 +58,9 @@ class Classification:
         self.hit, self.false_alarm, self.miss = (np.zeros(count, bool) for _ in range(3))
         self.hit[rows], self.miss[rows] = ~verdict & erroneous, verdict & erroneous
         self.false_alarm[rows] = ~verdict & boolean & ~erroneous
+        self.unread = np.isnan(self.right)
         self.without_gold = np.zeros(count, bool)
         self.without_gold[[failure.record for failure in failed if failure.reason == NO_GOLD]] = True
-
-    @property
-    def unread(self) -> np.ndarray:
-        return np.isnan(self.right)
 
     def columns(self) -> dict[str, np.ndarray]:
         return {

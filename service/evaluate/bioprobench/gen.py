@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..optional_dependencies import OptionalDependencies, not_installed
+from ..optional_dependencies import OptionalDependencies
 from ..task import Advance, Evaluation, Failure, Metric, Record, Records, Task, ignore_progress
-from ..text.embedders import Embedder, chosen_embedder, cosines, embedded
+from ..text.embedders import Embedder, embedded, embedder_of
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.text_pairs import (
     MAX_LENGTH,
@@ -102,7 +102,7 @@ class Gen(Task):
         fill_nltk(pairs, columns, dependencies, options.nltk, advance)
         fill_rouge(pairs, columns, dependencies, advance)
         failed += fill_keywords(pairs, columns, dependencies, options, advance)
-        embedder = dependencies.load(partial(step_embedder, options), *STEP)
+        embedder = dependencies.load(partial(embedder_of, options, STEPS_NEED), *STEP)
         if embedder is not None:
             fill_steps(records, pairs, columns, embedder, float(options.empty_step_precision == "one"), advance)
         advance(len(records))
@@ -122,13 +122,6 @@ def readable(records: Records) -> tuple[list[Pair], list[Failure]]:
         else:
             pairs.append(Pair(row, reference, generated_text(response)))
     return pairs, failed
-
-
-def step_embedder(options: GenOptions) -> Embedder:
-    embedder = chosen_embedder(options.embedding_model, options.embedder, "options.embedding_model")
-    if embedder is None:
-        raise not_installed("options.embedding_model", STEPS_NEED)
-    return embedder
 
 
 def fill_steps(
@@ -165,7 +158,7 @@ def matched(reference: Sequence[str], generated: Sequence[str], vectors: Mapping
     found, near = 0, np.zeros(len(generated), bool)
     rows = max(1, CELLS // len(generated))
     for begin in range(0, len(reference), rows):
-        close = cosines(np.array([vectors[step] for step in reference[begin : begin + rows]]), theirs) >= THRESHOLD
+        close = np.array([vectors[step] for step in reference[begin : begin + rows]]) @ theirs.T >= THRESHOLD
         found += int(close.any(axis=1).sum())
         near |= close.any(axis=0)
     return found, int(near.sum())
