@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InvalidRequest, Issue
 from .registry import task_named
-from .task import Advance, Evaluation, Failure, Task, ignore_progress
+from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress
 
 __all__ = ["Result", "evaluate", "evaluate_checked", "record_issues"]
 
@@ -69,7 +69,7 @@ class Result:
         return reply | ({"unavailable": self.unavailable} if self.unavailable else {})
 
 
-def evaluate(task: str, records: Sequence[Mapping[str, Any]], **options: Any) -> Result:
+def evaluate(task: str, records: Records, **options: Any) -> Result:
     """Evaluate records, as `POST /v1/evaluate` does.
 
     Parameters
@@ -120,38 +120,20 @@ def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
     ]
 
 
-def evaluate_checked(
-    task: Task, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-) -> Result:
+def evaluate_checked(task: Task, records: Records, options: Any, advance: Advance = ignore_progress) -> Result:
     """Evaluate valid records with valid options."""
     found = task.evaluate(records, options, advance)
-    groups = {field: values_of(found, records, field) for field in options.by}
-    rows = {field: rows_by(values) for field, values in groups.items()}
-    everything = np.arange(len(records))
-    by = {field: {value: aggregate_of(found, part) for value, part in parts.items()} for field, parts in rows.items()}
-    counts_by = {
-        field: {value: counts_of(found, part, by[field][value]) for value, part in parts.items()}
-        for field, parts in rows.items()
-    }
-    aggregate = aggregate_of(found, everything)
-    counts = counts_of(found, everything, aggregate)
-    return Result(task.name, found.columns, aggregate, by, found.failed, found.unavailable, groups, counts, counts_by)
+    aggregate, counts = found.summary(np.arange(len(records)))
+    result = Result(task.name, found.columns, aggregate, {}, found.failed, found.unavailable, {}, counts, {})
+    for field in options.by:
+        values = result.groups[field] = values_of(found, records, field)
+        parts = {value: found.summary(rows) for value, rows in rows_by(values).items()}
+        result.by[field] = {value: part for value, (part, _) in parts.items()}
+        result.counts_by[field] = {value: fewer for value, (_, fewer) in parts.items()}
+    return result
 
 
-def aggregate_of(found: Evaluation, rows: np.ndarray) -> Aggregate:
-    return {"count": len(rows), **found.aggregate(rows)}
-
-
-def counts_of(found: Evaluation, rows: np.ndarray, aggregate: Aggregate) -> dict[str, int]:
-    """Return the number of records of each value in `aggregate` that covers fewer than all `rows`."""
-    return {
-        name: count
-        for name, count in found.counts(rows).items()
-        if count < len(rows) and aggregate.get(name) is not None
-    }
-
-
-def values_of(found: Evaluation, records: Sequence[Mapping[str, Any]], field: str) -> list[str]:
+def values_of(found: Evaluation, records: Records, field: str) -> list[str]:
     """Return the value of `field` of every record as text; a missing one is what the task derives, if anything."""
     derived = found.derived.get(field)
     values = []

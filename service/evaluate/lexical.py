@@ -13,19 +13,21 @@ from pydantic.json_schema import SkipJsonSchema
 from ..errors import InvalidRequest, Issue
 from .import_optional import import_optional
 from .optional_dependencies import OptionalDependencies, not_installed
-from .task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
-from .text.embedders import Embedder, chosen_embedder, no_weights
+from .task import OK, Advance, Evaluation, Failure, Metric, Record, Records, Rewards, Task, ignore_progress
+from .text.embedders import no_weights
 from .text.text_pairs import (
     ADVANCE_EVERY,
-    KEYWORD,
-    KEYWORDS_NEED_MODEL,
     MAX_LENGTH,
+    METEOR_METRIC,
+    ROUGE_METRICS,
     TOO_LONG,
+    KeywordOptions,
     Pair,
     fill_keywords,
     fill_nltk,
     fill_rouge,
 )
+from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.word_tokens import NltkRules
 
 __all__ = ["TASK", "BertScore"]
@@ -39,8 +41,7 @@ VANILLA = ("bleu_avg", "rouge_l", "bertscore")
 NO_RESPONSE = "no_response"
 FAILURES = {
     NO_RESPONSE: "The record has no response.",
-    TOO_LONG: f"A text has more than {MAX_LENGTH:,} characters.",
-    KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them.",
+    **PAIR_FAILURES,
 }
 REASONS = {OK: "The response was compared.", TOO_LONG: FAILURES[TOO_LONG]}
 BERTSCORE_NEEDS = "BERTScore needs weights: pip install 'assay[bertscore]' and set bertscore_model (roberta-large)"
@@ -53,7 +54,7 @@ class LexicalRecord(Record):
     response: str | None = Field(description="The model's answer; null counts as failed.")
 
 
-class LexicalOptions(Options):
+class LexicalOptions(KeywordOptions):
     """What the lexical metrics may be asked."""
 
     section: Literal["key", "orc", "note"] | None = Field(
@@ -61,16 +62,6 @@ class LexicalOptions(Options):
     )
     bleu_tokens: Literal["13a", "intl", "char", "none"] = Field("13a", description="sacreBLEU's tokenizer.")
     nltk: NltkRules = Field("3.9", description="Whose rules split words for METEOR: NLTK 3.9's or 3.10's.")
-    keyword_embedder: Literal["hashed_words"] | SkipJsonSchema[Embedder] | None = Field(
-        None,
-        description="For keywords of texts with more than 64 candidates: `hashed_words`, or in Python any function of "
-        "texts to vectors.",
-    )
-    keyword_model: str | None = Field(
-        None,
-        description="For the same: a model of Sentence Transformers by name or folder (all-MiniLM-L6-v2).",
-        json_schema_extra={"local": True},
-    )
     bertscore: SkipJsonSchema[BertScore | None] = Field(None, description="In Python only: computes BERTScore.")
     bertscore_model: str | None = Field(
         None,
@@ -104,10 +95,8 @@ class Lexical(Task):
         ),
         Metric("bleu_avg", "BLEU-AVG", "Mean of BLEU-1 to BLEU-4.", percent=True),
         Metric("corpus_bleu", "BLEU", "sacreBLEU's BLEU-4 of all responses together.", per_record=False, percent=True),
-        Metric("rouge_1", "R-1", "F-measure of stemmed words.", percent=True),
-        Metric("rouge_2", "R-2", "F-measure of pairs of stemmed words.", percent=True),
-        Metric("rouge_l", "R-L", "F-measure of the longest common subsequence of stemmed words.", percent=True),
-        Metric("meteor", "METEOR", "METEOR with Porter's stems and WordNet's synonyms.", percent=True),
+        *ROUGE_METRICS,
+        METEOR_METRIC,
         Metric("keyword_precision", "KW P", "Of the response's 64 best keywords, the share that the reference has."),
         Metric("keyword_recall", "KW R", "Of the reference's 64 best keywords, the share that the response has."),
         Metric("keyword_f1", "KW-F1", "Their harmonic mean.", percent=True),
@@ -128,9 +117,7 @@ class Lexical(Task):
     compares = True
     components = ("reward",)
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics if metric.per_record}
         pairs, failed = readable(records, options.section)
         columns["failed"] = np.zeros(len(records))
@@ -145,9 +132,7 @@ class Lexical(Task):
             fill_bleu(pairs, columns, counted)
         fill_rouge(pairs, columns, dependencies, advance)
         fill_nltk(pairs, columns, dependencies, options.nltk, advance)
-        if dependencies.wants(*KEYWORD):
-            ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-            failed += fill_keywords(pairs, columns, ranks, advance)
+        failed += fill_keywords(pairs, columns, dependencies, options, advance)
         bertscore = dependencies.load(lambda: bertscore_of(options), "bertscore", "vanilla")
         if bertscore is not None and pairs:
             rows = [pair.row for pair in pairs]
@@ -171,9 +156,7 @@ class Lexical(Task):
         }
         return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen, advance)
         reasons = [OK] * len(records)
@@ -192,7 +175,7 @@ class Lexical(Task):
         return record, wrong
 
 
-def readable(records: Sequence[Mapping[str, Any]], section: str | None) -> tuple[list[Pair], list[Failure]]:
+def readable(records: Records, section: str | None) -> tuple[list[Pair], list[Failure]]:
     """Return the records that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, record in enumerate(records):

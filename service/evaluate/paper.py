@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Measures of n pairs."""
+    """Measures of n pairs, by either profile."""
 
     columns: dict[str, np.ndarray]
     """Rows of `kernels.protocol_metrics.MEASURES` by name, float64 (n,); arbitrary for invalid references."""

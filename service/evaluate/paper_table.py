@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from .import_optional import import_optional
 from .lexical import TASK as LEXICAL
@@ -20,10 +19,18 @@ from .scirecipe import orc_of
 from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
-from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress, mean_of
-from .text.embedders import Embedder, chosen_embedder
+from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress, mean_of
 from .text.meteor import meteor_scorer
-from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, MAX_LENGTH, TOO_LONG, Pair, fill_keywords, fill_rouge
+from .text.text_pairs import (
+    KEYWORD,
+    KEYWORDS_NEED_MODEL,
+    MAX_LENGTH,
+    TOO_LONG,
+    KeywordOptions,
+    Pair,
+    fill_keywords,
+    fill_rouge,
+)
 from .text.word_tokens import NltkRules
 from .thoth import sections_in
 
@@ -66,21 +73,13 @@ class TableRecord(ScoreRecord):
     orc: str | None = Field(None, description="The reference's prose, of a record as SciRecipe publishes it.")
 
 
-class TableOptions(ScoreOptions):
+class TableOptions(ScoreOptions, KeywordOptions):
     """How to measure."""
 
     profile: Literal["paper", "thoth"] = Field(
         "thoth", description="As the authors' public script, whose numbers the tables hold, or by the definitions."
     )
     nltk: NltkRules = Field("3.9", description="Profile paper: whose rules split words for METEOR.")
-    keyword_embedder: Literal["hashed_words"] | SkipJsonSchema[Embedder] | None = Field(
-        None, description="As for the task lexical: what ranks keywords of texts with more than 64 candidates."
-    )
-    keyword_model: str | None = Field(
-        None,
-        description="For the same: a model of Sentence Transformers by name or folder (all-MiniLM-L6-v2).",
-        json_schema_extra={"local": True},
-    )
 
 
 class PaperTable(Task):
@@ -103,12 +102,10 @@ class PaperTable(Task):
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         return SCORE.validation_errors(record)
 
-    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+    def available_for(self, metric: Metric, records: Records) -> bool:
         return SCORE.available_for(metric, records)
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         """Compute both halves; a record that lacks a field of one of them still has the other."""
         shown = {metric.name for metric in self.wanted(options)}
         wanted = shown | set(NINE) if "avg" in shown else shown
@@ -144,9 +141,7 @@ def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None
     return sum(known) / len(known) if len(known) == len(means) else None
 
 
-def compare_prose(
-    task: Task, records: Sequence[Mapping[str, Any]], options: Any, wanted: set[str], advance: Advance
-) -> Evaluation:
+def compare_prose(task: Task, records: Records, options: Any, wanted: set[str], advance: Advance) -> Evaluation:
     """Compute the lexical metrics among `wanted` of the two `<orc>` sections; without one in the answer they are 0."""
     pairs, failed = prose_pairs(records, options.think_prefilled)
     columns = {name: np.full(len(records), np.nan) for name in WORDS}
@@ -164,15 +159,13 @@ def compare_prose(
         fill_as_the_script(present, columns, dependencies, advance)
     else:
         fill_as_defined(present, columns, dependencies, options, advance)
-    if dependencies.wants(*KEYWORD):
-        ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-        failed += fill_keywords(present, columns, ranks, advance)
+    failed += fill_keywords(present, columns, dependencies, options, advance)
     for name in dependencies.require_any():
         columns[name][empty] = np.nan
     return Evaluation(columns, failed, unavailable=dependencies.unavailable)
 
 
-def prose_pairs(records: Sequence[Mapping[str, Any]], think_prefilled: bool) -> tuple[list[Pair], list[Failure]]:
+def prose_pairs(records: Records, think_prefilled: bool) -> tuple[list[Pair], list[Failure]]:
     """Return the two sections of each record, trimmed, and the records whose reference has none."""
     pairs, failed = [], []
     for row, record in enumerate(records):

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ..scoring.text_columns import references_as_column
 from ..settings import ScoreSettings
 from . import paper, thoth
 from .paper import Pair
 from .scirecipe import level_of, library_of, reference_of
-from .task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress
+from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 
 PIECE_ROWS = 4_096
 """Records between two calls of the progress callback."""
-
-MAX_TEXT_LENGTH = 1_000_000
-"""Limit of characters in profile `thoth`, whose script has none: the cost grows with n · m."""
 
 METRICS = (
     Metric("step_m", "Step-M", "1 where prediction and reference have the same number of steps.", percent=True),
@@ -112,23 +107,24 @@ class ScoreTask(Task):
             found.append(("reference", "missing_field", "this field is required"))
         return found
 
-    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+    def available_for(self, metric: Metric, records: Records) -> bool:
         """Return whether any record names a library of actions, for the metrics of adherence."""
         return metric.name in SHARES and any(library_of(record) is not None for record in records)
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         """Measure by either profile; a record with an invalid reference has no values."""
         wanted = [metric.name for metric in self.wanted(options)]
         columns = {name: np.full(len(records), np.nan) for name in wanted}
         failed: list[Failure] = []
         levels: list[int | None] = []
         with_libraries = bool(SHARES.keys() & set(wanted))
-        measured_by = measure_thoth if options.profile == "thoth" else measure_paper
         for first in range(0, len(records), PIECE_ROWS):
             piece = [pair_of(record, with_libraries) for record in records[first : first + PIECE_ROWS]]
-            found, steps, reasons = measured_by(piece, options)
+            if options.profile == "thoth":
+                found, steps, reasons = thoth.measure(piece, options.think_prefilled)
+            else:
+                settings = ScoreSettings(think_prefilled=options.think_prefilled)
+                found, steps, reasons = paper.measure(piece, settings)
             readable = np.ones(len(piece), bool)
             readable[list(reasons)] = False
             has_library = np.array([pair.library is not None for pair in piece])
@@ -146,39 +142,6 @@ class ScoreTask(Task):
 
 def pair_of(record: Mapping[str, Any], with_library: bool) -> Pair:
     return Pair(record["response"], reference_of(record), library_of(record) if with_library else None)
-
-
-Found = tuple[Mapping[str, np.ndarray], np.ndarray, dict[int, str]]
-"""Columns by name, steps of the references (int64), and the reasons of pairs with an invalid reference."""
-
-
-def measure_paper(pairs: Sequence[Pair], options: ScoreOptions) -> Found:
-    """Measure by the paper's text."""
-    found = paper.measure(pairs, ScoreSettings(think_prefilled=options.think_prefilled))
-    return found.columns, found.reference_steps, found.invalid
-
-
-def measure_thoth(pairs: Sequence[Pair], options: ScoreOptions) -> Found:
-    """Measure as the authors' script, which accepts any text as a reference; steps are written as its lines."""
-    references: list[str] = []
-    reasons: dict[int, str] = {}
-    for row, pair in enumerate(pairs):
-        text = pair.reference
-        if len(pair.response) > MAX_TEXT_LENGTH or (isinstance(text, str) and len(text) > MAX_TEXT_LENGTH):
-            reasons[row], text = "too_long", ""
-        elif not isinstance(text, str):
-            malformed = references_as_column([text])[1]
-            if malformed:
-                reasons[row] = malformed[0].reason
-            steps = [] if malformed else text["steps"]
-            text = "\n".join(f"Step {k}: {json.dumps(step, ensure_ascii=False)}" for k, step in enumerate(steps, 1))
-        references.append(text)
-    texts = [
-        pair._replace(reference=text, response="" if row in reasons else pair.response)
-        for row, (pair, text) in enumerate(zip(pairs, references, strict=True))
-    ]
-    found = thoth.measure(texts, options.think_prefilled)
-    return found.columns, found.reference_steps, reasons
 
 
 TASK = ScoreTask()

@@ -27,11 +27,11 @@ __all__ = [
     "Metric",
     "Options",
     "Record",
+    "Records",
     "Rewards",
     "Task",
     "ignore_progress",
     "mean_of",
-    "validation_errors_of",
 ]
 
 OK = "ok"
@@ -42,6 +42,9 @@ USUAL = "usual"
 
 MAX_NAME = 100
 """Characters of an unknown name that an error repeats."""
+
+Records = Sequence[Mapping[str, Any]]
+"""Records of a task, which are valid; or, of a request for rewards, with the fields of their references."""
 
 Advance = Callable[[int], None]
 """Progress callback: takes the number of records done, for some metrics several times over. An exception it raises
@@ -134,18 +137,21 @@ class Evaluation:
     unavailable: dict[str, str] = field(default_factory=dict)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
 
-    def aggregate(self, rows: np.ndarray) -> dict[str, float | None]:
-        """Return the means of the columns over int64 `rows`, and the values of `corpus`."""
-        found: dict[str, float | None] = {name: mean_of(column[rows]) for name, column in self.columns.items()}
-        return found | dict(self.corpus(rows)) if self.corpus else found
+    def summary(self, rows: np.ndarray) -> tuple[dict[str, Any], dict[str, int]]:
+        """Return `count` and the value of every metric over int64 `rows`, and which values cover fewer, and how many.
 
-    def counts(self, rows: np.ndarray) -> dict[str, int]:
-        """Return how many of int64 `rows` each aggregate covers; of several columns, the one with the fewest counts."""
+        A value of several columns covers as many as the column with the fewest.
+        """
+        found: dict[str, Any] = {"count": len(rows)}
+        found |= {name: mean_of(column[rows]) for name, column in self.columns.items()}
+        found |= self.corpus(rows) if self.corpus else {}
         columns: dict[str, Sequence[np.ndarray]] = {name: [column] for name, column in self.columns.items()}
-        return {
+        counts = {
             name: min((int((~np.isnan(column[rows])).sum()) for column in several), default=0)
             for name, several in (columns | dict(self.over)).items()
         }
+        fewer = {name: n for name, n in counts.items() if n < len(rows) and found.get(name) is not None}
+        return found, fewer
 
 
 @dataclass
@@ -187,18 +193,14 @@ class Task(ABC):
     """Names of the components of its rewards, the same for every request."""
 
     @abstractmethod
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         """Evaluate valid records; `options` is an instance of `self.options`.
 
         The content of a response never raises. Only the metrics that are `wanted` have to be computed.
         Raises NotInstalled if a metric requested by name, or every metric, lacks an optional dependency.
         """
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         """Compute the rewards of records whose response is a string; only for tasks with `reward`.
 
         Many records may share the objects of one reference, which are read once.
@@ -210,7 +212,20 @@ class Task(ABC):
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Return (path inside the record, reason, detail) of everything invalid in `record`."""
-        return validation_errors_of(self.record, record)
+        if not isinstance(record, dict):
+            return [("", "wrong_type", "must be an object")]
+        if self.record.__pydantic_validator__.isinstance_python(record):  # half the time of creating an instance
+            return []
+        found: dict[str, tuple[str, list[str]]] = {}
+        try:
+            self.record.model_validate(record)
+        except ValidationError as error:
+            for one in findings(error):
+                if one["type"] == "missing":
+                    found.setdefault(path_of(one["loc"]), ("missing_field", ["this field is required"]))
+                else:
+                    found.setdefault(path_of(inside(record, one["loc"])), ("wrong_type", []))[1].append(one["msg"])
+        return [(path, reason, ", or: ".join(dict.fromkeys(details))) for path, (reason, details) in found.items()]
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Return the fields of a record except its response, from an entry of `references` in a request for rewards.
@@ -243,7 +258,7 @@ class Task(ABC):
             raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
         return options
 
-    def available_for(self, metric: Metric, records: Sequence[Mapping[str, Any]]) -> bool:
+    def available_for(self, metric: Metric, records: Records) -> bool:
         """Return whether the records have the fields for a metric that is not computed by default."""
         return False
 
@@ -281,25 +296,6 @@ def option_issue(found: Mapping[str, Any]) -> Issue:
     if found["type"] == "extra_forbidden":
         return Issue(path, "unknown_option", "there is no option of this name")
     return Issue(path, "invalid_option", found["msg"])
-
-
-def validation_errors_of(model: type[BaseModel], record: Any) -> list[tuple[str, str, str]]:
-    """Return (path inside the record, reason, detail) for each invalid field of `record`."""
-    if not isinstance(record, dict):
-        return [("", "wrong_type", "must be an object")]
-    if model.__pydantic_validator__.isinstance_python(record):  # half the time of creating an instance
-        return []
-    try:
-        model.model_validate(record)
-    except ValidationError as error:
-        found: dict[str, tuple[str, list[str]]] = {}
-        for one in findings(error):
-            if one["type"] == "missing":
-                found.setdefault(path_of(one["loc"]), ("missing_field", ["this field is required"]))
-            else:
-                found.setdefault(path_of(inside(record, one["loc"])), ("wrong_type", []))[1].append(one["msg"])
-        return [(path, reason, ", or: ".join(dict.fromkeys(details))) for path, (reason, details) in found.items()]
-    return []
 
 
 def inside(record: Any, location: Sequence[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..scoring.scores import Scores, group_advantages
 from ..scoring.text_columns import checked_texts
 from ..settings import RULES_VERSION
 from .registry import TASKS, every_task, task_named
-from .task import Advance, Options, Task, ignore_progress
+from .task import Advance, Options, Rewards, Task, ignore_progress
 
 __all__ = [
     "SCORE",
@@ -44,23 +45,14 @@ EVALUATION_ONLY = frozenset(Options.model_fields)
 """Options that do not apply to a reward."""
 
 
-class TaskScores:
+@dataclass
+class TaskScores(Rewards):
     """Columns of length n, in the order of the responses: rewards and components float64 and finite, reasons str."""
 
-    def __init__(
-        self,
-        rewards: np.ndarray,
-        reasons: list[str],
-        components: dict[str, np.ndarray],
-        reference_index: np.ndarray,
-    ) -> None:
-        self.rewards = rewards
-        self.reasons = reasons
-        self.components = components
-        self.reference_index = reference_index
+    reference_index: np.ndarray
 
     def __len__(self) -> int:
-        return self.rewards.shape[0]
+        return len(self.rewards)
 
     def advantages(self, ddof: int = 1) -> np.ndarray:
         """Return (r − mean) / std within the responses of each reference, as `Scores.advantages` does."""

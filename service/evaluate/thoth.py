@@ -17,10 +17,11 @@ import numpy as np
 
 from ...kernels.rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from ...kernels.similarity.lcs import lcs_lengths
-from .paper import Pair
+from ..scoring.text_columns import references_as_column
+from .paper import Measured, Pair
 from .text.sequences import compare_sequences
 
-__all__ = ["METRICS", "Measured", "Sections", "key_block", "measure", "sections_in"]
+__all__ = ["METRICS", "Sections", "key_block", "measure", "sections_in"]
 
 METRICS = ("step_m", "order_s", "order_lcs", "order_tau", "semantic_a", "mean_obj", "mean_par", "mean_position")
 
@@ -32,6 +33,8 @@ STEP = re.compile(r"^Step\s+\d+\s*:\s*(\{.*\})\s*$", re.IGNORECASE)
 BETWEEN_WORDS = re.compile(r"[^a-z0-9%µμ\-\._]+")
 POSITION_DECAY = 1.5
 
+MAX_TEXT_LENGTH = 1_000_000
+"""Limit of characters of a text; the script has none, and its cost grows with n · m."""
 KEPT = 1 << 12
 MAX_KEPT_LENGTH = 2_000
 """Lines, and characters of a line, whose steps are cached: answers repeat lines of their references and of each other.
@@ -60,14 +63,6 @@ class Block(NamedTuple):
 
     lines: int
     steps: list[Step] | None
-
-
-class Measured(NamedTuple):
-    """Measures of n pairs: METRICS, `steps`, `outside_library` and `distractors` by name, float64 (n,)."""
-
-    columns: dict[str, np.ndarray]
-    reference_steps: np.ndarray
-    """int64 (n,): steps of the reference."""
 
 
 def sections_in(text: str) -> Sections | None:
@@ -177,11 +172,9 @@ def semantics(predicted: Sequence[Step], expected: Sequence[Step]) -> dict[str, 
     return {"order_tau": 1.0 if len(pairs) > 1 else 0.0, **means}
 
 
-def adherence(predicted: Sequence[Step], expected: Sequence[Step], library: Sequence[str]) -> dict[str, float]:
-    """Count predicted steps whose action is not in the library, or in the library but not in the reference."""
+def adherence(taken: Sequence[str], needed: set[str], library: Sequence[str]) -> dict[str, float]:
+    """Count predicted actions that are not in the library, or in the library but not in the reference."""
     allowed = {action.strip().lower() for action in library}
-    needed = {step.action for step in expected}
-    taken = [step.action for step in predicted]
     return {
         "outside_library": sum(action not in allowed for action in taken),
         "distractors": sum(action in allowed and action not in needed for action in taken),
@@ -189,16 +182,20 @@ def adherence(predicted: Sequence[Step], expected: Sequence[Step], library: Sequ
 
 
 def measure(pairs: Sequence[Pair], think_prefilled: bool = False) -> Measured:
-    """Measure every pair. The references are texts: whole answers or key blocks."""
-    names = (*METRICS, "steps", "outside_library", "distractors")
-    columns = {name: np.zeros(len(pairs)) for name in names}
+    """Measure every pair. References are texts, whole answers or key blocks, or objects with steps."""
+    columns = {name: np.zeros(len(pairs)) for name in (*METRICS, "steps", "outside_library", "distractors")}
     expected_steps = np.zeros(len(pairs), np.int64)
+    invalid: dict[int, str] = {}
     rows: list[int] = []
     sequences: list[tuple[list[str], list[str]]] = []
     known: dict[str, Block] = {}
     for row, pair in enumerate(pairs):
-        text = pair.reference
-        assert isinstance(text, str)
+        text, reason = (pair.reference, "") if isinstance(pair.reference, str) else lines_of(pair.reference)
+        if max(len(pair.response), len(text)) > MAX_TEXT_LENGTH:
+            reason = "too_long"
+        if reason:
+            invalid[row] = reason
+            continue
         expected = known.get(text)
         if expected is None:
             expected = known[text] = read_block(key_block(text))
@@ -210,9 +207,9 @@ def measure(pairs: Sequence[Pair], think_prefilled: bool = False) -> Measured:
         found: Mapping[str, float] = {
             "step_m": float(predicted.lines == expected.lines),
             "order_s": float(taken == needed),
-            "steps": len(predicted.steps),
+            "steps": len(taken),
             **semantics(predicted.steps, expected.steps),
-            **(adherence(predicted.steps, expected.steps, pair.library) if pair.library is not None else {}),
+            **(adherence(taken, set(needed), pair.library) if pair.library is not None else {}),
         }
         for name, value in found.items():
             columns[name][row] = value
@@ -221,4 +218,13 @@ def measure(pairs: Sequence[Pair], think_prefilled: bool = False) -> Measured:
     lengths = np.array([len(first) + len(second) for first, second in sequences])
     common = compare_sequences(lcs_lengths, sequences)
     columns["order_lcs"][rows] = np.where(lengths == 0, 1.0, 2.0 * common / np.maximum(lengths, 1))
-    return Measured(columns, expected_steps)
+    return Measured(columns, expected_steps, invalid)
+
+
+def lines_of(reference: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the steps of an object as lines of a key block, or the reason why it is invalid."""
+    malformed = references_as_column([reference])[1]
+    if malformed:
+        return "", malformed[0].reason
+    steps = enumerate(reference["steps"], 1)
+    return "\n".join(f"Step {k}: {json.dumps(step, ensure_ascii=False)}" for k, step in steps), ""

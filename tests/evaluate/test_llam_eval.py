@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assay.service.errors import InvalidRequest
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.llam_eval import endpoint
-from assay.service.evaluate.llam_eval.prompts import CRITERIA, prompt_of
+from assay.service.evaluate.llam_eval.judged import CRITERIA, prompt_of
 from assay.service.evaluate.llam_eval.scores import expected_by_logprobs, expected_by_samples, geval_score, stated_score
 from tests.evaluate.judge_server import always, completion, standing_in
 from tests.strategies import examples

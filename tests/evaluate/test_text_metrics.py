@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.bioprobench.steps import generated_steps, matched
+from assay.service.evaluate.bioprobench.gen import generated_steps, matched
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text import keywords as keyword_metrics
 from assay.service.evaluate.text import meteor
@@ -222,7 +222,7 @@ def test_steps(reference, generated):
 
 
 def test_steps_in_blocks(monkeypatch):
-    from assay.service.evaluate.bioprobench import steps
+    from assay.service.evaluate.bioprobench import gen as steps
 
     reference, generated = ["a", "b", "c", "a b", "d"], ["b", "e", "a b", "x"]
     vectors = embedded(hashed_words, [*reference, *generated], "x")

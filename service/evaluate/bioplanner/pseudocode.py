@@ -12,10 +12,10 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ....kernels.similarity.levenshtein import levenshtein_distances
-from ..optional_dependencies import OptionalDependencies, not_installed
+from ..optional_dependencies import OptionalDependencies
 from ..python_source import Unreadable
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
-from ..text.embedders import Embedder, cls_model_named, embedded, hashed_words
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
+from ..text.embedders import Embedder, cls_model_named, embedded, embedder_of
 from ..text.sequences import compare_sequences
 from .agreement import mean
 from .reading import Reading, names_called, read, read_order
@@ -134,9 +134,7 @@ class Pseudocode(Task):
     compares = True
     components = ("order_similarity", "function_precision", "function_recall")
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         readings = []
         for row, record in enumerate(records, start=1):
             readings.append(read(record, by_script=options.mode == "upstream"))
@@ -159,14 +157,12 @@ class Pseudocode(Task):
             if reading.failure is not None
         ]
         dependencies = OptionalDependencies(self, options)
-        embedder = dependencies.load(partial(embedder_of, options), "scibert_score")
+        embedder = dependencies.load(partial(embedder_of, options, SCIBERT_NEEDS, cls_model_named), "scibert_score")
         if embedder is not None:
             columns["scibert_score"] = similarities(readings, embedder)
         return Evaluation(columns, failed, unavailable=dependencies.require_any())
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         names_of = cache(names_called)  # of the true programs, each read once
         readings = []
         for row, record in enumerate(records, start=1):
@@ -216,15 +212,6 @@ def sequence_distances(
 def normalized_distances(readings: Sequence[Reading]) -> np.ndarray:
     longest = [max(map(len, reading.in_order)) if reading.in_order else 0 for reading in readings]
     return sequence_distances(readings, [reading.in_order for reading in readings]) / np.maximum(1, longest)
-
-
-def embedder_of(options: PseudocodeOptions) -> Embedder:
-    """Return the embedder that the options name; raises NotInstalled if they name none or its package is missing."""
-    if options.embedding_model is not None:
-        return cls_model_named(options.embedding_model, "options.embedding_model")
-    if options.embedder is None:
-        raise not_installed("options.embedding_model", SCIBERT_NEEDS)
-    return hashed_words if options.embedder == "hashed_words" else options.embedder
 
 
 def similarities(readings: Sequence[Reading], embedder: Embedder) -> np.ndarray:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from ..python_source import Unreadable
 from .agreement import (
@@ -29,6 +29,8 @@ from .calls import (
 )
 
 __all__ = ["Reading", "names_called", "read", "read_order"]
+
+T = TypeVar("T")
 
 UNDEFINED = "undefined_function"
 MAX_FUNCTIONS = 51
@@ -55,63 +57,55 @@ def predicted_text(record: Mapping[str, Any]) -> str:
     return f"{record.get('prediction_functions', '')}\n{record['prediction_code']}"
 
 
+def both(reading: Reading, predicted: Callable[[], T], true: Callable[[], T]) -> tuple[T, T] | None:
+    """Read the prediction, then the truth; None, with the reading's first failure recorded, if one is unreadable."""
+    of_prediction = True
+    try:
+        first = predicted()
+        of_prediction = False
+        return first, true()
+    except Unreadable as error:
+        reading.failure = reading.failure or (error.reason, of_prediction)
+        return None
+
+
 def read(record: Mapping[str, Any], by_script: bool) -> Reading:
     """Read one record as the script does, or by Python's grammar."""
     reading = Reading()
+    predicted, true = predicted_text(record), record["ground_truth"]
     known = known_functions(reading, record) if by_script else None
-    trees: list[ast.Module] = []
-    for text, of_prediction in ((predicted_text(record), True), (record["ground_truth"], False)):
-        try:
-            trees.append(parse_program(text))
-        except Unreadable as error:
-            reading.failure = reading.failure or (error.reason, of_prediction)
-    if len(trees) == 2:
-        found = [calls_in(tree) for tree in trees]
+    trees = both(reading, partial(parse_program, predicted), partial(parse_program, true))
+    if trees is not None:
+        found = calls_in(trees[0]), calls_in(trees[1])
         reading.in_order = called_names(found[0]), called_names(found[1])
     if by_script:
-        stated_by = calls_by_script(predicted_text(record)), calls_by_script(record["ground_truth"])
+        stated_by = calls_by_script(predicted), calls_by_script(true)
         functions_of(reading, precision_recall(*stated_by))
         arguments_of(reading, matched_by_name(*stated_by), as_script=True)
-        if len(trees) == 2 and known is not None:
+        if trees is not None and known is not None:
             read_as_script(reading, {*known, UNDEFINED}, found)
-    elif reading.in_order is not None:
+    elif trees is not None and reading.in_order is not None:
         reading.sequences = reading.in_order
         functions_of(reading, precision_recall(*reading.in_order))
-        arguments_by_grammar(reading, trees)
+        calls = both(reading, *(partial(calls_with_arguments, tree) for tree in trees))
+        if calls is not None:
+            arguments_of(reading, matched_in_order(*calls), as_script=False)
     return reading
 
 
 def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) -> Reading:
     """Read what a reward needs of a record; `names_of` is `names_called` for the true program, and may be cached."""
     reading = Reading()
-    names: list[list[str]] = []
-    for text, read_names in ((predicted_text(record), names_called), (record["ground_truth"], names_of)):
-        try:
-            names.append(read_names(text))
-        except Unreadable as error:
-            reading.failure = reading.failure or (error.reason, read_names is names_called)
-    if len(names) == 2:
-        reading.in_order = names[0], names[1]
-        functions_of(reading, precision_recall(*names))
+    predicted = partial(names_called, predicted_text(record))
+    reading.in_order = both(reading, predicted, partial(names_of, record["ground_truth"]))
+    if reading.in_order is not None:
+        functions_of(reading, precision_recall(*reading.in_order))
     return reading
 
 
 def names_called(text: str) -> list[str]:
     """Return the names of the calls of a text in its order, by Python's grammar; raises Unreadable."""
     return called_names(calls_in(parse_program(text)))
-
-
-def arguments_by_grammar(reading: Reading, trees: Sequence[ast.Module]) -> None:
-    """Compare the arguments of both programs, or record a failure if one cannot be unparsed."""
-    of_prediction = True
-    try:
-        predicted = calls_with_arguments(trees[0])
-        of_prediction = False
-        true = calls_with_arguments(trees[1])
-    except Unreadable as error:
-        reading.failure = (error.reason, of_prediction)
-        return
-    arguments_of(reading, matched_in_order(predicted, true), as_script=False)
 
 
 def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | None:
@@ -138,16 +132,8 @@ def arguments_of(reading: Reading, matched: Matched, as_script: bool) -> None:
 
 def read_as_script(reading: Reading, allowed: set[str], found: Sequence[list[Found]]) -> None:
     """Read the two sequences that the script compares, or record a failure if it would raise."""
-    of_prediction = True
-    try:
-        predicted = walked_names(found[0])
-        of_prediction = False
-        true = walked_names(found[1])
-    except Unreadable as error:
-        reading.failure = (error.reason, of_prediction)
-        return
-    reading.penalty = sum(name not in allowed for name in predicted)
-    reading.sequences = (
-        [name if name in allowed else UNDEFINED for name in predicted],
-        [name if name in allowed else UNDEFINED for name in true],
-    )
+    names = both(reading, *(partial(walked_names, calls) for calls in found))
+    if names is not None:
+        reading.penalty = sum(name not in allowed for name in names[0])
+        predicted, true = ([name if name in allowed else UNDEFINED for name in side] for side in names)
+        reading.sequences = predicted, true

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
 from .answers import FAILURES, nan_column, share, truth_of
 
 __all__ = ["CLASSIFICATION", "TASK", "Classification", "VerdictTask", "classified", "classify"]
@@ -58,12 +58,9 @@ class Classification:
         self.hit, self.false_alarm, self.miss = (np.zeros(count, bool) for _ in range(3))
         self.hit[rows], self.miss[rows] = ~verdict & erroneous, verdict & erroneous
         self.false_alarm[rows] = ~verdict & boolean & ~erroneous
+        self.unread = np.isnan(self.right)
         self.without_gold = np.zeros(count, bool)
         self.without_gold[[failure.record for failure in failed if failure.reason == NO_GOLD]] = True
-
-    @property
-    def unread(self) -> np.ndarray:
-        return np.isnan(self.right)
 
     def columns(self) -> dict[str, np.ndarray]:
         return {
@@ -100,7 +97,7 @@ def classify(record: Mapping[str, Any], strict_markers: bool) -> bool | str:
     return truth_of(record.get("generated_response"), needs_markers=strict_markers)
 
 
-def classified(records: Sequence[Mapping[str, Any]], strict_markers: bool) -> Classification:
+def classified(records: Records, strict_markers: bool) -> Classification:
     """Classify all records. A truth that is not a boolean is compared, but is not an erroneous step."""
     read, failed = [], []
     for row, record in enumerate(records):
@@ -151,16 +148,12 @@ class Err(VerdictTask):
     reasons = REASONS
     components = ("accuracy", "called_erroneous")
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         found = classified(records, options.strict_markers)
         advance(len(records))
         return Evaluation(found.columns(), found.failed, found.corpus, found.over)
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         verdicts = [classify(record, options.strict_markers) for record in records]
         right = np.array(
             [

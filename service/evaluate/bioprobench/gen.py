@@ -10,14 +10,16 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..optional_dependencies import OptionalDependencies, not_installed
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress
-from ..text.embedders import Embedder, chosen_embedder, embedded
+from ..optional_dependencies import OptionalDependencies
+from ..task import Advance, Evaluation, Failure, Metric, Record, Records, Task, ignore_progress
+from ..text.embedders import Embedder, embedded, embedder_of
+from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.text_pairs import (
-    KEYWORD,
-    KEYWORDS_NEED_MODEL,
     MAX_LENGTH,
+    METEOR_METRIC,
+    ROUGE_METRICS,
     TOO_LONG,
+    KeywordOptions,
     Pair,
     fill_keywords,
     fill_nltk,
@@ -25,17 +27,15 @@ from ..text.text_pairs import (
 )
 from ..text.word_tokens import NltkRules
 from .answers import FAILURES, NOT_TEXT, generated_text, nan_column
-from .steps import generated_steps, matched
 
-__all__ = ["TASK"]
+__all__ = ["TASK", "generated_steps", "matched"]
 
 STEP = ("step_recall", "step_precision")
+THRESHOLD = 0.7
+CELLS = 1 << 22
+"""Cosines computed at once, to limit memory."""
 
-UNREAD = {
-    NOT_TEXT: FAILURES[NOT_TEXT],
-    TOO_LONG: f"A text has more than {MAX_LENGTH:,} characters.",
-    KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them.",
-}
+UNREAD = {NOT_TEXT: FAILURES[NOT_TEXT], **PAIR_FAILURES}
 
 STEPS_NEED = (
     "Step recall and precision need vectors of steps: set embedding_model (published: all-mpnet-base-v2), "
@@ -50,7 +50,7 @@ class GenRecord(Record):
     generated_response: str | None = Field(description="The model's response; null counts as failed.")
 
 
-class GenOptions(Options):
+class GenOptions(KeywordOptions):
     """What GEN may be asked."""
 
     nltk: NltkRules = Field(
@@ -65,14 +65,6 @@ class GenOptions(Options):
         None,
         description="For step recall and precision: a model of Sentence Transformers by name or folder; published: "
         "all-mpnet-base-v2.",
-        json_schema_extra={"local": True},
-    )
-    keyword_embedder: Literal["hashed_words"] | SkipJsonSchema[Embedder] | None = Field(
-        None, description="For keywords of texts with more than 64 candidates: as `embedder`."
-    )
-    keyword_model: str | None = Field(
-        None,
-        description="For the same: a model of Sentence Transformers; the public script's: all-MiniLM-L6-v2.",
         json_schema_extra={"local": True},
     )
     empty_step_precision: Literal["one", "zero"] = Field(
@@ -90,10 +82,8 @@ class Gen(Task):
     options = GenOptions
     metrics = (
         Metric("bleu", "BLEU", "Sentence BLEU-2 with smoothing method 1 over NLTK's words.", percent=True),
-        Metric("meteor", "METEOR", "METEOR with Porter's stems and WordNet's synonyms.", percent=True),
-        Metric("rouge_1", "R-1", "F-measure of stemmed words.", percent=True),
-        Metric("rouge_2", "R-2", "F-measure of pairs of stemmed words.", percent=True),
-        Metric("rouge_l", "R-L", "F-measure of the longest common subsequence of stemmed words.", percent=True),
+        METEOR_METRIC,
+        *ROUGE_METRICS,
         Metric("keyword_precision", "KW P", "Of the response's 64 best keywords, the share that the truth has."),
         Metric("keyword_recall", "KW R", "Of the truth's 64 best keywords, the share that the response has."),
         Metric("keyword_f1", "KW F1", "Their harmonic mean."),
@@ -103,9 +93,7 @@ class Gen(Task):
     )
     failures = UNREAD
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         columns = {metric.name: nan_column(len(records)) for metric in self.metrics}
         pairs, failed = readable(records)
         columns["failed"][:] = 0.0
@@ -113,17 +101,15 @@ class Gen(Task):
         dependencies = OptionalDependencies(self, options)
         fill_nltk(pairs, columns, dependencies, options.nltk, advance)
         fill_rouge(pairs, columns, dependencies, advance)
-        if dependencies.wants(*KEYWORD):
-            ranks = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-            failed += fill_keywords(pairs, columns, ranks, advance)
-        embedder = dependencies.load(partial(step_embedder, options), *STEP)
+        failed += fill_keywords(pairs, columns, dependencies, options, advance)
+        embedder = dependencies.load(partial(embedder_of, options, STEPS_NEED), *STEP)
         if embedder is not None:
             fill_steps(records, pairs, columns, embedder, float(options.empty_step_precision == "one"), advance)
         advance(len(records))
         return Evaluation(columns, sorted(failed), unavailable=dependencies.require_any())
 
 
-def readable(records: Sequence[Mapping[str, Any]]) -> tuple[list[Pair], list[Failure]]:
+def readable(records: Records) -> tuple[list[Pair], list[Failure]]:
     """Return the records that can be compared, and why the others cannot."""
     pairs, failed = [], []
     for row, record in enumerate(records):
@@ -138,15 +124,8 @@ def readable(records: Sequence[Mapping[str, Any]]) -> tuple[list[Pair], list[Fai
     return pairs, failed
 
 
-def step_embedder(options: GenOptions) -> Embedder:
-    embedder = chosen_embedder(options.embedding_model, options.embedder, "options.embedding_model")
-    if embedder is None:
-        raise not_installed("options.embedding_model", STEPS_NEED)
-    return embedder
-
-
 def fill_steps(
-    records: Sequence[Mapping[str, Any]],
+    records: Records,
     pairs: Sequence[Pair],
     columns: Mapping[str, np.ndarray],
     embedder: Embedder,
@@ -164,6 +143,25 @@ def fill_steps(
         near_reference, near_generated = matched(reference, generated, vectors)
         columns["step_recall"][row] = near_reference / len(reference) if reference else 1.0
         columns["step_precision"][row] = near_generated / len(generated) if generated else of_nothing
+
+
+def generated_steps(text: str) -> list[str]:
+    """Return the non-blank lines of a generated protocol, stripped; numbers and bullets stay."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def matched(reference: Sequence[str], generated: Sequence[str], vectors: Mapping[str, np.ndarray]) -> tuple[int, int]:
+    """Count the reference steps, and the generated ones, with a cosine of 0.7 or more to one on the other side."""
+    if not reference or not generated:
+        return 0, 0
+    theirs = np.array([vectors[step] for step in generated])
+    found, near = 0, np.zeros(len(generated), bool)
+    rows = max(1, CELLS // len(generated))
+    for begin in range(0, len(reference), rows):
+        close = np.array([vectors[step] for step in reference[begin : begin + rows]]) @ theirs.T >= THRESHOLD
+        found += int(close.any(axis=1).sum())
+        near |= close.any(axis=0)
+    return found, int(near.sum())
 
 
 TASK = Gen()

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ..python_source import Unreadable, parse_python
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
 from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, nan_column, share
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "TASK", "Order", "compared", "literal", "order_of"]
@@ -182,9 +182,7 @@ class Ord(Task):
     reasons = REASONS
     components = ("exact_match", "kendall_tau")
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         exact, tau, repeated = (nan_column(len(records)) for _ in range(3))
         pairs, concordant = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
         failed = []
@@ -219,9 +217,7 @@ class Ord(Task):
 
         return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]})
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         found = self.evaluate(records, options, advance)
         exact, tau = found.columns["exact_match"], found.columns["kendall_tau"]
         distinct = once_each(lambda steps: len(set(steps)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
 from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block, nan_column, share
 
 __all__ = ["TASK", "Answer", "answer_of"]
@@ -103,9 +103,7 @@ class Pqa(Task):
     reasons = REASONS
     components = ("accuracy", "brier", "confidence")
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         rows, said, failed = [], [], []
         for row, record in enumerate(records):
             answer = answer_of(record["generated_response"])
@@ -140,9 +138,7 @@ class Pqa(Task):
             return []
         return super().validation_errors(record)
 
-    def rewards(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
         found = self.evaluate(records, options)
         answers = [answer_of(record["generated_response"]) for record in records]
         right = found.columns["accuracy_over_all"]

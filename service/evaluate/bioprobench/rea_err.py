@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..task import Advance, Evaluation, Metric, ignore_progress
+from ..task import Advance, Evaluation, Metric, Records, ignore_progress
 from .answers import after_thinking, nan_column, share, truth_of
 from .err import CLASSIFICATION, ErrOptions, ErrRecord, VerdictTask, classified
 
@@ -22,7 +22,7 @@ Judge = Callable[[Mapping[str, Any], str], object]
 or False, anything else for none. Called once for each record with a `corrupted_text` and without an `LLM_judge`."""
 
 
-def first_of_each(records: Sequence[Mapping[str, Any]]) -> list[int]:
+def first_of_each(records: Records) -> list[int]:
     """Return one row per id, in file order: that of a judged record if there is one, else the first."""
     chosen: dict[Any, int] = {}
     for row, record in enumerate(records):
@@ -84,9 +84,7 @@ class ReaErr(VerdictTask):
         ),
     )
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         found = classified(records, options.strict_markers)
         counted = np.ones(len(records), bool)
         if options.deduplicate:
@@ -117,7 +115,7 @@ class ReaErr(VerdictTask):
 
 
 def judgements(
-    records: Sequence[Mapping[str, Any]], counted: np.ndarray, judge: Judge | None, advance: Advance
+    records: Records, counted: np.ndarray, judge: Judge | None, advance: Advance
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return whether each judged record is consistent, and whether its judgement could not be read; else NaN."""
     consistent, failed = nan_column(len(records)), nan_column(len(records))

@@ -14,12 +14,11 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import InvalidRequest, Issue
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress, mean_of
+from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress, mean_of
 from .endpoint import Endpoint, JudgeFault, Judgement
-from .prompts import CRITERIA, prompt_of
 from .scores import expected_by_logprobs, expected_by_samples, geval_mean
 
-__all__ = ["TASK"]
+__all__ = ["CRITERIA", "TASK", "prompt_of"]
 
 NO_SCORE = "no_score"
 NOT_JUDGED = "not_judged"
@@ -30,6 +29,31 @@ FAILURES = {
     JUDGE_FAULT: "The judge did not answer, or not with a chat completion.",
 }
 MAX_LOGPROBS = 20
+CRITERIA = {
+    "Coherence": "the steps follow from one another and the whole reads as one procedure",
+    "Consistency": "every statement agrees with the true protocol; nothing contradicts it",
+    "Fluency": "the language is grammatical, clear, and that of laboratory work",
+    "Relevance": "the steps serve the protocol's purpose, without anything beside the point",
+    "Precision": "amounts, times, temperatures and other parameters are given and right",
+    "Coverage": "every step and material of the true protocol is there",
+}
+"""ProtoMed-LLM's six criteria, paraphrased."""
+
+FORM = """\
+Below are the true protocol of a laboratory procedure and one that a model has written. Rate the written protocol.
+
+Criterion: {criterion}{meaning}
+
+Give one whole number from 1 (worst) to 5 (best) by filling in the form at the end, and nothing else.
+
+True protocol:
+{reference}
+
+Written protocol:
+{response}
+
+Form (the number only):
+- {criterion}:"""
 
 
 class LlamEvalRecord(Record):
@@ -111,9 +135,7 @@ class LlamEval(Task):
     )
     failures = FAILURES
 
-    def evaluate(
-        self, records: Sequence[Mapping[str, Any]], options: Any, advance: Advance = ignore_progress
-    ) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
         tallies = [Tally() for _ in records]
         questions: list[Question] = []
         for row, record in enumerate(records):
@@ -183,6 +205,13 @@ def questions_of(row: int, record: Mapping[str, Any]) -> Iterator[Question]:
     elif reference is not None and response is not None:
         for criterion in [record["criterion"]] if record.get("criterion") else CRITERIA:
             yield Question(row, criterion, prompt_of(criterion, reference, response))
+
+
+def prompt_of(criterion: str, reference: str, response: str) -> str:
+    meaning = CRITERIA.get(criterion)
+    return FORM.format(
+        criterion=criterion, meaning=f": {meaning}." if meaning else "", reference=reference, response=response
+    )
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:

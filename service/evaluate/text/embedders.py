@@ -12,13 +12,14 @@ import numpy as np
 
 from ...errors import InvalidRequest, Issue
 from ..import_optional import import_optional
+from ..optional_dependencies import not_installed
 
 __all__ = [
     "Embedder",
     "chosen_embedder",
     "cls_model_named",
-    "cosines",
     "embedded",
+    "embedder_of",
     "hashed_words",
     "model_named",
     "normalized",
@@ -46,11 +47,27 @@ def hashed_words(texts: Sequence[str]) -> np.ndarray:
     return vectors
 
 
-def chosen_embedder(model: str | None, embedder: Embedder | str | None, path: str) -> Embedder | None:
-    """Return the embedder that two options name, `model` before `embedder`; None if they name none."""
+def chosen_embedder(
+    model: str | None, embedder: Embedder | str | None, path: str, load: Callable[[str, str], Embedder] | None = None
+) -> Embedder | None:
+    """Return the embedder that two options name, `model` before `embedder`; None if they name none.
+
+    load: takes the model and `path`, the option that names it; `model_named` by default.
+    """
     if model is not None:
-        return model_named(model, path)
-    return hashed_words if embedder == "hashed_words" else embedder  # type: ignore[return-value]
+        return (load or model_named)(model, path)
+    return hashed_words if isinstance(embedder, str) else embedder
+
+
+def embedder_of(options: Any, needs: str, load: Callable[[str, str], Embedder] | None = None) -> Embedder:
+    """Return the embedder that `embedding_model` and `embedder` of the options name.
+
+    Raises NotInstalled with the sentence `needs` if they name none, or if a package is missing.
+    """
+    embedder = chosen_embedder(options.embedding_model, options.embedder, "options.embedding_model", load)
+    if embedder is None:
+        raise not_installed("options.embedding_model", needs)
+    return embedder
 
 
 def model_named(name: str, path: str) -> Embedder:
@@ -87,12 +104,8 @@ def vectors_of(embedder: Embedder, texts: Sequence[str], path: str) -> np.ndarra
 def normalized(vectors: np.ndarray) -> np.ndarray:
     """Normalize rows to length 1; rows of zeros stay."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-
-
-def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the cosine of every row of `a` with every row of `b`, all normalized: float64 (len(a), len(b))."""
-    return a @ b.T
+    unit: np.ndarray = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return unit
 
 
 def cls_model_named(name: str, path: str) -> Embedder:

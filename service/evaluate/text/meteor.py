@@ -52,7 +52,7 @@ class Synonyms:
     def __init__(self, root: Any) -> None:
         library = import_optional("nltk.corpus.reader.wordnet", "lexical", "METEOR")
 
-        class Reader(library.WordNetCorpusReader):  # type: ignore[name-defined]
+        class Reader(library.WordNetCorpusReader):  # type: ignore[misc, name-defined]
             """Does not map its meanings to those of another version, for which it would read both again."""
 
             def map_wn(self, version: str = "wordnet") -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Failure
+from ..task import Advance, Failure, Metric, Options
 from .bleu import sentence_bleu
-from .embedders import Embedder
+from .embedders import Embedder, chosen_embedder
 from .keywords import keywords, overlap
 from .meteor import meteor_scorer
 from .rouge import rouge_l, rouge_n, rouge_words
@@ -20,11 +22,15 @@ from .word_tokens import NltkRules, porter_stemmer, word_tokenizer
 
 __all__ = [
     "ADVANCE_EVERY",
+    "FAILURES",
     "KEYWORD",
     "KEYWORDS_NEED_MODEL",
     "MAX_LENGTH",
+    "METEOR_METRIC",
     "ROUGE",
+    "ROUGE_METRICS",
     "TOO_LONG",
+    "KeywordOptions",
     "Pair",
     "fill_keywords",
     "fill_nltk",
@@ -44,7 +50,35 @@ their text."""
 MAX_CHARACTERS = 1 << 20
 """Characters of the pairs in one call of the kernel of subsequences: words take ten times as much memory."""
 
+FAILURES = {
+    TOO_LONG: f"A text has more than {MAX_LENGTH:,} characters.",
+    KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them.",
+}
+"""Why pairs lack metrics, for `Task.failures`."""
+METEOR_METRIC = Metric("meteor", "METEOR", "METEOR with Porter's stems and WordNet's synonyms.", percent=True)
+ROUGE_METRICS = (
+    Metric("rouge_1", "R-1", "F-measure of stemmed words.", percent=True),
+    Metric("rouge_2", "R-2", "F-measure of pairs of stemmed words.", percent=True),
+    Metric("rouge_l", "R-L", "F-measure of the longest common subsequence of stemmed words.", percent=True),
+)
+
 Columns = Mapping[str, np.ndarray]
+
+
+class KeywordOptions(Options):
+    """Which embedder ranks keywords."""
+
+    keyword_embedder: Literal["hashed_words"] | SkipJsonSchema[Embedder] | None = Field(
+        None,
+        description="For keywords of texts with more than 64 candidates: `hashed_words`, or in Python any function of "
+        "texts to vectors.",
+    )
+    keyword_model: str | None = Field(
+        None,
+        description="For the same: a model of Sentence Transformers by name or folder; the public scripts': "
+        "all-MiniLM-L6-v2.",
+        json_schema_extra={"local": True},
+    )
 
 
 class Pair(NamedTuple):
@@ -91,9 +125,16 @@ def fill_rouge(pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDe
 
 
 def fill_keywords(
-    pairs: Sequence[Pair], columns: Columns, embedder: Embedder | None, advance: Advance
+    pairs: Sequence[Pair],
+    columns: Columns,
+    dependencies: OptionalDependencies,
+    options: KeywordOptions,
+    advance: Advance,
 ) -> list[Failure]:
     """Fill the three metrics of keywords; return the rows that lack them because there is no embedder."""
+    if not dependencies.wants(*KEYWORD):
+        return []
+    embedder = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
     found = lru_cache(MAX_CACHED_REFERENCES)(lambda text: keywords(text, embedder))
     failed = []
     for done, (row, reference, generated) in enumerate(pairs, start=1):

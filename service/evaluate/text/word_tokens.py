@@ -128,7 +128,7 @@ def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
     punkt = import_optional("nltk.tokenize.punkt", EXTRA, "Splitting text into words")
     closers = "" if rules == "3.9" else "\u2018\u2019\u201c\u201d\xab\xbb"
 
-    class Language(punkt.PunktLanguageVars):  # type: ignore[name-defined]
+    class Language(punkt.PunktLanguageVars):  # type: ignore[misc, name-defined]
         """The marks that end the last word of a sentence, and those that belong to it, in these rules."""
 
         re_boundary_realignment = re.compile(rf"""["')\]}}{closers}]+?(?:\s+|(?=--)|$)""", re.MULTILINE)
@@ -137,7 +137,7 @@ def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
         def _re_non_word_chars(self) -> str:
             return rf"""(?:[)";}}\]*:@'({{\[{closers}?!])"""
 
-    class Splitter(punkt.PunktSentenceTokenizer):  # type: ignore[name-defined]
+    class Splitter(punkt.PunktSentenceTokenizer):  # type: ignore[misc, name-defined]
         """Caches its decisions: the same words end sentences again and again."""
 
         def text_contains_sentbreak(self, text: str) -> bool:
