@@ -28,8 +28,8 @@ def parse_python(text: str, max_length: int, max_depth: int, mode: str = "exec")
 
     Raises Unreadable with `too_large` if it exceeds the limits, or with `syntax_error`.
 
-    The limits bound the time and the C stack that the parser takes. It may still find an expression too deep (a long
-    run of signs), and then raises one of the last two errors without harm.
+    The limits bound the time and the C stack that the parser takes. Within them it may still reach its own limit of
+    recursion (a long run of signs), which it reports as RecursionError or MemoryError; that is a `syntax_error` too.
     """
     if len(text) > max_length or depth(text) > max_depth:
         raise Unreadable("too_large")

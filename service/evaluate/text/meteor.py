@@ -40,7 +40,7 @@ class Synset(tuple[Lemma, ...]):
 
 
 class KeepsNothing(dict[int, Any]):
-    """Stands for a cache of NLTK's reader."""
+    """Replaces the caches of NLTK's reader."""
 
     def __setitem__(self, _offset: int, _synset: Any) -> None:
         """Forget the synset."""
