@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
 from .errors import Unavailable
-from .exchange import AcquireLocal, BaseClient
+from .exchange import AcquireLocal, BaseClient, BatchKey
 from .requests import checked_reference, score_request
 from .results import Score, Scores
 from .retries import Sleep, Steps
@@ -106,14 +106,14 @@ class Client(BaseClient):
 
         `record` is a name that errors repeat. The other arguments and the errors are those of `score`.
         """
-        key = self.settings.merged(config)
+        key = self.settings.merged(config), timeout
         content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: Future[Score] = Future()
         entry = Entry(response, content, self._deadline(timeout), record, future)
         if self.settings.window > 0:
-            self._coalescer.add(entry, (key, timeout))  # the first call waits for the others: their timeouts must agree
+            self._coalescer.add(entry, key)
         else:
-            self._send_batch([entry], (key, timeout))
+            self._send_batch([entry], key)
         try:
             return future.result(max(0.0, entry.deadline - time.monotonic()) + GRACE_SECONDS)
         except (FutureTimeoutError, TimeoutError):
@@ -144,9 +144,8 @@ class Client(BaseClient):
             self._acquire_local(self.settings.start_timeout)
         return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
 
-    def _send_batch(self, entries: list[Entry], key: tuple[str, float | None]) -> None:
-        """Settle every entry; `key` holds their settings of the reward and their timeout."""
-        self._run(self._batch_steps(entries, key[0]))
+    def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
+        self._run(self._batch_steps(entries, key))
 
     def _run(self, steps: Steps[T]) -> T:
         try:
@@ -154,7 +153,7 @@ class Client(BaseClient):
             while True:
                 try:
                     outcome = self._perform(step)
-                except Exception as error:
+                except Exception as error:  # noqa: PERF203
                     step = steps.throw(error)
                 else:
                     step = steps.send(outcome)
@@ -216,12 +215,12 @@ class AsyncClient(BaseClient):
         record: object = None,
     ) -> Score:
         """Score one response; concurrent calls in one event loop share a request. See `Client.score_one`."""
-        key = self.settings.merged(config)
+        key = self.settings.merged(config), timeout
         content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
         entry = Entry(response, content, await self._deadline(timeout), record, future)
         if self.settings.window > 0:
-            self._coalescer.add(entry, key)  # which also enforces the deadline
+            self._coalescer.add(entry, key)
         else:
             await self._send_batch([entry], key)
         return await future
@@ -250,9 +249,8 @@ class AsyncClient(BaseClient):
             await asyncio.to_thread(self._acquire_local, self.settings.start_timeout)
         return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
 
-    async def _send_batch(self, entries: list[Entry], config: str) -> None:
-        """Settle every entry; `config` holds their settings of the reward."""
-        await self._run(self._batch_steps(entries, config))
+    async def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
+        await self._run(self._batch_steps(entries, key))
 
     async def _run(self, steps: Steps[T]) -> T:
         try:
@@ -260,7 +258,7 @@ class AsyncClient(BaseClient):
             while True:
                 try:
                     outcome = await self._perform(step)
-                except Exception as error:
+                except Exception as error:  # noqa: PERF203
                     step = steps.throw(error)
                 else:
                     step = steps.send(outcome)

@@ -24,7 +24,10 @@ from .transport.asynchronous import AsyncTransport
 from .transport.http11 import Exchange, Fault, request_head
 from .transport.sync import SyncTransport
 
-__all__ = ["AcquireLocal", "BaseClient"]
+__all__ = ["AcquireLocal", "BaseClient", "BatchKey"]
+
+BatchKey = tuple[str, "float | None"]
+"""Settings of the reward and timeout, in which the calls of a batch agree."""
 
 _request_numbers = count(1)
 
@@ -63,12 +66,12 @@ class BaseClient:
     def _document_steps(self, route: str, deadline: float) -> Steps[dict[str, Any]]:
         return read_document((yield from self._call_steps("GET", route, deadline)))
 
-    def _batch_steps(self, entries: list[Entry], config: str) -> Steps[None]:
-        """Settle every entry; `config` holds their settings of the reward."""
+    def _batch_steps(self, entries: list[Entry], key: BatchKey) -> Steps[None]:
+        """Settle every entry of a batch, whose deadlines differ by the window at most."""
 
         def score(batch: list[Entry]) -> Steps[Scores]:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
-            request = assemble_request(texts, references, None, config, ("components",))
+            request = assemble_request(texts, references, None, key[0], ("components",))
             return self._score_steps(request, max(entry.deadline for entry in batch))
 
         return settle_entries(entries, score)
@@ -82,15 +85,16 @@ class BaseClient:
             try:
                 step = retries.send(outcome)
             except StopIteration as end:
-                return end.value
+                reply: Reply = end.value
+                return reply
             if isinstance(step, Sleep):
                 outcome = yield step
                 continue
             headers = self._headers(request_id, step.address, step.seconds)
             head = request_head(method, step.address, route, headers, len(body))
             try:
-                reply = yield Exchange(step.address, head, body, step.seconds, deadline)
-                outcome = checked_reply(reply, request_id, route, step.address)
+                received = yield Exchange(step.address, head, body, step.seconds, deadline)
+                outcome = checked_reply(received, request_id, route, step.address)
             except Fault as fault:
                 outcome = fault
                 if self._local is not None:

@@ -7,9 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-
 from ..client import AsyncClient, Client
-from ..coalescing import ITEM_PATH
 from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Issue, TooLarge, invalid
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code
@@ -28,7 +26,6 @@ __all__ = [
     "record_of",
     "records_of",
     "reference_of",
-    "reference_position",
     "required",
     "sync_client",
     "with_batch_rows",
@@ -196,27 +193,17 @@ def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
     return None
 
 
-def reference_position(issue: Issue) -> tuple[int, str]:
-    """Return the position of the reference that an issue names (-1 for none) and the rest of its path."""
-    found = ITEM_PATH.fullmatch(issue.path)
-    return (int(found[2]), found[3]) if found and found[1] == "references" else (-1, issue.path)
-
-
 def with_batch_rows(error: AssayError, rows: Sequence[int]) -> AssayError:
     """Return the error of a request of some rows of a batch, with positions in the whole batch."""
     if not isinstance(error, InvalidRequest) or isinstance(error, TooLarge):
         return error
-    issues = [with_batch_row(issue, rows) for issue in error.issues]
+    issues = []
+    for issue in error.issues:
+        column, k, rest = issue.element
+        issues.append(issue._replace(path=f"{column}[{rows[k]}]{rest}") if 0 <= k < len(rows) else issue)
     if issues == list(error.issues):
         return error
     return invalid(issues, status=error.status, request_id=error.request_id)
-
-
-def with_batch_row(issue: Issue, rows: Sequence[int]) -> Issue:
-    found = ITEM_PATH.fullmatch(issue.path)
-    if found is None or int(found[2]) >= len(rows):
-        return issue
-    return issue._replace(path=f"{found[1]}[{rows[int(found[2])]}]{found[3]}")
 
 
 def required(reference: Any, record: object = None) -> Any:

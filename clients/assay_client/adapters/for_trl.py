@@ -25,7 +25,6 @@ from assay_client.adapters.common import (
     none_on_failure,
     pairs_of,
     records_of,
-    reference_position,
     sync_client,
     with_batch_rows,
 )
@@ -148,8 +147,8 @@ def issues_by_position(error: AssayError, n: int) -> dict[int, Issue]:
     """Return an issue for each reference that an error names; empty if the error names anything else."""
     named: dict[int, Issue] = {}
     for issue in error.issues if isinstance(error, InvalidReference) else ():
-        position, rest = reference_position(issue)
-        if not 0 <= position < n:
+        column, position, rest = issue.element
+        if column != "references" or position >= n:
             return {}
         named[position] = issue._replace(path=f"reference{rest}")
     return named

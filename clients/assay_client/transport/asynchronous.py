@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from http.client import HTTPException, HTTPResponse
 from io import BytesIO
 from time import monotonic
-from typing import IO
+from typing import IO, cast
 
 from ..errors import Unavailable
 from ..replies import Reply
@@ -120,8 +120,8 @@ class Connection:
         self.sock = sock
         self.reused = self.started = False
         self._reader = reader
-        self._transport = writer.transport
-        self._writer = writer
+        self._writer = writer  # which warns when it is collected before its transport is closed
+        self._transport = cast("asyncio.Transport", writer.transport)
         self._loop = asyncio.get_running_loop()
         self._received = bytearray()
 
@@ -133,7 +133,7 @@ class Connection:
         if self.reused:
             self._transport.resume_reading()
         for part in (head + body,) if len(body) < CHUNK_BYTES else (head, body):
-            self._writer.write(part)
+            self._transport.write(part)
         response = await self._read_head()
         whole = await self._read_body(response)
         reusable = not (response.will_close or self._received or self._transport.get_write_buffer_size())
@@ -217,10 +217,10 @@ class Connection:
 async def connect(address: Address, seconds: float) -> Connection:
     """Open a connection; raise OSError or TimeoutError."""
     sock = await connected_socket_async(address, seconds)
-    tls = {"ssl": tls_context(), "server_hostname": address.host} if address.tls else {}
-    opening = asyncio.open_connection if address.socket_path is None else asyncio.open_unix_connection
+    tls, name = (tls_context(), address.host) if address.tls else (None, None)
     try:
-        return Connection(sock, *await opening(sock=sock, limit=CHUNK_BYTES, **tls))  # type: ignore[operator]
+        streams = await asyncio.open_connection(sock=sock, limit=CHUNK_BYTES, ssl=tls, server_hostname=name)
+        return Connection(sock, *streams)
     except ConnectionError as error:
         if address.tls:
             raise Fault(CLOSED_IN_HANDSHAKE) from error
