@@ -43,6 +43,8 @@ class Client(BaseClient):
         If an address is not a string, or if arguments contradict each other.
     """
 
+    _transport: SyncTransport
+
     def _start(self) -> None:
         super()._start()
         self._transport = SyncTransport(self.settings.connect_timeout)
@@ -142,7 +144,7 @@ class Client(BaseClient):
         """Return the deadline of a call that begins now; starting a local service does not count towards it."""
         if self._needs_local:
             self._acquire_local(self.settings.start_timeout)
-        return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
+        return time.monotonic() + self._seconds(timeout)
 
     def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
         self._run(self._batch_steps(entries, key))
@@ -158,7 +160,8 @@ class Client(BaseClient):
                 else:
                     step = steps.send(outcome)
         except StopIteration as end:
-            return end.value
+            result: T = end.value
+            return result
 
     def _perform(self, step: Exchange | Sleep | AcquireLocal) -> Any:
         if isinstance(step, Exchange):
@@ -176,6 +179,8 @@ class AsyncClient(BaseClient):
     settings, **given
         As for `Client`, as are the errors.
     """
+
+    _transport: AsyncTransport
 
     def _start(self) -> None:
         super()._start()
@@ -247,7 +252,7 @@ class AsyncClient(BaseClient):
         """Return the deadline of a call that begins now; starting a local service does not count towards it."""
         if self._needs_local:
             await asyncio.to_thread(self._acquire_local, self.settings.start_timeout)
-        return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
+        return time.monotonic() + self._seconds(timeout)
 
     async def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
         await self._run(self._batch_steps(entries, key))
@@ -263,7 +268,8 @@ class AsyncClient(BaseClient):
                 else:
                     step = steps.send(outcome)
         except StopIteration as end:
-            return end.value
+            result: T = end.value
+            return result
 
     async def _perform(self, step: Exchange | Sleep | AcquireLocal) -> Any:
         if isinstance(step, Exchange):

@@ -7,8 +7,9 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
+from numbers import Real
 from typing import Any, NamedTuple
 
 from .coalescing import Entry, settle_entries
@@ -110,6 +111,12 @@ class BaseClient:
         authorization = address.authorization or (api_key and f"Bearer {api_key}")
         return headers | {"Authorization": authorization} if authorization else headers
 
+    def _seconds(self, timeout: float | None) -> float:
+        """Return the timeout of a call; raise TypeError if it is not a number."""
+        if timeout is not None and not isinstance(timeout, Real):
+            raise TypeError(f"timeout= must be a number of seconds, not {type(timeout).__name__}")
+        return self.settings.timeout if timeout is None else float(timeout)
+
     @property
     def _needs_local(self) -> bool:
         return self.settings.mode == "local" and self._local is None
@@ -171,14 +178,6 @@ def resolve_settings(first: Any, given: dict[str, Any]) -> ClientSettings:
         if extra:
             raise TypeError(f"{extra[0]}=: not allowed with a positional address")
         given["base_url"] = first
-    url = given.get("base_url", "")
-    several = isinstance(url, Iterable) and not isinstance(url, (str, bytes, Mapping))
-    urls = list(url) if several else [url]
-    for part in urls:
-        if not isinstance(part, str):
-            raise TypeError(f"base_url= must be a URL, a list of URLs or 'local', not {type(part).__name__}")
-    if several:
-        given["base_url"] = urls
     return ClientSettings.read(**given)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,6 +54,10 @@ def score_request(
     `config` is JSON; `records` are names of the responses for errors. Equal references are sent once, unless group
     advantages are requested: their groups are the responses with the same `reference_index`.
     """
+    if isinstance(include, str) or not isinstance(include, Iterable):
+        raise TypeError(f"include= must be a list of {', '.join(INCLUDES)}, not {type(include).__name__}")
+    if records is not None and not hasattr(records, "__len__"):
+        raise TypeError(f"records= must be a list, not {type(records).__name__}")
     columns = tuple(include)
     contents = [reference_content(reference) for reference in checked_sequence(references, "references")]
     issues = [NO_REFERENCE._replace(path=f"references[{k}]") for k, content in enumerate(contents) if content is None]
@@ -66,7 +71,10 @@ def score_request(
     names = tuple(records) if paired and records is not None else None
     if issues:
         raise invalid(with_records(issues, names))
-    index = None if reference_index is None else [int(k) for k in reference_index]
+    try:
+        index = None if reference_index is None else [operator.index(k) for k in reference_index]
+    except TypeError as error:
+        raise TypeError(f"reference_index= must be a list of integers ({error})") from None
     encodable = [content for content in contents if content is not None]
     return replace(assemble_request(responses, encodable, index, config, columns), records=names)
 

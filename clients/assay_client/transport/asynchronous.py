@@ -31,7 +31,7 @@ class AsyncTransport:
     def __init__(self, connect_timeout: float, max_connections: int) -> None:
         self._connect_timeout = connect_timeout
         self._max_connections = max_connections
-        self._loops: dict[asyncio.AbstractEventLoop, LoopState] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, tuple[asyncio.Semaphore, AsyncGenerator[None, None]]] = {}
         self._lock = threading.Lock()
         self.pool: Pool[Connection] = Pool()
 
@@ -41,7 +41,7 @@ class AsyncTransport:
         Raise Unavailable if no connection is free until the deadline of the call.
         """
         loop = asyncio.get_running_loop()
-        permits = (await self._state(loop)).permits
+        permits = await self._permits(loop)
         if permits.locked():
             try:
                 await asyncio.wait_for(permits.acquire(), request.deadline - monotonic())
@@ -76,36 +76,24 @@ class AsyncTransport:
             if connection is not None and not reusable:
                 connection.close()
 
-    async def _state(self, loop: asyncio.AbstractEventLoop) -> LoopState:
+    async def _permits(self, loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+        """Return the permits for exchanges of this loop; the first time, make sure that its connections end with it."""
         with self._lock:
-            state = self._loops.get(loop)
-            if state is not None:
-                return state
+            if loop in self._loops:
+                return self._loops[loop][0]
             for ended in [known for known in self._loops if known.is_closed()]:
                 del self._loops[ended]
                 self.pool.close(loop=ended)
-            state = self._loops[loop] = LoopState(self._max_connections)
-        await state.close_at_end(self.pool, loop)
-        return state
-
-
-class LoopState:
-    """Permits for the exchanges of one event loop, and what closes its connections when it ends.
-
-    Trainers that call `asyncio.run` once per step thereby leak no connections.
-    """
-
-    def __init__(self, max_connections: int) -> None:
-        self.permits = asyncio.Semaphore(max_connections)
-        self._guard: AsyncGenerator[None, None] | None = None
-
-    async def close_at_end(self, pool: Pool[Connection], loop: asyncio.AbstractEventLoop) -> None:
-        """Close the idle connections when the loop shuts down its asynchronous generators."""
-        self._guard = closing(pool, loop)
-        await self._guard.__anext__()
+            permits, guard = self._loops[loop] = asyncio.Semaphore(self._max_connections), closing(self.pool, loop)
+        await guard.__anext__()
+        return permits
 
 
 async def closing(pool: Pool[Connection], loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
+    """Close the idle connections when the loop shuts down its asynchronous generators, of which this is one.
+
+    Trainers that call `asyncio.run` once per step thereby leak no connections.
+    """
     try:
         yield
     finally:
