@@ -7,10 +7,10 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from concurrent.futures import InvalidStateError
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid
 from .results import Score, Scores
@@ -24,14 +24,6 @@ GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""
 
 
-class AnyFuture(Protocol):
-    """Interface of `asyncio.Future` and `concurrent.futures.Future`."""
-
-    def done(self) -> bool: ...
-    def set_result(self, result: Any, /) -> None: ...
-    def set_exception(self, exception: Any, /) -> None: ...
-
-
 @dataclass(eq=False, slots=True)
 class Entry:
     """One single call in a batch."""
@@ -41,7 +33,7 @@ class Entry:
     """Text, or JSON of its steps."""
     deadline: float
     record: object
-    future: AnyFuture
+    future: Future[Score] | asyncio.Future[Score]
 
     def resolve(self, score: Score) -> None:
         """Give the caller its score, unless the call has ended."""

@@ -34,6 +34,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "invalid",
+    "invalid_setting",
 ]
 
 MAX_SHOWN = 10
@@ -146,6 +147,11 @@ def invalid(
     kind = error_class(listed)
     hint = HINT if kind is InvalidReference and any(issue.reason != "missing_column" for issue in listed) else ""
     return kind(f"{shown}{more}{hint}", issues=listed, status=status, request_id=request_id)
+
+
+def invalid_setting(name: str, detail: str) -> InvalidSetting:
+    """Return the error of one invalid setting."""
+    return InvalidSetting(f"{name}: {detail}", issues=[Issue(name, "invalid_setting", detail)])
 
 
 def error_class(issues: Sequence[Issue]) -> type[InvalidRequest]:

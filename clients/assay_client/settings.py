@@ -14,7 +14,7 @@ from math import isfinite
 from numbers import Real
 from typing import Any
 
-from .errors import InvalidSetting, Issue, invalid
+from .errors import InvalidSetting, Issue, invalid, invalid_setting
 from .transport.addresses import Address, address_of
 
 __all__ = ["DEFAULT_URL", "VARIABLES", "ClientSettings"]
@@ -138,8 +138,7 @@ class ClientSettings:
         try:
             return canonical_json({**json.loads(self.config), **overrides})
         except (TypeError, ValueError):
-            detail = "must be an object of numbers, booleans and strings"
-            raise InvalidSetting(f"config: {detail}", issues=[Issue("config", "invalid_setting", detail)]) from None
+            raise invalid_setting("config", "must be an object of numbers, booleans and strings") from None
 
 
 def checked_argument(name: str, value: Any) -> Any:

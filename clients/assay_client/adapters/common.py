@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..client import AsyncClient, Client
-from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Issue, TooLarge, invalid
+from ..errors import AssayError, InvalidRequest, Issue, TooLarge, invalid, invalid_setting
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code
 from ..settings import VARIABLES
@@ -165,8 +165,7 @@ def none_on_failure(given: bool | None) -> bool:
         return given
     chosen = os.environ.get("ASSAY_CLIENT_ON_FAILURE", "raise")
     if chosen not in ("raise", "none"):
-        issue = Issue("ASSAY_CLIENT_ON_FAILURE", "invalid_setting", "must be one of: raise, none")
-        raise InvalidSetting(f"{issue.path}: {issue.detail}", issues=[issue])
+        raise invalid_setting("ASSAY_CLIENT_ON_FAILURE", "must be one of: raise, none")
     return chosen == "none"
 
 
@@ -209,7 +208,5 @@ def with_batch_rows(error: AssayError, rows: Sequence[int]) -> AssayError:
 def required(reference: Any, record: object = None) -> Any:
     """Return the converted reference; raise InvalidReference if it is None."""
     if reference is None:
-        error = invalid([Issue("reference", "wrong_type", "the reference is missing")], record=record)
-        assert isinstance(error, InvalidReference)
-        raise error
+        raise invalid([Issue("reference", "wrong_type", "the reference is missing")], record=record)
     return reference_of(reference)
