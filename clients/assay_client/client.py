@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
 from .errors import Unavailable
 from .exchange import AcquireLocal, BaseClient, BatchKey
-from .requests import checked_reference, score_request
+from .requests import checked_reference
 from .results import Score, Scores
 from .retries import Sleep, Steps
 from .transport.asynchronous import AsyncTransport
@@ -92,8 +92,8 @@ class Client(BaseClient):
         Unauthorized, Unavailable, ServiceError, BadReply
             If the service gives no valid scores.
         """
-        request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
-        return self._run(self._score_steps(request, self._deadline(timeout)))
+        options: Any = {"config": config, "include": include, "timeout": timeout, "records": records}
+        return self._run(self._score_steps(responses, references, reference_index, **options))
 
     def score_one(
         self,
@@ -111,7 +111,7 @@ class Client(BaseClient):
         key = self.settings.merged(config), timeout
         content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: Future[Score] = Future()
-        entry = Entry(response, content, self._deadline(timeout), record, future)
+        entry = Entry(response, content, self._run(self._deadline_steps(timeout)), record, future)
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:
@@ -124,11 +124,11 @@ class Client(BaseClient):
 
     def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return self._run(self._document_steps("/v1/config", self._deadline(timeout)))
+        return self._run(self._document_steps("/v1/config", timeout))
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        self._run(self._document_steps("/readyz", self._deadline(timeout)))
+        self._run(self._document_steps("/readyz", timeout))
 
     def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""
@@ -139,12 +139,6 @@ class Client(BaseClient):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _deadline(self, timeout: float | None) -> float:
-        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
-        if self._needs_local:
-            self._acquire_local(self.settings.start_timeout)
-        return time.monotonic() + self._seconds(timeout)
 
     def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
         self._run(self._batch_steps(entries, key))
@@ -207,8 +201,8 @@ class AsyncClient(BaseClient):
         Scores
             Columns of n entries, in the order of the responses.
         """
-        request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
-        return await self._run(self._score_steps(request, await self._deadline(timeout)))
+        options: Any = {"config": config, "include": include, "timeout": timeout, "records": records}
+        return await self._run(self._score_steps(responses, references, reference_index, **options))
 
     async def score_one(
         self,
@@ -223,7 +217,7 @@ class AsyncClient(BaseClient):
         key = self.settings.merged(config), timeout
         content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
-        entry = Entry(response, content, await self._deadline(timeout), record, future)
+        entry = Entry(response, content, await self._run(self._deadline_steps(timeout)), record, future)
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:
@@ -232,11 +226,11 @@ class AsyncClient(BaseClient):
 
     async def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return await self._run(self._document_steps("/v1/config", await self._deadline(timeout)))
+        return await self._run(self._document_steps("/v1/config", timeout))
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        await self._run(self._document_steps("/readyz", await self._deadline(timeout)))
+        await self._run(self._document_steps("/readyz", timeout))
 
     async def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""
@@ -247,12 +241,6 @@ class AsyncClient(BaseClient):
 
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
-
-    async def _deadline(self, timeout: float | None) -> float:
-        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
-        if self._needs_local:
-            await asyncio.to_thread(self._acquire_local, self.settings.start_timeout)
-        return time.monotonic() + self._seconds(timeout)
 
     async def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
         await self._run(self._batch_steps(entries, key))

@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from numbers import Real
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from .coalescing import Entry, settle_entries
 from .errors import InvalidRequest
 from .local import LocalService, shared_local_service
 from .replies import Reply, error_of, read_document, read_scores
-from .requests import ScoreRequest, assemble_request
+from .requests import ScoreRequest, assemble_request, score_request
 from .results import Scores
 from .retries import Endpoints, Sleep, Steps, retry_steps
 from .settings import ARGUMENT_NAMES, ClientSettings
@@ -61,11 +61,34 @@ class BaseClient:
         _inherited.append(self._transport)  # else the garbage collector would end it through the parent's event loops
         self._start()
 
-    def _score_steps(self, request: ScoreRequest, deadline: float) -> Steps[Scores]:
+    def _score_steps(
+        self,
+        responses: Sequence[str],
+        references: Sequence[str | Mapping[str, Any]],
+        reference_index: Sequence[int] | None = None,
+        *,
+        config: Mapping[str, Any] | None = None,
+        include: Iterable[str] = ("components",),
+        timeout: float | None = None,
+        records: Sequence[object] | None = None,
+    ) -> Steps[Scores]:
+        request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
+        return (yield from self._request_steps(request, (yield from self._deadline_steps(timeout))))
+
+    def _request_steps(self, request: ScoreRequest, deadline: float) -> Steps[Scores]:
         return read_scores((yield from self._call_steps("POST", "/v1/score", deadline, request.body)), request)
 
-    def _document_steps(self, route: str, deadline: float) -> Steps[dict[str, Any]]:
+    def _document_steps(self, route: str, timeout: float | None) -> Steps[dict[str, Any]]:
+        deadline = yield from self._deadline_steps(timeout)
         return read_document((yield from self._call_steps("GET", route, deadline)))
+
+    def _deadline_steps(self, timeout: float | None) -> Steps[float]:
+        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
+        if timeout is not None and not isinstance(timeout, Real):
+            raise TypeError(f"timeout= must be a number of seconds, not {type(timeout).__name__}")
+        if self.settings.mode == "local" and self._local is None:
+            yield AcquireLocal(self.settings.start_timeout)
+        return time.monotonic() + (self.settings.timeout if timeout is None else float(timeout))
 
     def _batch_steps(self, entries: list[Entry], key: BatchKey) -> Steps[None]:
         """Settle every entry of a batch, whose deadlines differ by the window at most."""
@@ -73,7 +96,7 @@ class BaseClient:
         def score(batch: list[Entry]) -> Steps[Scores]:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
             request = assemble_request(texts, references, None, key[0], ("components",))
-            return self._score_steps(request, max(entry.deadline for entry in batch))
+            return self._request_steps(request, max(entry.deadline for entry in batch))
 
         return settle_entries(entries, score)
 
@@ -110,16 +133,6 @@ class BaseClient:
         api_key = self.settings.api_key
         authorization = address.authorization or (api_key and f"Bearer {api_key}")
         return headers | {"Authorization": authorization} if authorization else headers
-
-    def _seconds(self, timeout: float | None) -> float:
-        """Return the timeout of a call; raise TypeError if it is not a number."""
-        if timeout is not None and not isinstance(timeout, Real):
-            raise TypeError(f"timeout= must be a number of seconds, not {type(timeout).__name__}")
-        return self.settings.timeout if timeout is None else float(timeout)
-
-    @property
-    def _needs_local(self) -> bool:
-        return self.settings.mode == "local" and self._local is None
 
     def _acquire_local(self, seconds: float) -> None:
         """Acquire the service of mode "local", starting it if needed; blocks."""
