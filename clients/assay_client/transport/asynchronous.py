@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 from io import BytesIO
 from time import monotonic
@@ -108,26 +109,37 @@ class Connection:
         self.sock = sock
         self.reused = self.started = False
         self._reader = reader
-        self._writer = writer  # which warns when it is collected before its transport is closed
+        self._writer = writer
         self._transport = cast("asyncio.Transport", writer.transport)
         self._loop = asyncio.get_running_loop()
         self._received = bytearray()
 
     async def exchange(self, head: bytes, body: bytes) -> tuple[Reply, bool]:
-        """Return the reply to a request, and whether the connection is reusable; raise Fault or its cause.
-
-        It does not wait until all is sent: a service that rejects a body may reply before it has read all of it.
-        """
+        """Return the reply to a request, and whether the connection is reusable; raise Fault or its cause."""
         if self.reused:
             self._transport.resume_reading()
-        for part in (head + body,) if len(body) < CHUNK_BYTES else (head, body):
-            self._transport.write(part)
-        response = await self._read_head()
-        whole = await self._read_body(response)
-        reusable = not (response.will_close or self._received or self._transport.get_write_buffer_size())
+        self._writer.write(head + body[:CHUNK_BYTES])
+        # A service that rejects a body may reply before it has read all of it.
+        sending = self._loop.create_task(self._send(body)) if len(body) > CHUNK_BYTES else None
+        try:
+            response = await self._read_head()
+            whole = await self._read_body(response)
+            is_sent = self._transport.get_write_buffer_size() == 0 and (sending is None or sending.done())
+        finally:
+            if sending is not None:
+                sending.cancel()
+        reusable = is_sent and not (response.will_close or self._received)
         if reusable and not self._transport.is_closing():
             self._transport.pause_reading()  # so that `is_idle` sees what arrives meanwhile
         return reply_of(response, whole), reusable
+
+    async def _send(self, body: bytes) -> None:
+        """Send the rest of a large body in pieces, of which the transport copies what it cannot send at once."""
+        view = memoryview(body)
+        with suppress(OSError):  # which the reader raises too
+            for k in range(CHUNK_BYTES, len(body), CHUNK_BYTES):
+                await self._writer.drain()
+                self._writer.write(view[k : k + CHUNK_BYTES])
 
     async def _read_head(self) -> HTTPResponse:
         head = await self._read_until(b"\r\n\r\n")
