@@ -196,6 +196,7 @@ def resolve_settings(first: Any, given: dict[str, Any]) -> ClientSettings:
 
 _all_clients: weakref.WeakSet[BaseClient] = weakref.WeakSet()
 _inherited: list[object] = []
+"""Transports of the parent, which a forked child keeps."""
 
 
 def _reset_after_fork() -> None:
