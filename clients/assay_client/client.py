@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
 from .errors import Unavailable
-from .exchange import AcquireLocal, BaseClient
-from .requests import checked_reference, score_request
+from .exchange import AcquireLocal, BaseClient, BatchKey
+from .requests import checked_reference
 from .results import Score, Scores
 from .retries import Sleep, Steps
 from .transport.asynchronous import AsyncTransport
@@ -42,6 +42,8 @@ class Client(BaseClient):
     TypeError
         If an address is not a string, or if arguments contradict each other.
     """
+
+    _transport: SyncTransport
 
     def _start(self) -> None:
         super()._start()
@@ -90,8 +92,8 @@ class Client(BaseClient):
         Unauthorized, Unavailable, ServiceError, BadReply
             If the service gives no valid scores.
         """
-        request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
-        return self._run(self._score_steps(request, self._deadline(timeout)))
+        options: Any = {"config": config, "include": include, "timeout": timeout, "records": records}
+        return self._run(self._score_steps(responses, references, reference_index, **options))
 
     def score_one(
         self,
@@ -106,14 +108,14 @@ class Client(BaseClient):
 
         `record` is a name that errors repeat. The other arguments and the errors are those of `score`.
         """
-        key = self.settings.merged(config)
+        key = self.settings.merged(config), timeout
         content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: Future[Score] = Future()
-        entry = Entry(response, content, self._deadline(timeout), record, future)
+        entry = Entry(response, content, self._run(self._deadline_steps(timeout)), record, future)
         if self.settings.window > 0:
-            self._coalescer.add(entry, (key, timeout))  # the first call waits for the others: their timeouts must agree
+            self._coalescer.add(entry, key)
         else:
-            self._send_batch([entry], (key, timeout))
+            self._send_batch([entry], key)
         try:
             return future.result(max(0.0, entry.deadline - time.monotonic()) + GRACE_SECONDS)
         except (FutureTimeoutError, TimeoutError):
@@ -122,11 +124,11 @@ class Client(BaseClient):
 
     def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return self._run(self._document_steps("/v1/config", self._deadline(timeout)))
+        return self._run(self._document_steps("/v1/config", timeout))
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        self._run(self._document_steps("/readyz", self._deadline(timeout)))
+        self._run(self._document_steps("/readyz", timeout))
 
     def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""
@@ -138,15 +140,8 @@ class Client(BaseClient):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _deadline(self, timeout: float | None) -> float:
-        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
-        if self._needs_local:
-            self._acquire_local(self.settings.start_timeout)
-        return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
-
-    def _send_batch(self, entries: list[Entry], key: tuple[str, float | None]) -> None:
-        """Settle every entry; `key` holds their settings of the reward and their timeout."""
-        self._run(self._batch_steps(entries, key[0]))
+    def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
+        self._run(self._batch_steps(entries, key))
 
     def _run(self, steps: Steps[T]) -> T:
         try:
@@ -154,12 +149,13 @@ class Client(BaseClient):
             while True:
                 try:
                     outcome = self._perform(step)
-                except Exception as error:
+                except Exception as error:  # noqa: PERF203
                     step = steps.throw(error)
                 else:
                     step = steps.send(outcome)
         except StopIteration as end:
-            return end.value
+            result: T = end.value
+            return result
 
     def _perform(self, step: Exchange | Sleep | AcquireLocal) -> Any:
         if isinstance(step, Exchange):
@@ -177,6 +173,8 @@ class AsyncClient(BaseClient):
     settings, **given
         As for `Client`, as are the errors.
     """
+
+    _transport: AsyncTransport
 
     def _start(self) -> None:
         super()._start()
@@ -203,8 +201,8 @@ class AsyncClient(BaseClient):
         Scores
             Columns of n entries, in the order of the responses.
         """
-        request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
-        return await self._run(self._score_steps(request, await self._deadline(timeout)))
+        options: Any = {"config": config, "include": include, "timeout": timeout, "records": records}
+        return await self._run(self._score_steps(responses, references, reference_index, **options))
 
     async def score_one(
         self,
@@ -216,23 +214,23 @@ class AsyncClient(BaseClient):
         record: object = None,
     ) -> Score:
         """Score one response; concurrent calls in one event loop share a request. See `Client.score_one`."""
-        key = self.settings.merged(config)
+        key = self.settings.merged(config), timeout
         content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
-        entry = Entry(response, content, await self._deadline(timeout), record, future)
+        entry = Entry(response, content, await self._run(self._deadline_steps(timeout)), record, future)
         if self.settings.window > 0:
-            self._coalescer.add(entry, key)  # which also enforces the deadline
+            self._coalescer.add(entry, key)
         else:
             await self._send_batch([entry], key)
         return await future
 
     async def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return await self._run(self._document_steps("/v1/config", await self._deadline(timeout)))
+        return await self._run(self._document_steps("/v1/config", timeout))
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        await self._run(self._document_steps("/readyz", await self._deadline(timeout)))
+        await self._run(self._document_steps("/readyz", timeout))
 
     async def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""
@@ -244,15 +242,8 @@ class AsyncClient(BaseClient):
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    async def _deadline(self, timeout: float | None) -> float:
-        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
-        if self._needs_local:
-            await asyncio.to_thread(self._acquire_local, self.settings.start_timeout)
-        return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
-
-    async def _send_batch(self, entries: list[Entry], config: str) -> None:
-        """Settle every entry; `config` holds their settings of the reward."""
-        await self._run(self._batch_steps(entries, config))
+    async def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
+        await self._run(self._batch_steps(entries, key))
 
     async def _run(self, steps: Steps[T]) -> T:
         try:
@@ -260,12 +251,13 @@ class AsyncClient(BaseClient):
             while True:
                 try:
                     outcome = await self._perform(step)
-                except Exception as error:
+                except Exception as error:  # noqa: PERF203
                     step = steps.throw(error)
                 else:
                     step = steps.send(outcome)
         except StopIteration as end:
-            return end.value
+            result: T = end.value
+            return result
 
     async def _perform(self, step: Exchange | Sleep | AcquireLocal) -> Any:
         if isinstance(step, Exchange):

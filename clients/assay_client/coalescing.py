@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from concurrent.futures import InvalidStateError
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid
 from .results import Score, Scores
 from .retries import Steps
 
-__all__ = ["GRACE_SECONDS", "ITEM_PATH", "AsyncCoalescer", "Entry", "SyncCoalescer", "settle_entries"]
+__all__ = ["GRACE_SECONDS", "AsyncCoalescer", "Entry", "SyncCoalescer", "settle_entries"]
 
 K = TypeVar("K", bound=Hashable)
 
 GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""
-
-ITEM_PATH = re.compile(r"(references|responses|reference_index)\[([0-9]+)\](.*)", re.DOTALL)
-
-
-class AnyFuture(Protocol):
-    """Interface of `asyncio.Future` and `concurrent.futures.Future`."""
-
-    def done(self) -> bool: ...
-    def set_result(self, result: Any, /) -> None: ...
-    def set_exception(self, exception: Any, /) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -44,7 +33,7 @@ class Entry:
     """Text, or JSON of its steps."""
     deadline: float
     record: object
-    future: AnyFuture
+    future: Future[Score] | asyncio.Future[Score]
 
     def resolve(self, score: Score) -> None:
         """Give the caller its score, unless the call has ended."""
@@ -99,11 +88,11 @@ def issues_by_entry(batch: list[Entry], error: AssayError) -> dict[int, list[Iss
     """Return the issues by entry, as if each had been sent alone; empty if an issue names no entry."""
     named: dict[int, list[Issue]] = {}
     for issue in error.issues if isinstance(error, InvalidRequest) else ():
-        found = ITEM_PATH.fullmatch(issue.path)
-        if found is None or int(found[2]) >= len(batch):
+        column, k, rest = issue.element
+        if not 0 <= k < len(batch):
             return {}
-        own = issue._replace(path={"references": "reference"}.get(found[1], "response") + found[3])
-        named.setdefault(int(found[2]), []).append(own)
+        own = issue._replace(path={"references": "reference"}.get(column, "response") + rest)
+        named.setdefault(k, []).append(own)
     return named
 
 
@@ -154,42 +143,6 @@ class SyncCoalescer(Generic[K]):
             raise
 
 
-class LoopBatch:
-    """Entries of one event loop with two timers: one timer per call would cost more than the call."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, closing: asyncio.TimerHandle) -> None:
-        self.entries: list[Entry] = []
-        self.closing = closing
-        self._loop = loop
-        self._earliest = float("inf")
-        self._expiring: asyncio.TimerHandle | None = None
-
-    def add(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        if entry.deadline < self._earliest:
-            self._expire_at(entry.deadline)
-
-    def cancel_expiry(self) -> None:
-        """Cancel the timer of the earliest deadline."""
-        if self._expiring is not None:
-            self._expiring.cancel()
-
-    def _expire_at(self, deadline: float) -> None:
-        self.cancel_expiry()
-        self._earliest = deadline
-        self._expiring = self._loop.call_later(max(0.0, deadline + GRACE_SECONDS - time.monotonic()), self._expire)
-
-    def _expire(self) -> None:
-        """Fail the entries whose deadline has passed, and schedule the next expiry."""
-        now = time.monotonic()
-        for entry in self.entries:
-            if entry.deadline + GRACE_SECONDS <= now:
-                entry.fail(Unavailable("no reward: the batch of this call was not answered within its deadline"))
-        deadlines = [entry.deadline for entry in self.entries if not entry.future.done()]
-        if deadlines:
-            self._expire_at(min(deadlines))
-
-
 class AsyncCoalescer(Generic[K]):
     """Coalesces the calls of each event loop."""
 
@@ -199,38 +152,33 @@ class AsyncCoalescer(Generic[K]):
         self._window = window
         self._max_batch = max_batch
         self._send = send
-        self._open: dict[tuple[asyncio.AbstractEventLoop, K], LoopBatch] = {}
+        self._open: dict[tuple[asyncio.AbstractEventLoop, K], tuple[list[Entry], asyncio.TimerHandle]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, entry: Entry, key: K) -> None:
-        """Join the batch of these settings in the running loop; the entry is settled by its deadline."""
+        """Join the batch of these settings in the running loop."""
         loop = asyncio.get_running_loop()
         batch = self._open.get((loop, key))
         if batch is None:
-            self._drop_closed_loops()
-            batch = LoopBatch(loop, loop.call_later(self._window, self._close, loop, key))
-            self._open[loop, key] = batch
-        batch.add(entry)
-        if len(batch.entries) >= self._max_batch:
+            for ended in [known for known in self._open if known[0].is_closed()]:
+                del self._open[ended]
+            window = min(self._window, entry.deadline - time.monotonic())
+            batch = self._open[loop, key] = [], loop.call_later(window, self._close, loop, key)
+        batch[0].append(entry)
+        if len(batch[0]) >= self._max_batch:
             self._close(loop, key)
 
     def _close(self, loop: asyncio.AbstractEventLoop, key: K) -> None:
-        batch = self._open.pop((loop, key))
-        batch.closing.cancel()
-        task = loop.create_task(self._settle(batch, key))
+        entries, closing = self._open.pop((loop, key))
+        closing.cancel()
+        task = loop.create_task(self._settle(entries, key))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _settle(self, batch: LoopBatch, key: K) -> None:
+    async def _settle(self, entries: list[Entry], key: K) -> None:
         try:
-            await self._send(batch.entries, key)
+            await self._send(entries, key)
         except BaseException as error:
-            for entry in batch.entries:
+            for entry in entries:
                 entry.fail(Unavailable(f"no reward: the batch of this call ended with {type(error).__name__}"))
             raise
-        finally:
-            batch.cancel_expiry()
-
-    def _drop_closed_loops(self) -> None:
-        for loop, key in [key for key in self._open if key[0].is_closed()]:
-            del self._open[loop, key]

@@ -16,6 +16,7 @@ All of them can be pickled, so that worker processes can report them. None of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -33,10 +34,13 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "invalid",
+    "invalid_setting",
 ]
 
 MAX_SHOWN = 10
 """Issues that a message lists; `issues` has all of them."""
+
+ELEMENT = re.compile(r"(references|responses|reference_index)\[([0-9]+)\](.*)", re.DOTALL)
 
 HINT = "; `assay check` lists every such reference of a data set"
 
@@ -49,6 +53,12 @@ class Issue(NamedTuple):
     detail: str
     record: object = None
     """The caller's name for the response, e.g. its row in a data set; None if not given."""
+
+    @property
+    def element(self) -> tuple[str, int, str]:
+        """Column, position and rest of a path such as `references[3].steps`; the position is -1 if it has none."""
+        found = ELEMENT.fullmatch(self.path)
+        return (found[1], int(found[2]), found[3]) if found else ("", -1, self.path)
 
     def __str__(self) -> str:
         return f"{'' if self.record is None else f'record {self.record}: '}{self.path}: {self.reason} ({self.detail})"
@@ -137,6 +147,11 @@ def invalid(
     kind = error_class(listed)
     hint = HINT if kind is InvalidReference and any(issue.reason != "missing_column" for issue in listed) else ""
     return kind(f"{shown}{more}{hint}", issues=listed, status=status, request_id=request_id)
+
+
+def invalid_setting(name: str, detail: str) -> InvalidSetting:
+    """Return the error of one invalid setting."""
+    return InvalidSetting(f"{name}: {detail}", issues=[Issue(name, "invalid_setting", detail)])
 
 
 def error_class(issues: Sequence[Issue]) -> type[InvalidRequest]:

@@ -9,13 +9,14 @@ import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from numbers import Real
 from typing import Any, NamedTuple
 
 from .coalescing import Entry, settle_entries
 from .errors import InvalidRequest
 from .local import LocalService, shared_local_service
 from .replies import Reply, error_of, read_document, read_scores
-from .requests import ScoreRequest, assemble_request
+from .requests import ScoreRequest, assemble_request, score_request
 from .results import Scores
 from .retries import Endpoints, Sleep, Steps, retry_steps
 from .settings import ARGUMENT_NAMES, ClientSettings
@@ -24,7 +25,10 @@ from .transport.asynchronous import AsyncTransport
 from .transport.http11 import Exchange, Fault, request_head
 from .transport.sync import SyncTransport
 
-__all__ = ["AcquireLocal", "BaseClient"]
+__all__ = ["AcquireLocal", "BaseClient", "BatchKey"]
+
+BatchKey = tuple[str, "float | None"]
+"""Settings of the reward and timeout, in which the calls of a batch agree."""
 
 _request_numbers = count(1)
 
@@ -57,19 +61,42 @@ class BaseClient:
         _inherited.append(self._transport)  # else the garbage collector would end it through the parent's event loops
         self._start()
 
-    def _score_steps(self, request: ScoreRequest, deadline: float) -> Steps[Scores]:
+    def _score_steps(
+        self,
+        responses: Sequence[str],
+        references: Sequence[str | Mapping[str, Any]],
+        reference_index: Sequence[int] | None = None,
+        *,
+        config: Mapping[str, Any] | None = None,
+        include: Iterable[str] = ("components",),
+        timeout: float | None = None,
+        records: Sequence[object] | None = None,
+    ) -> Steps[Scores]:
+        request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
+        return (yield from self._request_steps(request, (yield from self._deadline_steps(timeout))))
+
+    def _request_steps(self, request: ScoreRequest, deadline: float) -> Steps[Scores]:
         return read_scores((yield from self._call_steps("POST", "/v1/score", deadline, request.body)), request)
 
-    def _document_steps(self, route: str, deadline: float) -> Steps[dict[str, Any]]:
+    def _document_steps(self, route: str, timeout: float | None) -> Steps[dict[str, Any]]:
+        deadline = yield from self._deadline_steps(timeout)
         return read_document((yield from self._call_steps("GET", route, deadline)))
 
-    def _batch_steps(self, entries: list[Entry], config: str) -> Steps[None]:
-        """Settle every entry; `config` holds their settings of the reward."""
+    def _deadline_steps(self, timeout: float | None) -> Steps[float]:
+        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
+        if timeout is not None and not isinstance(timeout, Real):
+            raise TypeError(f"timeout= must be a number of seconds, not {type(timeout).__name__}")
+        if self.settings.mode == "local" and self._local is None:
+            yield AcquireLocal(self.settings.start_timeout)
+        return time.monotonic() + (self.settings.timeout if timeout is None else float(timeout))
+
+    def _batch_steps(self, entries: list[Entry], key: BatchKey) -> Steps[None]:
+        """Settle every entry of a batch, whose deadlines differ by the window at most."""
 
         def score(batch: list[Entry]) -> Steps[Scores]:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
-            request = assemble_request(texts, references, None, config, ("components",))
-            return self._score_steps(request, max(entry.deadline for entry in batch))
+            request = assemble_request(texts, references, None, key[0], ("components",))
+            return self._request_steps(request, max(entry.deadline for entry in batch))
 
         return settle_entries(entries, score)
 
@@ -82,15 +109,16 @@ class BaseClient:
             try:
                 step = retries.send(outcome)
             except StopIteration as end:
-                return end.value
+                reply: Reply = end.value
+                return reply
             if isinstance(step, Sleep):
                 outcome = yield step
                 continue
             headers = self._headers(request_id, step.address, step.seconds)
             head = request_head(method, step.address, route, headers, len(body))
             try:
-                reply = yield Exchange(step.address, head, body, step.seconds, deadline)
-                outcome = checked_reply(reply, request_id, route, step.address)
+                received = yield Exchange(step.address, head, body, step.seconds, deadline)
+                outcome = checked_reply(received, request_id, route, step.address)
             except Fault as fault:
                 outcome = fault
                 if self._local is not None:
@@ -105,10 +133,6 @@ class BaseClient:
         api_key = self.settings.api_key
         authorization = address.authorization or (api_key and f"Bearer {api_key}")
         return headers | {"Authorization": authorization} if authorization else headers
-
-    @property
-    def _needs_local(self) -> bool:
-        return self.settings.mode == "local" and self._local is None
 
     def _acquire_local(self, seconds: float) -> None:
         """Acquire the service of mode "local", starting it if needed; blocks."""
@@ -167,19 +191,12 @@ def resolve_settings(first: Any, given: dict[str, Any]) -> ClientSettings:
         if extra:
             raise TypeError(f"{extra[0]}=: not allowed with a positional address")
         given["base_url"] = first
-    url = given.get("base_url", "")
-    several = isinstance(url, Iterable) and not isinstance(url, (str, bytes, Mapping))
-    urls = list(url) if several else [url]
-    for part in urls:
-        if not isinstance(part, str):
-            raise TypeError(f"base_url= must be a URL, a list of URLs or 'local', not {type(part).__name__}")
-    if several:
-        given["base_url"] = urls
     return ClientSettings.read(**given)
 
 
 _all_clients: weakref.WeakSet[BaseClient] = weakref.WeakSet()
 _inherited: list[object] = []
+"""Transports of the parent, which a forked child keeps."""
 
 
 def _reset_after_fork() -> None:

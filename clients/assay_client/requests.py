@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +15,6 @@ __all__ = ["INCLUDES", "ScoreRequest", "assemble_request", "checked_reference", 
 INCLUDES = ("components", "advantages")
 NO_REFERENCE = Issue("reference", "wrong_type", 'a string or {"steps": [...]} is needed')
 NO_RESPONSE = Issue("response", "wrong_type", "a string is needed")
-REFERENCE_PATH = re.compile(r"references\[([0-9]+)\]")
-ROW_PATH = re.compile(r"(?:references|responses)\[([0-9]+)\]")
 
 
 @dataclass(frozen=True)
@@ -33,20 +31,14 @@ class ScoreRequest:
 
     def in_caller_terms(self, issues: Sequence[Issue]) -> list[Issue]:
         """Return issues with the caller's positions of references and its names for the records."""
-        return with_records(self.with_caller_positions(issues), self.records)
-
-    def with_caller_positions(self, issues: Sequence[Issue]) -> list[Issue]:
-        if self.caller_positions is None:
-            return list(issues)
         renamed = []
         for issue in issues:
-            found = REFERENCE_PATH.match(issue.path)
-            if found is None or int(found[1]) >= len(self.caller_positions):
-                renamed.append(issue)
+            column, k, rest = issue.element
+            if column == "references" and self.caller_positions is not None and k < len(self.caller_positions):
+                renamed += [issue._replace(path=f"references[{own}]{rest}") for own in self.caller_positions[k]]
             else:
-                rest = issue.path[found.end() :]
-                renamed += [issue._replace(path=f"references[{k}]{rest}") for k in self.caller_positions[int(found[1])]]
-        return renamed
+                renamed.append(issue)
+        return with_records(renamed, self.records)
 
 
 def score_request(
@@ -62,6 +54,10 @@ def score_request(
     `config` is JSON; `records` are names of the responses for errors. Equal references are sent once, unless group
     advantages are requested: their groups are the responses with the same `reference_index`.
     """
+    if isinstance(include, str) or not isinstance(include, Iterable):
+        raise TypeError(f"include= must be a list of {', '.join(INCLUDES)}, not {type(include).__name__}")
+    if records is not None and not hasattr(records, "__len__"):
+        raise TypeError(f"records= must be a list, not {type(records).__name__}")
     columns = tuple(include)
     contents = [reference_content(reference) for reference in checked_sequence(references, "references")]
     issues = [NO_REFERENCE._replace(path=f"references[{k}]") for k, content in enumerate(contents) if content is None]
@@ -75,19 +71,20 @@ def score_request(
     names = tuple(records) if paired and records is not None else None
     if issues:
         raise invalid(with_records(issues, names))
-    index = None if reference_index is None else [int(k) for k in reference_index]
+    try:
+        index = None if reference_index is None else [operator.index(k) for k in reference_index]
+    except TypeError as error:
+        raise TypeError(f"reference_index= must be a list of integers ({error})") from None
     encodable = [content for content in contents if content is not None]
     return replace(assemble_request(responses, encodable, index, config, columns), records=names)
 
 
 def with_records(issues: Sequence[Issue], records: Sequence[object] | None) -> list[Issue]:
     """Return issues with the names of their records, if there are any."""
-    if records is None:
-        return list(issues)
-    rows = [ROW_PATH.match(issue.path) for issue in issues]
+    names = records or ()
     return [
-        issue._replace(record=records[int(row[1])]) if row and int(row[1]) < len(records) else issue
-        for issue, row in zip(issues, rows, strict=True)
+        issue._replace(record=names[issue.element[1]]) if 0 <= issue.element[1] < len(names) else issue
+        for issue in issues
     ]
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import isfinite
+from numbers import Real
 from typing import Any
 
-from .errors import InvalidSetting, Issue, invalid
+from .errors import InvalidSetting, Issue, invalid, invalid_setting
 from .transport.addresses import Address, address_of
 
 __all__ = ["DEFAULT_URL", "VARIABLES", "ClientSettings"]
@@ -108,8 +109,11 @@ class ClientSettings:
         ------
         InvalidSetting
             With an issue for every invalid or unknown setting.
+        TypeError
+            For an argument of a wrong type.
         """
         environ = os.environ if environ is None else environ
+        given = {name: checked_argument(name, value) for name, value in given.items()}
         issues = [unknown(name) for name in given if name not in ARGUMENT_NAMES]
         issues += [unknown(v) for v in environ if v.startswith("ASSAY_CLIENT_") and v not in KNOWN_VARIABLES]
         values = {name: environ[variable] for variable, name in VARIABLES.items() if environ.get(variable)}
@@ -134,14 +138,26 @@ class ClientSettings:
         try:
             return canonical_json({**json.loads(self.config), **overrides})
         except (TypeError, ValueError):
-            detail = "must be an object of numbers, booleans and strings"
-            raise InvalidSetting(f"config: {detail}", issues=[Issue("config", "invalid_setting", detail)]) from None
+            raise invalid_setting("config", "must be an object of numbers, booleans and strings") from None
+
+
+def checked_argument(name: str, value: Any) -> Any:
+    """Return an argument, with several URLs as a list; raise TypeError if its type is wrong."""
+    types, expected = TYPES.get(name, ((object,), ""))
+    if name == "base_url" and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
+        value = list(value)
+        wrong = next((url for url in value if not isinstance(url, str)), None)
+    else:
+        wrong = value if value is not None and not isinstance(value, types) else None
+    if wrong is not None:
+        raise TypeError(f"{name}= must be {expected}, not {type(wrong).__name__}")
+    return value
 
 
 def resolve_mode(values: dict[str, Any], given: Mapping[str, Any]) -> None:
     """Handle `base_url="local"`, and let an address argument override a mode from the environment."""
     if given.get("uds") is not None:
-        values["base_url"] = [f"unix:{values.pop('uds')}"]
+        values["base_url"] = [f"unix:{os.fspath(values.pop('uds'))}"]
         values.setdefault("mode", "remote")
     if given.get("mode") is None and (given.get("base_url") is not None or given.get("uds") is not None):
         values["mode"] = "remote"
@@ -226,6 +242,17 @@ PARSERS: dict[str, Any] = {
         ("timeout", "attempt_timeout", "connect_timeout", "backoff", "max_backoff", "start_timeout"), parse_positive
     ),
 }
+TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(PARSERS, ((Real, str), "a number")),
+    "base_url": ((str,), "a URL, a list of URLs or 'local'"),
+    "mode": ((str,), "'remote' or 'local'"),
+    "api_key": ((str,), "a string"),
+    "command": ((str, Sequence), "a command, or a list of its arguments"),
+    "config": ((str, Mapping), "a mapping of settings, or its JSON"),
+    **dict.fromkeys(("uds", "runtime_dir"), ((str, os.PathLike), "a path")),
+}
+"""Types of arguments, and what an error says that they must be. Numbers may be text, as in the environment."""
+
 FIELD_NAMES = {"base_url": "addresses"}
 ARGUMENT_NAMES = {*PARSERS, "uds"}
 KNOWN_VARIABLES = {*VARIABLES, *ADAPTER_VARIABLES}

@@ -124,7 +124,7 @@ def test_a_call_that_is_cancelled_leaves_no_socket(
     class Remembered(socket.socket):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            if "fileno" not in options and not (len(arguments) == 4):  # not sockets accepted by the server
+            if "fileno" not in options and len(arguments) != 4:  # not sockets accepted by the server
                 opened.append(self)
 
     address = address_of(url.format(port=where_of(faults)[1]))

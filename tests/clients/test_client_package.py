@@ -65,20 +65,9 @@ def test_no_import_cycle() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-def test_the_local_daemon_runs_alone() -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import runpy; runpy.run_path({str(PACKAGE / 'local_daemon.py')!r})"],
-        check=True,
-        capture_output=True,
-    )
-    assert not done.stderr
-
-
 def test_public_names_are_sorted_and_exist() -> None:
     wrong = {}
     for path in MODULES:
-        if path.name == "local_daemon.py":
-            continue
         module = importlib.import_module(name_of(path))
         public = list(getattr(module, "__all__", []))
         absent = [word for word in public if not hasattr(module, word)]

@@ -129,7 +129,7 @@ def outcomes(transport: type[Any], server: FaultServer, n: int) -> list[Any]:
             try:
                 reply = client.exchange(request)
                 found.append(await reply if transport is AsyncTransport else reply)
-            except Fault as fault:  # noqa: PERF203
+            except Fault as fault:
                 found += [] if fault.stale else [fault]
         client.pool.close()
         return found

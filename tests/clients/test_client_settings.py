@@ -7,6 +7,7 @@ import pickle
 from collections import deque
 from typing import Any
 
+import numpy
 import pytest
 
 from assay.service.http.app import create_app
@@ -131,6 +132,28 @@ def test_an_address_of_a_wrong_type(make: Any, wrong: Any) -> None:
         make(wrong)
     with pytest.raises(TypeError, match="base_url="):
         make(base_url=wrong)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_an_argument_of_a_wrong_type_is_named(make: Any) -> None:
+    wrong = {"timeout": [7], "max_batch": b"7", "api_key": 7, "mode": 1, "command": 7, "config": [1], "uds": 7}
+    for name, value in wrong.items():
+        with pytest.raises(TypeError, match=f"{name}= must be .*, not {type(value).__name__}"):
+            make(**{name: value})
+    assert make(timeout="7", max_batch=numpy.int64(7), window=numpy.float32(0.5)).settings.max_batch == 7
+
+
+@pytest.mark.parametrize("make", [SyncFace, AsyncFace])
+def test_an_argument_of_a_call_of_a_wrong_type_is_named(make: Any, faults: FaultServer) -> None:
+    client = make(base_url=faults.url)
+    wrong = {"timeout": "7", "include": "components", "reference_index": ["0"], "records": 7}
+    for name, value in [*wrong.items(), ("include", 7), ("reference_index", 7), ("reference_index", [0.5])]:
+        with pytest.raises(TypeError, match=f"{name}= must be "):
+            client.score(["x"], ["r"], **{name: value})
+    with pytest.raises(TypeError, match="timeout= must be a number of seconds, not str"):
+        client.score_one("x", "r", timeout="7")
+    assert not faults.requests
+    assert client.score(["x"], ["r"], numpy.zeros(1, int), timeout=numpy.float32(9)).rewards == [0.001]
 
 
 @pytest.mark.parametrize("make", [Client, AsyncClient])

@@ -7,10 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-
 from ..client import AsyncClient, Client
-from ..coalescing import ITEM_PATH
-from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Issue, TooLarge, invalid
+from ..errors import AssayError, InvalidRequest, Issue, TooLarge, invalid, invalid_setting
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code
 from ..settings import VARIABLES
@@ -28,7 +26,6 @@ __all__ = [
     "record_of",
     "records_of",
     "reference_of",
-    "reference_position",
     "required",
     "sync_client",
     "with_batch_rows",
@@ -168,8 +165,7 @@ def none_on_failure(given: bool | None) -> bool:
         return given
     chosen = os.environ.get("ASSAY_CLIENT_ON_FAILURE", "raise")
     if chosen not in ("raise", "none"):
-        issue = Issue("ASSAY_CLIENT_ON_FAILURE", "invalid_setting", "must be one of: raise, none")
-        raise InvalidSetting(f"{issue.path}: {issue.detail}", issues=[issue])
+        raise invalid_setting("ASSAY_CLIENT_ON_FAILURE", "must be one of: raise, none")
     return chosen == "none"
 
 
@@ -196,33 +192,21 @@ def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
     return None
 
 
-def reference_position(issue: Issue) -> tuple[int, str]:
-    """Return the position of the reference that an issue names (-1 for none) and the rest of its path."""
-    found = ITEM_PATH.fullmatch(issue.path)
-    return (int(found[2]), found[3]) if found and found[1] == "references" else (-1, issue.path)
-
-
 def with_batch_rows(error: AssayError, rows: Sequence[int]) -> AssayError:
     """Return the error of a request of some rows of a batch, with positions in the whole batch."""
     if not isinstance(error, InvalidRequest) or isinstance(error, TooLarge):
         return error
-    issues = [with_batch_row(issue, rows) for issue in error.issues]
+    issues = []
+    for issue in error.issues:
+        column, k, rest = issue.element
+        issues.append(issue._replace(path=f"{column}[{rows[k]}]{rest}") if 0 <= k < len(rows) else issue)
     if issues == list(error.issues):
         return error
     return invalid(issues, status=error.status, request_id=error.request_id)
 
 
-def with_batch_row(issue: Issue, rows: Sequence[int]) -> Issue:
-    found = ITEM_PATH.fullmatch(issue.path)
-    if found is None or int(found[2]) >= len(rows):
-        return issue
-    return issue._replace(path=f"{found[1]}[{rows[int(found[2])]}]{found[3]}")
-
-
 def required(reference: Any, record: object = None) -> Any:
     """Return the converted reference; raise InvalidReference if it is None."""
     if reference is None:
-        error = invalid([Issue("reference", "wrong_type", "the reference is missing")], record=record)
-        assert isinstance(error, InvalidReference)
-        raise error
+        raise invalid([Issue("reference", "wrong_type", "the reference is missing")], record=record)
     return reference_of(reference)

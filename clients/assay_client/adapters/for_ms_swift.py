@@ -29,7 +29,7 @@ except ImportError:
 __all__ = ["AssayReward"]
 
 
-class AssayReward(ORM):
+class AssayReward(ORM):  # type: ignore[misc]  # Any where ms-swift is not installed
     """Rewards of the whole local batch, from one request."""
 
     def __init__(self, args: Any = None, **kwargs: Any) -> None:

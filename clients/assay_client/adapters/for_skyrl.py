@@ -25,7 +25,7 @@ except ImportError:
 __all__ = ["AssayEnv"]
 
 
-class AssayEnv(BaseTextEnv):
+class AssayEnv(BaseTextEnv):  # type: ignore[misc]  # Any where SkyRL is not installed
     """Single-turn environment: the action is the response."""
 
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:

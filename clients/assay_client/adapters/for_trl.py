@@ -14,7 +14,7 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
     sys.path += [str(f) for f in Path(__file__).resolve().parents if (f / "assay_client" / "client.py").is_file()][:1]
 
 import logging
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from assay_client.adapters.common import (
@@ -25,12 +25,13 @@ from assay_client.adapters.common import (
     none_on_failure,
     pairs_of,
     records_of,
-    reference_position,
     sync_client,
     with_batch_rows,
 )
 from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable
+from assay_client.exchange import BaseClient
 from assay_client.results import Scores
+from assay_client.retries import Steps
 
 __all__ = ["async_score_reward", "score_reward"]
 
@@ -55,18 +56,8 @@ def score_reward(
     functions. Raise AssayError if scoring fails for good. With ASSAY_CLIENT_ON_FAILURE=none, a row with an invalid
     reference gets None, as do all rows while the service does not answer; every other error is still raised.
     """
-    tolerant, rollouts, client = none_on_failure(none_if_failed), rollouts_of(completions, columns), sync_client()
-    steps = score_steps(rollouts, tolerant)
-    outcome: Scores | AssayError | None = None
-    while True:
-        try:
-            sent = steps.send(outcome)  # type: ignore[arg-type]
-        except StopIteration as end:
-            return rewards_of(end.value, len(completions), log_metric, log_extra)
-        try:
-            outcome = client.score(sent.texts, sent.references, records=sent.records)
-        except AssayError as error:
-            outcome = error
+    client = sync_client()
+    return client._run(reward_steps(client, completions, columns, none_if_failed, log_metric, log_extra))
 
 
 async def async_score_reward(
@@ -79,18 +70,52 @@ async def async_score_reward(
     **columns: Any,
 ) -> list[float | None]:
     """Return as `score_reward`, but asynchronously: several reward functions can run concurrently."""
-    tolerant, rollouts, client = none_on_failure(none_if_failed), rollouts_of(completions, columns), async_client()
-    steps = score_steps(rollouts, tolerant)
-    outcome: Scores | AssayError | None = None
-    while True:
+    client = async_client()
+    return await client._run(reward_steps(client, completions, columns, none_if_failed, log_metric, log_extra))
+
+
+def reward_steps(
+    client: BaseClient,
+    completions: Sequence[Any],
+    columns: Mapping[str, Any],
+    none_if_failed: bool | None,
+    log_metric: Callable[[str, float], None] | None,
+    log_extra: Callable[[str, list[Any]], None] | None,
+) -> Steps[list[float | None]]:
+    """Return the rewards of all rows, and log the means of their components and their reasons.
+
+    Raise every error that is not tolerated.
+    """
+    rollouts, n = rollouts_of(completions, columns), len(completions)
+    scored = yield from score_steps(client, rollouts, none_on_failure(none_if_failed))
+    rows, scores = scored or ([], None)
+    if log_metric is not None and scores is not None:
+        for name, mean in means_of(scores).items():
+            log_metric(name, mean)
+    if log_extra is not None:
+        log_extra("score_reason", scatter(scores.reasons if scores else [], rows, n))
+    return scatter(scores.rewards if scores else [], rows, n)
+
+
+def score_steps(client: BaseClient, rollouts: Rollouts, tolerant: bool) -> Steps[tuple[list[int], Scores] | None]:
+    """Return the rows that could be scored with their scores, or None without any."""
+    while rollouts.rows:
         try:
-            sent = steps.send(outcome)  # type: ignore[arg-type]
-        except StopIteration as end:
-            return rewards_of(end.value, len(completions), log_metric, log_extra)
-        try:
-            outcome = await client.score(sent.texts, sent.references, records=sent.records)
-        except AssayError as error:
-            outcome = error
+            scores = yield from client._score_steps(rollouts.texts, rollouts.references, records=rollouts.records)
+        except AssayError as error:  # noqa: PERF203
+            if tolerant and isinstance(error, Unavailable) and not isinstance(error, LocalServiceError):
+                log.unanswered(error)
+                return None
+            invalid = issues_by_position(error, len(rollouts.rows)) if tolerant else {}
+            if not invalid:
+                raise with_batch_rows(error, rollouts.rows) from None
+            for position, issue in invalid.items():
+                log.invalid_reference(issue, rollouts.references[position])
+            rollouts = rollouts.select([k for k in range(len(rollouts.rows)) if k not in invalid])
+        else:
+            log.answered()
+            return rollouts.rows, scores
+    return None
 
 
 class Rollouts(NamedTuple):
@@ -108,13 +133,6 @@ class Rollouts(NamedTuple):
         return Rollouts(rows, texts, [self.references[k] for k in positions], records)
 
 
-class Scored(NamedTuple):
-    """The scores of some rows of a batch."""
-
-    rows: list[int]
-    scores: Scores
-
-
 def rollouts_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollouts:
     """Return the rows that have a reference."""
     texts, references = pairs_of(map(completion_text, completions), column_of(columns))
@@ -122,34 +140,12 @@ def rollouts_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollo
     return every.select([k for k, reference in enumerate(references) if reference is not None])
 
 
-def score_steps(rollouts: Rollouts, tolerant: bool) -> Generator[Rollouts, Scores | AssayError, Scored | None]:
-    """Yield rows to send, receive their scores or error, and return the scores, or None without any.
-
-    Raise every error that is not tolerated.
-    """
-    while rollouts.rows:
-        outcome = yield rollouts
-        if isinstance(outcome, Scores):
-            log.answered()
-            return Scored(rollouts.rows, outcome)
-        if tolerant and isinstance(outcome, Unavailable) and not isinstance(outcome, LocalServiceError):
-            log.unanswered(outcome)
-            return None
-        invalid = issues_by_position(outcome, len(rollouts.rows)) if tolerant else {}
-        if not invalid:
-            raise with_batch_rows(outcome, rollouts.rows)
-        for position, issue in invalid.items():
-            log.invalid_reference(issue, rollouts.references[position])
-        rollouts = rollouts.select([k for k in range(len(rollouts.rows)) if k not in invalid])
-    return None
-
-
 def issues_by_position(error: AssayError, n: int) -> dict[int, Issue]:
     """Return an issue for each reference that an error names; empty if the error names anything else."""
     named: dict[int, Issue] = {}
     for issue in error.issues if isinstance(error, InvalidReference) else ():
-        position, rest = reference_position(issue)
-        if not 0 <= position < n:
+        column, position, rest = issue.element
+        if column != "references" or position >= n:
             return {}
         named[position] = issue._replace(path=f"reference{rest}")
     return named
@@ -183,21 +179,6 @@ class Log:
 
 
 log = Log()
-
-
-def rewards_of(
-    scored: Scored | None,
-    n: int,
-    log_metric: Callable[[str, float], None] | None,
-    log_extra: Callable[[str, list[Any]], None] | None,
-) -> list[float | None]:
-    """Return the rewards of n rows, and log the means of their components and their reasons."""
-    if log_metric is not None and scored is not None:
-        for name, mean in means_of(scored.scores).items():
-            log_metric(name, mean)
-    if log_extra is not None:
-        log_extra("score_reason", [None] * n if scored is None else scatter(scored.scores.reasons, scored.rows, n))
-    return [None] * n if scored is None else scatter(scored.scores.rewards, scored.rows, n)
 
 
 def scatter(values: Sequence[Any], rows: Sequence[int], n: int) -> list[Any]:

@@ -36,7 +36,7 @@ from assay_client.adapters.common import (
     sync_client,
     with_batch_rows,
 )
-from assay_client.errors import AssayError, InvalidSetting, Issue
+from assay_client.errors import AssayError, InvalidSetting, Issue, invalid_setting
 from assay_client.exchange import BaseClient
 from assay_client.results import Score
 
@@ -116,7 +116,7 @@ def selected_sources() -> list[str] | None:
         return None
     names = [name.strip() for name in selected.split(",") if name.strip()]
     if not names:
-        raise data_sources_error("must be names separated by commas")
+        raise invalid_setting(DATA_SOURCES, "must be names separated by commas")
     return names
 
 
@@ -141,7 +141,8 @@ def score_of_verl(
     try:
         outcome = function(data_source, solution_str, ground_truth, extra_info, **options)
     except NotImplementedError as error:
-        raise data_sources_error(f"{data_source!r} is not in the list, and verl has no reward for it") from error
+        detail = f"{data_source!r} is not in the list, and verl has no reward for it"
+        raise invalid_setting(DATA_SOURCES, detail) from error
     result = outcome if isinstance(outcome, Mapping) else {"score": outcome}
     score = float(result["score"])
     metrics = dict.fromkeys(METRICS, 0.0) | {"score_reason_code": -1.0}
@@ -153,14 +154,10 @@ def default_compute_score() -> Callable[..., Any]:
     try:
         from verl.utils import reward_score
 
-        return getattr(reward_score, "default_compute_score", None) or reward_score._default_compute_score
+        found: Callable[..., Any] | None = getattr(reward_score, "default_compute_score", None)
+        return found or reward_score._default_compute_score  # its older name
     except (ImportError, AttributeError) as error:
-        raise data_sources_error(f"verl's default_compute_score cannot be imported ({error})") from error
-
-
-def data_sources_error(detail: str) -> InvalidSetting:
-    issue = Issue(DATA_SOURCES, "invalid_setting", detail)
-    return InvalidSetting(f"{DATA_SOURCES}: {detail}", issues=[issue])
+        raise invalid_setting(DATA_SOURCES, f"verl's default_compute_score cannot be imported ({error})") from error
 
 
 def config_of(client: BaseClient, kwargs: Mapping[str, Any]) -> Mapping[str, Any] | None:

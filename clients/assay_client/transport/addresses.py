@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass, field, replace
+from functools import partial
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from ..errors import InvalidSetting, Issue, invalid
+from ..errors import invalid_setting
 
 __all__ = ["Address", "address_of", "unix_address"]
+
+invalid_url = partial(invalid_setting, "base_url")
 
 PORTS = {"http": 80, "https": 443}
 
@@ -68,7 +71,9 @@ def address_of(url: str) -> Address:
     if parts.scheme == "http+unix":
         path = unquote(parts.netloc.rpartition("@")[2])
         if not path.startswith("/"):
-            raise invalid_url("http+unix:// needs the path of the socket, with its slashes encoded as %2F")
+            raise invalid_setting(
+                "base_url", "http+unix:// needs the path of the socket, with its slashes encoded as %2F"
+            )
         return check_is_base(Address("", 0, False, path, prefix, authorization))
     if parts.scheme not in PORTS or not parts.hostname:
         raise invalid_url("must be http://HOST[:PORT], https://…, http+unix://… or unix:/PATH")
@@ -82,7 +87,9 @@ def check_is_base(address: Address) -> Address:
     if route is None:
         return address
     base = replace(address, prefix=address.prefix[: route.start()].rstrip("/"))
-    raise invalid_url(f"{route[0]} is a route of the service, which the client adds itself: use the base URL {base}")
+    raise invalid_setting(
+        "base_url", f"{route[0]} is a route of the service, which the client adds itself: use the base URL {base}"
+    )
 
 
 def unix_address(path: str) -> Address:
@@ -100,9 +107,3 @@ def basic_authorization(parts: SplitResult) -> str | None:
     name, _, key = credentials.partition(":")
     pair = f"{unquote(name)}:{unquote(key)}".encode()
     return "Basic " + base64.b64encode(pair).decode("ascii")
-
-
-def invalid_url(detail: str) -> InvalidSetting:
-    error = invalid([Issue("base_url", "invalid_setting", detail)])
-    assert isinstance(error, InvalidSetting)
-    return error

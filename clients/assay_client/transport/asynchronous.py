@@ -7,10 +7,11 @@ import re
 import socket
 import threading
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 from io import BytesIO
 from time import monotonic
-from typing import IO
+from typing import IO, cast
 
 from ..errors import Unavailable
 from ..replies import Reply
@@ -31,7 +32,7 @@ class AsyncTransport:
     def __init__(self, connect_timeout: float, max_connections: int) -> None:
         self._connect_timeout = connect_timeout
         self._max_connections = max_connections
-        self._loops: dict[asyncio.AbstractEventLoop, LoopState] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, tuple[asyncio.Semaphore, AsyncGenerator[None, None]]] = {}
         self._lock = threading.Lock()
         self.pool: Pool[Connection] = Pool()
 
@@ -41,7 +42,7 @@ class AsyncTransport:
         Raise Unavailable if no connection is free until the deadline of the call.
         """
         loop = asyncio.get_running_loop()
-        permits = (await self._state(loop)).permits
+        permits = await self._permits(loop)
         if permits.locked():
             try:
                 await asyncio.wait_for(permits.acquire(), request.deadline - monotonic())
@@ -76,36 +77,24 @@ class AsyncTransport:
             if connection is not None and not reusable:
                 connection.close()
 
-    async def _state(self, loop: asyncio.AbstractEventLoop) -> LoopState:
+    async def _permits(self, loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+        """Return the permits for exchanges of this loop; the first time, make sure that its connections end with it."""
         with self._lock:
-            state = self._loops.get(loop)
-            if state is not None:
-                return state
+            if loop in self._loops:
+                return self._loops[loop][0]
             for ended in [known for known in self._loops if known.is_closed()]:
                 del self._loops[ended]
                 self.pool.close(loop=ended)
-            state = self._loops[loop] = LoopState(self._max_connections)
-        await state.close_at_end(self.pool, loop)
-        return state
-
-
-class LoopState:
-    """Permits for the exchanges of one event loop, and what closes its connections when it ends.
-
-    Trainers that call `asyncio.run` once per step thereby leak no connections.
-    """
-
-    def __init__(self, max_connections: int) -> None:
-        self.permits = asyncio.Semaphore(max_connections)
-        self._guard: AsyncGenerator[None, None] | None = None
-
-    async def close_at_end(self, pool: Pool[Connection], loop: asyncio.AbstractEventLoop) -> None:
-        """Close the idle connections when the loop shuts down its asynchronous generators."""
-        self._guard = closing(pool, loop)
-        await self._guard.__anext__()
+            permits, guard = self._loops[loop] = asyncio.Semaphore(self._max_connections), closing(self.pool, loop)
+        await guard.__anext__()
+        return permits
 
 
 async def closing(pool: Pool[Connection], loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
+    """Close the idle connections when the loop shuts down its asynchronous generators, of which this is one.
+
+    Trainers that call `asyncio.run` once per step thereby leak no connections.
+    """
     try:
         yield
     finally:
@@ -120,26 +109,37 @@ class Connection:
         self.sock = sock
         self.reused = self.started = False
         self._reader = reader
-        self._transport = writer.transport
         self._writer = writer
+        self._transport = cast("asyncio.Transport", writer.transport)
         self._loop = asyncio.get_running_loop()
         self._received = bytearray()
 
     async def exchange(self, head: bytes, body: bytes) -> tuple[Reply, bool]:
-        """Return the reply to a request, and whether the connection is reusable; raise Fault or its cause.
-
-        It does not wait until all is sent: a service that rejects a body may reply before it has read all of it.
-        """
+        """Return the reply to a request, and whether the connection is reusable; raise Fault or its cause."""
         if self.reused:
             self._transport.resume_reading()
-        for part in (head + body,) if len(body) < CHUNK_BYTES else (head, body):
-            self._writer.write(part)
-        response = await self._read_head()
-        whole = await self._read_body(response)
-        reusable = not (response.will_close or self._received or self._transport.get_write_buffer_size())
+        self._writer.write(head + body[:CHUNK_BYTES])
+        # A service that rejects a body may reply before it has read all of it.
+        sending = self._loop.create_task(self._send(body)) if len(body) > CHUNK_BYTES else None
+        try:
+            response = await self._read_head()
+            whole = await self._read_body(response)
+            is_sent = self._transport.get_write_buffer_size() == 0 and (sending is None or sending.done())
+        finally:
+            if sending is not None:
+                sending.cancel()
+        reusable = is_sent and not (response.will_close or self._received)
         if reusable and not self._transport.is_closing():
             self._transport.pause_reading()  # so that `is_idle` sees what arrives meanwhile
         return reply_of(response, whole), reusable
+
+    async def _send(self, body: bytes) -> None:
+        """Send the rest of a large body in pieces, of which the transport copies what it cannot send at once."""
+        view = memoryview(body)
+        with suppress(OSError):  # which the reader raises too
+            for k in range(CHUNK_BYTES, len(body), CHUNK_BYTES):
+                await self._writer.drain()
+                self._writer.write(view[k : k + CHUNK_BYTES])
 
     async def _read_head(self) -> HTTPResponse:
         head = await self._read_until(b"\r\n\r\n")
@@ -217,10 +217,10 @@ class Connection:
 async def connect(address: Address, seconds: float) -> Connection:
     """Open a connection; raise OSError or TimeoutError."""
     sock = await connected_socket_async(address, seconds)
-    tls = {"ssl": tls_context(), "server_hostname": address.host} if address.tls else {}
-    opening = asyncio.open_connection if address.socket_path is None else asyncio.open_unix_connection
+    tls, name = (tls_context(), address.host) if address.tls else (None, None)
     try:
-        return Connection(sock, *await opening(sock=sock, limit=CHUNK_BYTES, **tls))  # type: ignore[operator]
+        streams = await asyncio.open_connection(sock=sock, limit=CHUNK_BYTES, ssl=tls, server_hostname=name)
+        return Connection(sock, *streams)
     except ConnectionError as error:
         if address.tls:
             raise Fault(CLOSED_IN_HANDSHAKE) from error

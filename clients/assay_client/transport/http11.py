@@ -1,4 +1,4 @@
-"""HTTP/1.1 for both transports: the head of a request, and strict checks of what `http.client` reads of its response."""
+"""HTTP/1.1 for both transports: the head of a request, and strict checks of the response that `http.client` reads."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def reply_of(response: HTTPResponse, body: bytes) -> Reply:
     return Reply(response.status, headers, body)
 
 
-def closed_early(received: bytes) -> Fault:
+def closed_early(received: bytes | bytearray) -> Fault:
     """Return the Fault of a connection that was closed after these bytes of a response."""
     if received.startswith(TLS_ALERT.encode()):
         return Fault(SPEAKS_TLS)
@@ -119,7 +119,7 @@ def http_fault(error: HTTPException) -> str:
     if isinstance(error, RemoteDisconnected):
         return "the connection was closed without a reply"
     if isinstance(error, BadStatusLine):
-        return SPEAKS_TLS if str(error.line).startswith(TLS_ALERT) else "the reply is not HTTP"
+        return SPEAKS_TLS if str(error).startswith(TLS_ALERT) else "the reply is not HTTP"
     if isinstance(error, IncompleteRead):
         return "the reply has an incomplete or malformed chunk"
     return f"the reply has a malformed head ({str(error) or type(error).__name__})"
