@@ -8,6 +8,8 @@ from playwright.sync_api import Page, expect
 from tests.servers import launched
 
 KEY = "a-key-of-the-docs"
+PATIENCE = 60_000
+"""Milliseconds; Swagger UI takes seconds to draw an operation with all its examples."""
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +20,9 @@ def guarded():
 
 
 def open_docs(page: Page, address: str) -> None:
+    page.set_default_timeout(PATIENCE)
     page.goto(address)
-    expect(page.locator(".opblock").first).to_be_attached(timeout=60_000)
+    expect(page.locator(".opblock").first).to_be_attached(timeout=PATIENCE)
 
 
 def try_example(page: Page, status: int) -> None:
@@ -30,7 +33,9 @@ def try_example(page: Page, status: int) -> None:
         operation.get_by_role("button", name="Try it out").click()
     with page.expect_response("**/v1/score"):
         operation.get_by_role("button", name="Execute").click()
-    expect(operation.locator(".live-responses-table .response-col_status").last).to_have_text(str(status))
+    expect(operation.locator(".live-responses-table .response-col_status").last).to_have_text(
+        str(status), timeout=PATIENCE
+    )
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/", "/behind/a/proxy/docs"])

@@ -76,12 +76,9 @@ def check_encoding(encoding: bytes) -> bytes:
         return b"gzip"
     if name == b"zstd" and zstandard is not None:
         return name
-    issue = Issue("Content-Encoding", "unsupported_encoding", f"supported: {', '.join(supported_encodings())}")
+    supported = "gzip" if zstandard is None else "gzip, zstd"
+    issue = Issue("Content-Encoding", "unsupported_encoding", f"supported: {supported}")
     raise Problem("unsupported-encoding", "The body's Content-Encoding is not supported.", [issue])
-
-
-def supported_encodings() -> list[str]:
-    return ["gzip"] if zstandard is None else ["gzip", "zstd"]
 
 
 def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes | bytearray:

@@ -20,7 +20,6 @@ __all__ = [
     "Dialect",
     "RouteOptions",
     "Texts",
-    "missing_fields",
     "native_request",
     "read_column",
     "read_pair",
@@ -48,10 +47,12 @@ class Dialect(ABC):
     """The format of one trainer's requests and replies."""
 
     options: type[RouteOptions] = RouteOptions
+    fields: tuple[str, ...]
+    """The required members of a request."""
 
-    @abstractmethod
     def names(self, options: Any) -> MemberNames:
-        """Return the members of a request that are read."""
+        """Return the members of a request that are read: the required ones, then others."""
+        return MemberNames(*self.fields)
 
     @abstractmethod
     def native(self, document: Document, options: Any) -> bytes | None:
@@ -60,6 +61,14 @@ class Dialect(ABC):
     @abstractmethod
     def texts(self, document: Document, options: Any, limits: Limits) -> Texts:
         """Return any request as columns, with every issue."""
+
+    def missing_fields(self, document: Document) -> list[Issue]:
+        """Return an issue for every required member that is missing."""
+        return [
+            Issue(name, "missing_field", "this field is required")
+            for name, span in zip(self.fields, document.spans, strict=False)
+            if span == ABSENT
+        ]
 
     @abstractmethod
     def reference_path(self, options: Any) -> str:
@@ -80,15 +89,6 @@ class Dialect(ABC):
 def native_request(reference: bytes, response: bytes) -> bytes:
     """Return the native request of one reference and one response, both JSON already."""
     return b'{"references":[%b],"responses":[%b]}' % (reference, response)
-
-
-def missing_fields(document: Document, names: Iterable[str]) -> list[Issue]:
-    """Return an issue for every missing member of `names`, which are the first of the document's names."""
-    return [
-        Issue(name, "missing_field", "this field is required")
-        for name, span in zip(names, document.spans, strict=False)
-        if span == ABSENT
-    ]
 
 
 def read_column(raw: bytes, native: str, name: str, limits: Limits) -> tuple[TextColumn | None, list[Issue]]:

@@ -18,13 +18,12 @@ from ...request.exchange import Exchange
 from ...request.paths import Paths
 from ...wire.compression import Body
 from ...wire.json_codec import Limits
-from .dialect import Dialect, RouteOptions, Texts, missing_fields, native_request, read_pair
+from .dialect import Dialect, RouteOptions, Texts, native_request, read_pair
 from .json_document import ABSENT, Document, MemberNames, PythonReader, ValueSpan
 from .reply_numbers import NUMBERS, reply_of_one
 
 __all__ = ["NemoGym", "NemoGymOptions", "Sessions", "output_text"]
 
-FIELDS = ("responses_create_params", "response")
 PARAMETERS, RESPONSE, REFERENCE = range(3)
 RESPONSE_NAMES = MemberNames("output")
 ITEM_NAMES = MemberNames("type", "role", "content", "summary")
@@ -54,9 +53,10 @@ class NemoGym(Dialect):
     """A data-set row plus the model's output; both are echoed unchanged."""
 
     options = NemoGymOptions
+    fields = ("responses_create_params", "response")
 
     def names(self, options: NemoGymOptions) -> MemberNames:
-        return MemberNames(*FIELDS, options.reference_field.partition(".")[0])
+        return MemberNames(*self.fields, options.reference_field.partition(".")[0])
 
     def native(self, document: Document, options: NemoGymOptions) -> bytes | None:
         reference = reference_span(document, options)
@@ -66,9 +66,9 @@ class NemoGym(Dialect):
         return native_request(document.raw(reference), orjson.dumps(text))
 
     def texts(self, document: Document, options: NemoGymOptions, limits: Limits) -> Texts:
-        issues = missing_fields(document, FIELDS)
+        issues = self.missing_fields(document)
         if document.spans[PARAMETERS] != ABSENT and not document.is_object(document.spans[PARAMETERS]):
-            issues.append(Issue(FIELDS[PARAMETERS], "wrong_type", "must be an object"))
+            issues.append(Issue(self.fields[PARAMETERS], "wrong_type", "must be an object"))
         text = ""
         if document.spans[RESPONSE] != ABSENT:
             text, found = output_text(document, document.spans[RESPONSE])

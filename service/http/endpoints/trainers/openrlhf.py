@@ -7,23 +7,20 @@ import orjson
 from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
-from .dialect import Dialect, RouteOptions, Texts, missing_fields, native_request, read_column, rename_paths
-from .json_document import Document, MemberNames
+from .dialect import Dialect, RouteOptions, Texts, native_request, read_column, rename_paths
+from .json_document import Document
 from .prompt_removal import remove_prompt, remove_prompts
 from .reply_numbers import columns_of_numbers, finite_json
 
 __all__ = ["OpenRlhf"]
 
-FIELDS = ("query", "prompts", "labels")
 QUERY, PROMPTS, LABELS = range(3)
-NAMES = MemberNames(*FIELDS)
 
 
 class OpenRlhf(Dialect):
     """Arrays of queries (prompt and response in one text), prompts and labels; OpenRLHF sends one of each."""
 
-    def names(self, options: RouteOptions) -> MemberNames:
-        return NAMES
+    fields = ("query", "prompts", "labels")
 
     def native(self, document: Document, options: RouteOptions) -> bytes | None:
         queries, prompts, labels = (document.raw(span) for span in document.spans)
@@ -38,7 +35,7 @@ class OpenRlhf(Dialect):
         return native_request(labels[1:-1], orjson.dumps(remove_prompt(listed[0], query[0])))
 
     def texts(self, document: Document, options: RouteOptions, limits: Limits) -> Texts:
-        issues = missing_fields(document, FIELDS)
+        issues = self.missing_fields(document)
         queries, found = read_column(document.raw(document.spans[QUERY]), "responses", "query", limits)
         issues += rename_paths(found, "responses", "query[]")
         prompts, found = read_column(document.raw(document.spans[PROMPTS]), "responses", "prompts", limits)

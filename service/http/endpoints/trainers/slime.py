@@ -8,15 +8,13 @@ from pydantic import Field
 
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
-from .dialect import Dialect, RouteOptions, Texts, missing_fields, native_request, read_pair
-from .json_document import Document, MemberNames
+from .dialect import Dialect, RouteOptions, Texts, native_request, read_pair
+from .json_document import Document
 from .reply_numbers import finite_json, reply_of_one
 
 __all__ = ["Slime", "SlimeOptions"]
 
-FIELDS = ("response", "label")
 RESPONSE, LABEL = range(2)
-NAMES = MemberNames(*FIELDS)
 
 
 class SlimeOptions(RouteOptions):
@@ -31,9 +29,7 @@ class Slime(Dialect):
     """One rollout; its prompt (text or chat messages) is ignored."""
 
     options = SlimeOptions
-
-    def names(self, options: SlimeOptions) -> MemberNames:
-        return NAMES
+    fields = ("response", "label")
 
     def native(self, document: Document, options: SlimeOptions) -> bytes | None:
         return native_request(document.raw(document.spans[LABEL]), document.raw(document.spans[RESPONSE]))
@@ -41,7 +37,7 @@ class Slime(Dialect):
     def texts(self, document: Document, options: SlimeOptions, limits: Limits) -> Texts:
         label, response = document.raw(document.spans[LABEL]), document.raw(document.spans[RESPONSE])
         texts = read_pair(label, response, "response", limits)
-        return texts._replace(issues=missing_fields(document, FIELDS) + texts.issues)
+        return texts._replace(issues=self.missing_fields(document) + texts.issues)
 
     def reference_path(self, options: SlimeOptions) -> str:
         return "label"
