@@ -63,7 +63,7 @@ nightly: $(VENV)/.installed-dev ## Compare the compiled code with plain Python o
 fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (installs atheris)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
 	@set -e; for target in $(FUZZERS); do \
-		echo $$target; PYTHONPATH=examples $(RUN) -m tests.fuzz.$$target -max_total_time=$$(($(or $(SECONDS),600) / $(words $(FUZZERS)))); done
+		echo $$target; $(RUN) -m tests.fuzz.$$target -max_total_time=$$(($(or $(SECONDS),600) / $(words $(FUZZERS)))); done
 
 coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and measure their coverage
 	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest $(PROPERTIES)
@@ -85,7 +85,7 @@ bench: $(VENV)/.installed ## Measure throughput, compared with its floor and a p
 	@$(VENV)/bin/assay bench
 
 load: $(VENV)/.installed-dev ## Load-test a separate service, check every answer, write a report
-	@PYTHONPATH=examples $(RUN) loadtests/run.py
+	@PYTHONPATH=. $(RUN) loadtests/run.py
 
 constraints: $(VENV)/.installed-dev ## Pin the newest versions for the image in deploy/constraints.txt
 	@$(RUN) -m uv pip compile --quiet --upgrade --python-version 3.11 --python-platform linux --no-header --no-annotate \

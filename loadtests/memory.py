@@ -1,6 +1,6 @@
 """Memory of a replica per byte in work: batches from many clients at once, with several budgets. Linux only.
 
-    PYTHONPATH=examples python loadtests/memory.py
+    PYTHONPATH=. python loadtests/memory.py
 
 Starts separate services on loopback ports. Checks that every reply is 200.
 """
@@ -15,8 +15,9 @@ from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import orjson
-from rollouts import as_request, generate
 from target import Target, Usage
+
+from examples.rollouts import as_request, generate
 
 CLIENTS, BATCHES = 8, 3
 MIB = 2**20

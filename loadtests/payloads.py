@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 from exchanges import JSON, Exchange
 from refusals import refusals
-from rollouts import as_request, generate
 
 from assay import Scorer
+from examples.rollouts import as_request, generate
 
 __all__ = ["Payloads"]
 

@@ -1,6 +1,6 @@
 """Start the service, run all loads on it, check every answer, and write a report (`make load`).
 
-    PYTHONPATH=examples python loadtests/run.py --seconds 10 --output out/load
+    PYTHONPATH=. python loadtests/run.py --seconds 10 --output out/load
 
 Exit codes: 0 success; 1 an answer was wrong, or a request failed; 3 answers are right, but a run is invalid because
 Locust lacked CPU time.

@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import rollouts
 
 from assay import Scorer
 from assay_client import AsyncClient, Client, LocalServiceError
+from examples import rollouts
 from tests.http.samples import PERFECT, REFERENCE
 from tests.own_process import environment
 

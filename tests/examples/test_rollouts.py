@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
-import rollouts
 
 from assay.kernels.status import REASONS
+from examples import rollouts
 from tests.reference.scorer import parse_reference, score
 
 EXAMPLES = Path(rollouts.__file__).parent

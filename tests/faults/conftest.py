@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 import pytest
-from rollouts import as_request, generate
+
+from examples.rollouts import as_request, generate
 
 
 @pytest.fixture(scope="session")

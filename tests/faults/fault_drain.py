@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from rollouts import as_request, generate
 
 from assay import Scorer
 from assay_client import Client
+from examples.rollouts import as_request, generate
 from tests.http.process.drains import drains
 from tests.servers import LiveServer, launched
 

@@ -10,8 +10,8 @@ from time import perf_counter
 from urllib.parse import urlsplit
 
 import orjson
-from rollouts import as_request, generate
 
+from examples.rollouts import as_request, generate
 from tests.faults.storm import Answer, Watch, fetch, request, settled
 from tests.servers import LiveServer, launched
 

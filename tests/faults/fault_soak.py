@@ -11,8 +11,8 @@ from collections import Counter
 
 import numpy as np
 import orjson
-from rollouts import as_request, generate
 
+from examples.rollouts import as_request, generate
 from tests.faults.storm import Watch, fetch, request, resident, settled
 from tests.servers import launched
 

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from rollouts import as_request, generate
 
 from assay import Scorer
 from assay_client import Client
+from examples.rollouts import as_request, generate
 from tests.faults.fault_drain import portions, score_all
 from tests.faults.storm import gauges
 from tests.servers import LiveServer, launched

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import rollouts as generator
-
 from assay import Scorer
+from examples import rollouts as generator
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows
 
 

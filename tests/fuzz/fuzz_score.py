@@ -11,10 +11,9 @@ from typing import Any
 from tests.fuzz.fuzzing import fuzz
 
 # isort: split
-import rollouts
-
 from assay import InvalidReference, Scorer
 from assay.kernels.column import column_of
+from examples import rollouts
 from tests.cases import ALL, WORDS, answer
 from tests.guard_pages import GuardedMemory
 from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one

@@ -1,4 +1,4 @@
-"""Runs a fuzz target on inputs one after the other, each in guarded memory. With PYTHONPATH=examples:
+"""Runs a fuzz target on inputs one after the other, each in guarded memory.
 
     python -m tests.fuzz.fuzz_envelope --seeded 1000         always the same inputs; nothing to install
     python -m tests.fuzz.fuzz_envelope -max_total_time=300   libFuzzer, guided by coverage (pip install atheris)

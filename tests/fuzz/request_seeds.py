@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import rollouts
-
+from examples import rollouts
 from tests.cases import answer
 from tests.cases.writing import KEY
 

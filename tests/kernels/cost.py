@@ -1,6 +1,6 @@
 """The cost of adversarial texts for each byte, relative to typical rollouts, and its growth.
 
-    PYTHONPATH=examples python -m tests.kernels.cost [--bytes 131072] [--rounds 7] [--only marks]
+    python -m tests.kernels.cost [--bytes 131072] [--rounds 7] [--only marks]
 
 prints a table: nanoseconds a byte of response and reference (once normalised, where that is more), the same relative
 to typical rollouts measured in the same rounds, and the factor by which twice the bytes cost more. Medians over the
@@ -19,11 +19,11 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-import rollouts
 
 from assay import Scorer
 from assay.kernels.column import TextColumn
 from assay.service.scoring.text_columns import reference_column, text_column
+from examples import rollouts
 from tests.kernels.adversaries import CATALOGUE, Adversary, Rollout
 
 GOAL = 5.0

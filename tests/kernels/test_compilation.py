@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import rollouts
 
 from assay import Scorer
 from assay.kernels.similarity.lcs import lcs_lengths
 from assay.kernels.warmup import compiled_signatures, warmup
+from examples import rollouts
 from tests.cases import ALL
 from tests.cases.writing import KEY
 from tests.kernels.adversaries import CATALOGUE

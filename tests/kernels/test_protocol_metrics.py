@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import rollouts
 
 from assay.kernels.column import frozen
 from assay.kernels.compiler.jit import JIT
@@ -12,6 +11,7 @@ from assay.kernels.protocol_metrics import MEASURES, measure_protocols
 from assay.kernels.status import KEY_NUMBERING, OK, REASONS
 from assay.kernels.text.unicode_tables import tables
 from assay.kernels.warmup import warmup
+from examples import rollouts
 from tests.kernels.faces import text_column, workspace_for
 from tests.kernels.reading import PAPER_RULES, read_columns
 from tests.reference.protocol_metrics import adherence, paper_metrics, predicted_steps

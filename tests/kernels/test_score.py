@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import rollouts
 
 from assay.kernels.column import frozen
 from assay.kernels.compiler.jit import JIT
@@ -14,6 +13,7 @@ from assay.kernels.status import REASONS
 from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode_tables import tables
 from assay.kernels.warmup import warmup
+from examples import rollouts
 from tests.kernels.faces import text_column, workspace_for
 from tests.kernels.reading import PAPER_RULES, read_columns
 from tests.reference.scorer import score

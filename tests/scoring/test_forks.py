@@ -10,7 +10,7 @@ from tests.own_process import printed
 
 FORKING = """
 import os, sys
-import rollouts
+from examples import rollouts
 from assay import Scorer
 from tests.scoring.agreement import bits
 

@@ -6,13 +6,13 @@ import copy
 import json
 
 import numpy as np
-import rollouts
 
 from assay import Scorer
 from assay.kernels.score import COMPONENTS
 from assay.kernels.status import REASONS
 from assay.service.scoring.self_test import run_self_test
 from assay.service.scoring.text_columns import reference_column, text_column
+from examples import rollouts
 from tests.scoring.agreement import assert_sound, bits
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rollouts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from assay import Scorer, Scores
 from assay.kernels.column import TextColumn
 from assay.kernels.compiler.jit import JIT
 from assay.service.scoring.text_columns import reference_column, text_column
+from examples import rollouts
 from tests.scoring.agreement import assert_sound, bits
 from tests.strategies import batches, examples, settings
 

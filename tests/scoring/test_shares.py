@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rollouts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from assay.service.scoring.references import ReferenceReader
 from assay.service.scoring.shares import MAX_IMBALANCE, MIN_REFERENCES, MIN_ROWS, shares_of
 from assay.service.scoring.text_columns import borrowed_column, reference_column, text_column
 from assay.service.scoring.threads import slices_of
+from examples import rollouts
 from tests.scoring.agreement import bits
 
 PROMPTS = 90 if JIT else 8

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from rollouts import as_request, generate
+
+from examples.rollouts import as_request, generate
 
 
 @pytest.fixture(scope="session")

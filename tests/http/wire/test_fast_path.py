@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-import rollouts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from assay.kernels.reading.reference_slots import MAX_SLOT_BYTES, SLOT_COUNT
 from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
 from assay.service.http.wire.fast_path import MAX_ROWS, FastPath
 from assay.service.http.wire.json_codec import Limits
+from examples import rollouts
 from tests.cases import answer
 from tests.cases.writing import KEY
 from tests.scoring.agreement import bits
