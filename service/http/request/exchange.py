@@ -9,6 +9,7 @@ from itertools import count
 from time import perf_counter
 from typing import Protocol
 
+from opentelemetry.trace import SpanContext
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
@@ -18,7 +19,7 @@ from ..wire.problems import Problem
 from ..wire.stage_times import StageTimes
 from .deadline import Deadline
 from .readiness import Readiness
-from .trace_context import Trace, parse_traceparent
+from .trace_context import continue_trace, format_traceparent
 
 __all__ = ["CONNECTION", "EXCHANGE", "ClientGone", "Exchange"]
 
@@ -81,8 +82,8 @@ class Exchange(Request):
     short = True
     """True for a short body, which batches must not delay."""
 
-    trace: Trace | None = None
-    """The trace that the client's request continues."""
+    span: SpanContext | None = None
+    """The service's span, if the client's request is part of a trace or the service exports traces."""
 
     deadline: Deadline
     """Set by the intake of routes that take a body."""
@@ -99,7 +100,7 @@ class Exchange(Request):
         self.raw_headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = request_id(self.raw_headers.get(b"x-request-id"))
         if b"traceparent" in self.raw_headers:
-            self.trace = parse_traceparent(self.raw_headers[b"traceparent"])
+            self.span = continue_trace(self.raw_headers[b"traceparent"])
         self.times = StageTimes()
         self.started = perf_counter()
         self.status = 0
@@ -132,8 +133,8 @@ class Exchange(Request):
             (b"server-timing", self.times.header()),
             *headers,
         ]
-        if self.trace is not None:
-            lines.append((b"traceparent", self.trace.header()))
+        if self.span is not None:
+            lines.append((b"traceparent", format_traceparent(self.span)))
         connection = self.scope.get(CONNECTION)
         if self._readiness.draining and not (connection is not None and connection.pipeline):
             lines.append((b"connection", b"close"))

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, NamedTuple
 
+from opentelemetry.trace import format_trace_id
+
 from ....errors import Issue
 from ...wire.problems import Problem
 from ..exchange import Exchange
@@ -104,8 +106,8 @@ class RefusalLog:
 def log_ids(exchange: Exchange) -> dict[str, Any]:
     """Return the ids of a request for the log."""
     found = {"request_id": exchange.request_id.decode("ascii")}
-    if exchange.trace is not None:
-        found["trace_id"] = exchange.trace.trace_id.decode("ascii")
+    if exchange.span is not None:
+        found["trace_id"] = format_trace_id(exchange.span.trace_id)
     return found
 
 
