@@ -6,10 +6,9 @@ import asyncio
 import logging
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from http import HTTPStatus
 
 from ..request.exchange import request_id
 from ..wire.problems import MEDIA_TYPE, Problem
@@ -93,7 +92,10 @@ class Refused(Exception):
 
 def problem_refusal(problem: Problem, reason: str = "", log: str = "") -> Refused:
     """Return a refusal with a problem document, counted as `reason` or else as the problem's kind."""
-    return Refused(reason or problem.kind, raw_reply(problem), log)
+    identity = request_id(None)
+    headers = ((b"content-type", MEDIA_TYPE), (b"x-request-id", identity), *problem.headers)
+    reply = last_reply(problem.status, headers, problem.document(identity.decode("ascii")))
+    return Refused(reason or problem.kind, reply, log)
 
 
 def head_too_large() -> Refused:
@@ -103,9 +105,8 @@ def head_too_large() -> Refused:
 
 def not_http(detail: str) -> Refused:
     """Return a refusal in plain text: a client that does not speak HTTP hardly reads problem documents."""
-    body = detail.encode("ascii")
-    head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-    return Refused("not-http", STATUS_LINE[400] + head + body)
+    headers = ((b"content-type", b"text/plain; charset=utf-8"),)
+    return Refused("not-http", last_reply(HTTPStatus.BAD_REQUEST, headers, detail.encode("ascii")))
 
 
 def too_many_ahead() -> Refused:
@@ -120,17 +121,12 @@ def no_descriptors(limit: int) -> Refused:
     return problem_refusal(problem, "descriptors", log)
 
 
-def raw_reply(problem: Problem) -> bytes:
-    """Return the bytes of a whole reply, for a request that never reaches the application."""
-    identity = request_id(None)
-    document = problem.document(identity.decode("ascii"))
-    headers = b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\nconnection: close\r\n" % (
-        MEDIA_TYPE,
-        len(document),
-        identity,
-    )
-    extra = b"".join(b"%b: %b\r\n" % header for header in problem.headers)
-    return STATUS_LINE[problem.status] + headers + extra + b"\r\n" + document
+def last_reply(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
+    """Return the bytes of the last reply of a connection, to a request that never reaches the application."""
+    end = ((b"content-length", b"%d" % len(body)), (b"connection", b"close"))
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode("ascii")]
+    lines += [b"%b: %b" % header for header in (*headers, *end)]
+    return b"\r\n".join((*lines, b"", body))
 
 
 def events_of(transport: asyncio.Transport) -> int:

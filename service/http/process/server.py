@@ -23,7 +23,6 @@ from ..state import ServiceState
 from .connection import GuardedProtocol, protocol_class
 from .connection_limits import Guard
 from .log_format import start_logging
-from .protocol_check import check_protocol
 from .signals import ENDING, end_process
 from .sockets import Listener, address, listen
 
@@ -214,7 +213,6 @@ def run_server(config: Config, state: ServiceState, listening: Callable[[], List
     state.origin = OriginCheck(config.server)
     admission = state.admission
     uvicorn_settings = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
-    state.selftests.append(lambda: check_protocol(uvicorn_settings.http))  # type: ignore[arg-type]
     server = DrainingServer(uvicorn_settings, state)
     server.handle_signals()
     try:

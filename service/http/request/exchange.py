@@ -136,22 +136,28 @@ class Exchange(Request):
         if self.span is not None:
             lines.append((b"traceparent", format_traceparent(self.span)))
         connection = self.scope.get(CONNECTION)
-        if self._readiness.draining and not (connection is not None and connection.pipeline):
+        if self._readiness.draining and not (connection is not None and connection.pipelined):
             lines.append((b"connection", b"close"))
         if connection is None:
             await self.send_message({"type": "http.response.start", "status": status, "headers": lines})
             await self.send_message({"type": "http.response.body", "body": body})
             return
-        if connection.flow.write_paused:  # the previous reply is not read yet
-            await connection.flow.drain()
+        if connection.write_paused:  # the previous reply is not read yet
+            await connection.drain()
         connection.send_whole(self.send_message, status, lines, body)
-        if connection.flow.write_paused:
-            await self._replies.count_unread(len(body), connection.flow.drain())
+        if connection.write_paused:
+            await self._replies.count_unread(len(body), connection.drain())
 
     async def reply_problem(self, problem: Problem) -> None:
         """Send an error in the form of RFC 9457."""
         document = problem.document(self.request_id.decode("ascii"))
         await self.reply(document, PROBLEM, problem.status, problem.headers)
+
+    @property
+    def has_message(self) -> bool:
+        """True if `receive_message` returns at once; False also if that is unknown."""
+        connection = self.scope.get(CONNECTION)
+        return connection is not None and connection.has_message(self.receive_message)
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
         """Set a callback for when the client disconnects, even while its body is not being read; None to remove it."""

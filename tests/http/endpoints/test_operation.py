@@ -137,7 +137,7 @@ def test_a_key_from_both_sources_outlives_the_file(tmp_path, caplog):
     path.write_text("both\nother\n", encoding="utf-8")
     keys = Keys([SecretStr("both")], str(path))
     path.write_text("third\n", encoding="utf-8")
-    keys.reload()
+    keys.refresh()
     assert [keys._knows(key) for key in (b"both", b"other", b"third", b"")] == [True, False, True, False]
     path.unlink()
     keys.refresh()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 import pytest
@@ -165,41 +167,57 @@ class Clock:
         return self.now
 
 
+class Refused:
+    """Stands for an exchange."""
+
+    span = None
+
+    def __init__(self, request_id: str = "a") -> None:
+        self.request_id = request_id.encode()
+        self.scope = {"method": "POST"}
+
+
 BUSY = Problem("over-capacity", "The bytes in work and in the queue have reached their limit.")
 
 
-def test_many_refusals_are_one_line_and_a_count():
+@pytest.fixture
+def lines(caplog) -> Callable[..., list[logging.LogRecord]]:
+    """Return a function that logs refusals and returns the records."""
+
+    def logged(problem: Problem, routes: Iterable[str] = ("/v1/score",), refusals: RefusalLog | None = None) -> list:
+        caplog.clear()
+        refusals = refusals or RefusalLog()
+        for route in routes:
+            refusals.log(Refused(), route, problem)
+        return list(caplog.records)
+
+    return logged
+
+
+def test_many_refusals_are_one_line_and_a_count(lines):
     clock = Clock()
     refusals = RefusalLog(clock)
-    assert refusals.line("POST", "/v1/score", "a", BUSY) is not None
-    for _ in range(1000):
-        assert refusals.line("POST", "/v1/score", "a", BUSY) is None
-    assert refusals.line("POST", "/compat/slime", "a", BUSY) is not None
-    clock.now += LINE_SECONDS
-    line = refusals.line("POST", "/v1/score", "b", BUSY)
-    assert line is not None
-    assert line.suppressed == 1000
-    assert "1000 more since" in line.text
-    clock.now += LINE_SECONDS
-    line = refusals.line("POST", "/v1/score", "c", BUSY)
-    assert line is not None
-    assert line.suppressed == 0
+    assert len(lines(BUSY, ["/v1/score"] * 1001, refusals)) == 1
+    assert len(lines(BUSY, ["/compat/slime"], refusals)) == 1
+    for expected in (1000, 0):
+        clock.now += LINE_SECONDS
+        (record,) = lines(BUSY, ["/v1/score"], refusals)
+        assert record.suppressed == expected
+        assert ("1000 more since" in record.getMessage()) == bool(expected)
 
 
-def test_memory_is_bounded_for_any_number_of_kinds():
+def test_memory_is_bounded_for_any_number_of_kinds(lines):
     refusals = RefusalLog(Clock())
-    lines = [refusals.line("POST", f"/{k}", "a", BUSY) for k in range(10 * MAX_KINDS)]
-    assert sum(line is not None for line in lines) == MAX_KINDS + 1
+    assert len(lines(BUSY, [f"/{k}" for k in range(10 * MAX_KINDS)], refusals)) == MAX_KINDS + 1
     assert len(refusals._last) == MAX_KINDS + 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_problem_is_one_short_line(kind):
+def test_every_problem_is_one_short_line(lines):
     issues = [Issue(FORGED * 100, "unknown_field", FORGED * 100)] * 100
-    for problem in (Problem(kind, FORGED * 100), Problem(kind, "", issues), Problem(kind, "", issues, (), 10**9)):
-        line = RefusalLog().line("POST", "/v1/score", "x" * 128, problem)
-        assert line is not None
-        assert re.fullmatch("[ -~]{1,1300}", line.text)
+    for kind in KINDS:
+        for problem in (Problem(kind, FORGED * 100), Problem(kind, "", issues), Problem(kind, "", issues, (), 10**9)):
+            (record,) = lines(problem)
+            assert re.fullmatch("[ -~]{1,1300}", record.getMessage())
 
 
 PATHS = {
@@ -220,8 +238,9 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize(("path", "shown"), PATHS.items(), ids=range(len(PATHS)))
-def test_names_that_may_be_texts_are_not_shown(path, shown):
-    line = RefusalLog().line("POST", "/v1/score", "a", Problem("invalid-request", "", [Issue(path, "why", "Because.")]))
-    assert line is not None
-    assert f"request a: {shown}: why (Because.) (" in line.text
+def test_names_that_may_be_texts_are_not_shown(lines):
+    shown = {}
+    for path in PATHS:
+        (record,) = lines(Problem("invalid-request", "", [Issue(path, "why", "Because.")]))
+        shown[path] = re.search(r"request a: (.*): why \(Because\.\) \(", record.getMessage())[1]
+    assert shown == PATHS
