@@ -67,7 +67,7 @@ class RequestMiddleware:
             if exchange.permit is not None:
                 exchange.permit.release()
             self.count(exchange)
-            if self.tracing is not None:
+            if self.tracing is not None and span is not None:
                 self.tracing.end(span, exchange, route_of(exchange))
             del scope[EXCHANGE]  # so that the garbage collector need not find the cycle
 

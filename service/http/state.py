@@ -30,7 +30,7 @@ __all__ = ["ServiceState"]
 
 
 class Fleet(Channel, Protocol):
-    """The worker's end of its channel to the supervisor (see `process/worker_channel.py`)."""
+    """The worker's end of its channel to the supervisor (see `process/worker.py`)."""
 
     def join(self, readiness: Readiness, registry: Any, preparing: Thread) -> Awaitable[None]: ...
     def listens(self) -> None: ...

@@ -36,7 +36,7 @@ class Tracing:
     def begin(self, exchange: Exchange) -> Span:
         """Start the span of a request, and set its ids for the reply and the log."""
         context = parent_context(exchange.header(b"traceparent"))
-        span = self._tracer.start_span(exchange.scope["method"], context, SpanKind.SERVER)
+        span: Span = self._tracer.start_span(exchange.scope["method"], context, SpanKind.SERVER)
         exchange.span = span.get_span_context()
         return span
 
