@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 
 from ..wire.problems import Problem
-from .connection_limits import MAX_LINGERING, Guard, Refused, events_of, problem_refusal
+from .connection_limits import MAX_LINGERING, Guard, Refused, problem_refusal
+from .sockets import events_of
 from .uvicorn_protocol import UvicornProtocol
 
 __all__ = ["BODY", "HEAD", "IDLE", "ClosingProtocol"]
@@ -132,7 +133,7 @@ class ClosingProtocol(UvicornProtocol):
             return
         self.lingering = self.discarding = True
         self.guard.lingering += 1
-        self.linger_deadline = time.monotonic() + self.guard.body_seconds
+        self.linger_deadline = time.monotonic() + self.guard.settings.body_seconds
         self.stop_idle_timer()
         self.resume_reading()
         transport.write_eof()
@@ -144,7 +145,11 @@ class ClosingProtocol(UvicornProtocol):
         return not self.messages or self.receiving == HEAD or (self.receiving == IDLE and self.has_unread())
 
     def has_unread(self) -> bool:
-        return bool(events_of(self.transport) & select.POLLIN)
+        return bool(self.events() & select.POLLIN)
+
+    def events(self) -> int:
+        """Return the state of the connection in the kernel (see `events_of`)."""
+        return events_of(self.transport.get_extra_info("socket").fileno())
 
     def shutdown(self) -> None:
         """Close the connection if it is idle, else after its reply; called once the server has stopped listening."""
@@ -182,21 +187,21 @@ class ClosingProtocol(UvicornProtocol):
             return
         waited = now - self.last_change
         if self.receiving == HEAD:
-            if waited > self.guard.head_seconds:
+            if waited > self.guard.settings.head_seconds:
                 self.refuse(problem_refusal(Problem("too-slow", "The request head did not arrive in time.")))
         elif self.receiving == BODY:
             # Before the reply the endpoint enforces its own timeout; this is for the rest of a body after it.
-            if waited > self.guard.body_seconds and answered:
+            if waited > self.guard.settings.body_seconds and answered:
                 self.guard.rejected("too-slow")
                 self.transport.close()
-        elif waited > self.guard.idle_seconds and answered:
+        elif waited > self.guard.settings.keep_alive_seconds and answered:
             # Also before the first request: a busy trainer may connect long before it writes.
             self.guard.rejected("too-slow")
             self.transport.close()  # send nothing: the client could take it for the reply to its next request
 
     def has_disconnected(self) -> bool:
         """Return whether the client has disconnected, not only closed its sending side."""
-        events = events_of(self.transport)
+        events = self.events()
         if events & select.POLLRDHUP and not self.probed:
             self.probe()
         return bool(events & (select.POLLHUP | select.POLLERR))

@@ -75,14 +75,14 @@ class GuardedProtocol(ClosingProtocol):
             self.message_started = False
         elif self.receiving == HEAD:
             self.head_bytes += self.chunk_size
-            if self.head_bytes > self.guard.max_head_bytes:
+            if self.head_bytes > self.guard.settings.max_head_bytes:
                 raise head_too_large()
         else:
             self.body_bytes += self.chunk_size
             self.framing_bytes += self.chunk_size
-            if self.body_bytes > 2 * self.guard.max_body_bytes + EXTRA_BYTES:
+            if self.body_bytes > 2 * self.guard.settings.max_body_bytes + EXTRA_BYTES:
                 raise problem_refusal(Problem("too-large", "Body and chunk framing exceed twice `max_body_bytes`."))
-            if self.framing_bytes > self.guard.max_head_bytes + self.chunk_size:
+            if self.framing_bytes > self.guard.settings.max_head_bytes + self.chunk_size:
                 raise problem_refusal(Problem("head-too-large", "The chunk extensions or trailers are too long."))
 
     def on_message_begin(self) -> None:
@@ -94,9 +94,9 @@ class GuardedProtocol(ClosingProtocol):
 
     def on_headers_complete(self) -> None:
         headers = self.request_headers
-        if self.head_bytes + self.chunk_size > self.guard.max_head_bytes or len(headers) > MAX_HEADERS:
+        if self.head_bytes + self.chunk_size > self.guard.settings.max_head_bytes or len(headers) > MAX_HEADERS:
             size = len(self.request_target) + sum(len(name) + len(value) for name, value in headers)
-            if size > self.guard.max_head_bytes or len(headers) > MAX_HEADERS:
+            if size > self.guard.settings.max_head_bytes or len(headers) > MAX_HEADERS:
                 raise head_too_large()
         check_host(self.http_version, headers)
         if self.pipelined >= MAX_PIPELINED:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import select
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from ...config import ServerSettings
 from ..request.exchange import request_id
 from ..wire.problems import MEDIA_TYPE, Problem
 
 __all__ = [
     "Guard",
     "Refused",
-    "events_of",
     "head_too_large",
     "no_descriptors",
     "not_http",
@@ -47,11 +45,7 @@ LINGER_BODIES = 4
 class Guard:
     """The limits of every connection, and the callbacks that count refusals."""
 
-    max_head_bytes: int
-    max_body_bytes: int
-    head_seconds: float
-    body_seconds: float
-    idle_seconds: float
+    settings: ServerSettings
     max_descriptor: int
     """Connections with this descriptor number or a higher one are refused."""
     rejected: Callable[[str], None]
@@ -63,13 +57,13 @@ class Guard:
 
     def reply_seconds(self, nbytes: int) -> float:
         """Return the time a client has to read a reply of `nbytes`; short while too many replies are unread."""
-        usual = self.body_seconds * max(1.0, nbytes / self.max_body_bytes)
+        usual = self.settings.body_seconds * max(1.0, nbytes / self.settings.max_body_bytes)
         return min(usual, CONGESTED_SECONDS + nbytes / CONGESTED_RATE) if self.replies_full() else usual
 
     @property
     def linger_bytes(self) -> int:
         """Maximum bytes dropped from a lingering connection."""
-        return max(LINGER_BYTES, LINGER_BODIES * self.max_body_bytes)
+        return max(LINGER_BYTES, LINGER_BODIES * self.settings.max_body_bytes)
 
     def count_refusal(self, refused: Refused) -> None:
         """Count a refusal; if it has a log message, log it at a limited rate."""
@@ -127,14 +121,3 @@ def last_reply(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes)
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode("ascii")]
     lines += [b"%b: %b" % header for header in (*headers, *end)]
     return b"\r\n".join((*lines, b"", body))
-
-
-def events_of(transport: asyncio.Transport) -> int:
-    """Return the state of a connection in the kernel: bits of POLLIN, POLLRDHUP, POLLHUP and POLLERR.
-
-    POLLRDHUP: the client has closed its sending side, even if bytes are still unread. (With more bytes than the
-    kernel's buffers hold, it shows only once the rest has been read.)
-    """
-    poller = select.poll()
-    poller.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)
-    return sum(events for _, events in poller.poll(0))

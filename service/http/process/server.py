@@ -238,14 +238,9 @@ def uvicorn_config(
 
     `rejected` counts refusals before there is a request; `replies_full` tells that clients have to read quickly.
     """
-    limits = (
-        *(settings.max_head_bytes, settings.max_body_bytes),
-        *(settings.head_seconds, settings.body_seconds, settings.keep_alive_seconds),
-        usable_descriptors(),
-    )
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=protocol_class(Guard(*limits, rejected, replies_full)),
+        http=protocol_class(Guard(settings, usable_descriptors(), rejected, replies_full)),
         loop="uvloop",
         ws="none",
         lifespan="on",

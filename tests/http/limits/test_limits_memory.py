@@ -28,6 +28,7 @@ def size(process: int, name: str = "VmRSS") -> int:
     return int(found[1]) * 1024
 
 
+@pytest.mark.slow
 def test_resident_size_is_flat(fresh_server, batch: bytes) -> None:
     process = fresh_server.process.pid
     with connected(fresh_server.url) as connection:

@@ -24,9 +24,9 @@ FORGED = f"{SECRET}\n2026-01-01 00:00:00,000 ERROR assay the reward is wrong\x1b
 GOOD = {"response": PERFECT, "label": REFERENCE}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fresh():
-    """Start a server with the default log settings, which has refused nothing yet."""
+    """Start a server with the default log settings, which has refused nothing yet before the first test."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         yield server
@@ -64,12 +64,13 @@ def test_the_cause_of_a_refusal_is_logged(fresh):
 
 
 def test_probes_and_requests_of_browsers_are_not_logged(fresh):
+    before = len(refusals(fresh))
     with fresh.client() as client:
         for path in ("/favicon.ico", "/compat/slime", "/v1/score", "/nope"):
             assert client.get(path).status_code in (404, 405)
         problem_of(client.get("/readyz", headers={"host": "elsewhere.example"}), 421)
         problem_of(client.post("/v1/score", json=REQUEST, headers={"host": "elsewhere.example"}), 421)
-    (line,) = refusals(fresh)
+    (line,) = refusals(fresh)[before:]
     assert "421 wrong-host" in line
 
 
@@ -116,33 +117,29 @@ def test_no_text_of_a_request_is_logged():
     assert SECRET not in "".join(lines)
 
 
-def test_json_lines_name_the_problem():
-    with launched("--drain-seconds", "0", "--log-format", "json") as server, server.client() as client:
+def test_json_lines_name_the_problem_but_no_key():
+    flags = ("--drain-seconds", "0", "--log-format", "json")
+    with launched(*flags, environ={"ASSAY_API_KEYS": "opensesame"}) as server, server.client() as client:
         server.wait_until_ready()
         sent = {"x-request-id": "find-me", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
-        problem_of(client.post("/compat/slime", json={"response": "x"}, headers=sent), 422)
-        problem_of(client.post("/compat/slime", json={"response": "x"}, headers=sent), 422)
-        entries = [json.loads(line) for line in server.log.splitlines()]
-    (entry,) = [entry for entry in entries if "problem" in entry]
-    assert entry["level"] == "warning"
+        for _ in range(2):
+            keyed = sent | {"authorization": "Bearer opensesame"}
+            problem_of(client.post("/compat/slime", json={"response": "x"}, headers=keyed), 422)
+        for _ in range(100):
+            problem_of(client.post("/compat/slime", json=GOOD, headers={"authorization": "Bearer swordfish"}), 401)
+        problem_of(client.get("/v1/config"), 401)
+        written = server.log
+    entries = [json.loads(line) for line in written.splitlines()]
+    first, *keyless = [entry for entry in entries if "problem" in entry]
+    assert first["level"] == "warning"
     named = ("request_id", "trace_id", "method", "route", "status", "problem", "suppressed")
-    assert [entry[name] for name in named] == [
-        *("find-me", "1" * 32, "POST", "/compat/slime", 422, "invalid-request"),
-        0,
+    expected = ["find-me", "1" * 32, "POST", "/compat/slime", 422, "invalid-request", 0]
+    assert [first[name] for name in named] == expected
+    assert [entry["message"].partition(",")[0] for entry in keyless] == [
+        "POST /compat/slime refused: 401 unauthorized",
+        "GET /v1/config refused: 401 unauthorized",
     ]
-
-
-def test_a_wrong_key_is_reported_without_the_key():
-    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": "opensesame"}) as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            for _ in range(100):
-                problem_of(client.post("/compat/slime", json=GOOD, headers={"authorization": "Bearer swordfish"}), 401)
-            problem_of(client.get("/v1/config"), 401)
-        first, second = refusals(server)
-        assert "POST /compat/slime refused: 401 unauthorized" in first
-        assert "GET /v1/config refused: 401 unauthorized" in second
-        assert not re.search("opensesame|swordfish", server.log)
+    assert not re.search("opensesame|swordfish", written)
 
 
 def test_worker_processes_log_separately():

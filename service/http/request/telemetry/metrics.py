@@ -99,16 +99,14 @@ class Metrics:
         self.batches = Histogram("assay_batch_responses", "Responses in a scored request.", BATCHES)
         self.rewards = Histogram("assay_reward", "Rewards, as they were sent.", REWARDS)
         self.waits = Histogram("assay_queue_wait_seconds", "Waiting of requests that had to wait.", DURATIONS)
-        self._singles: list[tuple[float, ...]] = []
-        """Buffered requests of one response: seconds of the stages, reward and reason code of each."""
-        for collector in (self, self.requests, self.stages, self.waits, self.batches, self.rewards):
+        for collector in (self.requests, self.stages, self.waits, self.batches, self.rewards):
             self.registry.register(collector)
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a series for each counter that nobody reads
         gone = "Clients that left before their reply was ready."
         self.disconnects = Counter("assay_client_disconnects", gone, registry=self.registry)
-        self.responses = self._counter("assay_responses", "Scored responses by reason.", REASONS)
+        self.responses = self._counters("assay_responses", "Scored responses by reason.", REASONS)
         turned_away = "Requests that were turned away, by the reason."
-        self.rejections = self._counter("assay_rejections", turned_away, REJECTIONS)
+        self.rejections = self._counters("assay_rejections", turned_away, REJECTIONS)
         Info("assay_build", "Version of the service, and its default configuration.", registry=self.registry).info(
             build
         )
@@ -116,50 +114,26 @@ class Metrics:
             Gauge(name, documentation, registry=self.registry).set_function(read)
         ProcessCollector(namespace="assay", registry=self.registry)
 
-    def _counter(self, name: str, documentation: str, reasons: Sequence[str]) -> Counter:
-        """Return a counter by reason, which shows every reason from the start."""
-        counter = Counter(name, documentation, ("reason",), registry=self.registry)
-        for reason in reasons:
-            counter.labels(reason)
-        return counter
+    def _counters(self, name: str, documentation: str, reasons: Sequence[str]) -> dict[str, Counter]:
+        """Return a counter for each reason."""
+        family = Counter(name, documentation, ("reason",), registry=self.registry)
+        return {reason: family.labels(reason) for reason in reasons}
 
     def rejected(self, kind: str) -> None:
         """Count one request that was answered with this kind of problem, if it is a rejection."""
-        reason = kind.replace("-", "_")
-        if reason in REJECTIONS:
-            self.rejections.labels(reason).inc()
+        counter = self.rejections.get(kind.replace("-", "_"))
+        if counter is not None:
+            counter.inc()
 
     def scored(self, rewards: np.ndarray, reason_codes: np.ndarray, times: StageTimes) -> None:
         """Count one scored request: float64 rewards, uint8 reason codes."""
-        if len(rewards) == 1:
-            single = times.decode, times.score, times.encode, times.queue, rewards.item(), reason_codes.item()
-            self._singles.append(single)
-            if len(self._singles) == MAX_WAITING:
-                self._count_singles()
-            return
         for stage in STAGES:
             self.stages.observe(getattr(times, stage), stage)
         self.batches.observe(len(rewards))
-        if len(rewards):
-            self._count_responses(rewards, reason_codes)
-
-    def _count_responses(self, rewards: np.ndarray, reason_codes: np.ndarray) -> None:
-        self.rewards.observe_column(rewards)
-        for code, count in enumerate(np.bincount(reason_codes).tolist()):
-            if count:
-                self.responses.labels(REASONS[code]).inc(count)
-
-    def _count_singles(self) -> None:
-        """Count the buffered requests of one response."""
-        *stages, rewards, reason_codes = np.array(self._singles).T
-        self._singles.clear()
-        for stage, seconds in zip(STAGES, stages, strict=True):
-            self.stages.observe_column(seconds, stage)
-        self.batches.observe_column(np.ones(len(rewards)))
-        self._count_responses(rewards, reason_codes.astype(np.int64))
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield no metric; registered first so that a scrape flushes the buffered single requests."""
-        if self._singles:
-            self._count_singles()
-        yield from ()
+        if len(rewards) == 1:
+            self.rewards.observe(rewards.item())
+            self.responses[REASONS[reason_codes.item()]].inc()
+        else:
+            self.rewards.observe_column(rewards)
+            for code, count in enumerate(np.bincount(reason_codes).tolist()):
+                self.responses[REASONS[code]].inc(count)
