@@ -51,7 +51,8 @@ class RequestMiddleware:
         route = scope["route"] = self.routes.get((path, scope["method"]))
         span = None if self.tracing is None else self.tracing.begin(exchange)
         try:
-            self.check_origin(exchange)
+            if self.state.origin is not None:
+                self.state.origin.check(scope["method"], exchange.raw_headers)
             await (self.app if route is None else route.serve)(scope, receive, send)
         except Exception as error:
             await self.answer(exchange, error)
@@ -60,27 +61,20 @@ class RequestMiddleware:
             problem = Problem("not-ready", "The service is shutting down.", headers=[(b"retry-after", b"1")])
             self.state.aborted_requests += 1
             connection = scope.get(CONNECTION)
-            if connection is None or not connection.flow.write_paused:  # do not wait for a client that does not read
+            if connection is None or not connection.write_paused:  # do not wait for a client that does not read
                 await self.answer(exchange, problem)
         finally:
             if exchange.permit is not None:
                 exchange.permit.release()
             self.count(exchange)
-            if self.tracing is not None:
+            if self.tracing is not None and span is not None:
                 self.tracing.end(span, exchange, route_of(exchange))
             del scope[EXCHANGE]  # so that the garbage collector need not find the cycle
-
-    def check_origin(self, exchange: Exchange) -> None:
-        """Raise Problem for a request from a web page of another site."""
-        if self.state.origin is not None:
-            objection = self.state.origin.objection(exchange.scope["method"], exchange.raw_headers)
-            if objection is not None:
-                raise Problem(objection.kind, objection.detail)
 
     async def answer(self, exchange: Exchange, error: Exception) -> None:
         """Reply with an error, unless the client has disconnected or a reply has begun."""
         if isinstance(error, ClientGone):
-            self.state.metrics.disconnects.add(1)
+            self.state.metrics.disconnects.inc()
             exchange.status = exchange.status or CLIENT_GONE
             return
         problem = self.problem_of(exchange, error)

@@ -30,7 +30,7 @@ __all__ = ["ServiceState"]
 
 
 class Fleet(Protocol):
-    """The worker's end of its channel to the supervisor (see `process/worker_channel.py`)."""
+    """The worker's end of its channel to the supervisor (see `process/worker.py`)."""
 
     def merged(self) -> Awaitable[Families]: ...
     def join(self, readiness: Readiness, registry: Any, preparing: Thread) -> Awaitable[None]: ...
@@ -63,15 +63,12 @@ class ServiceState:
         """Set by `process/server.py`: another ASGI server has to check `Host` and `Origin` itself."""
         self.aborted_requests = 0
         """Requests that were aborted when the process stopped."""
-        self.selftests: list[Callable[[], None]] = [run_self_test]
-        """Each raises SelfTestFailed to keep the service from becoming ready. `process/server.py` adds another."""
         self._warm_up = warm_up
 
     def prepare(self) -> None:
         """Prepare for the first request; raise if that fails."""
         self._warm_up()
-        for selftest in self.selftests:
-            selftest()
+        run_self_test()
         server = self.config.server
         self.paths.open(Scorer(self.config.score, threads=server.threads), server.inline_bytes)
         gc.collect()

@@ -11,11 +11,10 @@ import select
 import time
 from collections.abc import Callable
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-from ..request.exchange import CONNECTION
 from ..wire.problems import Problem
-from .connection_limits import MAX_LINGERING, Guard, Refused, events_of, problem_refusal
+from .connection_limits import MAX_LINGERING, Guard, Refused, problem_refusal
+from .sockets import events_of
+from .uvicorn_protocol import UvicornProtocol
 
 __all__ = ["BODY", "HEAD", "IDLE", "ClosingProtocol"]
 
@@ -26,7 +25,7 @@ IDLE, HEAD, BODY = range(3)
 """What a connection is receiving."""
 
 
-class ClosingProtocol(HttpToolsProtocol):
+class ClosingProtocol(UvicornProtocol):
     """uvicorn's protocol with lossless closing and the time limits of its class attribute `guard`."""
 
     guard: Guard
@@ -63,13 +62,12 @@ class ClosingProtocol(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Stay open for pending replies: some clients close their sending side after the last request."""
-        cycle = self.cycle
         cut_short = self.receiving and not self.discarding
-        if self.lingering or cut_short or cycle is None or cycle.response_complete:
+        if self.lingering or cut_short or self.answered:
             return False
         self.half_closed = True
         if self.last_reply is None:
-            cycle.keep_alive = False
+            self.keep_alive_no_longer()
         self.probe()
         return True
 
@@ -79,8 +77,6 @@ class ClosingProtocol(HttpToolsProtocol):
             self.on_disconnect()
         if self.lingering:
             self.guard.lingering -= 1
-        if self.scope is not None:  # break the cycle, so that the garbage collector need not find it
-            self.scope.pop(CONNECTION, None)  # type: ignore[misc]
 
     def discard(self, nbytes: int) -> None:
         """Drop received bytes; abort the connection above the limit."""
@@ -91,12 +87,12 @@ class ClosingProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if self.lingering:
             return
-        if self.last_reply is not None and not self.pipeline:
+        if self.last_reply is not None and not self.pipelined:
             self.send_last_reply()
             return
         super().on_response_complete()
-        if self.pipeline and not self.transport.is_closing():
-            self.flow.pause_reading()  # answer the pipelined requests first, or the pipeline would grow without end
+        if self.pipelined and not self.transport.is_closing():
+            self.pause_reading()  # answer the pipelined requests first, or the pipeline would grow without end
 
     # Closing connections
 
@@ -105,20 +101,19 @@ class ClosingProtocol(HttpToolsProtocol):
         self.guard.count_refusal(refusal)
         self.discarding = True
         self.last_reply = refusal.reply
-        cycle = self.cycle
         if self.receiving != BODY:
-            if cycle is None or cycle.response_complete:
+            if self.answered:
                 self.send_last_reply()
-        elif self.pipeline and self.pipeline[0][0] is cycle:
-            self.pipeline.popleft()  # not started yet
-        else:
-            if cycle.response_complete:
+        elif not self.drop_waiting_request():
+            if self.answered:
                 self.last_reply = b""
-            else:  # stop its endpoint from writing
-                cycle.disconnected = True
-                cycle.waiting_for_100_continue = False
-                cycle.message_event.set()
+            else:
+                self.abandon_request()
             self.send_last_reply()
+
+    def close_after_reply(self) -> None:
+        if self.last_reply is None:
+            self.finish()
 
     def send_last_reply(self) -> None:
         """Send the last reply, if any, and close the connection."""
@@ -138,9 +133,9 @@ class ClosingProtocol(HttpToolsProtocol):
             return
         self.lingering = self.discarding = True
         self.guard.lingering += 1
-        self.linger_deadline = time.monotonic() + self.guard.body_seconds
-        self._unset_keepalive_if_required()
-        self.flow.resume_reading()
+        self.linger_deadline = time.monotonic() + self.guard.settings.body_seconds
+        self.stop_idle_timer()
+        self.resume_reading()
         transport.write_eof()
 
     def may_send_request(self) -> bool:
@@ -150,7 +145,11 @@ class ClosingProtocol(HttpToolsProtocol):
         return not self.messages or self.receiving == HEAD or (self.receiving == IDLE and self.has_unread())
 
     def has_unread(self) -> bool:
-        return bool(events_of(self.transport) & select.POLLIN)
+        return bool(self.events() & select.POLLIN)
+
+    def events(self) -> int:
+        """Return the state of the connection in the kernel (see `events_of`)."""
+        return events_of(self.transport.get_extra_info("socket").fileno())
 
     def shutdown(self) -> None:
         """Close the connection if it is idle, else after its reply; called once the server has stopped listening."""
@@ -158,8 +157,8 @@ class ClosingProtocol(HttpToolsProtocol):
             self.linger_deadline = min(self.linger_deadline, time.monotonic() + SHUTDOWN_LINGER_SECONDS)
         elif self.transport.is_closing() or self.last_reply is not None:
             return  # closing already
-        elif self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.keep_alive = False
+        elif not self.answered:
+            self.keep_alive_no_longer()
         elif self.receiving != HEAD and (self.receiving == BODY or not self.has_unread()):
             self.finish()
 
@@ -167,7 +166,7 @@ class ClosingProtocol(HttpToolsProtocol):
 
     def check_timeouts(self, now: float) -> None:
         """Close the connection if receiving one head or body, or sending one reply, takes too long."""
-        if self.flow.write_paused:
+        if self.write_paused:
             # even if part of the reply was read meanwhile
             if now - self.unsent_since > self.guard.reply_seconds(self.unsent_bytes):
                 self.guard.rejected("too-slow")
@@ -181,28 +180,28 @@ class ClosingProtocol(HttpToolsProtocol):
             self.check_receive_timeouts(now)
 
     def check_receive_timeouts(self, now: float) -> None:
-        answered = self.cycle is None or self.cycle.response_complete
+        answered = self.answered
         state = (self.messages, self.receiving, answered)
         if state != self.last_state:
             self.last_state, self.last_change = state, now
             return
         waited = now - self.last_change
         if self.receiving == HEAD:
-            if waited > self.guard.head_seconds:
+            if waited > self.guard.settings.head_seconds:
                 self.refuse(problem_refusal(Problem("too-slow", "The request head did not arrive in time.")))
         elif self.receiving == BODY:
             # Before the reply the endpoint enforces its own timeout; this is for the rest of a body after it.
-            if waited > self.guard.body_seconds and answered:
+            if waited > self.guard.settings.body_seconds and answered:
                 self.guard.rejected("too-slow")
                 self.transport.close()
-        elif waited > self.guard.idle_seconds and answered:
+        elif waited > self.guard.settings.keep_alive_seconds and answered:
             # Also before the first request: a busy trainer may connect long before it writes.
             self.guard.rejected("too-slow")
             self.transport.close()  # send nothing: the client could take it for the reply to its next request
 
     def has_disconnected(self) -> bool:
         """Return whether the client has disconnected, not only closed its sending side."""
-        events = events_of(self.transport)
+        events = self.events()
         if events & select.POLLRDHUP and not self.probed:
             self.probe()
         return bool(events & (select.POLLHUP | select.POLLERR))
@@ -214,5 +213,5 @@ class ClosingProtocol(HttpToolsProtocol):
         noticed only when it is answered.
         """
         self.probed = True
-        if self.scope["http_version"] == "1.1" and not self.flow.write_paused:
+        if self.http_version == "1.1" and not self.write_paused:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -10,10 +10,7 @@ import asyncio
 import time
 
 import httptools
-from starlette.types import Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from ..request.exchange import CONNECTION
 from ..wire.problems import Problem
 from .closing import BODY, HEAD, IDLE, ClosingProtocol
 from .connection_limits import Guard, Refused, head_too_large, no_descriptors, not_http, problem_refusal, too_many_ahead
@@ -26,9 +23,6 @@ MAX_PIPELINED = 32
 
 MAX_CHUNKS = 1 << 16
 """Chunks of one body: each costs a Python call, whatever its size."""
-
-MAX_JOINED = 1 << 16
-"""Bytes of a body that is copied after its head, so that one write sends both."""
 
 EXTRA_BYTES = 1 << 20
 """Bytes of chunk framing and trailers that are allowed on top of the body."""
@@ -48,10 +42,6 @@ class GuardedProtocol(ClosingProtocol):
     framing_bytes = 0
     """Bytes since the last body data: chunk extensions and trailers."""
     chunks = 0
-    body_buffer: bytearray | None = None
-    """The whole body, if it is collected (see `collect`)."""
-
-    # Receiving
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -62,20 +52,19 @@ class GuardedProtocol(ClosingProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; refuse the connection if the data is not HTTP or exceeds a limit."""
-        self._unset_keepalive_if_required()
+        self.stop_idle_timer()
         if self.discarding or self.transport.is_closing():
             self.discard(len(data))
             return
         self.chunk_size = len(data)
         try:
-            self.parser.feed_data(data)
+            self.feed(data)
             if self.receiving:
                 self.check_limits()
         except Refused as refusal:
             self.refuse(refusal)
         except httptools.HttpParserUpgrade:
-            if self.cycle is not None:  # answered as a plain request; what follows would not be HTTP
-                self.cycle.keep_alive = False
+            self.keep_alive_no_longer()  # answered as a plain request; what follows would not be HTTP
         except httptools.HttpParserError as error:
             cause = error.__context__
             self.refuse(cause if isinstance(cause, Refused) else not_http("Invalid HTTP request received."))
@@ -86,48 +75,34 @@ class GuardedProtocol(ClosingProtocol):
             self.message_started = False
         elif self.receiving == HEAD:
             self.head_bytes += self.chunk_size
-            if self.head_bytes > self.guard.max_head_bytes:
+            if self.head_bytes > self.guard.settings.max_head_bytes:
                 raise head_too_large()
         else:
             self.body_bytes += self.chunk_size
             self.framing_bytes += self.chunk_size
-            if self.body_bytes > 2 * self.guard.max_body_bytes + EXTRA_BYTES:
+            if self.body_bytes > 2 * self.guard.settings.max_body_bytes + EXTRA_BYTES:
                 raise problem_refusal(Problem("too-large", "Body and chunk framing exceed twice `max_body_bytes`."))
-            if self.framing_bytes > self.guard.max_head_bytes + self.chunk_size:
+            if self.framing_bytes > self.guard.settings.max_head_bytes + self.chunk_size:
                 raise problem_refusal(Problem("head-too-large", "The chunk extensions or trailers are too long."))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope[CONNECTION] = self  # type: ignore[literal-required]
         self.receiving = HEAD
         self.message_started = True
         self.messages += 1
         self.head_bytes = self.body_bytes = self.framing_bytes = self.chunks = 0
 
     def on_headers_complete(self) -> None:
-        if self.head_bytes + self.chunk_size > self.guard.max_head_bytes or len(self.headers) > MAX_HEADERS:
-            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-            if size > self.guard.max_head_bytes or len(self.headers) > MAX_HEADERS:
+        headers = self.request_headers
+        if self.head_bytes + self.chunk_size > self.guard.settings.max_head_bytes or len(headers) > MAX_HEADERS:
+            size = len(self.request_target) + sum(len(name) + len(value) for name, value in headers)
+            if size > self.guard.settings.max_head_bytes or len(headers) > MAX_HEADERS:
                 raise head_too_large()
-        self.check_host()
-        if len(self.pipeline) >= MAX_PIPELINED:
+        check_host(self.http_version, headers)
+        if self.pipelined >= MAX_PIPELINED:
             raise too_many_ahead()
         super().on_headers_complete()
-        if not self.parser.should_keep_alive():
-            self.cycle.keep_alive = False  # uvicorn before 0.53 checks it only in its own `send`
         self.receiving = BODY
-
-    def check_host(self) -> None:
-        """Raise Refused unless this is HTTP/1.1 with one Host, or HTTP/1.0 with one at most."""
-        version = self.parser.get_http_version()
-        hosts = 0
-        for name, _ in self.headers:
-            if name == b"host":
-                hosts += 1
-        if hosts != 1 and (hosts or version == "1.1"):
-            raise not_http("A request must have exactly one Host header.")
-        if version not in ("1.1", "1.0"):
-            raise not_http("This server supports only HTTP/1.1 and HTTP/1.0.")
 
     def on_chunk_header(self) -> None:
         self.chunks += 1
@@ -136,67 +111,23 @@ class GuardedProtocol(ClosingProtocol):
 
     def on_body(self, body: bytes) -> None:
         self.framing_bytes = -self.chunk_size  # `check_limits` adds it back
-        if self.body_buffer is None or self.cycle.response_complete:
-            super().on_body(body)
-        else:
-            self.body_buffer += body
-
-    def collect(self, send: Send) -> bytearray | None:
-        """Collect the body of the request that `send` answers as a whole, for a body of known length that fits.
-
-        Otherwise its endpoint is woken for each piece of 64 KiB. Returns the buffer, which holds what has arrived
-        already, or None if the body is complete or lost. The next message reports the end, without any bytes.
-        """
-        cycle = self.cycle
-        if self.receiving != BODY or cycle is None or cycle is not getattr(send, "__self__", None):
-            return None
-        self.body_buffer, cycle.body = cycle.body, bytearray()
-        cycle.message_event.clear()
-        return self.body_buffer
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self.receiving = IDLE
-        self.body_buffer = None
         super().on_message_complete()
 
-    # Sending
 
-    def send_whole(self, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Write a reply with one call instead of two messages, unless the client has disconnected.
-
-        `send` is that of the request's cycle, which is left as its own `send` would leave it. Two small writes take a
-        quarter of the time of a request with one response.
-        """
-        cycle = send.__self__  # type: ignore[attr-defined]
-        assert isinstance(cycle, RequestResponseCycle)
-        transport = self.transport
-        if cycle.disconnected or cycle.response_started:
-            return
-        if transport.is_closing():
-            cycle.disconnected = True  # uvicorn reports it only to the latest request
-            return
-        lines = [STATUS_LINE[status]]
-        closing = False
-        for name, value in (*cycle.default_headers, *headers):
-            closing = closing or name == b"connection"
-            lines += (name, b": ", value, b"\r\n")
-        if not cycle.keep_alive and not closing:
-            lines.append(b"connection: close\r\n")
-        lines.append(b"\r\n")
-        if cycle.scope["method"] == "HEAD":
-            body = b""
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = cycle.chunked_encoding = False
-        cycle.keep_alive = cycle.keep_alive and not closing
-        if len(body) > MAX_JOINED:
-            transport.writelines((b"".join(lines), body))
-        else:
-            lines.append(body)
-            transport.write(b"".join(lines))
-        cycle.message_event.set()
-        if not cycle.keep_alive and self.last_reply is None:
-            self.finish()
-        cycle.on_response()
+def check_host(version: str, headers: list[tuple[bytes, bytes]]) -> None:
+    """Raise Refused unless this is HTTP/1.1 with one Host, or HTTP/1.0 with one at most."""
+    hosts = 0
+    for name, _ in headers:
+        if name == b"host":
+            hosts += 1
+    if hosts != 1 and (hosts or version == "1.1"):
+        raise not_http("A request must have exactly one Host header.")
+    if version not in ("1.1", "1.0"):
+        raise not_http("This server supports only HTTP/1.1 and HTTP/1.0.")
 
 
 def protocol_class(guard: Guard) -> type[GuardedProtocol]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-
+from ...config import ServerSettings
 from ..request.exchange import request_id
 from ..wire.problems import MEDIA_TYPE, Problem
 
 __all__ = [
     "Guard",
     "Refused",
-    "events_of",
     "head_too_large",
     "no_descriptors",
     "not_http",
@@ -48,11 +45,7 @@ LINGER_BODIES = 4
 class Guard:
     """The limits of every connection, and the callbacks that count refusals."""
 
-    max_head_bytes: int
-    max_body_bytes: int
-    head_seconds: float
-    body_seconds: float
-    idle_seconds: float
+    settings: ServerSettings
     max_descriptor: int
     """Connections with this descriptor number or a higher one are refused."""
     rejected: Callable[[str], None]
@@ -64,13 +57,13 @@ class Guard:
 
     def reply_seconds(self, nbytes: int) -> float:
         """Return the time a client has to read a reply of `nbytes`; short while too many replies are unread."""
-        usual = self.body_seconds * max(1.0, nbytes / self.max_body_bytes)
+        usual = self.settings.body_seconds * max(1.0, nbytes / self.settings.max_body_bytes)
         return min(usual, CONGESTED_SECONDS + nbytes / CONGESTED_RATE) if self.replies_full() else usual
 
     @property
     def linger_bytes(self) -> int:
         """Maximum bytes dropped from a lingering connection."""
-        return max(LINGER_BYTES, LINGER_BODIES * self.max_body_bytes)
+        return max(LINGER_BYTES, LINGER_BODIES * self.settings.max_body_bytes)
 
     def count_refusal(self, refused: Refused) -> None:
         """Count a refusal; if it has a log message, log it at a limited rate."""
@@ -93,7 +86,10 @@ class Refused(Exception):
 
 def problem_refusal(problem: Problem, reason: str = "", log: str = "") -> Refused:
     """Return a refusal with a problem document, counted as `reason` or else as the problem's kind."""
-    return Refused(reason or problem.kind, raw_reply(problem), log)
+    identity = request_id(None)
+    headers = ((b"content-type", MEDIA_TYPE), (b"x-request-id", identity), *problem.headers)
+    reply = last_reply(problem.status, headers, problem.document(identity.decode("ascii")))
+    return Refused(reason or problem.kind, reply, log)
 
 
 def head_too_large() -> Refused:
@@ -103,9 +99,8 @@ def head_too_large() -> Refused:
 
 def not_http(detail: str) -> Refused:
     """Return a refusal in plain text: a client that does not speak HTTP hardly reads problem documents."""
-    body = detail.encode("ascii")
-    head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-    return Refused("not-http", STATUS_LINE[400] + head + body)
+    headers = ((b"content-type", b"text/plain; charset=utf-8"),)
+    return Refused("not-http", last_reply(HTTPStatus.BAD_REQUEST, headers, detail.encode("ascii")))
 
 
 def too_many_ahead() -> Refused:
@@ -120,25 +115,9 @@ def no_descriptors(limit: int) -> Refused:
     return problem_refusal(problem, "descriptors", log)
 
 
-def raw_reply(problem: Problem) -> bytes:
-    """Return the bytes of a whole reply, for a request that never reaches the application."""
-    identity = request_id(None)
-    document = problem.document(identity.decode("ascii"))
-    headers = b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\nconnection: close\r\n" % (
-        MEDIA_TYPE,
-        len(document),
-        identity,
-    )
-    extra = b"".join(b"%b: %b\r\n" % header for header in problem.headers)
-    return STATUS_LINE[problem.status] + headers + extra + b"\r\n" + document
-
-
-def events_of(transport: asyncio.Transport) -> int:
-    """Return the state of a connection in the kernel: bits of POLLIN, POLLRDHUP, POLLHUP and POLLERR.
-
-    POLLRDHUP: the client has closed its sending side, even if bytes are still unread. (With more bytes than the
-    kernel's buffers hold, it shows only once the rest has been read.)
-    """
-    poller = select.poll()
-    poller.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)
-    return sum(events for _, events in poller.poll(0))
+def last_reply(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
+    """Return the bytes of the last reply of a connection, to a request that never reaches the application."""
+    end = ((b"content-length", b"%d" % len(body)), (b"connection", b"close"))
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode("ascii")]
+    lines += [b"%b: %b" % header for header in (*headers, *end)]
+    return b"\r\n".join((*lines, b"", body))

@@ -23,7 +23,6 @@ from ..state import ServiceState
 from .connection import GuardedProtocol, protocol_class
 from .connection_limits import Guard
 from .log_format import start_logging
-from .protocol_check import check_protocol
 from .signals import ENDING, end_process
 from .sockets import Listener, address, listen
 
@@ -214,7 +213,6 @@ def run_server(config: Config, state: ServiceState, listening: Callable[[], List
     state.origin = OriginCheck(config.server)
     admission = state.admission
     uvicorn_settings = uvicorn_config(app, config.server, state.metrics.rejected, lambda: admission.replies_full)
-    state.selftests.append(lambda: check_protocol(uvicorn_settings.http))  # type: ignore[arg-type]
     server = DrainingServer(uvicorn_settings, state)
     server.handle_signals()
     try:
@@ -240,14 +238,9 @@ def uvicorn_config(
 
     `rejected` counts refusals before there is a request; `replies_full` tells that clients have to read quickly.
     """
-    limits = (
-        *(settings.max_head_bytes, settings.max_body_bytes),
-        *(settings.head_seconds, settings.body_seconds, settings.keep_alive_seconds),
-        usable_descriptors(),
-    )
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=protocol_class(Guard(*limits, rejected, replies_full)),
+        http=protocol_class(Guard(settings, usable_descriptors(), rejected, replies_full)),
         loop="uvloop",
         ws="none",
         lifespan="on",

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from ...config import ServerSettings
 
-__all__ = ["Listener", "address", "bind_shared", "listen"]
+__all__ = ["Listener", "address", "bind_shared", "events_of", "listen"]
 
 CONNECT_SECONDS = 1.0
 """Time for another server to accept a connection on its Unix socket."""
@@ -56,9 +56,7 @@ class Listener:
 
     def has_waiting(self) -> bool:
         """Return whether connections wait to be accepted."""
-        poller = select.poll()
-        poller.register(self.socket, select.POLLIN)
-        return bool(poller.poll(0))
+        return bool(events_of(self.socket.fileno()) & select.POLLIN)
 
     def close(self) -> None:
         """Close the socket, and remove its path unless another server uses it now."""
@@ -71,6 +69,17 @@ class Listener:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.stat(self._path), self._file):
                 os.unlink(self._path)
+
+
+def events_of(descriptor: int) -> int:
+    """Return the state of a socket in the kernel: bits of POLLIN, POLLRDHUP, POLLHUP and POLLERR.
+
+    POLLRDHUP: the client has closed its sending side, even if bytes are still unread. (With more bytes than the
+    kernel's buffers hold, it shows only once the rest has been read.)
+    """
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN | select.POLLRDHUP)
+    return sum(events for _, events in poller.poll(0))
 
 
 def listen(settings: ServerSettings) -> Listener:

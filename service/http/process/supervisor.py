@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +27,7 @@ from ..request.telemetry.merged_metrics import Families, cumulative, merge
 from .log_format import start_logging
 from .server import DONE, FAILED, announce, cannot_listen, raise_descriptor_limit
 from .sockets import address, bind_shared
-from .worker import BLOCKED_SIGNALS, startup_message
-from .worker_channel import MAX_LINE, encode_message
+from .worker import BLOCKED_SIGNALS, MAX_LINE, encode_message, startup_message
 
 __all__ = ["CRASH_LOOP", "Supervisor", "supervise"]
 
@@ -86,7 +86,6 @@ class Supervisor:
         self.retired: Families = []
         """The counts of workers that have ended."""
         self.exit_code = DONE
-        self.signals = 0
         self._announced = False
         self._requests = 0
         self._scrapes: set[asyncio.Task[None]] = set()
@@ -114,9 +113,9 @@ class Supervisor:
         return self.exit_code
 
     def stop(self, number: signal.Signals) -> None:
-        """Drain the workers on the first signal, end them on the second."""
-        self.signals += 1
+        """Forward a signal to the workers, which drain on the first one and end on the second; start no more."""
         self._stopping.set()
+        self._one_is_ready.set()
         self.signal_workers(number)
 
     def signal_workers(self, number: signal.Signals) -> None:
@@ -128,7 +127,7 @@ class Supervisor:
     async def run_slot(self, slot: int) -> None:
         """Run one worker after another in this slot."""
         if slot:
-            await wait_for_any(self._one_is_ready, self._stopping)
+            await self._one_is_ready.wait()
         while not self._stopping.is_set():
             try:
                 worker = self.start(slot)
@@ -149,7 +148,8 @@ class Supervisor:
             if pause is None:
                 self.give_up()
                 return
-            await wait_for_any(self._stopping, timeout=pause)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
 
     def record_exit(self, cause: str) -> float | None:
         """Record the exit of a worker; return seconds until it is replaced, None in a crash loop."""
@@ -164,8 +164,7 @@ class Supervisor:
         """End everything after a crash loop, so that it gets noticed."""
         log.critical("giving up: %d workers have ended within %d s", len(self.exits), WINDOW_SECONDS)
         self.exit_code = CRASH_LOOP
-        self._stopping.set()
-        self.signal_workers(signal.SIGTERM)
+        self.stop(signal.SIGTERM)
 
     def start(self, slot: int) -> Worker:
         """Start a worker and send it its configuration."""
@@ -214,9 +213,7 @@ class Supervisor:
             self._one_is_ready.set()
             log.info("worker %d (pid %d) is ready", worker.slot, worker.process.pid)
         if "answer" in message:
-            answer = worker.answers.get(message["answer"])
-            if answer is not None and not answer.done():
-                answer.set_result(None)
+            worker.answers.pop(message["answer"]).set_result(None)
         if "scrape" in message:
             scrape = asyncio.create_task(self.answer_scrape(worker, message["scrape"]))
             self._scrapes.add(scrape)
@@ -225,15 +222,11 @@ class Supervisor:
     async def answer_scrape(self, worker: Worker, number: int) -> None:
         """Ask every worker for its metrics and send this one the sum; a silent worker counts with its last ones."""
         self._requests += 1
-        request = self._requests
-        waiting = []
-        for one in list(self.workers.values()):
-            one.answers[request] = asyncio.get_running_loop().create_future()
-            waiting.append(one.answers[request])
-            one.send({"ask": request})
-        await asyncio.wait(waiting, timeout=ASK_SECONDS)
-        for one in list(self.workers.values()):
-            one.answers.pop(request, None)
+        waiting = {one: asyncio.get_running_loop().create_future() for one in self.workers.values()}
+        for one, answer in waiting.items():
+            one.answers[self._requests] = answer
+            one.send({"ask": self._requests})
+        await asyncio.wait(waiting.values(), timeout=ASK_SECONDS)
         worker.send({"merged": number, "metrics": self.merged()})
 
     def merged(self) -> Families:
@@ -272,14 +265,6 @@ class Supervisor:
             log.error("worker %d (pid %d) is silent: killing it", worker.slot, worker.process.pid)
             worker.cause = "silence"
             worker.process.kill()
-
-
-async def wait_for_any(*events: asyncio.Event, timeout: float | None = None) -> None:
-    """Wait until one of the events is set, for at most `timeout` seconds."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
-    await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    for one in waiting:
-        one.cancel()
 
 
 def worker_config(config: Config) -> Config:

@@ -60,20 +60,8 @@ class Permit:
             self._budget.give_back(self.nbytes, perf_counter() - self._since)
 
 
-class Waiting:
-    """One request in the queue of a budget."""
-
-    __slots__ = ("future", "granted", "nbytes")
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.granted: Permit | None = None
-
-    def leave(self) -> None:
-        """End the wait, because the client has disconnected."""
-        if not self.future.done():
-            self.future.set_exception(ClientGone())
+Place = tuple[asyncio.Future[Permit], int]
+"""A request in the queue of a budget: its future permit, and its bytes."""
 
 
 class ByteBudget:
@@ -94,7 +82,7 @@ class ByteBudget:
         self.queued_bytes = 0
         """Bytes in the queue."""
         self._max_waiting = max_waiting
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[Place] = deque()
         self._held_seconds = 0.1
         """Moving average of the seconds for which bytes are held."""
 
@@ -119,22 +107,25 @@ class ByteBudget:
             raise Problem("memory-full", detail, headers=[(b"retry-after", b"1")])
         if not patient and (self.queued_bytes + nbytes > self.max_queued_bytes or self.waiting >= self._max_waiting):
             raise self.over_capacity()
-        return await self._wait(Waiting(nbytes), exchange)
+        return await self._wait(nbytes, exchange)
 
-    async def _wait(self, waiting: Waiting, exchange: Exchange) -> Permit:
+    async def _wait(self, nbytes: int, exchange: Exchange) -> Permit:
         started = perf_counter()
-        self._queue.append(waiting)
-        self.queued_bytes += waiting.nbytes
-        exchange.on_disconnect(waiting.leave)
+        granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        place = granted, nbytes
+        self._queue.append(place)
+        self.queued_bytes += nbytes
+        exchange.on_disconnect(lambda: None if granted.done() else granted.set_exception(ClientGone()))
         try:
             async with asyncio.timeout(exchange.deadline.left):
-                await waiting.future
+                return await granted
         except BaseException as error:
-            if waiting.granted is not None:  # admitted at the same moment
-                waiting.granted.release()
+            try:
+                self._queue.remove(place)
+            except ValueError:  # admitted at the same moment
+                granted.result().release()
             else:
-                self._queue.remove(waiting)
-                self.queued_bytes -= waiting.nbytes
+                self.queued_bytes -= nbytes
                 self.admit_waiting()  # the next in line may fit now
             if isinstance(error, TimeoutError):
                 raise deadline_exceeded() from None
@@ -142,8 +133,6 @@ class ByteBudget:
         finally:
             exchange.times.queue += perf_counter() - started
             exchange.on_disconnect(None)
-        assert waiting.granted is not None
-        return waiting.granted
 
     def charge(self, nbytes: int, *, patient: bool = False) -> None:
         """Charge bytes without waiting; raise Problem `over-capacity` if they do not fit.
@@ -162,15 +151,14 @@ class ByteBudget:
 
     def admit_waiting(self) -> None:
         """Admit what fits from the head of the queue; also called every second, when memory may be free again."""
-        queue = self._queue
-        while queue and (queue[0].future.done() or self.in_use + queue[0].nbytes <= self.capacity):
-            if queue[0].future.done() or self._memory_full():  # a request that has left cleans up after itself
-                break
-            waiting = queue.popleft()
-            self.queued_bytes -= waiting.nbytes
-            self.in_use += waiting.nbytes
-            waiting.granted = Permit(self, waiting.nbytes)
-            waiting.future.set_result(None)
+        while self._queue:
+            granted, nbytes = self._queue[0]
+            if granted.done() or self.in_use + nbytes > self.capacity or self._memory_full():
+                return  # a request that has left cleans up after itself
+            self._queue.popleft()
+            self.queued_bytes -= nbytes
+            self.in_use += nbytes
+            granted.set_result(Permit(self, nbytes))
 
     def over_capacity(self) -> Problem:
         """Return the problem `over-capacity`; its `Retry-After` estimates when the queue will be empty."""
@@ -190,17 +178,13 @@ class LoopBudget:
         self._taken = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def take(self) -> bool:
-        """Take a place in this turn; return False if it is full."""
-        if self._taken >= MAX_PER_TURN or self._waiting:
-            return False
-        if not self._taken:
-            asyncio.get_running_loop().call_soon(self._next)
-        self._taken += 1
-        return True
-
-    async def wait(self, times: StageTimes) -> None:
-        """Wait for a place in a later turn, first in, first out."""
+    async def take(self, times: StageTimes) -> None:
+        """Take a place in this turn, or wait for one in a later turn, first in, first out."""
+        if self._taken < MAX_PER_TURN and not self._waiting:
+            if not self._taken:
+                asyncio.get_running_loop().call_soon(self._next)
+            self._taken += 1
+            return
         started = perf_counter()
         place = asyncio.get_running_loop().create_future()
         self._waiting.append(place)

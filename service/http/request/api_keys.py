@@ -33,13 +33,13 @@ class Keys:
     def __init__(self, keys: Iterable[SecretStr], path: str | None = None) -> None:
         self._fixed = digests(keys)
         self._path = path
-        self._signature = file_signature(path)
         self._known = self._fixed
+        self._signature: tuple[int, int, int] | None = None
         if path is not None:
+            self._signature = file_signature(path)
             self._known += digests(read_keys(path))
         self._reader: Thread | None = None
         self._due = Event()
-        self._forced = False
 
     def follow(self, force: bool = False) -> None:
         """Read the file again in a thread, if it has changed or with `force`.
@@ -48,7 +48,8 @@ class Keys:
         """
         if self._path is None:
             return
-        self._forced |= force
+        if force:
+            self._signature = None
         self._due.set()
         if self._reader is None:
             self._reader = Thread(target=self._read_when_due, name="keys", daemon=True)
@@ -57,22 +58,15 @@ class Keys:
     def _read_when_due(self) -> None:
         while self._due.wait():
             self._due.clear()
-            if self._forced:
-                self._forced = False
-                self.reload()
-            else:
-                self.refresh()
+            self.refresh()
 
     def refresh(self) -> None:
-        """Read the file again if it has changed."""
-        if file_signature(self._path) != self._signature:
-            self.reload()
-
-    def reload(self) -> None:
-        """Read the file again; if it is unreadable or has no key, log that and keep the keys."""
-        if self._path is None:
+        """Read the file again if it has changed; if it is unreadable or has no key, log that and keep the keys."""
+        assert self._path is not None
+        found = file_signature(self._path)
+        if found == self._signature:
             return
-        self._signature = file_signature(self._path)
+        self._signature = found
         try:
             self._known = self._fixed + digests(read_keys(self._path))
         except (OSError, ValueError) as error:
@@ -97,13 +91,13 @@ def digests(keys: Iterable[SecretStr]) -> tuple[bytes, ...]:
     return tuple(hashlib.sha256(key.get_secret_value().encode("ascii")).digest() for key in keys)
 
 
-def file_signature(path: str | None) -> tuple[int, int, int] | None:
-    """Return a value that changes with the file's content or a symlink's target; None if there is no file."""
+def file_signature(path: str) -> tuple[int, int, int]:
+    """Return a value that changes with the file's content or a symlink's target; zeros if there is no file."""
     try:
-        found = os.stat(path) if path is not None else None
+        found = os.stat(path)
     except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else None
+        return 0, 0, 0
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def presented_key(authorization: bytes) -> bytes:

@@ -9,6 +9,7 @@ from itertools import count
 from time import perf_counter
 from typing import Protocol
 
+from opentelemetry.trace import SpanContext
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
@@ -18,7 +19,7 @@ from ..wire.problems import Problem
 from ..wire.stage_times import StageTimes
 from .deadline import Deadline
 from .readiness import Readiness
-from .trace_context import Trace, parse_traceparent
+from .trace_context import continue_trace, format_traceparent
 
 __all__ = ["CONNECTION", "EXCHANGE", "ClientGone", "Exchange"]
 
@@ -81,8 +82,8 @@ class Exchange(Request):
     short = True
     """True for a short body, which batches must not delay."""
 
-    trace: Trace | None = None
-    """The trace that the client's request continues."""
+    span: SpanContext | None = None
+    """The service's span, if the client's request is part of a trace or the service exports traces."""
 
     deadline: Deadline
     """Set by the intake of routes that take a body."""
@@ -99,7 +100,7 @@ class Exchange(Request):
         self.raw_headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = request_id(self.raw_headers.get(b"x-request-id"))
         if b"traceparent" in self.raw_headers:
-            self.trace = parse_traceparent(self.raw_headers[b"traceparent"])
+            self.span = continue_trace(self.raw_headers[b"traceparent"])
         self.times = StageTimes()
         self.started = perf_counter()
         self.status = 0
@@ -132,25 +133,31 @@ class Exchange(Request):
             (b"server-timing", self.times.header()),
             *headers,
         ]
-        if self.trace is not None:
-            lines.append((b"traceparent", self.trace.header()))
+        if self.span is not None:
+            lines.append((b"traceparent", format_traceparent(self.span)))
         connection = self.scope.get(CONNECTION)
-        if self._readiness.draining and not (connection is not None and connection.pipeline):
+        if self._readiness.draining and not (connection is not None and connection.pipelined):
             lines.append((b"connection", b"close"))
         if connection is None:
             await self.send_message({"type": "http.response.start", "status": status, "headers": lines})
             await self.send_message({"type": "http.response.body", "body": body})
             return
-        if connection.flow.write_paused:  # the previous reply is not read yet
-            await connection.flow.drain()
+        if connection.write_paused:  # the previous reply is not read yet
+            await connection.drain()
         connection.send_whole(self.send_message, status, lines, body)
-        if connection.flow.write_paused:
-            await self._replies.count_unread(len(body), connection.flow.drain())
+        if connection.write_paused:
+            await self._replies.count_unread(len(body), connection.drain())
 
     async def reply_problem(self, problem: Problem) -> None:
         """Send an error in the form of RFC 9457."""
         document = problem.document(self.request_id.decode("ascii"))
         await self.reply(document, PROBLEM, problem.status, problem.headers)
+
+    @property
+    def has_message(self) -> bool:
+        """True if `receive_message` returns at once; False also if that is unknown."""
+        connection = self.scope.get(CONNECTION)
+        return connection is not None and connection.has_message(self.receive_message)
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
         """Set a callback for when the client disconnects, even while its body is not being read; None to remove it."""

@@ -1,24 +1,33 @@
 """Checks of every request with a body, before its endpoint is called.
 
-In this order: deadline, readiness, media type, query, encoding, and the body, which is admitted by its size before it
-is read. Every route that takes a body has an `Intake`, and stores the body as `exchange.request_body`.
+In this order: deadline, readiness, media type, query, encoding, and the body, which is admitted by its declared size
+before it is read, or counted while it arrives. Every route that takes a body has an `Intake`, and stores the body as
+`exchange.request_body`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+
+from starlette.types import Message
 
 from ...config import ServerSettings
 from ...errors import Issue
-from ..wire.compression import JSON, Body, check_encoding, media_type_of
+from ..wire.compression import JSON, Body, check_encoding, media_type_of, too_large
 from ..wire.problems import Problem
 from .admission import Admission
-from .body import BodyReader
-from .deadline import deadline_of
-from .exchange import Exchange
+from .deadline import deadline_exceeded, deadline_of
+from .exchange import ClientGone, Exchange
 from .readiness import Readiness
 
 __all__ = ["Intake"]
+
+COMPRESSED = 4
+"""Bytes charged per compressed byte: protocols compress to a third or a quarter. Bodies that expand more are bounded by
+the number of threads, each of which decompresses one body at a time."""
 
 
 def refuse_query(exchange: Exchange, media_type: bytes) -> None:
@@ -47,10 +56,10 @@ class Intake:
     ) -> None:
         self._settings = settings
         self._readiness = readiness
+        self._admission = admission
         self._media_types = media_types
         self._check_query = check_query
-        limit = settings.max_body_bytes if max_bytes is None else min(max_bytes, settings.max_body_bytes)
-        self._reader = BodyReader(admission, settings.body_seconds, limit)
+        self._max_bytes = settings.max_body_bytes if max_bytes is None else min(max_bytes, settings.max_body_bytes)
 
     async def take(self, exchange: Exchange) -> Body:
         """Read the body of a request once the service is ready and the body is admitted.
@@ -66,8 +75,84 @@ class Intake:
         media_type = media_type_of(exchange.header(b"content-type"), self._media_types)
         self._check_query(exchange, media_type)
         encoding = check_encoding(exchange.header(b"content-encoding"))
-        data = await self._reader.read(exchange, encoding)
+        data = await self._read(exchange, compressed=bool(encoding))
         inline = not encoding and media_type == JSON and len(data) < self._settings.inline_bytes
         if inline:
             deadline.check()
         return Body(data, encoding, media_type, inline)
+
+    async def _read(self, exchange: Exchange, compressed: bool) -> bytes | bytearray:
+        """Return the body as it was sent, once it is admitted.
+
+        Raise Problem `too-large` and `over-capacity` as soon as possible, before the first byte if Content-Length says
+        so. The server discards the rest of a refused body: closing the connection instead could lose the reply.
+        """
+        length = exchange.header(b"content-length")
+        declared = int(length) if length.isdigit() else 0
+        if declared > self._max_bytes:
+            raise too_large(self._max_bytes)
+        admission = self._admission
+        if declared < admission.short:
+            return await self._read_counted(exchange)
+        exchange.short = False
+        await admission.admit(exchange, declared * COMPRESSED if compressed else declared)
+        body = bytearray()
+        more = True
+        async with in_time(exchange, self._settings.body_seconds):
+            while more:
+                message = await exchange.receive_message()
+                body += self._part(message, len(body))
+                more = message.get("more_body", False)
+        return body
+
+    async def _read_counted(self, exchange: Exchange) -> bytes | bytearray:
+        """Return a body that is short, or of unknown length, and count it while it arrives."""
+        admission, left = self._admission, self._settings.body_seconds
+        body = bytearray()
+        while True:
+            if exchange.has_message:  # the usual case of short bodies: needs no timer
+                message = await exchange.receive_message()
+            else:
+                started = perf_counter()
+                async with in_time(exchange, left):
+                    message = await exchange.receive_message()
+                left -= perf_counter() - started
+            part = self._part(message, len(body))
+            more = message.get("more_body", False)
+            total = len(body) + len(part)
+            if more or body or total >= admission.short:  # not one message that is scored at once
+                await admission.charge_chunk(exchange, len(part), total)
+            if not more:
+                break
+            body += part
+        if exchange.short:
+            await admission.loop_budget.take(exchange.times)
+        if not body:
+            return part
+        body += part
+        return body
+
+    def _part(self, message: Message, before: int) -> bytes:
+        """Return the part of the body in a message, which follows `before` bytes."""
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part: bytes = message.get("body", b"")
+        if before + len(part) > self._max_bytes:
+            raise too_large(self._max_bytes)
+        return part
+
+
+@asynccontextmanager
+async def in_time(exchange: Exchange, seconds: float) -> AsyncIterator[None]:
+    """Raise Problem `too-slow` after `seconds`, or `deadline` at the deadline of the request."""
+    until_deadline = exchange.deadline.left
+    try:
+        async with asyncio.timeout(min(seconds, until_deadline)):
+            yield
+    except TimeoutError:
+        raise (too_slow() if seconds < until_deadline else deadline_exceeded()) from None
+
+
+def too_slow() -> Problem:
+    """Return the problem of a slow body; the connection is closed after this reply."""
+    return Problem("too-slow", "The body did not arrive in time.", headers=[(b"connection", b"close")])

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ...config import ServerSettings
+from ..wire.problems import Problem
 
-__all__ = ["Objection", "OriginCheck"]
+__all__ = ["OriginCheck"]
 
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing: other pages may link to the playground."""
@@ -24,19 +24,9 @@ OWN_SITES = frozenset({b"same-origin", b"none"})
 MAX_CACHED_HOSTS = 64
 
 
-class Objection(NamedTuple):
-    """Why a request is refused: the kind of problem and its detail."""
-
-    kind: str
-    detail: str
-
-
-WRONG_HOST = Objection(
-    "wrong-host",
-    "This service listens on loopback, where `Host` must be localhost, an IP address, or one of `allowed_hosts`.",
+WRONG_HOST = (
+    "This service listens on loopback, where `Host` must be localhost, an IP address, or one of `allowed_hosts`."
 )
-CROSS_SITE = Objection("cross-site", "This request was sent by a page of another site.")
-NO_TYPE = Objection("unsupported-media-type", "A browser must send a Content-Type.")
 
 
 class OriginCheck:
@@ -47,29 +37,25 @@ class OriginCheck:
         self._own_hosts = {name.lower() for name in (settings.host, *settings.allowed_hosts)}
         self._accepted_hosts = {b"localhost", b"127.0.0.1"}
 
-    def objection(self, method: str, headers: Mapping[bytes, bytes]) -> Objection | None:
-        """Return why to refuse a request with these headers (lower-case names); None if it is acceptable."""
+    def check(self, method: str, headers: Mapping[bytes, bytes]) -> None:
+        """Raise Problem if a request with these headers (lower-case names) may be from a page of another site."""
         if not self._on_loopback:
-            return None
+            return
         host = headers.get(b"host")
         if host and host not in self._accepted_hosts:
             if not self._is_ours(host):
-                return WRONG_HOST
+                raise Problem("wrong-host", WRONG_HOST)
             if len(self._accepted_hosts) < MAX_CACHED_HOSTS:
                 self._accepted_hosts.add(host)
         if method in HARMLESS:
-            return None
+            return
         site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
-        if site is None:
-            is_foreign = origin is not None and origin.partition(b"://")[2] != host
-        else:
-            is_foreign = site not in OWN_SITES
-        if is_foreign:
-            return CROSS_SITE
-        if headers.get(b"content-type"):
-            return None
+        foreign_origin = site is None and origin is not None and origin.partition(b"://")[2] != host
+        if foreign_origin or (site is not None and site not in OWN_SITES):
+            raise Problem("cross-site", "This request was sent by a page of another site.")
         from_browser = site or origin or headers.get(b"user-agent", b"").startswith(b"Mozilla/")
-        return NO_TYPE if from_browser else None
+        if from_browser and not headers.get(b"content-type"):
+            raise Problem("unsupported-media-type", "A browser must send a Content-Type.")
 
     def _is_ours(self, host: bytes) -> bool:
         """Return True if a value of `Host` cannot be the name of another site."""

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
 from multiprocessing import forkserver, get_context
@@ -151,7 +151,7 @@ class Processes:
 
     def _acquire_pool(self) -> ProcessPool:
         """Return a pool of one process, so that killing it harms no other job."""
-        while (pool := self._pop_idle()) is not None:
+        for pool in self._take_idle():
             if pool.active:
                 return pool
             stop(pool)  # its process was killed while idle
@@ -161,15 +161,13 @@ class Processes:
         """Kill running jobs, drop queued ones, and stop the processes."""
         self._closing.set()
         self._threads.close()
-        while (pool := self._pop_idle()) is not None:
+        for pool in self._take_idle():
             stop(pool)
 
-    def _pop_idle(self) -> ProcessPool | None:
-        """Return an idle pool or None; another thread may take the last one at the same time."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
+    def _take_idle(self) -> Iterator[ProcessPool]:
+        with suppress(IndexError):  # another thread may take the last one at the same time
+            while True:
+                yield self._idle.pop()
 
 
 def start_forkserver() -> ForkServerContext:
@@ -217,7 +215,7 @@ def memory_of(pid: int) -> int:
 
 def stop(pool: ProcessPool) -> None:
     """Kill the pool's process."""
-    pool.stop()
+    pool.stop()  # type: ignore[no-untyped-call]
     pool.join()
 
 

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import re
 import secrets
-from typing import NamedTuple
 
-__all__ = ["Trace", "parse_traceparent"]
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanContext, format_span_id, format_trace_id, get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-VALID = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[!-~]*)?")
+__all__ = ["continue_trace", "format_traceparent", "parent_context"]
 
+MAX_BYTES = 512
+"""Maximum length of a `traceparent`; the propagator would log a warning about each longer one."""
 
-class Trace(NamedTuple):
-    """One span of a trace, in lower-case hexadecimal digits."""
-
-    trace_id: bytes
-    parent_id: bytes
-    span_id: bytes
-    """The span of this service."""
-    flags: bytes
-
-    def header(self) -> bytes:
-        """Return the value of `traceparent` for this span."""
-        return b"00-%b-%b-%b" % (self.trace_id, self.span_id, self.flags)
+PROPAGATOR = TraceContextTextMapPropagator()
 
 
-def parse_traceparent(value: bytes) -> Trace | None:
-    """Return the trace that a `traceparent` continues, with a new span; None if it is invalid."""
-    found = VALID.fullmatch(value)
-    if found is None:
+def parent_context(traceparent: bytes) -> Context:
+    """Return the context of the client's span; an empty one if the header is missing or invalid."""
+    if len(traceparent) > MAX_BYTES:
+        return Context()
+    return PROPAGATOR.extract({"traceparent": traceparent.decode("latin-1")}, Context())
+
+
+def continue_trace(traceparent: bytes) -> SpanContext | None:
+    """Return a new span in the trace that a `traceparent` continues; None if it is invalid."""
+    parent = get_current_span(parent_context(traceparent)).get_span_context()
+    if not parent.is_valid:
         return None
-    version, trace_id, parent_id, flags, more = found.groups()
-    if version == b"ff" or (version == b"00" and more) or not trace_id.strip(b"0") or not parent_id.strip(b"0"):
-        return None
-    return Trace(trace_id, parent_id, secrets.token_hex(8).encode("ascii"), flags)
+    return SpanContext(parent.trace_id, secrets.randbits(64) or 1, is_remote=False, trace_flags=parent.trace_flags)
+
+
+def format_traceparent(span: SpanContext) -> bytes:
+    """Return the `traceparent` of a span."""
+    return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}".encode("ascii")

@@ -20,7 +20,7 @@ from assay.service.http.app import create_app
 from assay.service.http.process.log_format import JsonLines
 from assay.service.http.request.api_keys import Keys
 from assay.service.http.request.telemetry.tracing import Tracing, TracingUnavailable, otlp_tracing
-from assay.service.http.request.trace_context import parse_traceparent
+from assay.service.http.request.trace_context import continue_trace, format_traceparent
 from assay.service.http.state import ServiceState
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import LiveServer, launched, running, wait_for
@@ -127,9 +127,9 @@ def test_an_invalid_trace_is_ignored(client, given):
 
 
 def test_a_trace_of_a_later_version():
-    trace = parse_traceparent(f"01-{TRACE}-{PARENT}-03-more".encode())
-    assert trace is not None
-    assert trace.header().startswith(f"00-{TRACE}-".encode())
+    span = continue_trace(f"01-{TRACE}-{PARENT}-03-more".encode())
+    assert span is not None
+    assert format_traceparent(span).startswith(f"00-{TRACE}-".encode())
 
 
 def test_a_key_from_both_sources_outlives_the_file(tmp_path, caplog):
@@ -137,7 +137,7 @@ def test_a_key_from_both_sources_outlives_the_file(tmp_path, caplog):
     path.write_text("both\nother\n", encoding="utf-8")
     keys = Keys([SecretStr("both")], str(path))
     path.write_text("third\n", encoding="utf-8")
-    keys.reload()
+    keys.refresh()
     assert [keys._knows(key) for key in (b"both", b"other", b"third", b"")] == [True, False, True, False]
     path.unlink()
     keys.refresh()

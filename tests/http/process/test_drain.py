@@ -12,6 +12,7 @@ import pytest
 
 from tests.http.process.drains import drains
 from tests.http.raw_connection import BODY, RawConnection, post
+from tests.http.samples import REQUEST, REWARDS
 from tests.servers import COMMAND, ROOT, launched
 
 STUCK = """
@@ -32,9 +33,9 @@ SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lam
 @pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
 def test_clients_without_retries_lose_nothing(place, tmp_path):
     flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
-    for drain in drains(2, 16, *flags[place]):
-        assert drain.lost == []
-        assert drain.answered > 16
+    (drain,) = drains(1, 16, *flags[place])
+    assert drain.lost == []
+    assert drain.answered > 16
 
 
 def test_a_new_connection_gets_time_for_its_first_request():
@@ -62,9 +63,11 @@ def handles(pid: int, number: int) -> bool:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
-@pytest.mark.parametrize("moment", [0.3, 0.6, 1.0, 1.6])
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [(signal.SIGTERM, 0.3), (signal.SIGINT, 0.6), (signal.SIGTERM, 1.0), (signal.SIGINT, 1.6)],
+)
 def test_a_signal_at_any_moment_of_the_start_ends_it_with_exit_code_0(number, flags, moment):
     command = [*COMMAND, "--port", "0", "--drain-seconds", "0.1", *flags]
     started = time.monotonic()
@@ -164,7 +167,7 @@ def test_a_unix_socket_in_use_is_not_replaced(tmp_path):
         assert failed.returncode == 1
         assert failed.stderr == f"assay: cannot listen on {path}: Address already in use\n"
         with server.client() as client:
-            assert client.get("/livez").status_code == 200
+            assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
         assert server.stop() == 0
     assert list(tmp_path.iterdir()) == []
 

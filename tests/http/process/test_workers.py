@@ -136,6 +136,7 @@ def test_a_scrape_without_the_supervisor_fails():
         wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 30)
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_is_killed_in_the_middle_of_a_message_leaves_no_worker():
     """Its unread messages reset the connection, which then does not close normally."""
     with launched("--workers", "2", "--drain-seconds", "0") as server:
@@ -162,6 +163,7 @@ def test_the_first_signal_drains_every_worker(fleet):
     assert "Traceback" not in fleet.log
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_was_stopped_kills_no_worker():
     """It is stopped for twice the timeout of workers."""
     with launched("--workers", "2", "--worker-timeout-seconds", "4", "--drain-seconds", "0") as server:

@@ -51,6 +51,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "one string": lambda: orjson.dumps({"task": "bioprobench.pqa", "records": [{"answer": "a" * (60 * MIB)}]}),
 }
 
+QUICK = ("depth", "names", "one string")
+
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[LiveServer]:
@@ -139,7 +141,9 @@ def check_probes(took: list[float]) -> None:
     assert max(late, default=0.0) < 1, late
 
 
-@pytest.mark.parametrize("shape", sorted(HOSTILE))
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=() if shape in QUICK else pytest.mark.slow) for shape in sorted(HOSTILE)]
+)
 def test_hostile_documents_do_not_block_the_service(own, shape):
     body = gzip.compress(HOSTILE[shape](), 1)
     headers = {**JSON, "content-encoding": "gzip", "x-request-timeout": "15"}

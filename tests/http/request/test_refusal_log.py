@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 import pytest
@@ -22,9 +24,9 @@ FORGED = f"{SECRET}\n2026-01-01 00:00:00,000 ERROR assay the reward is wrong\x1b
 GOOD = {"response": PERFECT, "label": REFERENCE}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fresh():
-    """Start a server with the default log settings, which has refused nothing yet."""
+    """Start a server with the default log settings, which has refused nothing yet before the first test."""
     with launched("--drain-seconds", "0") as server:
         server.wait_until_ready()
         yield server
@@ -62,12 +64,13 @@ def test_the_cause_of_a_refusal_is_logged(fresh):
 
 
 def test_probes_and_requests_of_browsers_are_not_logged(fresh):
+    before = len(refusals(fresh))
     with fresh.client() as client:
         for path in ("/favicon.ico", "/compat/slime", "/v1/score", "/nope"):
             assert client.get(path).status_code in (404, 405)
         problem_of(client.get("/readyz", headers={"host": "elsewhere.example"}), 421)
         problem_of(client.post("/v1/score", json=REQUEST, headers={"host": "elsewhere.example"}), 421)
-    (line,) = refusals(fresh)
+    (line,) = refusals(fresh)[before:]
     assert "421 wrong-host" in line
 
 
@@ -114,33 +117,29 @@ def test_no_text_of_a_request_is_logged():
     assert SECRET not in "".join(lines)
 
 
-def test_json_lines_name_the_problem():
-    with launched("--drain-seconds", "0", "--log-format", "json") as server, server.client() as client:
+def test_json_lines_name_the_problem_but_no_key():
+    flags = ("--drain-seconds", "0", "--log-format", "json")
+    with launched(*flags, environ={"ASSAY_API_KEYS": "opensesame"}) as server, server.client() as client:
         server.wait_until_ready()
         sent = {"x-request-id": "find-me", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
-        problem_of(client.post("/compat/slime", json={"response": "x"}, headers=sent), 422)
-        problem_of(client.post("/compat/slime", json={"response": "x"}, headers=sent), 422)
-        entries = [json.loads(line) for line in server.log.splitlines()]
-    (entry,) = [entry for entry in entries if "problem" in entry]
-    assert entry["level"] == "warning"
+        for _ in range(2):
+            keyed = sent | {"authorization": "Bearer opensesame"}
+            problem_of(client.post("/compat/slime", json={"response": "x"}, headers=keyed), 422)
+        for _ in range(100):
+            problem_of(client.post("/compat/slime", json=GOOD, headers={"authorization": "Bearer swordfish"}), 401)
+        problem_of(client.get("/v1/config"), 401)
+        written = server.log
+    entries = [json.loads(line) for line in written.splitlines()]
+    first, *keyless = [entry for entry in entries if "problem" in entry]
+    assert first["level"] == "warning"
     named = ("request_id", "trace_id", "method", "route", "status", "problem", "suppressed")
-    assert [entry[name] for name in named] == [
-        *("find-me", "1" * 32, "POST", "/compat/slime", 422, "invalid-request"),
-        0,
+    expected = ["find-me", "1" * 32, "POST", "/compat/slime", 422, "invalid-request", 0]
+    assert [first[name] for name in named] == expected
+    assert [entry["message"].partition(",")[0] for entry in keyless] == [
+        "POST /compat/slime refused: 401 unauthorized",
+        "GET /v1/config refused: 401 unauthorized",
     ]
-
-
-def test_a_wrong_key_is_reported_without_the_key():
-    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": "opensesame"}) as server:
-        server.wait_until_ready()
-        with server.client() as client:
-            for _ in range(100):
-                problem_of(client.post("/compat/slime", json=GOOD, headers={"authorization": "Bearer swordfish"}), 401)
-            problem_of(client.get("/v1/config"), 401)
-        first, second = refusals(server)
-        assert "POST /compat/slime refused: 401 unauthorized" in first
-        assert "GET /v1/config refused: 401 unauthorized" in second
-        assert not re.search("opensesame|swordfish", server.log)
+    assert not re.search("opensesame|swordfish", written)
 
 
 def test_worker_processes_log_separately():
@@ -165,41 +164,57 @@ class Clock:
         return self.now
 
 
+class Refused:
+    """Stands for an exchange."""
+
+    span = None
+
+    def __init__(self, request_id: str = "a") -> None:
+        self.request_id = request_id.encode()
+        self.scope = {"method": "POST"}
+
+
 BUSY = Problem("over-capacity", "The bytes in work and in the queue have reached their limit.")
 
 
-def test_many_refusals_are_one_line_and_a_count():
+@pytest.fixture
+def lines(caplog) -> Callable[..., list[logging.LogRecord]]:
+    """Return a function that logs refusals and returns the records."""
+
+    def logged(problem: Problem, routes: Iterable[str] = ("/v1/score",), refusals: RefusalLog | None = None) -> list:
+        caplog.clear()
+        refusals = refusals or RefusalLog()
+        for route in routes:
+            refusals.log(Refused(), route, problem)
+        return list(caplog.records)
+
+    return logged
+
+
+def test_many_refusals_are_one_line_and_a_count(lines):
     clock = Clock()
     refusals = RefusalLog(clock)
-    assert refusals.line("POST", "/v1/score", "a", BUSY) is not None
-    for _ in range(1000):
-        assert refusals.line("POST", "/v1/score", "a", BUSY) is None
-    assert refusals.line("POST", "/compat/slime", "a", BUSY) is not None
-    clock.now += LINE_SECONDS
-    line = refusals.line("POST", "/v1/score", "b", BUSY)
-    assert line is not None
-    assert line.suppressed == 1000
-    assert "1000 more since" in line.text
-    clock.now += LINE_SECONDS
-    line = refusals.line("POST", "/v1/score", "c", BUSY)
-    assert line is not None
-    assert line.suppressed == 0
+    assert len(lines(BUSY, ["/v1/score"] * 1001, refusals)) == 1
+    assert len(lines(BUSY, ["/compat/slime"], refusals)) == 1
+    for expected in (1000, 0):
+        clock.now += LINE_SECONDS
+        (record,) = lines(BUSY, ["/v1/score"], refusals)
+        assert record.suppressed == expected
+        assert ("1000 more since" in record.getMessage()) == bool(expected)
 
 
-def test_memory_is_bounded_for_any_number_of_kinds():
+def test_memory_is_bounded_for_any_number_of_kinds(lines):
     refusals = RefusalLog(Clock())
-    lines = [refusals.line("POST", f"/{k}", "a", BUSY) for k in range(10 * MAX_KINDS)]
-    assert sum(line is not None for line in lines) == MAX_KINDS + 1
+    assert len(lines(BUSY, [f"/{k}" for k in range(10 * MAX_KINDS)], refusals)) == MAX_KINDS + 1
     assert len(refusals._last) == MAX_KINDS + 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_problem_is_one_short_line(kind):
+def test_every_problem_is_one_short_line(lines):
     issues = [Issue(FORGED * 100, "unknown_field", FORGED * 100)] * 100
-    for problem in (Problem(kind, FORGED * 100), Problem(kind, "", issues), Problem(kind, "", issues, (), 10**9)):
-        line = RefusalLog().line("POST", "/v1/score", "x" * 128, problem)
-        assert line is not None
-        assert re.fullmatch("[ -~]{1,1300}", line.text)
+    for kind in KINDS:
+        for problem in (Problem(kind, FORGED * 100), Problem(kind, "", issues), Problem(kind, "", issues, (), 10**9)):
+            (record,) = lines(problem)
+            assert re.fullmatch("[ -~]{1,1300}", record.getMessage())
 
 
 PATHS = {
@@ -220,8 +235,9 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize(("path", "shown"), PATHS.items(), ids=range(len(PATHS)))
-def test_names_that_may_be_texts_are_not_shown(path, shown):
-    line = RefusalLog().line("POST", "/v1/score", "a", Problem("invalid-request", "", [Issue(path, "why", "Because.")]))
-    assert line is not None
-    assert f"request a: {shown}: why (Because.) (" in line.text
+def test_names_that_may_be_texts_are_not_shown(lines):
+    shown = {}
+    for path in PATHS:
+        (record,) = lines(Problem("invalid-request", "", [Issue(path, "why", "Because.")]))
+        shown[path] = re.search(r"request a: (.*): why \(Because\.\) \(", record.getMessage())[1]
+    assert shown == PATHS

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Info, ProcessCollector, disable_created_metrics
+from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 
 from .....kernels.status import REASONS
 from ...wire.stage_times import STAGES, StageTimes
@@ -93,38 +87,6 @@ class Histogram:
         yield family
 
 
-class Counts:
-    """A family of counters with labels. Not thread-safe: for the event loop only."""
-
-    def __init__(self, name: str, documentation: str, labels: Sequence[str] = ()) -> None:
-        self._name, self._documentation, self._labels = name, documentation, tuple(labels)
-        self._values: dict[tuple[str, ...], int] = {}
-
-    def add(self, number: int, *labels: str) -> None:
-        """Count `number` more."""
-        self._values[labels] = self._values.get(labels, 0) + number
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the counters as a metric of prometheus_client."""
-        family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
-        for labels, value in self._values.items():
-            family.add_metric(labels, value)
-        yield family
-
-
-class GaugeCollector:
-    """Gauges whose values are read on each scrape."""
-
-    def __init__(self, gauges: Sequence[tuple[str, str, Callable[[], float]]], build: dict[str, str]) -> None:
-        self._gauges, self._build = tuple(gauges), build
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the build information and one metric per gauge."""
-        yield InfoMetricFamily("assay_build", "Version of the service, and its default configuration.", self._build)
-        for name, documentation, read in self._gauges:
-            yield GaugeMetricFamily(name, documentation, read())
-
-
 class Metrics:
     """Everything the service counts about itself."""
 
@@ -136,59 +98,42 @@ class Metrics:
         self.stages = Histogram("assay_stage_duration_seconds", "Stages of scoring.", DURATIONS, ("stage",))
         self.batches = Histogram("assay_batch_responses", "Responses in a scored request.", BATCHES)
         self.rewards = Histogram("assay_reward", "Rewards, as they were sent.", REWARDS)
-        self.responses = Counts("assay_responses", "Scored responses by reason.", ("reason",))
-        self.disconnects = Counts("assay_client_disconnects", "Clients that left before their reply was ready.")
-        self.rejections = Counts("assay_rejections", "Requests that were turned away, by the reason.", ("reason",))
         self.waits = Histogram("assay_queue_wait_seconds", "Waiting of requests that had to wait.", DURATIONS)
-        self._singles: list[tuple[float, ...]] = []
-        """Buffered requests of one response: seconds of the stages, reward and reason code of each."""
-        for reason in REASONS:
-            self.responses.add(0, reason)
-        for reason in REJECTIONS:
-            self.rejections.add(0, reason)
-        self.disconnects.add(0)
-        own = (self.requests, self.stages, self.waits, self.batches, self.rewards, self.responses)
-        for collector in (self, *own, self.disconnects, self.rejections, GaugeCollector(gauges, build)):
+        for collector in (self.requests, self.stages, self.waits, self.batches, self.rewards):
             self.registry.register(collector)
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a series for each counter that nobody reads
+        gone = "Clients that left before their reply was ready."
+        self.disconnects = Counter("assay_client_disconnects", gone, registry=self.registry)
+        self.responses = self._counters("assay_responses", "Scored responses by reason.", REASONS)
+        turned_away = "Requests that were turned away, by the reason."
+        self.rejections = self._counters("assay_rejections", turned_away, REJECTIONS)
+        Info("assay_build", "Version of the service, and its default configuration.", registry=self.registry).info(
+            build
+        )
+        for name, documentation, read in gauges:
+            Gauge(name, documentation, registry=self.registry).set_function(read)
         ProcessCollector(namespace="assay", registry=self.registry)
+
+    def _counters(self, name: str, documentation: str, reasons: Sequence[str]) -> dict[str, Counter]:
+        """Return a counter for each reason."""
+        family = Counter(name, documentation, ("reason",), registry=self.registry)
+        return {reason: family.labels(reason) for reason in reasons}
 
     def rejected(self, kind: str) -> None:
         """Count one request that was answered with this kind of problem, if it is a rejection."""
-        reason = kind.replace("-", "_")
-        if reason in REJECTIONS:
-            self.rejections.add(1, reason)
+        counter = self.rejections.get(kind.replace("-", "_"))
+        if counter is not None:
+            counter.inc()
 
     def scored(self, rewards: np.ndarray, reason_codes: np.ndarray, times: StageTimes) -> None:
         """Count one scored request: float64 rewards, uint8 reason codes."""
-        if len(rewards) == 1:
-            single = times.decode, times.score, times.encode, times.queue, rewards.item(), reason_codes.item()
-            self._singles.append(single)
-            if len(self._singles) == MAX_WAITING:
-                self._count_singles()
-            return
         for stage in STAGES:
             self.stages.observe(getattr(times, stage), stage)
         self.batches.observe(len(rewards))
-        if len(rewards):
-            self._count_responses(rewards, reason_codes)
-
-    def _count_responses(self, rewards: np.ndarray, reason_codes: np.ndarray) -> None:
-        self.rewards.observe_column(rewards)
-        for code, count in enumerate(np.bincount(reason_codes).tolist()):
-            if count:
-                self.responses.add(count, REASONS[code])
-
-    def _count_singles(self) -> None:
-        """Count the buffered requests of one response."""
-        *stages, rewards, reason_codes = np.array(self._singles).T
-        self._singles.clear()
-        for stage, seconds in zip(STAGES, stages, strict=True):
-            self.stages.observe_column(seconds, stage)
-        self.batches.observe_column(np.ones(len(rewards)))
-        self._count_responses(rewards, reason_codes.astype(np.int64))
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield no metric; registered first so that a scrape flushes the buffered single requests."""
-        if self._singles:
-            self._count_singles()
-        yield from ()
+        if len(rewards) == 1:
+            self.rewards.observe(rewards.item())
+            self.responses[REASONS[reason_codes.item()]].inc()
+        else:
+            self.rewards.observe_column(rewards)
+            for code, count in enumerate(np.bincount(reason_codes).tolist()):
+                self.responses[REASONS[code]].inc(count)

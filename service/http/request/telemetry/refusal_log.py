@@ -6,13 +6,15 @@ import logging
 import re
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
+
+from opentelemetry.trace import format_trace_id
 
 from ....errors import Issue
 from ...wire.problems import Problem
 from ..exchange import Exchange
 
-__all__ = ["Line", "RefusalLog", "log_ids"]
+__all__ = ["RefusalLog", "log_ids"]
 
 log = logging.getLogger("assay")
 
@@ -43,23 +45,6 @@ Kind = tuple[str, str, str]
 """Route, kind of the problem, and reason of its first issue."""
 
 
-class Line(NamedTuple):
-    """A log line, and the number of refusals of its kind that were not logged since the previous one."""
-
-    text: str
-    suppressed: int
-
-
-class LastLine:
-    """Time of the last line about a kind of refusal, and the number of refusals not logged since."""
-
-    __slots__ = ("suppressed", "time")
-
-    def __init__(self, time: float) -> None:
-        self.time = time
-        self.suppressed = 0
-
-
 class RefusalLog:
     """Logs the refused requests of one application at a limited rate. Not thread-safe: for the event loop only.
 
@@ -68,45 +53,51 @@ class RefusalLog:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._last: dict[Kind, LastLine] = {}
+        self._last: dict[Kind, tuple[float, int]] = {}
+        """Time of the last line about each kind, and the number of refusals that were not logged since."""
 
     def log(self, exchange: Exchange, route: str, problem: Problem, masked: bool = False) -> None:
-        """Log this refusal, unless one of its kind was logged recently; `route` is a path of the service."""
-        method, request_id = exchange.scope["method"], exchange.request_id.decode("ascii")
-        line = self.line(method, route, request_id, problem, masked)
-        if line is not None:
-            extra = log_ids(exchange) | {"method": method, "route": route, "status": 200 if masked else problem.status}
-            log.warning("%s", line.text, extra=extra | {"problem": problem.kind, "suppressed": line.suppressed})
+        """Log this refusal, unless one of its kind was logged within the last `LINE_SECONDS`.
 
-    def line(self, method: str, route: str, request_id: str, problem: Problem, masked: bool = False) -> Line | None:
-        """Return the line about this refusal; None if one of its kind was logged within the last `LINE_SECONDS`.
-
-        `masked` means that the request was answered with a mask instead of a reward.
+        `route` is a path of the service; `masked` means that the request was answered with a mask instead of a reward.
         """
         done = "masked" if masked else "refused"
-        kind = (f"{done} {route}", problem.kind, problem.issues[0].reason if problem.issues else "")
-        now = self._clock()
-        last = self._last.get(kind)
-        if last is None and len(self._last) >= MAX_KINDS:
-            kind = ("", "", "")
-            last = self._last.get(kind)
-        if last is not None and now - last.time < LINE_SECONDS:
-            last.suppressed += 1
-            return None
-        suppressed = 0 if last is None else last.suppressed
-        self._last[kind] = LastLine(now)
+        suppressed = self._suppressed((f"{done} {route}", problem.kind, first_reason(problem)))
+        if suppressed is None:
+            return
+        method, status = exchange.scope["method"], 200 if masked else problem.status
         more = f"; {suppressed} more since the last such line" if suppressed else ""
-        status = "" if masked else f"{problem.status} "
-        head = f"{method} {route} {done}: {status}{problem.kind}, request {request_id}"
-        return Line(f"{head}: {summary_of(problem)}{more} (at most one such line in {LINE_SECONDS:.0f} s)", suppressed)
+        kind = problem.kind if masked else f"{status} {problem.kind}"
+        extra = {"method": method, "route": route, "status": status, "problem": problem.kind, "suppressed": suppressed}
+        log.warning(
+            "%s %s %s: %s, request %s: %s%s (at most one such line in %.0f s)",
+            *(method, route, done, kind, exchange.request_id.decode("ascii"), summary_of(problem), more, LINE_SECONDS),
+            extra=log_ids(exchange) | extra,
+        )
+
+    def _suppressed(self, kind: Kind) -> int | None:
+        """Return how many refusals of this kind were not logged since the last line; None if this one is not either."""
+        now = self._clock()
+        if kind not in self._last and len(self._last) >= MAX_KINDS:
+            kind = ("", "", "")
+        time, suppressed = self._last.get(kind, (-LINE_SECONDS, 0))
+        if now - time < LINE_SECONDS:
+            self._last[kind] = time, suppressed + 1
+            return None
+        self._last[kind] = now, 0
+        return suppressed
 
 
 def log_ids(exchange: Exchange) -> dict[str, Any]:
     """Return the ids of a request for the log."""
     found = {"request_id": exchange.request_id.decode("ascii")}
-    if exchange.trace is not None:
-        found["trace_id"] = exchange.trace.trace_id.decode("ascii")
+    if exchange.span is not None:
+        found["trace_id"] = format_trace_id(exchange.span.trace_id)
     return found
+
+
+def first_reason(problem: Problem) -> str:
+    return problem.issues[0].reason if problem.issues else ""
 
 
 def summary_of(problem: Problem) -> str:

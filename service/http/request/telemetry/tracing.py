@@ -1,6 +1,6 @@
 """OpenTelemetry tracing: one span per request, exported as the OTEL_… environment variables say.
 
-Enabled by the setting `traces`; OpenTelemetry (the extra `assay[otel]`) is imported only then.
+Enabled by the setting `traces`; OpenTelemetry's SDK and exporter (the extra `assay[otel]`) are imported only then.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import os
 from importlib.util import find_spec
 from typing import Any
 
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
 from ....errors import AssayError
 from ....version import VERSION
 from ...wire.stage_times import STAGES
 from ..exchange import Exchange
-from ..trace_context import Trace
+from ..trace_context import parent_context
 
 __all__ = ["Tracing", "TracingUnavailable", "otlp_tracing", "require_opentelemetry"]
 
@@ -31,30 +33,15 @@ class Tracing:
         self._provider = provider
         self._tracer = provider.get_tracer("assay", VERSION)
 
-    def begin(self, exchange: Exchange) -> Any:
+    def begin(self, exchange: Exchange) -> Span:
         """Start the span of a request, and set its ids for the reply and the log."""
-        from opentelemetry import trace
-
-        context = None
-        if exchange.trace is not None:
-            remote = trace.SpanContext(
-                int(exchange.trace.trace_id, 16),
-                int(exchange.trace.parent_id, 16),
-                is_remote=True,
-                trace_flags=trace.TraceFlags(int(exchange.trace.flags, 16)),
-            )
-            context = trace.set_span_in_context(trace.NonRecordingSpan(remote))
-        span = self._tracer.start_span(exchange.scope["method"], context, trace.SpanKind.SERVER)
-        own = span.get_span_context()
-        parent = exchange.trace.parent_id if exchange.trace is not None else b"0" * 16
-        ids = (b"%032x" % own.trace_id, parent, b"%016x" % own.span_id, b"%02x" % own.trace_flags)
-        exchange.trace = Trace(*ids)
+        context = parent_context(exchange.header(b"traceparent"))
+        span: Span = self._tracer.start_span(exchange.scope["method"], context, SpanKind.SERVER)
+        exchange.span = span.get_span_context()
         return span
 
-    def end(self, span: Any, exchange: Exchange, route: str) -> None:
+    def end(self, span: Span, exchange: Exchange, route: str) -> None:
         """Set the attributes of the span, none of which has texts of the request, and end it."""
-        from opentelemetry.trace import Status, StatusCode
-
         method = exchange.scope["method"]
         span.update_name(f"{method} {route}")
         span.set_attributes(
@@ -77,7 +64,7 @@ class Tracing:
 
 def require_opentelemetry() -> None:
     """Raise TracingUnavailable unless the packages for `otlp_tracing` are installed."""
-    for name in ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.exporter.otlp"):
+    for name in ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.exporter.otlp"):
         if find_spec(name) is None:
             raise TracingUnavailable("The setting `traces` needs OpenTelemetry: install `assay[otel]`.")
 
