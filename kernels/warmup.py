@@ -10,9 +10,10 @@ import numba
 import numpy as np
 
 from .column import TextColumn, column_of
-from .compiler.jit import CACHE, JIT
+from .compiler.jit import CACHE, FUNCTIONS, JIT
+from .compiler.once import compiling_once
 from .compiler.unchecked_indexing import unchecked_indexing
-from .fast_path import new_request, read_request, score_request
+from .fast_path import new_request, read_request
 from .json_text.envelope import read_envelope
 from .json_text.spans import element_spans, member_spans
 from .memory.workspace import allocate_workspace
@@ -32,7 +33,7 @@ from .text.python_strings import encode_strings, find_strings
 from .text.unicode_tables import tables
 from .text.utf8_validation import is_valid_column
 
-__all__ = ["WarmupReport", "compiled_signatures", "warmup"]
+__all__ = ["WarmupReport", "compiled_signatures", "progress", "warmup"]
 
 ANY_RULES = Rules(**{name: kind() for name, kind in get_type_hints(Rules).items()})
 """Rules of the types that the kernels are compiled for; the values do not matter."""
@@ -54,7 +55,6 @@ KERNELS = (
     read_envelope,
     read_references,
     read_request,
-    score_request,
     score_slice,
     subsequences,
 )
@@ -78,7 +78,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     room = allocate_for(column)
     parsed = trim(room)
     workspace = allocate_workspace(0)
-    request = new_request(64, 1)
+    envelope = new_request(64, 1).envelope
     ints, index = np.zeros(1, np.int64), np.zeros(1, np.int64)
     index.setflags(write=False)
     codes = np.zeros(1, np.uint8)
@@ -129,8 +129,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
-        (read_request, (request, column.data, 0, 0, constant)),
-        (score_request, (request, 0, ANY_RULES, constant)),
+        (read_request, (envelope, column.data, 0, 0)),
         (lcs_lengths, (ints, index, index, index, index, 1)),
         (
             find_text_spans,
@@ -152,12 +151,17 @@ def warmup() -> WarmupReport:
         if _report is None:
             started = time.perf_counter()
             entries = _entries()
-            with unchecked_indexing():
+            with unchecked_indexing(), compiling_once():
                 for function, arguments in entries if JIT else ():
                     function.compile(tuple(numba.typeof(argument) for argument in arguments))
                     function.disable_compile()
             _report = WarmupReport(time.perf_counter() - started, len(entries) if JIT else 0, CACHE)
         return _report
+
+
+def progress() -> tuple[int, int]:
+    """Return how many of all functions are compiled; few ever are if the kernels come from the cache."""
+    return sum(bool(function.signatures) for function in FUNCTIONS) if JIT else 0, len(FUNCTIONS)
 
 
 def compiled_signatures() -> int:
