@@ -1,7 +1,7 @@
 """Decorators of compiled functions; they are compiled in `warmup()`, never at import or inside a request.
 
 `@helper` marks a function that kernels call, `@kernel` one that Python calls. `warmup.py` fixes the argument types of
-kernels; they are compiled for no others.
+kernels; they are compiled for no others, and by the rules of `compilation.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ import numba
 from .cache import cache_folder
 from .machine_code import CodeFolder, cache_in_folder
 
-__all__ = ["CACHE", "FUNCTIONS", "JIT", "allocating", "entry", "gil_kernel", "helper", "hot_kernel", "inlined", "kernel"]
+__all__ = [
+    "CACHE",
+    "FUNCTIONS",
+    "JIT",
+    "KERNELS",
+    "allocating",
+    "entry",
+    "gil_kernel",
+    "helper",
+    "hot_kernel",
+    "inlined",
+    "kernel",
+]
 
 HELPER_OPTIONS = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of functions that only compiled functions call: they need no wrappers."""
@@ -40,6 +52,9 @@ CACHE = str(_folder) if _folder is not None else None
 
 FUNCTIONS: list[Any] = []
 """All functions of the decorators below, for progress; one has `signatures` as soon as it is compiled."""
+
+KERNELS: list[Any] = []
+"""Those of them that Python may call."""
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
@@ -94,6 +109,7 @@ def gil_kernel(function: Callable[..., Any]) -> Any:
 
 def _entry(function: Callable[..., Any], counts: bool, nogil: bool = True) -> Any:
     dispatcher = _compiled(function, nogil=nogil, _nrt=counts)
+    KERNELS.append(dispatcher)
     if _code is not None:
         cache_in_folder(dispatcher, _code)
     return dispatcher
