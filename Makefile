@@ -8,11 +8,15 @@ RUN    := $(VENV)/bin/python
 # Tests of fast code against plain Python, whose sizes a hypothesis profile sets.
 PROPERTIES := tests/kernels tests/scoring tests/http/wire/test_fast_path.py tests/http/trainers/test_trainer_requests.py \
 	tests/http/trainers/test_prompt_removal.py
+# Tests of every part of the product that take seconds, for `make check`.
+QUICK := tests/config tests/deploy tests/examples tests/explain tests/http/wire tests/kernels tests/packaging tests/report \
+	tests/scoring
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-lowest word-lists test-browser test-ray test-trainers audit faults nightly fuzz \
-	coverage lint bench load constraints image wheel clean
+.PHONY: help demo serve check test test-all test-lowest word-lists test-browser test-ray test-trainers audit faults \
+	nightly fuzz coverage lint hooks bench load constraints image wheel clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -23,11 +27,17 @@ demo: $(VENV)/.installed ## Start the service, score the example rollouts over H
 serve: $(VENV)/.installed ## Run the service on http://127.0.0.1:8000 until Ctrl-C
 	@$(VENV)/bin/assay serve
 
-test: $(VENV)/.installed-dev ## Run the whole suite
-	$(RUN) -m pytest
+check: lint ## Check style, spelling and types, and run the quick tests: less than two minutes
+	$(RUN) -m pytest $(PARALLEL) -m 'not slow' $(QUICK)
+
+test: $(VENV)/.installed-dev ## Run all tests but the slow ones
+	$(RUN) -m pytest $(PARALLEL) -m 'not slow'
+
+test-all: $(VENV)/.installed-dev ## Run the whole suite
+	$(RUN) -m pytest $(PARALLEL)
 
 test-lowest: $(VENV)-lowest/.installed ## Run the service's tests with the lowest versions that pyproject.toml allows
-	$(VENV)-lowest/bin/python -m pytest -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
+	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
 		tests/scoring/test_scorer_golden.py tests/files/test_columns.py tests/cli/test_cli_commands.py
 
 word-lists: $(VENV)/.installed-dev ## Download NLTK's punkt_tab and WordNet, without which tests of BLEU and METEOR are skipped
@@ -63,6 +73,9 @@ lint: $(VENV)/.installed-dev ## Check style, spelling and types
 	$(RUN) -m codespell_lib
 	$(RUN) -m ruff format --check .
 	MYPYPATH=$(VENV)/types $(RUN) -m mypy
+
+hooks: $(VENV)/.installed-dev ## Check style, spelling and types before every commit (installs Git hooks)
+	$(VENV)/bin/pre-commit install
 
 audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Check installed packages for known vulnerabilities (asks a registry)
 	@$(VENV)-audit/bin/python deploy/audit.py $(VENV)/lib/python*/site-packages $(VENV)-audit/bin/pip-audit

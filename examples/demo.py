@@ -37,7 +37,7 @@ def free_port(wanted: int) -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return probe.getsockname()[1]
+            return int(probe.getsockname()[1])
     raise SystemExit("no free port on 127.0.0.1")
 
 
@@ -63,7 +63,8 @@ def score(base: str, rollouts: list[dict[str, str]]) -> dict[str, Any]:
     )
     try:
         with DIRECT.open(call, timeout=60) as reply:
-            return json.load(reply)
+            answer: dict[str, Any] = json.load(reply)
+            return answer
     except urllib.error.HTTPError as error:
         raise SystemExit(error.read().decode()) from None
 

@@ -115,7 +115,7 @@ def repeat_step(dice: Dice, steps: list[Step]) -> list[Step]:
 def change_step(dice: Dice, steps: list[Step]) -> list[Step]:
     i = dice.below(len(steps))
     step, other = steps[i], new_step(dice)
-    changes = [
+    changes: list[dict[str, Any]] = [
         {"action": other.action},
         {"objects": step.objects[1:] + other.objects[:1]},
         {"parameters": step.parameters[1:]},
@@ -278,7 +278,7 @@ def new_response(dice: Dice, goal: str, protocol: list[Step]) -> str:
     answer = draft(dice, goal, steps)
     if dice.chance(OPEN_SHARE):
         return dressed(dice, written(answer))
-    fault = dice.weighted(IN_LINES | IN_TEXT)
+    fault: Any = dice.weighted(IN_LINES | IN_TEXT)
     if fault in IN_TEXT:
         return fault(dice, written(answer))
     fault(dice, answer)

@@ -1,11 +1,9 @@
-"""Requests with their expected answers, in a file that Locust's processes read.
-
-The file is a sequence of a JSON line, which holds the length of the body, and the bytes of that body.
-"""
+"""Requests with their expected answers, in a file that Locust's processes read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import pickle
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,16 +81,10 @@ def first_difference(known: dict[str, Any], given: dict[str, Any]) -> str:
 
 def write_exchanges(path: Path, exchanges: Iterable[Exchange]) -> Path:
     """Write exchanges to `path` and return it."""
-    with path.open("wb") as file:
-        for exchange in exchanges:
-            head = exchange._asdict() | {"body": len(exchange.body)}
-            file.write(orjson.dumps(head) + b"\n" + exchange.body)
+    path.write_bytes(pickle.dumps([tuple(exchange) for exchange in exchanges]))
     return path
 
 
-def read_exchanges(path: Path) -> Iterator[Exchange]:
+def read_exchanges(path: Path) -> list[Exchange]:
     """Read the exchanges that `write_exchanges` wrote."""
-    with path.open("rb") as file:
-        while line := file.readline():
-            head = orjson.loads(line)
-            yield Exchange(**head | {"body": file.read(head["body"])})
+    return [Exchange(*fields) for fields in pickle.loads(path.read_bytes())]

@@ -39,7 +39,7 @@ class Ledger:
         options = environment.parsed_options
         self._environment = environment
         self._path = Path(options.record)
-        self._exchanges = cycle(list(read_exchanges(Path(options.exchanges))))
+        self._exchanges = cycle(read_exchanges(Path(options.exchanges)))
         self._left: int = options.most
         self.ramp: float = options.ramp
         self.hold: float = options.hold

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import Any, NamedTuple
 
+import numpy as np
 from swarm import Load
 from target import Usage
 
@@ -46,11 +46,11 @@ class Row(NamedTuple):
     @property
     def failed(self) -> int:
         """The number of requests without an answer, including those without any outcome."""
-        return self.record["failed"] + self.record["sent"] - self.record["answered"]
+        return int(self.record["failed"] + self.record["sent"] - self.record["answered"])
 
     @property
     def wrong(self) -> int:
-        return self.record["wrong"]
+        return int(self.record["wrong"])
 
     @property
     def invalid(self) -> str | None:
@@ -77,7 +77,7 @@ class Row(NamedTuple):
     def cells(self) -> list[str]:
         held = self.record["held"]
         seconds = held["seconds"] or float("nan")
-        counted = self.cpu_seconds is not None and self.responses_meanwhile > 0
+        cpu = None if self.cpu_seconds is None or not self.responses_meanwhile else self.cpu_seconds
         return [
             self.load.name,
             f"{len(held['milliseconds']) / seconds:,.1f}",
@@ -85,7 +85,7 @@ class Row(NamedTuple):
             *(f"{self.percentile(share):,.1f}" for share in (0.5, 0.95, 0.99)),
             str(self.failed),
             str(self.wrong),
-            f"{1000 * self.cpu_seconds / self.responses_meanwhile:.3f}" if counted else "–",
+            "–" if cpu is None else f"{1000 * cpu / self.responses_meanwhile:.3f}",
             *(("–", "–") if self.usage is None else (f"{size / 2**20:,.0f}" for size in self.usage[1:])),
             f"{self.record['cpu_share']:.0%}" + (" **invalid**" if self.invalid else ""),
         ]
@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the smallest value that at least `share` of all values do not exceed; NaN if there are none."""
-    return sorted(values)[max(0, ceil(share * len(values)) - 1)] if values else float("nan")
+    return float(np.quantile(values, share, method="inverted_cdf")) if values else float("nan")
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -131,4 +131,4 @@ def latency(rows: Sequence[Row]) -> str:
 def covers(batches: Row, beside: Row) -> bool:
     """Return whether batches ran during the whole hold of the single requests."""
     held = beside.record["held"]
-    return batches.record["first"] <= held["began"] and held["began"] + held["seconds"] <= batches.record["last"]
+    return bool(batches.record["first"] <= held["began"] and held["began"] + held["seconds"] <= batches.record["last"])

@@ -37,7 +37,7 @@ def main() -> int:
         print("Computing the answers …", flush=True)
         plan = planned(chosen, Payloads(chosen.prompts, chosen.samples, chosen.seed), Path(scratch))
         print("Starting the service …", flush=True)
-        with Target(ROOT, chosen.output / "service.log") as target:
+        with Target(chosen.output / "service.log") as target:
             rows = [row for loads in plan for row in put_on(target, loads, chosen.output)]
             survived = target.alive()
     text = table(rows) + latency(rows)
@@ -61,19 +61,18 @@ def planned(chosen: argparse.Namespace, payloads: Payloads, scratch: Path) -> li
         hold = chosen.seconds + longer
         return Load(name, scenario, written[exchanges], users, rate, chosen.ramp, hold, chosen.requests)
 
+    stream = {"users": chosen.users, "rate": chosen.pace}
     plan = {
-        "batches": [[load("batches", "batches", "batch")]],
-        "pieces": [[load("pieces", "pieces", "pieces")]],
-        "singles": [[load("singles", "singles", "singles", chosen.users, chosen.pace)]],
-        "singles_reconnecting": [
-            [load("singles-reconnecting", "singles_reconnecting", "singles", chosen.users, chosen.pace)]
-        ],
-        "mixed": [[load("mixed", "mixed", "mixed", chosen.users, chosen.pace / 4)]],
+        "batches": [[load("batches", "Batches", "batch")]],
+        "pieces": [[load("pieces", "Pieces", "pieces")]],
+        "singles": [[load("singles", "Singles", "singles", **stream)]],
+        "singles_reconnecting": [[load("singles-reconnecting", "SinglesReconnecting", "singles", **stream)]],
+        "mixed": [[load("mixed", "Mixed", "mixed", chosen.users, chosen.pace / 4)]],
         "steady": [
-            [load("steady-alone", "steady", "singles", rate=chosen.rate)],
+            [load("steady-alone", "Steady", "singles", rate=chosen.rate)],
             [
-                load("batches-beside", "batches", "batch", longer=2 * HEAD_START),
-                load("steady-beside", "steady", "singles", rate=chosen.rate),
+                load("batches-beside", "Batches", "batch", longer=2 * HEAD_START),
+                load("steady-beside", "Steady", "singles", rate=chosen.rate),
             ],
         ],
     }
@@ -86,7 +85,7 @@ def put_on(target: Target, loads: Sequence[Load], folder: Path) -> list[Row]:
     target.forget_peak()
     before = target.usage()
     with ExitStack() as stack:
-        swarms = []
+        swarms: list[Swarm] = []
         for load in loads:
             time.sleep(HEAD_START if swarms else 0)
             swarms.append(stack.enter_context(Swarm(load, target.address, folder)))

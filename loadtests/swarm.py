@@ -19,7 +19,7 @@ START_WITHIN = 60
 
 
 class Load(NamedTuple):
-    """The load of one run: rate in requests per second, 0 for unlimited; times in seconds."""
+    """One run: a class of `scenarios.py`, requests per second (0: unlimited), and times in seconds."""
 
     name: str
     scenario: str
@@ -66,12 +66,13 @@ class Swarm:
             raise SystemExit(f"{self.load.name}: Locust did not end within {allowed:.0f} s; see {self._log}") from None
         if code not in (0, 1) or not self._record.exists():  # 1: there were failures, which are in the record
             raise SystemExit(f"{self.load.name}: Locust ended with exit code {code}; see {self._log}")
-        return orjson.loads(self._record.read_bytes())
+        record: dict[str, Any] = orjson.loads(self._record.read_bytes())
+        return record
 
 
 def flags(load: Load, address: str, prefix: Path, record: Path) -> list[str]:
     chosen = {
-        "--locustfile": HERE / "scenarios" / f"{load.scenario}.py",
+        "--locustfile": HERE / "scenarios.py",
         "--host": address,
         "--csv": prefix,
         "--html": prefix.with_suffix(".html"),
@@ -84,7 +85,7 @@ def flags(load: Load, address: str, prefix: Path, record: Path) -> list[str]:
         "--most": load.most,
         "--rate": load.rate,
     }
-    return ["--headless", "--only-summary", *(str(word) for pair in chosen.items() for word in pair)]
+    return [load.scenario, "--headless", "--only-summary", *(str(word) for pair in chosen.items() for word in pair)]
 
 
 def environment() -> dict[str, str]:

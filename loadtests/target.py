@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 
 __all__ = ["Target", "Usage"]
 
+ROOT = Path(__file__).resolve().parents[1]
 SERVE = ["-c", "from assay.service.cli.main import main; main()", "serve", "--host", "127.0.0.1", "--port", "0"]
 READY_WITHIN = 600.0
 """Seconds; enough for a machine without cached kernels."""
@@ -31,17 +32,17 @@ class Usage(NamedTuple):
 
 
 class Target:
-    """`assay serve` with default settings, whatever the environment; its output goes to `log`."""
+    """`assay serve` with these flags alone, whatever the environment; its output goes to `log`."""
 
-    def __init__(self, root: Path, log: Path) -> None:
-        self._root = root
+    def __init__(self, log: Path, *flags: str) -> None:
         self._log = log
+        self._flags = flags
 
     def __enter__(self) -> Self:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_") or k == "ASSAY_CACHE_DIR"}
         with self._log.open("wb") as sink:
             self._process = subprocess.Popen(
-                [sys.executable, *SERVE], cwd=self._root, env=kept, stdout=sink, stderr=subprocess.STDOUT
+                [sys.executable, *SERVE, *self._flags], cwd=ROOT, env=kept, stdout=sink, stderr=subprocess.STDOUT
             )
         try:
             self.address = self._announced()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, StrictStr
 
-__all__ = ["EXAMPLE_REFERENCE", "EXAMPLE_RESPONSE", "Contract", "Step", "Steps"]
+__all__ = ["EXAMPLE_COMPONENTS", "EXAMPLE_REFERENCE", "EXAMPLE_RESPONSE", "Contract", "Step", "Steps"]
 
 EXAMPLE_REFERENCE = (
     'Step 1: {"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}\n'
@@ -16,6 +16,20 @@ EXAMPLE_RESPONSE = (
     "<orc>\nStep 1: Add 5 ml of lysis buffer.\nStep 2: Centrifuge the lysate at 300 × g for 5 minutes.\n</orc>\n"
     "<note>Work on ice.</note>"
 )
+EXAMPLE_COMPONENTS = {
+    "format": 1.0,
+    "consistency": 1.0,
+    "coverage": 1.0,
+    "step_gap": 1.0,
+    "mean_words": 8.0,
+    "scale": 1.0,
+    "order": 1.0,
+    "content": 1.5,
+    "semantics": 2.5,
+    "anchors": 2.0,
+    "score": 2.5,
+}
+"""Those of the example response."""
 
 
 class Contract(BaseModel):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,9 @@ settings.load_profile("suite" if JIT else "nojit")
 def pytest_configure(config: pytest.Config) -> None:
     if not JIT:
         config.addinivalue_line("filterwarnings", INTENDED)
+    elif config.getoption("numprocesses", None):  # the controller of pytest-xdist: its workers find compiled kernels
+        command = [sys.executable, "-c", "from assay.service.cli.main import main; main()", "warmup"]
+        subprocess.run(command, cwd=ROOT, check=True)
 
 
 @pytest.fixture(scope="session")

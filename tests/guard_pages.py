@@ -20,7 +20,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
-from numpy._core import _multiarray_umath
+from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
 import assay.kernels.memory.workspace
 from assay.kernels.column import TextColumn
@@ -185,7 +185,7 @@ class GuardedMemory:
         """Copy a body into guarded memory, read only."""
         array = np.empty(len(content), np.uint8)
         array[:] = np.frombuffer(content, np.uint8)
-        return memoryview(array).toreadonly()  # type: ignore[arg-type]
+        return memoryview(array).toreadonly()
 
     @staticmethod
     def column(column: TextColumn) -> TextColumn:

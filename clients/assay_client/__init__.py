@@ -7,8 +7,7 @@ good, they raise an `AssayError`: a failure never becomes a reward.
 
 from __future__ import annotations
 
-from .async_client import AsyncClient
-from .client import Client
+from .client import AsyncClient, Client
 from .errors import (
     AssayError,
     BadReply,

@@ -1,25 +1,27 @@
-"""The synchronous client."""
+"""The synchronous and the asynchronous client."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any
+from typing import Any, TypeVar
 
-from .batches import Entry, settle_entries
-from .coalescing import SyncCoalescer
-from .errors import AssayError, Unavailable
-from .exchange import GRACE_SECONDS, BaseClient, OutgoingRequest
-from .replies import Reply, read_document, read_scores
-from .requests import assemble_request, checked_reference, score_request
+from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
+from .errors import Unavailable
+from .exchange import AcquireLocal, BaseClient
+from .requests import checked_reference, score_request
 from .results import Score, Scores
-from .retries import Send, Sleep, retry_steps
-from .transport.http11 import Fault
+from .retries import Sleep, Steps
+from .transport.asynchronous import AsyncTransport
+from .transport.http11 import Exchange
 from .transport.sync import SyncTransport
 
-__all__ = ["Client"]
+__all__ = ["AsyncClient", "Client"]
+
+T = TypeVar("T")
 
 
 class Client(BaseClient):
@@ -45,10 +47,6 @@ class Client(BaseClient):
         super()._start()
         self._transport = SyncTransport(self.settings.connect_timeout)
         self._coalescer = SyncCoalescer(self.settings.window, self.settings.max_batch, self._send_batch)
-
-    def _after_fork(self) -> None:
-        self._transport.abandon()
-        super()._after_fork()
 
     def score(
         self,
@@ -93,9 +91,7 @@ class Client(BaseClient):
             If the service gives no valid scores.
         """
         request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
-        return read_scores(
-            self._call(OutgoingRequest("POST", "/v1/score", request.body), self._deadline(timeout)), request
-        )
+        return self._run(self._score_steps(request, self._deadline(timeout)))
 
     def score_one(
         self,
@@ -126,16 +122,15 @@ class Client(BaseClient):
 
     def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return read_document(self._call(OutgoingRequest("GET", "/v1/config"), self._deadline(timeout)))
+        return self._run(self._document_steps("/v1/config", self._deadline(timeout)))
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        read_document(self._call(OutgoingRequest("GET", "/readyz"), self._deadline(timeout)))
+        self._run(self._document_steps("/readyz", self._deadline(timeout)))
 
     def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""
-        self._transport.close()
-        self._release_local()
+        self._close()
 
     def __enter__(self) -> Client:
         return self
@@ -149,47 +144,132 @@ class Client(BaseClient):
             self._acquire_local(self.settings.start_timeout)
         return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
 
-    def _call(self, outgoing: OutgoingRequest, deadline: float) -> Reply:
-        """Send the request until a reply is final; raise Unavailable."""
-        steps = retry_steps(self._endpoints, self.settings, deadline)
-        outcome: Reply | Fault | None = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as end:
-                return end.value
-            if isinstance(step, Sleep):
-                time.sleep(step.seconds)
-                outcome = None
-                continue
-            outcome = self._attempt(outgoing, step)
-            if isinstance(outcome, Fault) and self._local is not None:
-                self._acquire_local(deadline - time.monotonic())
-
-    def _attempt(self, outgoing: OutgoingRequest, step: Send) -> Reply | Fault:
-        head = outgoing.head(step.address, self.settings.api_key, step.seconds)
-        try:
-            reply = self._transport.exchange(step.address, head, outgoing.body, step.seconds)
-            return outgoing.check(reply, step.address)
-        except Fault as fault:
-            return fault
-
     def _send_batch(self, entries: list[Entry], key: tuple[str, float | None]) -> None:
         """Settle every entry; `key` holds their settings of the reward and their timeout."""
-        batches = settle_entries(entries)
-        outcome: Scores | AssayError | None = None
-        while True:
-            try:
-                batch = batches.send(outcome)  # type: ignore[arg-type]
-            except StopIteration:
-                return
-            try:
-                outcome = self._score_entries(batch, key[0])
-            except AssayError as error:
-                outcome = error
+        self._run(self._batch_steps(entries, key[0]))
 
-    def _score_entries(self, batch: list[Entry], config: str) -> Scores:
-        texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
-        request = assemble_request(texts, references, None, config, ("components",))
-        deadline = max(entry.deadline for entry in batch)
-        return read_scores(self._call(OutgoingRequest("POST", "/v1/score", request.body), deadline), request)
+    def _run(self, steps: Steps[T]) -> T:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    outcome = self._perform(step)
+                except Exception as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(outcome)
+        except StopIteration as end:
+            return end.value
+
+    def _perform(self, step: Exchange | Sleep | AcquireLocal) -> Any:
+        if isinstance(step, Exchange):
+            return self._transport.exchange(step)
+        if isinstance(step, Sleep):
+            return time.sleep(step.seconds)
+        return self._acquire_local(step.seconds)
+
+
+class AsyncClient(BaseClient):
+    """Asynchronous `Client`; usable in successive event loops, and in several at once.
+
+    Parameters
+    ----------
+    settings, **given
+        As for `Client`, as are the errors.
+    """
+
+    def _start(self) -> None:
+        super()._start()
+        self._transport = AsyncTransport(self.settings.connect_timeout, self.settings.max_connections)
+        self._coalescer = AsyncCoalescer(self.settings.window, self.settings.max_batch, self._send_batch)
+
+    async def score(
+        self,
+        responses: Sequence[str],
+        references: Sequence[str | Mapping[str, Any]],
+        reference_index: Sequence[int] | None = None,
+        *,
+        config: Mapping[str, Any] | None = None,
+        include: Iterable[str] = ("components",),
+        timeout: float | None = None,
+        records: Sequence[object] | None = None,
+    ) -> Scores:
+        """Score a batch of n responses in one request.
+
+        Parameters and errors are those of `Client.score`.
+
+        Returns
+        -------
+        Scores
+            Columns of n entries, in the order of the responses.
+        """
+        request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
+        return await self._run(self._score_steps(request, await self._deadline(timeout)))
+
+    async def score_one(
+        self,
+        response: str,
+        reference: str | Mapping[str, Any],
+        *,
+        config: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        record: object = None,
+    ) -> Score:
+        """Score one response; concurrent calls in one event loop share a request. See `Client.score_one`."""
+        key = self.settings.merged(config)
+        content = checked_reference(response, reference, record)  # its own errors do not fail the batch
+        future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
+        entry = Entry(response, content, await self._deadline(timeout), record, future)
+        if self.settings.window > 0:
+            self._coalescer.add(entry, key)  # which also enforces the deadline
+        else:
+            await self._send_batch([entry], key)
+        return await future
+
+    async def config(self, timeout: float | None = None) -> dict[str, Any]:
+        """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
+        return await self._run(self._document_steps("/v1/config", await self._deadline(timeout)))
+
+    async def wait_until_ready(self, timeout: float | None = None) -> None:
+        """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
+        await self._run(self._document_steps("/readyz", await self._deadline(timeout)))
+
+    async def close(self) -> None:
+        """Close idle connections and release a local service. The client can still be used afterwards."""
+        self._close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def _deadline(self, timeout: float | None) -> float:
+        """Return the deadline of a call that begins now; starting a local service does not count towards it."""
+        if self._needs_local:
+            await asyncio.to_thread(self._acquire_local, self.settings.start_timeout)
+        return time.monotonic() + (self.settings.timeout if timeout is None else timeout)
+
+    async def _send_batch(self, entries: list[Entry], config: str) -> None:
+        """Settle every entry; `config` holds their settings of the reward."""
+        await self._run(self._batch_steps(entries, config))
+
+    async def _run(self, steps: Steps[T]) -> T:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    outcome = await self._perform(step)
+                except Exception as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(outcome)
+        except StopIteration as end:
+            return end.value
+
+    async def _perform(self, step: Exchange | Sleep | AcquireLocal) -> Any:
+        if isinstance(step, Exchange):
+            return await self._transport.exchange(step)
+        if isinstance(step, Sleep):
+            return await asyncio.sleep(step.seconds)
+        return await asyncio.to_thread(self._acquire_local, step.seconds)

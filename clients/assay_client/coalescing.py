@@ -3,19 +3,108 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import re
 import threading
 import time
-from collections.abc import Callable, Coroutine, Hashable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from concurrent.futures import InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
-from .batches import Entry
-from .errors import Unavailable
-from .exchange import GRACE_SECONDS
+from .errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid
+from .results import Score, Scores
+from .retries import Steps
 
-__all__ = ["AsyncCoalescer", "SyncCoalescer"]
-
+__all__ = ["GRACE_SECONDS", "ITEM_PATH", "AsyncCoalescer", "Entry", "SyncCoalescer", "settle_entries"]
 
 K = TypeVar("K", bound=Hashable)
+
+GRACE_SECONDS = 0.25
+"""Seconds after the deadline in which a batch may still report why it failed."""
+
+ITEM_PATH = re.compile(r"(references|responses|reference_index)\[([0-9]+)\](.*)", re.DOTALL)
+
+
+class AnyFuture(Protocol):
+    """Interface of `asyncio.Future` and `concurrent.futures.Future`."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: Any, /) -> None: ...
+    def set_exception(self, exception: Any, /) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """One single call in a batch."""
+
+    response: str
+    reference: str | bytes
+    """Text, or JSON of its steps."""
+    deadline: float
+    record: object
+    future: AnyFuture
+
+    def resolve(self, score: Score) -> None:
+        """Give the caller its score, unless the call has ended."""
+        if not self.future.done():
+            with suppress(InvalidStateError):  # cancelled in another thread meanwhile
+                self.future.set_result(score)
+
+    def fail(self, error: BaseException) -> None:
+        """Give the caller its error, unless the call has ended."""
+        if not self.future.done():
+            with suppress(InvalidStateError):
+                self.future.set_exception(error)
+
+
+def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Steps[Scores]]) -> Steps[None]:
+    """Settle every entry; `score` returns the steps that score some of them.
+
+    An error that names some entries fails only these, and the others are sent again. A batch that is too large is
+    halved. Any other error fails all entries of the batch.
+    """
+    queue = [list(entries)]
+    while queue:
+        batch = [entry for entry in queue.pop() if not entry.future.done()]
+        if not batch:
+            continue
+        try:
+            scores = yield from score(batch)
+        except AssayError as error:
+            if isinstance(error, TooLarge) and len(batch) > 1:
+                queue += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+            else:
+                queue.append(fail_named(batch, error))
+        else:
+            for entry, row in zip(batch, scores.rows(), strict=True):
+                entry.resolve(row)
+
+
+def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
+    """Fail the entries that the error names, or all if it names anything else; return the others."""
+    named = issues_by_entry(batch, error)
+    if not named:
+        for entry in batch:
+            entry.fail(copy.copy(error))  # a copy each: raising an exception changes its traceback
+        return []
+    for k, issues in named.items():
+        record = batch[k].record
+        batch[k].fail(invalid(issues, record=record, status=error.status, request_id=error.request_id))
+    return [entry for k, entry in enumerate(batch) if k not in named]
+
+
+def issues_by_entry(batch: list[Entry], error: AssayError) -> dict[int, list[Issue]]:
+    """Return the issues by entry, as if each had been sent alone; empty if an issue names no entry."""
+    named: dict[int, list[Issue]] = {}
+    for issue in error.issues if isinstance(error, InvalidRequest) else ():
+        found = ITEM_PATH.fullmatch(issue.path)
+        if found is None or int(found[2]) >= len(batch):
+            return {}
+        own = issue._replace(path={"references": "reference"}.get(found[1], "response") + found[3])
+        named.setdefault(int(found[2]), []).append(own)
+    return named
 
 
 class OpenBatch:

@@ -1,11 +1,11 @@
 """Mode "local": a service on this machine, shared by all processes that use it with the same settings.
 
-It relies on three lock files in a folder that only this user can access. The operating system releases a lock when its
+It relies on two lock files in a folder that only this user can access. The operating system releases a lock when its
 last holder ends, even by `kill -9`, so that nothing is left running:
 
-- `start`: held briefly by the process that checks whether the service runs and starts it if not;
-- `lease`: held, shared, by every process that uses the service;
-- `keeper`: held by the daemon (local_daemon.py), which runs the service while there is a lease.
+- `lease`: held, shared, by every process that uses the service, which ends once nobody does (`--exit-with-lease`).
+  It then holds the lock itself until it has ended: a process that comes too late waits, and starts another one.
+- `server`: held by the service. Who finds it free starts the service, which inherits the lock.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import LocalServiceError, Unavailable
+from .errors import LocalServiceError
 from .settings import ClientSettings
 from .transport.addresses import Address, unix_address
-from .transport.http11 import Fault, request_head
+from .transport.http11 import Exchange, Fault, request_head
 from .transport.sync import SyncTransport
 
 try:
@@ -45,8 +43,14 @@ EXCLUDED = {
 only this user can access."""
 
 POLL_SECONDS = 0.05
+STATUS_SECONDS = 5.0
+"""Time for the service to answer whether it is ready."""
+
 LOG_TAIL = 2000
 """Characters from the end of the service's log that an error contains."""
+
+SPAWN = "import subprocess, sys; subprocess.Popen(sys.argv[1:], close_fds=False)"
+"""Starts the service and ends, so that init reaps the service and not the process that happened to need it first."""
 
 
 class LocalService:
@@ -65,12 +69,22 @@ class LocalService:
         """Take the lease and wait until the service is ready, starting it if needed; raise LocalServiceError."""
         end = time.monotonic() + max(seconds, 0.1)
         with self._lock:
-            with locked(self._folder / "start", end):
-                if self._lease is None:
-                    self._lease = take_lease(self._folder / "lease", end)
-                if not self._daemon_runs():
-                    self._start_daemon(end)
-            self._wait_until_ready(end)
+            if self._lease is None:
+                self._lease = take_lease(self._folder / "lease", end)
+            has_started = False
+            while (status := self._status(end)) != "HTTP 200":
+                server = None if status.startswith("HTTP") else take_lock(self._folder / "server", fcntl.LOCK_EX)
+                if server is not None:  # it does not run
+                    try:
+                        if has_started:
+                            raise LocalServiceError(f"the local service has ended{self._log_tail()}")
+                        self._start(server)
+                        has_started = True
+                    finally:
+                        os.close(server)
+                if time.monotonic() >= end:
+                    raise LocalServiceError(f"the local service is not ready in time ({status}){self._log_tail()}")
+                time.sleep(POLL_SECONDS)
         return self.address
 
     def acquire(self) -> None:
@@ -87,53 +101,32 @@ class LocalService:
                 os.close(self._lease)
                 self._lease = None
 
-    def _daemon_runs(self) -> bool:
-        """Return whether there is a daemon. A shared lock suffices and does not look like a daemon's."""
-        probe = open_lock(self._folder / "keeper")
-        try:
-            return not try_lock(probe, fcntl.LOCK_SH)
-        finally:
-            os.close(probe)
+    def _start(self, server: int) -> None:
+        """Start the service, which inherits the lock `server`."""
+        flags = ["--uds", str(self._folder / "socket"), "--exit-with-lease", str(self._folder / "lease")]
+        flags += ["--lease-linger", str(self._linger), "--drain-seconds", "0", "--log-level", "warning"]
+        with (self._folder / "log").open("wb") as log:
+            spawned = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", SPAWN, *self._command, "serve", *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=service_environment(),
+                pass_fds=[server],
+                start_new_session=True,
+                check=False,
+            )
+        if spawned.returncode:
+            raise LocalServiceError(f"the local service could not be started{self._log_tail()}")
 
-    def _start_daemon(self, end: float) -> None:
-        """Start a daemon, which inherits the lock already held here, so that it is never free in between."""
-        held = open_lock(self._folder / "keeper")
-        try:
-            wait_for_lock(held, fcntl.LOCK_EX, end)  # another process may be checking for a daemon
-            options = {"command": self._command, "folder": str(self._folder), "linger": self._linger}
-            script = Path(__file__).with_name("local_daemon.py")
-            with (self._folder / "log").open("wb") as log:
-                process = subprocess.run(
-                    [sys.executable, "-I", "-S", str(script), json.dumps(options)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=service_environment(),
-                    pass_fds=[held],
-                    start_new_session=True,
-                    check=False,
-                )
-            if process.returncode:
-                raise LocalServiceError(f"the daemon of the local service could not be started{self._log_tail()}")
-        finally:
-            os.close(held)
-
-    def _wait_until_ready(self, end: float) -> None:
-        transport = SyncTransport(1.0)
+    def _status(self, end: float) -> str:
+        """Return `HTTP` and the status of `/readyz`, or why there is none."""
         head = request_head("GET", self.address, "/readyz", {"Connection": "close"}, 0)
-        last_status = ""
-        while time.monotonic() < end:
-            try:
-                reply = transport.exchange(self.address, head, b"", 5.0)
-                if reply.status == 200:
-                    return
-                last_status = f"HTTP {reply.status}"
-            except Fault as fault:
-                last_status = fault.detail
-                if not self._daemon_runs():
-                    raise LocalServiceError(f"the local service has ended{self._log_tail()}") from None
-            time.sleep(POLL_SECONDS)
-        raise LocalServiceError(f"the local service is not ready in time ({last_status}){self._log_tail()}")
+        try:
+            reply = SyncTransport(1.0).exchange(Exchange(self.address, head, b"", STATUS_SECONDS, end))
+        except Fault as fault:
+            return fault.detail
+        return f"HTTP {reply.status}"
 
     def _log_tail(self) -> str:
         path = self._folder / "log"
@@ -211,42 +204,21 @@ def make_private_folder(path: Path) -> Path:
     return path
 
 
-def open_lock(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def try_lock(descriptor: int, kind: int) -> bool:
+def take_lock(path: Path, kind: int) -> int | None:
+    """Return a descriptor that holds a lock, or None if another process holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
-    return True
-
-
-def take_lease(path: Path, end: float) -> int:
-    """Return a descriptor that holds a shared lock; wait for a daemon that is ending. Raise Unavailable."""
-    descriptor = open_lock(path)
-    try:
-        wait_for_lock(descriptor, fcntl.LOCK_SH, end)
-    except BaseException:
         os.close(descriptor)
-        raise
+        return None
     return descriptor
 
 
-@contextmanager
-def locked(path: Path, end: float) -> Iterator[None]:
-    """Hold an exclusive lock; raise Unavailable."""
-    descriptor = open_lock(path)
-    try:
-        wait_for_lock(descriptor, fcntl.LOCK_EX, end)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def wait_for_lock(descriptor: int, kind: int, end: float) -> None:
-    while not try_lock(descriptor, kind):
+def take_lease(path: Path, end: float) -> int:
+    """Return a descriptor that holds a shared lock; wait for a service that is ending. Raise LocalServiceError."""
+    while (descriptor := take_lock(path, fcntl.LOCK_SH)) is None:
         if time.monotonic() >= end:
-            raise Unavailable("another process does not finish starting or stopping the local service")
+            raise LocalServiceError("the local service does not finish stopping")
         time.sleep(POLL_SECONDS)
+    return descriptor

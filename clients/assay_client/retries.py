@@ -1,7 +1,7 @@
 """Retry policy of a call, without I/O: which service to try next, how long to wait, and when to give up.
 
-`retry_steps` is a generator that both clients drive. It yields `Send` and receives a `Reply` or a `Fault`, or yields
-`Sleep` and receives None; it returns the final reply or raises Unavailable.
+`retry_steps` is a generator. It yields `Send` and receives a `Reply` or a `Fault`, or yields `Sleep` and receives None;
+it returns the final reply or raises Unavailable.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .errors import Unavailable
 from .replies import Reply, problem_document
@@ -20,7 +20,7 @@ from .settings import ClientSettings
 from .transport.addresses import Address
 from .transport.http11 import Fault
 
-__all__ = ["Endpoints", "RetrySteps", "Send", "Sleep", "retry_after", "retry_steps"]
+__all__ = ["Endpoints", "Send", "Sleep", "Steps", "retry_after", "retry_steps"]
 
 RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
 MAX_STALE = 3
@@ -42,7 +42,9 @@ class Sleep(NamedTuple):
     seconds: float
 
 
-RetrySteps = Generator["Send | Sleep", "Reply | Fault | None", Reply]
+T = TypeVar("T")
+Steps = Generator[Any, Any, T]
+"""What a call does, step by step, without I/O: both clients drive it."""
 
 
 class Endpoints:
@@ -79,7 +81,7 @@ def retry_steps(
     deadline: float,
     clock: Callable[[], float] = time.monotonic,
     uniform: Callable[[float, float], float] = random.uniform,
-) -> RetrySteps:
+) -> Steps[Reply]:
     """Yield the steps of one call until `deadline` on `clock`.
 
     Connection faults, 408, 429, 502, 503 and 504 are retried: immediately on a service not yet tried, else with

@@ -1,55 +1,50 @@
-"""Loads the rollout generator and the plain-Python scorer from a checkout of Assay.
+"""The rollout generator and the plain-Python scorer: parts of a checkout of Assay that the package does not contain.
 
-Both are outside the package and loaded from the current directory.
+These are the only imports of the product from outside it (listed in `tests/packaging/test_imports.py`). The console
+script does not search the current directory for modules, so it is added to the path while they are imported.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-__all__ = ["NotACheckoutError", "batch_of", "plain_scorer", "reference_package"]
-
-GENERATOR = "examples/rollouts.py"
-REFERENCE_PACKAGE = "tests/reference"
+__all__ = ["NotACheckoutError", "batch_of", "plain_scorer"]
 
 
 class NotACheckoutError(RuntimeError):
     """The current directory is not a checkout of Assay."""
 
 
-def _load(path: str, name: str) -> ModuleType:
-    """Load the module or package at `path` below the current directory as `name`."""
-    target = Path.cwd() / path
-    file = target / "__init__.py" if target.is_dir() else target
-    if not file.is_file():
-        raise NotACheckoutError(f"{path} not found: run assay bench in a checkout of Assay")
-    folders = [str(target)] if target.is_dir() else None
-    spec = spec_from_file_location(name, file, submodule_search_locations=folders)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def batch_of(prompts: int, samples: int, seed: int) -> dict[str, Any]:
-    """Generate a request of `prompts` references with `samples` responses each."""
-    generator = _load(GENERATOR, "assay_checkout_rollouts")
-    return generator.as_request(generator.generate(prompts, samples, seed))
+    """Generate a request of `prompts` references with `samples` responses each; raises NotACheckoutError."""
+    with importable("examples/rollouts.py"):
+        from examples.rollouts import as_request, generate
+    request: dict[str, Any] = as_request(generate(prompts, samples, seed))
+    return request
 
 
 def plain_scorer() -> Callable[[Sequence[str], Sequence[Any], Sequence[int]], list[float]]:
-    """Return the plain-Python scorer, for the default settings."""
-    return import_module(f"{reference_package().__name__}.scorer").plain_score
+    """Return the plain-Python scorer, for the default settings; raises NotACheckoutError."""
+    with importable("tests/reference/scorer.py"):
+        from tests.reference.scorer import plain_score
+    score: Callable[[Sequence[str], Sequence[Any], Sequence[int]], list[float]] = plain_score
+    return score
 
 
-def reference_package() -> ModuleType:
-    """Return the package of the reference implementations in the tests; raises NotACheckoutError."""
-    name = "assay_checkout_reference"
-    return sys.modules[name] if name in sys.modules else _load(REFERENCE_PACKAGE, name)
+@contextmanager
+def importable(file: str) -> Iterator[None]:
+    """Search the current directory first, where `file` must be; raises NotACheckoutError if that fails."""
+    folder = Path.cwd()
+    if not (folder / file).is_file():
+        raise NotACheckoutError(f"{file} not found: run assay bench in a checkout of Assay")
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    except ModuleNotFoundError as error:  # an installed package may have the same name
+        raise NotACheckoutError(f"{file} cannot be imported: {error}") from error
+    finally:
+        sys.path.remove(str(folder))

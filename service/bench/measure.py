@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 import statistics
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-__all__ = ["Benchmark", "BenchmarkError", "Run", "Timing", "WrongAnswerError", "clocked", "measure"]
+__all__ = ["Benchmark", "BenchmarkError", "Run", "Timing", "WrongAnswerError", "clocked", "cpu_seconds", "measure"]
 
 T = TypeVar("T")
 
@@ -94,6 +95,19 @@ def clocked(work: Callable[[], T], cpu: Callable[[], float | None]) -> tuple[T, 
     cpu_after = cpu()
     known = cpu_before is not None and cpu_after is not None
     return result, Run(seconds, cpu_after - cpu_before if known else None)  # type: ignore[operator]
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Return the CPU seconds of all threads of a process, user and system; None if unsupported.
+
+    Uses POSIX `clock_getcpuclockid` (nanoseconds): the ticks of /proc/PID/stat (10 ms) are too coarse.
+    """
+    clock = ctypes.c_int()
+    try:
+        failed = ctypes.CDLL(None).clock_getcpuclockid(ctypes.c_int(pid), ctypes.byref(clock))
+        return None if failed else time.clock_gettime(clock.value)
+    except (AttributeError, OSError, TypeError):
+        return None
 
 
 def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> list[Timing]:

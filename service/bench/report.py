@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..terminal import table
 from .machine import load_average, machine
 from .measure import Timing
 from .ratios import Finding, findings
 
-__all__ = ["Results", "as_json", "as_text"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Results", "as_json", "as_parts"]
 
 BUSY_CLIENT = 0.9
 """Share of a core above which the load generator may be the bottleneck."""
@@ -70,46 +74,47 @@ def benchmark_json(timing: Timing) -> dict[str, Any]:
     }
 
 
-def as_text(results: Results) -> str:
-    """Format the results as tables."""
-    lines = [
+def as_parts(results: Results) -> list[str | Table]:
+    """Return the results as lines and tables for a terminal."""
+    found = findings(results.timings)
+    return [
         "{responses:,} responses of {mean_response_bytes:,} bytes, {references:,} references, "
         "{body_bytes:,} bytes of JSON; {repeats} repeats; every result checked".format(**results.batch),
-        *ratio_lines(findings(results.timings)),
-        *benchmark_lines(results.timings),
+        *(["", ratio_table(found)] if found else []),
+        "",
+        benchmark_table(results.timings),
         "",
         *notes(results),
     ]
-    return "\n".join(lines)
 
 
-def ratio_lines(found: Sequence[Finding]) -> list[str]:
-    if not found:
-        return []
-    lines = ["", f"{'ratio':<52}{'median':>8}{'range':>16}{'CPU':>8}{'goal':>8}"]
+def ratio_table(found: Sequence[Finding]) -> Table:
+    rows = []
     for one in found:
         goal = one.ratio.goal
-        missed = "" if goal is None or goal.met(one.median) else "  missed"
-        bound = "" if goal is None else str(goal)
+        missed = "" if goal is None or goal.met(one.median) else "missed"
         cpu = "" if one.cpu is None else f"{one.cpu:.2f}"
         span = f"{one.low:.2f} to {one.high:.2f}"
-        lines.append(f"{one.ratio.title:<52}{one.median:>8.2f}{span:>16}{cpu:>8}{bound:>8}{missed}")
-    return lines
+        rows.append([one.ratio.title, f"{one.median:.2f}", span, cpu, "" if goal is None else str(goal), missed])
+    return table(["ratio", "median", "range", "CPU", "goal", ""], rows)
 
 
-def benchmark_lines(timings: Sequence[Timing]) -> list[str]:
-    lines = ["", f"{'benchmark':<44}{'responses':>10}{'per s':>10}{'median':>12}{'CPU':>12}{'spread':>9}{'client':>9}"]
+def benchmark_table(timings: Sequence[Timing]) -> Table:
+    rows = []
     for timing in timings:
-        cpu, client = timing.cpu_seconds, timing.client_share
-        lines.append(
-            f"{timing.title:<44}{timing.responses:>10,}{timing.rate:>10,.0f}"
-            f"{1000 * median(timing.seconds) * timing.responses:>9,.1f} ms"
-            + (f"{'':>12}" if cpu is None else f"{1000 * cpu * timing.responses:>9,.1f} ms")
-            + f"{100 * timing.spread:>7.0f} %"
-            + ("" if client is None else f"{100 * client:>7.0f} %")
-            + (" !" if is_busy(timing) else "")
+        cpu, client, milliseconds = timing.cpu_seconds, timing.client_share, 1000 * timing.responses
+        rows.append(
+            [
+                timing.title,
+                f"{timing.responses:,}",
+                f"{timing.rate:,.0f}",
+                f"{milliseconds * median(timing.seconds):,.1f} ms",
+                "" if cpu is None else f"{milliseconds * cpu:,.1f} ms",
+                f"{100 * timing.spread:.0f} %",
+                "" if client is None else f"{100 * client:.0f} %{' !' if is_busy(timing) else ''}",
+            ]
         )
-    return lines
+    return table(["benchmark", "responses", "per s", "median", "CPU", "spread", "client"], rows)
 
 
 def notes(results: Results) -> list[str]:

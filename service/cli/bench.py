@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import Failure
+from .options import Failure, echo_json
 
 if TYPE_CHECKING:
     from ..bench.report import Results
@@ -56,75 +55,34 @@ def count(flag: str, default: int, text: str) -> Any:
 @click.option(
     "--lanes", type=Names(), default=",".join(BENCHMARKS), help="Comma-separated names of the benchmarks to run."
 )
-@click.option(
-    "--compare", "earlier", type=click.Path(path_type=Path), metavar="FILE", help="Compare with an earlier --json."
-)
-@click.option("--evaluate", "evaluations", is_flag=True, help="Compare evaluations with plain Python instead.")
-@count("--records", 2000, "With --evaluate: records per task.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
-    lanes: tuple[str, ...], earlier: Path | None, evaluations: bool, records: int, as_json: bool, **sizes: int
-) -> None:
+def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
     """Measure responses per second in process and over HTTP, and check every result.
 
     Benchmarks run in turns. Ratios are printed first: of wall time, with their range over the repeats, and of CPU time.
 
     Run it in a checkout of Assay: it uses the rollout generator and the plain-Python scorer there.
     """
-    import orjson
-
-    if evaluations:
-        if earlier is not None:
-            raise click.UsageError("--compare cannot be combined with --evaluate")
-        click.echo(bench_evaluations(records, sizes["repeats"], sizes["seed"], as_json))
-        return
-
     from ..bench import report
     from ..bench.checkout import NotACheckoutError
-    from ..bench.compare import UnreadableResultsError, compare, comparison_text, read_results
     from ..bench.measure import BenchmarkError
+    from ..terminal import show
 
     try:
-        baseline = read_results(earlier) if earlier else None
         results = measured(lanes, sizes)
-    except (NotACheckoutError, UnreadableResultsError, BenchmarkError) as error:
-        raise Failure(str(error)) from None
-    document = report.as_json(results)
-    if baseline is not None:
-        document["compared"] = compare(document, baseline)
-    if as_json:
-        click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
-        return
-    click.echo(report.as_text(results))
-    if earlier is not None:
-        click.echo(comparison_text(document["compared"], earlier))
-
-
-def bench_evaluations(records: int, repeats: int, seed: int, as_json: bool) -> str:
-    """Measure evaluations; return the results as JSON or as a table."""
-    import orjson
-
-    from ..bench import evaluation_report
-    from ..bench.checkout import NotACheckoutError
-    from ..bench.measure import BenchmarkError
-
-    try:
-        compared, skipped = evaluation_report.measured(records, repeats, seed)
-    except (NotACheckoutError, BenchmarkError, ModuleNotFoundError) as error:
+    except (NotACheckoutError, BenchmarkError) as error:
         raise Failure(str(error)) from None
     if as_json:
-        sizes = {"records": records, "repeats": repeats, "seed": seed}
-        document = evaluation_report.as_json(compared, skipped, sizes)
-        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
-    return evaluation_report.as_text(compared, skipped)
+        echo_json(report.as_json(results))
+    else:
+        show(*report.as_parts(results))
 
 
 def measured(names: tuple[str, ...], sizes: dict[str, int]) -> Results:
     """Build the batch and the benchmarks and run them; raises NotACheckoutError and BenchmarkError."""
     import orjson
 
-    from ..bench.benchmarks.singles import Size
-    from ..bench.build import build
+    from ..bench.benchmarks import Size, build
     from ..bench.checkout import batch_of
     from ..bench.measure import measure
     from ..bench.report import Results

@@ -10,7 +10,7 @@ import orjson
 
 from ..config import MODELS, Config, ServerSettings
 from ..settings import ScoreSettings
-from .options import config_option, load_config, settings_options
+from .options import config_option, echo_json, load_config, settings_options
 
 __all__ = ["command"]
 
@@ -63,7 +63,3 @@ def toml_line(name: str, value: Any) -> str:
     if name in SECRETS and value:
         return f"# {name} is set, but not shown"
     return f"{name} = {orjson.dumps(value).decode()}"
-
-
-def echo_json(value: Any) -> None:
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))

@@ -21,6 +21,7 @@ __all__ = [
     "Failure",
     "Pairs",
     "config_option",
+    "echo_json",
     "json_or_text",
     "load_config",
     "settings_options",
@@ -119,6 +120,11 @@ def json_or_text(text: str) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
+
+
+def echo_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
 class Failure(click.ClickException):

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..config import ServerSettings
+from ..http.process.lease import exit_with_lease
 from ..http.process.log_format import start_logging
 from ..http.process.signals import end_process
 from ..settings import ScoreSettings
@@ -18,8 +19,23 @@ __all__ = ["command"]
 
 @click.command()
 @config_option
+@click.option(
+    "--exit-with-lease",
+    "lease",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Drain and exit once no process holds a lock (flock) on FILE: take one before the start.",
+)
+@click.option(
+    "--lease-linger",
+    type=click.FloatRange(0),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --exit-with-lease: time without a lock before that.",
+)
 @settings_options(ServerSettings, ScoreSettings)
-def command(config_file: Path | None, **flags: Any) -> None:
+def command(config_file: Path | None, lease: Path | None, lease_linger: float, **flags: Any) -> None:
     """Run the HTTP service until SIGTERM or Ctrl-C.
 
     The reward settings are the defaults of the service; a request may override them.
@@ -33,6 +49,11 @@ def command(config_file: Path | None, **flags: Any) -> None:
             require_opentelemetry()
         except TracingUnavailable as error:
             raise Failure(str(error)) from None
+    if lease is not None:
+        try:
+            exit_with_lease(lease, lease_linger)
+        except OSError as error:
+            raise Failure(f"--exit-with-lease {lease}: {error.strerror}") from None
     if config.server.workers > 1:
         from ..http.process.supervisor import supervise
 

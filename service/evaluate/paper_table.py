@@ -22,11 +22,9 @@ from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
 from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Task, ignore_progress, mean_of
 from .text.embedders import Embedder, chosen_embedder
-from .text.meteor import meteor
-from .text.stems import porter_stemmer
+from .text.meteor import meteor_scorer
 from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, MAX_LENGTH, TOO_LONG, Pair, fill_keywords, fill_rouge
 from .text.word_tokens import NltkRules
-from .text.wordnet import synonyms_by_wordnet
 from .thoth import sections_in
 
 __all__ = ["NINE", "TASK", "TableOptions"]
@@ -205,13 +203,12 @@ def fill_as_the_script(
                 for name, precision in zip(BLEU, precisions, strict=True):
                     columns[name][row] = precision / 100
                 columns["bleu_avg"][row] = sum(columns[name][row] for name in BLEU) / len(BLEU)
-    synonyms = dependencies.load(synonyms_by_wordnet, "meteor")
-    stem = dependencies.load(porter_stemmer, "meteor")
-    if synonyms is None or stem is None:
+    meteor = dependencies.load(meteor_scorer, "meteor")
+    if meteor is None:
         return
     for done, (row, reference, generated) in enumerate(pairs, start=1):
         theirs, ours = ([word.lower() for word in text.split()] for text in (reference, generated))
-        columns["meteor"][row] = meteor(theirs, ours, stem, synonyms)
+        columns["meteor"][row] = meteor(theirs, ours)
         if done % ADVANCE_EVERY == 0:
             advance(row)
 

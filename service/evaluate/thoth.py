@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels.column import frozen
 from ...kernels.rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from ...kernels.similarity.lcs import lcs_lengths
-from ...kernels.warmup import warmup
 from .paper import Pair
+from .text.sequences import compare_sequences
 
 __all__ = ["METRICS", "Measured", "Sections", "key_block", "measure", "sections_in"]
 
@@ -191,11 +190,11 @@ def adherence(predicted: Sequence[Step], expected: Sequence[Step], library: Sequ
 
 def measure(pairs: Sequence[Pair], think_prefilled: bool = False) -> Measured:
     """Measure every pair. The references are texts: whole answers or key blocks."""
-    warmup()
     names = (*METRICS, "steps", "outside_library", "distractors")
     columns = {name: np.zeros(len(pairs)) for name in names}
     expected_steps = np.zeros(len(pairs), np.int64)
-    sequences: list[tuple[int, list[Step], list[Step]]] = []
+    rows: list[int] = []
+    sequences: list[tuple[list[str], list[str]]] = []
     known: dict[str, Block] = {}
     for row, pair in enumerate(pairs):
         text = pair.reference
@@ -207,40 +206,19 @@ def measure(pairs: Sequence[Pair], think_prefilled: bool = False) -> Measured:
         expected_steps[row] = len(expected.steps or ())
         if expected.steps is None or predicted.steps is None:
             continue
+        taken, needed = ([step.action for step in steps] for steps in (predicted.steps, expected.steps))
         found: Mapping[str, float] = {
             "step_m": float(predicted.lines == expected.lines),
-            "order_s": float([step.action for step in predicted.steps] == [step.action for step in expected.steps]),
+            "order_s": float(taken == needed),
             "steps": len(predicted.steps),
             **semantics(predicted.steps, expected.steps),
             **(adherence(predicted.steps, expected.steps, pair.library) if pair.library is not None else {}),
         }
         for name, value in found.items():
             columns[name][row] = value
-        sequences.append((row, predicted.steps, expected.steps))
-    fill_order_lcs(columns["order_lcs"], sequences)
+        rows.append(row)
+        sequences.append((taken, needed))
+    lengths = np.array([len(first) + len(second) for first, second in sequences])
+    common = compare_sequences(lcs_lengths, sequences)
+    columns["order_lcs"][rows] = np.where(lengths == 0, 1.0, 2.0 * common / np.maximum(lengths, 1))
     return Measured(columns, expected_steps)
-
-
-def fill_order_lcs(order_lcs: np.ndarray, sequences: Sequence[tuple[int, list[Step], list[Step]]]) -> None:
-    """Fill 2 · LCS / (n + m) at each named row, 1 if both sequences are empty."""
-    if not sequences:
-        return
-    rows = np.array([row for row, _, _ in sequences])
-    actions: tuple[list[int], list[int]] = ([], [])
-    lengths: tuple[list[int], list[int]] = ([], [])
-    symbols = 1
-    for _, *both in sequences:
-        numbers: dict[str, int] = {}  # separate for each pair, so that the kernel's tables stay small
-        for side, steps in enumerate(both):
-            actions[side].extend(numbers.setdefault(step.action, len(numbers)) for step in steps)
-            lengths[side].append(len(steps))
-        symbols = max(symbols, len(numbers))
-    common = np.zeros(len(sequences), np.int64)
-    columns = [
-        frozen(np.array(column, np.int64), np.int64)
-        for side in (0, 1)
-        for column in (actions[side], [0, *np.cumsum(lengths[side]).tolist()])
-    ]
-    lcs_lengths(common, *columns, symbols)
-    totals = np.array(lengths[0]) + np.array(lengths[1])
-    order_lcs[rows] = np.where(totals == 0, 1.0, 2.0 * common / np.maximum(totals, 1))

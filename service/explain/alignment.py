@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,11 +25,14 @@ from ...kernels.similarity.scale import length_penalty, step_gap
 from ...kernels.similarity.semantics import position_factor
 from ...kernels.similarity.subsequence import subsequences
 from ..settings import ScoreSettings
-from .reading import Line
-from .schema import Content, Order, Pair, Scale, Similarity
+from .reading import Reading, words_of
+from .schema import Content, Order, Pair, Phrase, Scale, Similarity
 from .words import numbered
 
 __all__ = ["Alignment", "align", "common_path", "formula"]
+
+Sides = tuple[Sequence[str], Sequence[str]]
+"""Strings of the prediction and of the reference."""
 
 
 class Alignment(NamedTuple):
@@ -41,40 +44,21 @@ class Alignment(NamedTuple):
     content: Content
 
 
-class Sets(NamedTuple):
-    """Two collections of strings to compare as sets."""
-
-    predicted: Sequence[str]
-    expected: Sequence[str]
-
-
 def formula(helper: Any) -> Any:
     """Return the Python function of a kernel's formula: the same operations on the same doubles."""
     return getattr(helper, "py_func", helper)
 
 
-def align(
-    predicted: Sequence[Line],
-    positions: Sequence[int],
-    expected: Sequence[Line],
-    pieces: Sequence[int],
-    settings: ScoreSettings,
-    rules: Rules,
-) -> Alignment:
-    """Align the steps of a prediction, whose positions are `positions`, with those of a reference.
-
-    pieces: white-space separated pieces of each prose step; without any, the scale is None.
-    """
-    n, m = len(predicted), len(expected)
-    actions = Sets([line.action.canon for line in predicted], [line.action.canon for line in expected])
+def align(reading: Reading, expected: Reading, settings: ScoreSettings, rules: Rules) -> Alignment:
+    """Align the valid steps of a prediction with the steps of a reference; without prose, the scale is None."""
+    positions, m = reading.positions, len(expected.lines)
+    actions = [line.action.canon for line in reading.valid], [line.action.canon for line in expected.lines]
     partners = _anchors(actions)
-    pairs = _pairs(predicted, expected, partners, settings)
-    for pair in pairs:
-        pair.predicted = positions[pair.predicted - 1]
+    pairs = _pairs([(i, j) for i, j in enumerate(partners) if j != UNMATCHED], reading, expected, settings)
     total = 0.0
-    for pair in pairs:
+    for pair in pairs:  # as the kernel adds them; sum() compensates rounding from Python 3.12 on
         total += pair.value
-    denominator = (max(n, m) if settings.content_denominator == "max_len" else len(pairs)) if pairs else 0
+    denominator = (max(len(positions), m) if settings.content_denominator == "max_len" else len(pairs)) if pairs else 0
     matched = {pair.reference for pair in pairs}
     content = Content(
         anchors=len(pairs),
@@ -84,12 +68,12 @@ def align(
         unmatched_predicted=[positions[i] for i, j in enumerate(partners) if j == UNMATCHED],
         unmatched_reference=[j for j in range(1, m + 1) if j not in matched],
     )
-    scale = _scale(n, m, pieces, settings, rules) if pieces else None
+    scale = _scale(reading, m, settings, rules) if reading.prose else None
     return Alignment(scale, _order(actions, positions, settings), pairs, content)
 
 
-def _scale(n: int, m: int, pieces: Sequence[int], settings: ScoreSettings, rules: Rules) -> Scale:
-    mean_words = sum(pieces) / len(pieces)
+def _scale(reading: Reading, m: int, settings: ScoreSettings, rules: Rules) -> Scale:
+    n, mean_words = len(reading.valid), sum(prose.pieces for prose in reading.prose) / len(reading.prose)
     f = float(formula(step_gap)(n, m))
     g = float(formula(length_penalty)(mean_words, rules))
     value = f if settings.use_step_gap else 1.0
@@ -110,38 +94,41 @@ def _scale(n: int, m: int, pieces: Sequence[int], settings: ScoreSettings, rules
     )
 
 
-def _columns(actions: Sets) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+def _columns(rows: Sequence[Sides]) -> tuple[list[np.ndarray], int]:
+    """Return values and offsets of the predictions' strings and of the references', and the number of strings."""
     numbers: dict[str, int] = {}
-    columns = *numbered([actions.predicted], numbers), *numbered([actions.expected], numbers)
-    return *columns, max(1, len(numbers))
+    columns = [column for side in (0, 1) for column in numbered([row[side] for row in rows], numbers)]
+    return columns, max(1, len(numbers))
 
 
-def _anchors(actions: Sets) -> list[int]:
+def _anchors(actions: Sides) -> list[int]:
     """Return the index of the reference step, from 0, of each predicted step, or UNMATCHED."""
-    partners = np.full(len(actions.predicted), UNMATCHED, np.int64)
-    anchors(partners, np.zeros(1, np.int64), *_columns(actions))
+    partners = np.full(len(actions[0]), UNMATCHED, np.int64)
+    columns, symbols = _columns([actions])
+    anchors(partners, np.zeros(1, np.int64), *columns, symbols)
     return partners.tolist()
 
 
-def _order(actions: Sets, positions: Sequence[int], settings: ScoreSettings) -> Order:
-    *columns, symbols = _columns(actions)
+def _order(actions: Sides, positions: Sequence[int], settings: ScoreSettings) -> Order:
+    columns, symbols = _columns([actions])
+    predicted, expected = actions
     subsequence, length = np.zeros(1, np.int64), np.zeros(1, np.int64)
     subsequences(subsequence, *columns)
     lcs_lengths(length, *columns, symbols)
-    path = common_path(actions.predicted, actions.expected)
-    free = Counter(actions.expected) - Counter(actions.expected[j] for _, j in path)
+    path = common_path(predicted, expected)
+    free = Counter(expected) - Counter(expected[j] for _, j in path)
     on_path = {i for i, _ in path}
     misplaced = []
-    for i, action in enumerate(actions.predicted):
+    for i, action in enumerate(predicted):
         if i not in on_path and free[action] > 0:
             free[action] -= 1
             misplaced.append(positions[i])
     in_order = bool(subsequence[0])
-    value = int(length[0]) / len(actions.expected) if settings.order == "lcs" else float(in_order)
+    value = int(length[0]) / len(expected) if settings.order == "lcs" else float(in_order)
     return Order(
         mode=settings.order,
-        predicted=list(actions.predicted),
-        expected=list(actions.expected),
+        predicted=list(predicted),
+        expected=list(expected),
         subsequence=in_order,
         lcs=int(length[0]),
         path=[(positions[i], j + 1) for i, j in path],
@@ -179,35 +166,32 @@ def common_path(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _pairs(
-    predicted: Sequence[Line], expected: Sequence[Line], partners: Sequence[int], settings: ScoreSettings
+    anchored: Sequence[tuple[int, int]], reading: Reading, expected: Reading, settings: ScoreSettings
 ) -> list[Pair]:
-    anchored = [(i, j) for i, j in enumerate(partners) if j != UNMATCHED]
-    mine, theirs = [predicted[i] for i, _ in anchored], [expected[j] for _, j in anchored]
-    objects = _similarities([Sets(a.object_canons, b.object_canons) for a, b in zip(mine, theirs, strict=True)])
-    words = _similarities([Sets(a.object_words, b.object_words) for a, b in zip(mine, theirs, strict=True)])
-    parameters = _similarities([Sets(a.parameter_words, b.parameter_words) for a, b in zip(mine, theirs, strict=True)])
+    """Return what each pair shares; `anchored` are indices of valid steps of the prediction and of reference steps."""
+    predicted, positions = reading.valid, reading.positions
+    lines = [(predicted[i], expected.lines[j]) for i, j in anchored]
+    objects = _similarities("objects", [(_canons(a.objects), _canons(b.objects)) for a, b in lines])
+    words = _similarities("words", [(words_of(a.objects), words_of(b.objects)) for a, b in lines])
+    parameters = _similarities("words", [(words_of(a.parameters), words_of(b.parameters)) for a, b in lines])
     pairs = []
-    for k, (i, j) in enumerate(anchored):
-        whole, par = objects[k], parameters[k]
-        obj = whole if whole.value > 0 or not mine[k].object_canons or not theirs[k].object_canons else words[k]
-        obj.compared = (
-            "nothing" if not whole.shared + whole.missing + whole.extra else ("objects" if obj is whole else "words")
-        )
-        counted = obj.value >= MIN_OBJECT_SIMILARITY
-        value = obj.value
+    for (i, j), (line, _), obj, by_words, par in zip(anchored, lines, objects, words, parameters, strict=True):
+        if obj.missing and obj.extra and not obj.shared:
+            obj = by_words
+        value, counted = obj.value, obj.value >= MIN_OBJECT_SIMILARITY
         if counted:
             value += PARAMETER_WEIGHT * par.value
         else:
             par.value, par.compared = 0.0, "nothing"
         position = 1.0
         if settings.use_position:
-            position = _position(i, j, len(expected), settings.position_decay)
+            position = _position(i, j, len(expected.lines), settings.position_decay)
             value *= position
         pairs.append(
             Pair(
-                predicted=i + 1,
+                predicted=positions[i],
                 reference=j + 1,
-                action=mine[k].action.canon,
+                action=line.action.canon,
                 objects=obj,
                 parameters=par,
                 parameters_counted=counted,
@@ -218,24 +202,26 @@ def _pairs(
     return pairs
 
 
+def _canons(phrases: Sequence[Phrase]) -> list[str]:
+    return [phrase.canon for phrase in phrases if phrase.words]
+
+
 def _position(i: int, j: int, m: int, decay: float) -> float:
     with np.errstate(over="ignore"):  # a large decay makes it infinite, and the factor 0, as in the kernel
         return float(formula(position_factor)(i, j, m, np.float64(decay)))
 
 
-def _similarities(rows: Sequence[Sets]) -> list[Similarity]:
-    numbers: dict[str, int] = {}
-    predicted = numbered([row.predicted for row in rows], numbers)
-    expected = numbered([row.expected for row in rows], numbers)
+def _similarities(kind: Literal["objects", "words"], rows: Sequence[Sides]) -> list[Similarity]:
+    columns, symbols = _columns(rows)
     values = np.zeros(len(rows))
-    ious(values, *predicted, *expected, max(1, len(numbers)))
+    ious(values, *columns, symbols)
     found = []
-    for row, value in zip(rows, values.tolist(), strict=True):
-        mine, theirs = dict.fromkeys(row.predicted), dict.fromkeys(row.expected)
+    for sides, value in zip(rows, values.tolist(), strict=True):
+        mine, theirs = map(dict.fromkeys, sides)
         found.append(
             Similarity(
                 value=value,
-                compared="words" if mine or theirs else "nothing",
+                compared=kind if mine or theirs else "nothing",
                 shared=[string for string in theirs if string in mine],
                 missing=[string for string in theirs if string not in mine],
                 extra=[string for string in mine if string not in theirs],

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import Issue
-from ..scoring.references import MAX_REFERENCE_BYTES, reference_issues
+from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
-from ..scoring.text_columns import references_as_column
-from .derivation import case_of, derive
+from .case import case_of
+from .derivation import derive
 from .edits.suggestions import suggestions_for
 from .schema import MAX_SUGGESTED, Explanation
 
-__all__ = ["explain", "issues_of_reference"]
+__all__ = ["explain"]
 
 
 def explain(
@@ -54,10 +53,3 @@ def explain(
     explanation = derive(case)
     explanation.suggestions = suggestions_for(case, explanation, suggestions)
     return explanation
-
-
-def issues_of_reference(reference: Any, max_steps: int, max_bytes: int) -> list[Issue]:
-    """Return what makes a reference invalid, with the path `reference`."""
-    column, issues = references_as_column([reference])
-    found = issues or reference_issues(column, max_steps, max_bytes)
-    return [issue._replace(path="reference") for issue in found]

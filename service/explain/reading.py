@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 import numpy as np
 
@@ -16,10 +17,11 @@ from ...kernels.text.lines import NO_STEP
 from ...kernels.text.unicode_tables import tables
 from ..scoring.references import UNLIMITED
 from ..scoring.workspaces import borrow_workspace
+from .schema import Phrase
 from .text import Text
-from .words import canons
+from .words import canons, phrases_of
 
-__all__ = ["MAX_STEPS", "Element", "Line", "Prose", "Reading", "read_reference", "read_response", "sections_of"]
+__all__ = ["MAX_STEPS", "Line", "Prose", "Reading", "read_reference", "read_response", "sections_of", "words_of"]
 
 ALL_SECTIONS = 4
 
@@ -28,51 +30,26 @@ MAX_STEPS = 4096
 
 
 @dataclass(slots=True)
-class Element:
-    """An action, an object or a parameter."""
-
-    text: str
-    canon: str = ""
-
-    @property
-    def words(self) -> list[str]:
-        return self.canon.split(" ") if self.canon else []
-
-
-@dataclass(slots=True)
 class Line:
-    """One line of a key section; its object should begin at `body`. Only a valid line has elements."""
+    """One line of a key section; its object should begin at `body`. Only a valid line has phrases."""
 
     start: int
     stop: int
     number: int | None
     body: int
     status: str = "ok"
-    action: Element = field(default_factory=lambda: Element(""))
-    objects: list[Element] = field(default_factory=list)
-    parameters: list[Element] = field(default_factory=list)
+    action: Phrase = field(default_factory=lambda: Phrase(text="", words=[]))
+    objects: list[Phrase] = field(default_factory=list)
+    parameters: list[Phrase] = field(default_factory=list)
 
     @property
-    def elements(self) -> list[Element]:
+    def phrases(self) -> list[Phrase]:
         return [self.action, *self.objects, *self.parameters]
-
-    @property
-    def object_canons(self) -> list[str]:
-        """Canonical texts of the objects that have words."""
-        return [element.canon for element in self.objects if element.canon]
-
-    @property
-    def object_words(self) -> list[str]:
-        return [word for element in self.objects for word in element.words]
-
-    @property
-    def parameter_words(self) -> list[str]:
-        return [word for element in self.parameters for word in element.words]
 
     @property
     def words(self) -> list[str]:
         """Distinct words of the step, in order of appearance: T of the consistency gate."""
-        return list(dict.fromkeys(word for element in self.elements for word in element.words))
+        return list(dict.fromkeys(words_of(self.phrases)))
 
 
 @dataclass(slots=True)
@@ -107,6 +84,11 @@ class Reading:
     def valid(self) -> list[Line]:
         return [line for line in self.lines if line.status == "ok"]
 
+    @property
+    def positions(self) -> list[int]:
+        """The positions of the valid lines, from 1."""
+        return [k for k, line in enumerate(self.lines, 1) if line.status == "ok"]
+
 
 def read_response(text: Text, think_prefilled: bool) -> Reading:
     """Read a response as far as its sections go: key lines if the key section ends, prose if the orc section begins."""
@@ -128,6 +110,10 @@ def read_reference(text: Text) -> Reading:
     """Read a reference: its key section if the four sections are found, else all of it as key lines."""
     whole, sections, key, _ = sections_of(text, False)
     return Reading(text, whole, sections, len(key), 0, _key_lines(text, key), [])
+
+
+def words_of(phrases: Iterable[Phrase]) -> list[str]:
+    return [word for phrase in phrases for word in phrase.words]
 
 
 def sections_of(text: Text, think_prefilled: bool) -> tuple[int, list[list[int]], list[list[int]], list[list[int]]]:
@@ -153,20 +139,21 @@ def _bare_lines(text: Text, start: int, stop: int) -> list[list[int]]:
 
 
 def _key_lines(text: Text, rows: Sequence[Sequence[int]]) -> list[Line]:
-    """Return all key lines, each with its elements or the reason why it is invalid."""
+    """Return all key lines, each with its phrases or the reason why it is invalid."""
     lines = [Line(row[START], row[STOP], None if row[NUMBER] == NO_STEP else row[NUMBER], row[BODY]) for row in rows]
-    statuses = _statuses([text.content[line.start : line.stop] for line in lines])
-    for line, status in zip(lines, statuses, strict=True):
+    valid, steps = [], []
+    for line, status in zip(lines, _statuses([text.content[line.start : line.stop] for line in lines]), strict=True):
         line.status = status
         if status == "ok":
             # The kernel has found it valid; an overwritten value of a repeated name may be a number of any size.
-            fields = json.loads(text.content[line.body : line.stop], parse_int=str, parse_float=str)
-            line.action = Element(fields["action"])
-            line.objects = [Element(each) for each in fields["objects"]]
-            line.parameters = [Element(each) for each in fields["parameters"]]
-    elements = [element for line in lines if line.status == "ok" for element in line.elements]
-    for element, canon in zip(elements, canons([element.text for element in elements]), strict=True):
-        element.canon = canon
+            steps.append(json.loads(text.content[line.body : line.stop], parse_int=str, parse_float=str))
+            valid.append(line)
+    texts = [[step["action"], *step["objects"], *step["parameters"]] for step in steps]
+    phrases = iter(phrases_of(list(chain.from_iterable(texts))))
+    for line, step in zip(valid, steps, strict=True):
+        line.action = next(phrases)
+        line.objects = list(islice(phrases, len(step["objects"])))
+        line.parameters = list(islice(phrases, len(step["parameters"])))
     return lines
 
 

@@ -15,6 +15,30 @@ from ..settings import ScoreSettings
 __all__ = ["EXAMPLE_EXPLAIN_REQUEST", "MAX_SUGGESTED", "MAX_SUGGESTIONS", "ExplainRequest", "Explanation"]
 
 Span = tuple[int, int]
+Gate = Literal["format", "consistency"]
+Section = Literal["think", "key", "orc", "note"]
+CheckName = Literal[
+    "size", "sections", "steps", "key_lines", "key_numbering", "orc_numbering", "step_count", "coverage"
+]
+FactorName = Literal[
+    "best", "gate", "order", "unmatched", "objects", "parameters", "position", "step_gap", "length", "score"
+]
+Kind = Literal[
+    "mend",
+    "swap_steps",
+    "move_step",
+    "sort_steps",
+    "drop_step",
+    "drop_steps",
+    "add_step",
+    "add_steps",
+    "replace_steps",
+    "use_action",
+    "use_objects",
+    "use_parameters",
+    "shorten_prose",
+    "setting",
+]
 
 MAX_SUGGESTIONS, MAX_SUGGESTED = 20, 5
 """Maximum number of suggestions, and its default."""
@@ -72,10 +96,10 @@ class Failure(Part):
     """Why the response fails a gate, and where."""
 
     reason: str = Field(description="As in /v1/score, SCORE.md section 8.")
-    gate: Literal["format", "consistency"]
+    gate: Gate
     message: str = Field(description="What is wrong, as a sentence for people.")
     remedy: str = Field(description="What would fix it, as a sentence for people.")
-    section: Literal["think", "key", "orc", "note"] | None = Field(description="The section it is in, if any.")
+    section: Section | None = Field(description="The section it is in, if any.")
     step: int | None = Field(description="The step it is about, if it is about one.")
     place: Place | None = Field(description="The offending text; null if text is missing.")
 
@@ -83,8 +107,8 @@ class Failure(Part):
 class Check(Part):
     """One of the checks of the gates, in order."""
 
-    name: Literal["size", "sections", "steps", "key_lines", "key_numbering", "orc_numbering", "step_count", "coverage"]
-    gate: Literal["format", "consistency"]
+    name: CheckName
+    gate: Gate
     passed: bool | None = Field(description="Null if an earlier check failed, so that this one was not made.")
     detail: str = Field(description="What was found, for people: `6 steps`, `coverage 0.83, at least 0.95`.")
 
@@ -94,6 +118,10 @@ class Phrase(Part):
 
     text: str
     words: list[str] = Field(description="If empty, the phrase does not count.")
+
+    @property
+    def canon(self) -> str:
+        return " ".join(self.words)
 
 
 class WordUse(Part):
@@ -220,9 +248,7 @@ class Content(Part):
 class Factor(Part):
     """One bar of the waterfall from the maximum SCORE down to this one."""
 
-    name: Literal[
-        "best", "gate", "order", "unmatched", "objects", "parameters", "position", "step_gap", "length", "score"
-    ]
+    name: FactorName
     label: str = Field(description="For people, short.")
     change: float = Field(description="What it adds to the score; 0 or less except for `best`.")
     score: float = Field(description="The score after this part is taken into account.")
@@ -264,22 +290,7 @@ class Change(Part):
 class Suggestion(Part):
     """A change of the response that was made and rescored."""
 
-    kind: Literal[
-        "mend",
-        "swap_steps",
-        "move_step",
-        "sort_steps",
-        "drop_step",
-        "drop_steps",
-        "add_step",
-        "add_steps",
-        "replace_steps",
-        "use_action",
-        "use_objects",
-        "use_parameters",
-        "shorten_prose",
-        "setting",
-    ]
+    kind: Kind
     text: str = Field(description="For people: `Swap steps 3 and 4: order 0 → 1.`")
     steps: list[int] = Field(description="The predicted steps that it changes.")
     reference_steps: list[int] = Field(description="The reference steps that it takes something from.")

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import NamedTuple
 
 from ...kernels.reading.text_spans import ABSENT
 from ..settings import ScoreSettings
 from .numbers import first_n, format_number, plural
 from .reading import Line, Prose, Reading
-from .schema import Check, Coverage, Failure, Place
+from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 
 __all__ = ["checks_of", "failure_of"]
 
-Gate = Literal["format", "consistency"]
-Section = Literal["think", "key", "orc", "note"]
-
-CHECKS: tuple[tuple[str, Gate, tuple[str, ...]], ...] = (
+CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
     ("size", "format", ("too_long",)),
     ("sections", "format", ("think_not_opened", "missing_sections")),
     ("steps", "format", ("too_long",)),
@@ -56,11 +53,11 @@ BAD_LINES = {
 def checks_of(reason: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> list[Check]:
     """Return the checks as far as they were made; `reading` is None for a response over the limit of bytes."""
     failed = failed_check(reason, reading)
+    details = _details(reading, coverage, settings)
     checks = []
     for k, (name, gate, _) in enumerate(CHECKS):
-        passed = None if k > failed else k < failed
-        detail = "not checked" if passed is None else _detail(name, reading, coverage, settings)
-        checks.append(Check.model_validate({"name": name, "gate": gate, "passed": passed, "detail": detail}))
+        detail = details[name] if k <= failed else "not checked"
+        checks.append(Check(name=name, gate=gate, passed=None if k > failed else k < failed, detail=detail))
     return checks
 
 
@@ -73,13 +70,14 @@ def failed_check(reason: str, reading: Reading | None) -> int:
     return next(k for k, (_, _, reasons) in enumerate(CHECKS) if reason in reasons)
 
 
-def _detail(name: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> str:
-    if name == "size" or reading is None:
-        size, limit = 0 if reading is None else len(reading.text.content), f"{settings.max_response_bytes:,}"
-        return f"more than {limit} bytes" if reading is None else f"{size:,} bytes, at most {limit}"
+def _details(reading: Reading | None, coverage: float, settings: ScoreSettings) -> dict[CheckName, str]:
+    limit = f"{settings.max_response_bytes:,}"
+    if reading is None:
+        return {"size": f"more than {limit} bytes"}
     lines, prose = reading.key_lines, reading.prose_steps
     valid, needed = len(reading.valid), format_number(settings.min_coverage)
-    details = {
+    return {
+        "size": f"{len(reading.text.content):,} bytes, at most {limit}",
         "sections": "think, key, orc and note" if reading.whole == len(JUNCTIONS) else "not all four are found",
         "steps": f"{plural(lines, 'key line')} and {plural(prose, 'prose step')}, at most {settings.max_steps:,}",
         "key_lines": f"{plural(valid, 'valid step')} in {plural(lines, 'line')}",
@@ -88,10 +86,9 @@ def _detail(name: str, reading: Reading | None, coverage: float, settings: Score
         "step_count": f"{plural(lines, 'step')} in <key>, {prose:,} in <orc>",
         "coverage": f"the least is {format_number(coverage)}, at least {needed} is needed",
     }
-    return details[name]
 
 
-def _numbers(steps: Sequence[Line] | Sequence[Prose]) -> str:
+def _numbers(steps: Sequence[Line | Prose]) -> str:
     numbers = [str(step.number) for step in steps]
     if not numbers:
         return "nowhere: it has no step"
@@ -100,112 +97,106 @@ def _numbers(steps: Sequence[Line] | Sequence[Prose]) -> str:
     return first_n(numbers, 12)
 
 
+class Cause(NamedTuple):
+    """What is wrong and what would fix it, as sentences, and where it is."""
+
+    message: str
+    remedy: str
+    section: Section | None = None
+    step: int | None = None
+    place: Place | None = None
+
+
 def failure_of(
     reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], settings: ScoreSettings
 ) -> Failure | None:
     """Return why the response fails a gate, and where; None for `ok`."""
     if reason == "ok":
         return None
-    gate = CHECKS[failed_check(reason, reading)][1]
-    if reading is None or reason == "too_long":
-        return _too_long(gate, reading, settings)
-    if reason in BAD_LINES:
-        return _bad_line(reason, gate, reading)
-    if reason in ("key_numbering", "orc_numbering"):
-        return _numbering(reason, gate, reading)
-    if reason == "step_count":
-        return _step_count(gate, reading)
-    if reason == "low_coverage":
-        return _low_coverage(gate, reading, coverages, settings)
-    if reason == "no_steps":
-        return _failure(reason, gate, "The <key> section holds no step.", "Write one `Step N: {…}` a line.", "key")
-    return _missing_sections(reason, gate, reading, settings)
+    cause = _cause(reason, reading, coverages, settings)
+    return Failure(reason=reason, gate=CHECKS[failed_check(reason, reading)][1], **cause._asdict())
 
 
-def _failure(
-    reason: str,
-    gate: Gate,
-    message: str,
-    remedy: str,
-    section: Section | None = None,
-    step: int | None = None,
-    place: Place | None = None,
-) -> Failure:
-    return Failure(reason=reason, gate=gate, message=message, remedy=remedy, section=section, step=step, place=place)
-
-
-def _too_long(gate: Gate, reading: Reading | None, settings: ScoreSettings) -> Failure:
+def _cause(
+    reason: str, reading: Reading | None, coverages: Sequence[Coverage | None], settings: ScoreSettings
+) -> Cause:
     if reading is None:
         message = f"The response has more than {settings.max_response_bytes:,} bytes of UTF-8."
-        return _failure("too_long", gate, message, "Write less; the limit is the setting max_response_bytes.")
-    section: Section = "key" if reading.key_lines > settings.max_steps else "orc"
-    message = f"The <{section}> section has more than {settings.max_steps:,} steps."
-    return _failure("too_long", gate, message, "Write fewer steps; the limit is the setting max_steps.", section)
+        return Cause(message, "Write less; the limit is the setting max_response_bytes.")
+    if reason == "too_long":
+        section: Section = "key" if reading.key_lines > settings.max_steps else "orc"
+        message = f"The <{section}> section has more than {settings.max_steps:,} steps."
+        return Cause(message, "Write fewer steps; the limit is the setting max_steps.", section)
+    if reason in BAD_LINES:
+        return _bad_line(reason, reading)
+    if reason == "key_numbering":
+        return _numbering("key", reading.lines, reading)
+    if reason == "orc_numbering":
+        return _numbering("orc", reading.prose, reading)
+    if reason == "step_count":
+        return _step_count(reading)
+    if reason == "low_coverage":
+        return _low_coverage(reading, coverages, settings)
+    if reason == "no_steps":
+        return Cause("The <key> section holds no step.", "Write one `Step N: {…}` a line.", "key")
+    return _missing_sections(reason, reading, settings)
 
 
-def _missing_sections(reason: str, gate: Gate, reading: Reading, settings: ScoreSettings) -> Failure:
+def _missing_sections(reason: str, reading: Reading, settings: ScoreSettings) -> Cause:
     if reason == "think_not_opened":
-        return _failure(
-            reason,
-            gate,
+        return Cause(
             "There is no `<think>`, but with one before the response all four sections would be found.",
             "If the chat template ends the prompt with `<think>`, set think_prefilled; otherwise begin with `<think>`.",
             "think",
             place=reading.text.place(0, 0),
         )
     if reading.sections[0][0] == ABSENT:
-        message = "No `<think>` is found."
         remedy = "Write `<think>…</think><key>…</key><orc>…</orc><note>…</note>`."
-        return _failure(reason, gate, message, remedy, "think")
+        return Cause("No `<think>` is found.", remedy, "think")
     section, ending = JUNCTIONS[reading.whole]
     start = reading.sections[reading.whole][0]
     message = f"No {ending} is found from there on where <{section}> begins."
     if settings.think_prefilled and reading.whole == 0:
         message = f"No {ending} is found."
     remedy = "Close each section and open the next one with nothing but white space between: `</think><key>`."
-    return _failure(reason, gate, message, remedy, section, place=reading.text.place(start, start))
+    return Cause(message, remedy, section, place=reading.text.place(start, start))
 
 
-def _bad_line(reason: str, gate: Gate, reading: Reading) -> Failure:
-    k = next(k for k, line in enumerate(reading.lines) if line.status != "ok")
+def _bad_line(reason: str, reading: Reading) -> Cause:
+    k, line = next((k, line) for k, line in enumerate(reading.lines, 1) if line.status != "ok")
     what, remedy = BAD_LINES[reason]
-    place = reading.text.place(reading.lines[k].start, reading.lines[k].stop)
-    return _failure(reason, gate, f"Line {place.line} {what}.", remedy, "key", k + 1, place)
+    place = reading.text.place(line.start, line.stop)
+    return Cause(f"Line {place.line} {what}.", remedy, "key", k, place)
 
 
-def _numbering(reason: str, gate: Gate, reading: Reading) -> Failure:
-    section: Section = "key" if reason == "key_numbering" else "orc"
-    steps: list[Line | Prose] = [*(reading.lines if section == "key" else reading.prose)]
-    k = next(k for k, step in enumerate(steps) if step.number != k + 1)
-    place = reading.text.place(steps[k].start, steps[k].stop)
-    message = f"Step {k + 1} of <{section}>, in line {place.line}, has the number {steps[k].number}."
-    return _failure(reason, gate, message, f"Number the steps of <{section}> 1, 2, 3, …", section, k + 1, place)
+def _numbering(section: Section, steps: Sequence[Line | Prose], reading: Reading) -> Cause:
+    k, step = next((k, step) for k, step in enumerate(steps, 1) if step.number != k)
+    place = reading.text.place(step.start, step.stop)
+    message = f"Step {k} of <{section}>, in line {place.line}, has the number {step.number}."
+    return Cause(message, f"Number the steps of <{section}> 1, 2, 3, …", section, k, place)
 
 
-def _step_count(gate: Gate, reading: Reading) -> Failure:
+def _step_count(reading: Reading) -> Cause:
     lines, prose = reading.key_lines, reading.prose_steps
     message = f"<key> has {plural(lines, 'step')}, but <orc> has {prose:,}."
     remedy = "Write one step of <orc> for each step of <key>, each beginning a line with `Step N:`."
     first = min(lines, prose)
     step = reading.lines[first] if lines > prose else reading.prose[first]
     place = reading.text.place(step.start, step.stop)
-    return _failure("step_count", gate, message, remedy, "key" if lines > prose else "orc", first + 1, place)
+    return Cause(message, remedy, "key" if lines > prose else "orc", first + 1, place)
 
 
-def _low_coverage(
-    gate: Gate, reading: Reading, coverages: Sequence[Coverage | None], settings: ScoreSettings
-) -> Failure:
-    lowest, k = min((found.value, k) for k, found in enumerate(coverages) if found is not None)
-    found = coverages[k]
-    assert found is not None
-    lacking = sum(found is not None and not found.enough for found in coverages)
+def _low_coverage(reading: Reading, coverages: Sequence[Coverage | None], settings: ScoreSettings) -> Cause:
+    measured = [(found, k) for k, found in enumerate(coverages) if found is not None]
+    lowest, k = min(measured, key=lambda pair: pair[0].value)
+    lacking = sum(not found.enough for found, _ in measured)
     message = (
-        f"The prose of step {k + 1} has {found.covered:,} of the {plural(found.total, 'word')} of its key step "
-        f"({format_number(lowest)}; at least {format_number(settings.min_coverage)} is needed). "
-        f"It lacks {first_n(found.uncovered, 8)}."
+        f"The prose of step {k + 1} has {lowest.covered:,} of the {plural(lowest.total, 'word')} of its key step "
+        f"({format_number(lowest.value)}; at least {format_number(settings.min_coverage)} is needed). "
+        f"It lacks {first_n(lowest.uncovered, 8)}."
     )
     if lacking > 1:
         message += f" {plural(lacking, 'step')} lack words."
     remedy = "Say in each prose step every action, object and parameter of its key step, in the same words."
     place = reading.text.place(reading.prose[k].start, reading.prose[k].stop)
-    return _failure("low_coverage", gate, message, remedy, "orc", k + 1, place)
+    return Cause(message, remedy, "orc", k + 1, place)

@@ -12,8 +12,9 @@ from ...kernels.text.unicode_tables import tables
 from ...kernels.text.words import canonical_texts
 from ..scoring.text_columns import utf8
 from ..scoring.workspaces import borrow_workspace
+from .schema import Phrase
 
-__all__ = ["canons", "numbered"]
+__all__ = ["canons", "numbered", "phrases_of"]
 
 
 def canons(texts: Sequence[str]) -> list[str]:
@@ -24,6 +25,14 @@ def canons(texts: Sequence[str]) -> list[str]:
     canonical_texts(canon, offsets, *column, tables(), borrow_workspace(int(column.lengths.max(initial=0))))
     written = canon[: int(offsets[-1])].tobytes()
     return [written[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
+
+
+def phrases_of(texts: Sequence[str]) -> list[Phrase]:
+    """Return each text with its canonical words."""
+    return [
+        Phrase(text=text, words=canon.split(" ") if canon else [])
+        for text, canon in zip(texts, canons(texts), strict=True)
+    ]
 
 
 def numbered(rows: Iterable[Sequence[str]], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from ...kernels.warmup import warmup as compile_kernels
 from ..config import Config
@@ -25,12 +25,6 @@ DESCRIPTION = "Exact SCORE rewards for laboratory protocols. Every error is a pr
 
 class Application(FastAPI):
     """FastAPI without its own middleware: `RequestMiddleware` answers all errors."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["app"] = self
-        if self.middleware_stack is None:
-            self.middleware_stack = self.build_middleware_stack()
-        await self.middleware_stack(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
         app: ASGIApp = self.router

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from pydantic import BaseModel
 
 from ..explain.schema import EXAMPLE_EXPLAIN_REQUEST, ExplainRequest, Explanation
 from .endpoints import docs
 from .endpoints.about import About
-from .endpoints.evaluate import EvaluateEndpoint
-from .endpoints.explain import MAX_BODY_BYTES, ExplainEndpoint
+from .endpoints.evaluate import evaluate_endpoint
+from .endpoints.explain import MAX_BODY_BYTES, explain_endpoint
 from .endpoints.openapi import EXAMPLE_REPLY, body_of, problems_of, text_of
 from .endpoints.playground import Playground
 from .endpoints.probes import Probes
 from .endpoints.score import ScoreEndpoint
-from .endpoints.trainers.routes import trainer_routes
+from .endpoints.trainers import contract as trainers
+from .endpoints.trainers.aggregate import aggregate_endpoint
+from .endpoints.trainers.dialect import Dialect
+from .endpoints.trainers.endpoint import TrainerEndpoint
+from .endpoints.trainers.nemo_gym import NemoGym, Sessions
+from .endpoints.trainers.openrlhf import OpenRlhf
+from .endpoints.trainers.query_settings import query_parameters
+from .endpoints.trainers.slime import Slime
 from .request.intake import Intake
 from .routing import DirectRoute, is_guarded
 from .state import ServiceState
+from .wire.compression import ARROW, JSON
 from .wire.contract import (
     EXAMPLE_EVALUATION,
+    EXAMPLE_REQUEST,
     ConfigReply,
     EvaluateReply,
     EvaluateRequest,
@@ -34,7 +45,6 @@ from .wire.contract import (
     TasksReply,
     VersionReply,
 )
-from .wire.media_types import ARROW, JSON
 
 __all__ = ["RouteTable", "add_routes", "guarded_paths", "routes_by_address"]
 
@@ -91,6 +101,25 @@ class RouteTable:
         if method == "POST":
             route.intake = intake or self.intake()
 
+    def add_post(
+        self,
+        path: str,
+        endpoint: Any,
+        models: tuple[type[BaseModel], ...],
+        example: tuple[Any, Any],
+        kinds: tuple[str, ...] = SCORING_KINDS,
+        intake: Intake | None = None,
+        parameters: Iterable[dict[str, Any]] = (),
+        **description: Any,
+    ) -> None:
+        """Register a route whose body is one of `models`; `example` is a request and its reply, None without one."""
+        request, reply = example
+        extra = body_of(*models, example=request)
+        extra["parameters"] = [*parameters, *extra["parameters"]]
+        if reply is not None:
+            description["reply"] = {"content": {"application/json": {"example": reply}}}
+        self.add("POST", path, endpoint, kinds, intake, openapi_extra=extra, **description)
+
     def add_heads(self) -> None:
         """Register HEAD for every GET route."""
         for route in [route for route in self._app.routes if isinstance(route, DirectRoute) and "GET" in route.methods]:
@@ -118,55 +147,73 @@ def add_routes(app: FastAPI, state: ServiceState, about: About) -> None:
 
 def add_scoring(table: RouteTable, state: ServiceState) -> None:
     endpoint = ScoreEndpoint(state.paths, state.rewarders, state.metrics)
-    description: dict[str, Any] = {
-        "response_model": ScoreReply,
-        "openapi_extra": body_of(ScoreRequest, TaskRewardRequest),
-        "reply": {"content": {"application/json": {"example": EXAMPLE_REPLY}}},
-        "summary": "Score responses",
-        "tags": ["scoring"],
-    }
-    intake = table.intake(media_types=(JSON, ARROW))
-    table.add("POST", "/v1/score", endpoint.score, ("not-arrow", *SCORING_KINDS), intake, **description)
-    explainer = ExplainEndpoint(state.paths, state.explainers)
-    description = {
-        "response_model": Explanation,
-        "openapi_extra": body_of(ExplainRequest, example=EXAMPLE_EXPLAIN_REQUEST),
-        "summary": "Explain one reward",
-        "tags": ["scoring"],
-    }
-    intake = table.intake(max_bytes=MAX_BODY_BYTES)
-    table.add("POST", "/v1/explain", explainer.explain, SCORING_KINDS, intake, **description)
+    table.add_post(
+        "/v1/score",
+        endpoint.score,
+        (ScoreRequest, TaskRewardRequest),
+        (EXAMPLE_REQUEST, EXAMPLE_REPLY),
+        ("not-arrow", *SCORING_KINDS),
+        table.intake(media_types=(JSON, ARROW)),
+        response_model=ScoreReply,
+        summary="Score responses",
+        tags=["scoring"],
+    )
+    table.add_post(
+        "/v1/explain",
+        explain_endpoint(state.paths, state.explainers),
+        (ExplainRequest,),
+        (EXAMPLE_EXPLAIN_REQUEST, None),
+        intake=table.intake(max_bytes=MAX_BODY_BYTES),
+        response_model=Explanation,
+        summary="Explain one reward",
+        tags=["scoring"],
+    )
 
 
 def add_evaluation(table: RouteTable, state: ServiceState, about: About) -> None:
-    endpoint = EvaluateEndpoint(state.paths.limits, state.evaluators)
-    description: dict[str, Any] = {
-        "response_model": EvaluateReply,
-        "openapi_extra": body_of(EvaluateRequest, example=EXAMPLE_EVALUATION),
-        "summary": "Evaluate records",
-        "tags": ["evaluation"],
-    }
-    table.add("POST", "/v1/evaluate", endpoint.evaluate, SCORING_KINDS, **description)
+    table.add_post(
+        "/v1/evaluate",
+        evaluate_endpoint(state.paths.limits, state.evaluators),
+        (EvaluateRequest,),
+        (EXAMPLE_EVALUATION, None),
+        response_model=EvaluateReply,
+        summary="Evaluate records",
+        tags=["evaluation"],
+    )
     tasks: dict[str, Any] = {"response_model": TasksReply, "tags": ["evaluation"]}
     table.add("GET", "/v1/tasks", about.tasks, summary="Tasks and metrics", **tasks)
 
 
 def add_trainers(table: RouteTable, state: ServiceState) -> None:
-    for route in trainer_routes(state.paths, state.evaluators, state.metrics, state.refusals):
-        description: dict[str, Any] = {
-            "response_model": route.reply,
-            "summary": route.summary,
-            "tags": ["trainers"],
+    gym = "/compat/nemo-gym"
+
+    def add_post(path: str, endpoint: Any, summary: str, request: type[BaseModel], reply: Any, **given: Any) -> None:
+        description = {"response_model": reply, "summary": summary, "tags": ["trainers"]}
+        table.add_post(path, endpoint, (request,), trainers.EXAMPLES[path], **given, **description)
+
+    def add_rewards(path: str, dialect: Dialect, trainer: str, request: type[BaseModel], reply: Any) -> None:
+        endpoint = TrainerEndpoint(dialect, state.paths, state.metrics, state.refusals)
+        given = {
+            "parameters": query_parameters(dialect.options),
+            "intake": table.intake(check_query=endpoint.check_query),
         }
-        if route.request is None or route.example is None:
-            table.add(route.method, route.path, route.endpoint, ("not-ready",), **description)
-            continue
-        body, reply = route.example
-        extra = body_of(route.request, example=body)
-        extra["parameters"] = [*route.parameters, *extra["parameters"]]
-        description |= {"openapi_extra": extra, "reply": {"content": {"application/json": {"example": reply}}}}
-        intake = table.intake(check_query=route.check_query) if route.check_query else None
-        table.add(route.method, route.path, route.endpoint, SCORING_KINDS, intake, **description)
+        add_post(path, endpoint.answer, f"{trainer}: rewards", request, reply, **given)
+
+    add_rewards("/compat/openrlhf", OpenRlhf(), "OpenRLHF", trainers.OpenRlhfRequest, trainers.OpenRlhfReply)
+    add_rewards("/compat/slime", Slime(), "slime", trainers.SlimeRequest, trainers.SlimeReply | float)
+    verified = trainers.VerifyReply | trainers.MaskedReply
+    add_rewards(f"{gym}/verify", NemoGym(), "NeMo Gym", trainers.VerifyRequest, verified)
+    sessions = Sessions(state.paths)
+    for name, summary in (("seed_session", "NeMo Gym: begin a rollout"), ("close_session", "NeMo Gym: end a rollout")):
+        add_post(f"{gym}/{name}", sessions.session, summary, trainers.SessionRequest, trainers.SessionReply)
+    statistics = aggregate_endpoint(state.paths.limits, state.evaluators)
+    summary, request = "NeMo Gym: statistics of all rollouts", trainers.AggregateRequest
+    add_post(f"{gym}/aggregate_metrics", statistics, summary, request, trainers.AggregateReply)
+    for path, probe, summary, reply in (
+        (gym, sessions.alive, "NeMo Gym: ready to score", trainers.AliveReply),
+        (f"{gym}/reverify_mode", sessions.reverify_mode, "NeMo Gym: rescoring of saved rollouts", Literal["stateless"]),
+    ):
+        table.add("GET", path, probe, ("not-ready",), response_model=reply, summary=summary, tags=["trainers"])
 
 
 def add_index(table: RouteTable, about: About, *, with_playground: bool) -> None:
@@ -201,6 +248,9 @@ def add_docs(table: RouteTable) -> None:
     table.add("GET", "/docs", docs.page, summary="API documentation", tags=tags, **page)
     description: dict[str, Any] = {"response_class": JSONResponse, "response_model": dict[str, Any]}
     table.add("GET", "/openapi.json", docs.openapi, summary="OpenAPI document", tags=tags, **description)
+    table.add("GET", "/docs/openapi.json", docs.openapi_of_page, include_in_schema=False)
+    for name in docs.FILES:
+        table.add("GET", f"/docs/{name}", docs.file_endpoint(name), include_in_schema=False)
 
 
 def guarded_paths(app: FastAPI) -> list[str]:

@@ -1,107 +1,96 @@
-"""Charts as inline SVG; the page's classes set colours, titles and labels repeat the numbers."""
+"""Geometry of charts, which the macro `svg` of templates/parts.html draws."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from ..explain.numbers import format_number
 from .counts import Grid
-from .markup import Markup, element, table
 
-__all__ = ["bars", "grid", "histogram", "share_bar"]
+__all__ = ["HEIGHT", "WIDTH", "Chart", "chart_of", "grid", "histogram"]
 
-WIDTH, HEIGHT, FOOT = 320, 110, 16
-BINS = 40
-
-
-def _frame(parts: Sequence[str], label: str, width: int, height: int) -> Markup:
-    return element("svg", *parts, viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
+WIDTH, HEIGHT = 320, 110
+"""Of the area above the axis, in the units of the SVG."""
 
 
-def histogram(edges: np.ndarray, counts: np.ndarray, mean: float | None, label: str) -> Markup:
+class Bar(NamedTuple):
+    """A bar or a cell; the text repeats its numbers."""
+
+    text: str
+    x: float
+    y: float
+    width: float
+    height: float
+    opacity: float | None = None
+
+
+class Mean(NamedTuple):
+    """A dot, or a vertical line at `x`."""
+
+    text: str
+    x: float
+    y: float = 0
+
+
+class Chart(NamedTuple):
+    """What is drawn above an axis with labels at both ends."""
+
+    label: str
+    left: str
+    right: str
+    bars: Sequence[Bar]
+    line: Mean | None = None
+    dots: Sequence[Mean] = ()
+
+
+def histogram(edges: np.ndarray, counts: np.ndarray, mean: float | None, label: str) -> Chart:
     """Draw bars of counts between equidistant edges, and a line at the mean."""
-    tallest, step = max(int(counts.max(initial=0)), 1), WIDTH / len(counts)
-    total = max(1, int(counts.sum()))
-    parts: list[str] = [element("line", x1=0, x2=WIDTH, y1=HEIGHT, y2=HEIGHT, class_="axis")]
-    for k, count in enumerate(counts.tolist()):
-        if count:
-            height = max(1.5, (HEIGHT - 4) * count / tallest)
-            text = f"{format_number(edges[k])} to {format_number(edges[k + 1])}: {count:,} ({count / total:.1%})"
-            title = element("title", text)
-            box = {"x": round(k * step + 0.5, 1), "y": round(HEIGHT - height, 1)}
-            parts.append(element("rect", title, **box, width=round(step - 1, 1), height=round(height, 1), class_="bar"))
+    tallest, total, step = max(int(counts.max(initial=0)), 1), max(1, int(counts.sum())), WIDTH / len(counts)
+    bars = []
+    for k in np.flatnonzero(counts).tolist():
+        count = int(counts[k])
+        height = max(1.5, (HEIGHT - 4) * count / tallest)
+        text = f"{format_number(edges[k])} to {format_number(edges[k + 1])}: {count:,} ({count / total:.1%})"
+        box = (k * step + 0.5, HEIGHT - height, step - 1, height)
+        bars.append(Bar(text, *(round(length, 1) for length in box)))
     low, high = float(edges[0]), float(edges[-1])
+    line = None
     if mean is not None:
         x = round(WIDTH * (min(max(mean, low), high) - low) / (high - low), 1)
-        title = element("title", f"mean {format_number(mean)}")
-        parts.append(element("line", title, x1=x, x2=x, y1=0, y2=HEIGHT, class_="mean"))
-    parts.append(element("text", format_number(low), x=0, y=HEIGHT + FOOT - 3))
-    parts.append(element("text", format_number(high), x=WIDTH, y=HEIGHT + FOOT - 3, text_anchor="end"))
-    return _frame(parts, label, WIDTH, HEIGHT + FOOT)
+        line = Mean(f"mean {format_number(mean)}", x)
+    return Chart(label, format_number(low), format_number(high), bars, line)
 
 
-def grid(counted: Grid, label: str, x_name: str) -> Markup:
-    """Draw a cell for each pair of bins, darker for more, and a dot at the mean of each column."""
-    counts = counted.counts
-    used = np.flatnonzero(counts.sum(axis=1))
+def chart_of(values: np.ndarray, bins: int, bounds: tuple[float, float], label: str) -> Chart:
+    """Draw the histogram and the mean of at least one value; those out of bounds count in the first or last bin."""
+    counts, edges = np.histogram(np.clip(values, *bounds), bins, bounds)
+    return histogram(edges, counts, float(values.mean()), label)
+
+
+def grid(counted: Grid, label: str, x_name: str) -> Chart | None:
+    """Draw a cell for each pair of bins, darker for more, and a dot at the mean of each column; None without any."""
+    used = np.flatnonzero(counted.counts.sum(axis=1))
     if not len(used):
-        return Markup("")
+        return None
     first, last = int(used[0]), int(used[-1]) + 1
-    step_x, step_y = WIDTH / (last - first), HEIGHT / counts.shape[1]
-    tallest = int(counts.max())
+    counts, edges = counted.counts[first:last], counted.x_edges[first : last + 1]
+    width, height = WIDTH / len(counts), HEIGHT / counts.shape[1]
     low, high = float(counted.y_edges[0]), float(counted.y_edges[-1])
-    parts: list[str] = []
-    for column in range(first, last):
-        edges = f"{x_name} {counted.x_edges[column]:,.0f} to {counted.x_edges[column + 1]:,.0f}"
-        for row, count in enumerate(counts[column].tolist()):
-            if count:
-                bottom, top = map(format_number, counted.y_edges[row : row + 2])
-                text = f"{edges}, reward {bottom} to {top}: {count:,}"
-                parts.append(
-                    element(
-                        "rect",
-                        element("title", text),
-                        x=round((column - first) * step_x, 2),
-                        y=round(HEIGHT - (row + 1) * step_y, 2),
-                        width=round(step_x, 2),
-                        height=round(step_y, 2),
-                        fill_opacity=round(0.15 + 0.85 * (count / tallest) ** 0.5, 2),
-                        class_="bar",
-                    )
-                )
-        mean = counted.means[column]
+    columns = [f"{x_name} {left:,.0f} to {right:,.0f}" for left, right in pairwise(edges)]
+    bars, dots = [], []
+    for column, row in np.argwhere(counts).tolist():
+        count = int(counts[column, row])
+        bottom, top = map(format_number, counted.y_edges[row : row + 2])
+        text = f"{columns[column]}, reward {bottom} to {top}: {count:,}"
+        opacity = 0.15 + 0.85 * (count / int(counts.max())) ** 0.5
+        box = (column * width, HEIGHT - (row + 1) * height, width, height, opacity)
+        bars.append(Bar(text, *(round(length, 2) for length in box)))
+    for column, mean in enumerate(counted.means[first:last]):
         if mean is not None:
-            y = round(HEIGHT - HEIGHT * (mean - low) / (high - low), 1)
-            title = element("title", f"{edges}: mean reward {format_number(mean)}")
-            parts.append(
-                element("circle", title, cx=round((column - first + 0.5) * step_x, 1), cy=y, r=2.5, class_="dot")
-            )
-    parts.append(element("line", x1=0, x2=WIDTH, y1=HEIGHT, y2=HEIGHT, class_="axis"))
-    parts.append(element("text", f"{counted.x_edges[first]:,.0f}", x=0, y=HEIGHT + FOOT - 3))
-    right = f"{counted.x_edges[last]:,.0f} {x_name}"
-    parts.append(element("text", right, x=WIDTH, y=HEIGHT + FOOT - 3, text_anchor="end"))
-    return _frame(parts, label, WIDTH, HEIGHT + FOOT)
-
-
-def bars(rows: Sequence[tuple[str, int]], label: str) -> Markup:
-    """Return a table of counts whose last column is a bar chart."""
-    total = max(1, sum(count for _, count in rows))
-    lines = [
-        element(
-            "tr",
-            element("td", element("code", name)),
-            element("td", f"{count:,}"),
-            element("td", f"{count / total:.1%}"),
-            element("td", share_bar(count / total), class_="drawn"),
-        )
-        for name, count in rows
-    ]
-    return table((label, "responses", "share", ""), lines, f"Responses by {label}")
-
-
-def share_bar(share: float) -> Markup:
-    """Draw a bar with this share of the width of its cell."""
-    bar = element("rect", x=0, y=0, width=round(200 * min(max(share, 0.0), 1.0), 1), height=10, class_="bar")
-    return element("svg", bar, viewBox="0 0 200 10", aria_hidden="true", class_="share")
+            x, y = (column + 0.5) * width, HEIGHT - HEIGHT * (mean - low) / (high - low)
+            dots.append(Mean(f"{columns[column]}: mean reward {format_number(mean)}", round(x, 1), round(y, 1)))
+    return Chart(label, f"{edges[0]:,.0f}", f"{edges[-1]:,.0f} {x_name}", bars, dots=dots)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...kernels.score import COMPONENTS
 from ...kernels.status import OK, REASONS
-from ..explain.derivation import MAX_BYTES
+from ..explain.case import MAX_BYTES
+from ..explain.derivation import smallest_and_largest
 from ..files.rows.rows import Rollout
 from ..scoring.scores import Scores
 from ..scoring.text_columns import utf8
@@ -31,9 +32,9 @@ UNBOUNDED = {"mean_words": 120.0, "anchors": 60.0}
 class Collection:
     """Distributions, groups, examples and reward-hacking signs of the rollouts of a file."""
 
-    def __init__(self, settings: ScoreSettings, smallest: float, largest: float) -> None:
-        """Create an empty collection; `smallest` and `largest` are the rewards of SCORE 0 and of the maximum SCORE."""
+    def __init__(self, settings: ScoreSettings) -> None:
         self.settings = settings
+        smallest, largest = smallest_and_largest(settings)
         self.rewards = Distribution(np.linspace(smallest, largest, BINS + 1))
         self.all_rewards: list[np.ndarray] = []
         """The rewards of each piece, for exact quantiles."""

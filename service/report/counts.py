@@ -10,7 +10,7 @@ __all__ = ["Distribution", "Grid", "log_edges"]
 
 
 class Distribution:
-    """Histogram with fixed edges, and the exact count, mean, deviation, minimum and maximum.
+    """Histogram with fixed edges, and the exact count, mean and deviation.
 
     edges: float64, ascending; values outside count in the first or last bin.
     """
@@ -21,7 +21,6 @@ class Distribution:
         self._lows = np.full(len(edges) - 1, math.inf)
         self._highs = np.full(len(edges) - 1, -math.inf)
         self.number = 0
-        self.least, self.largest = math.inf, -math.inf
         self.mean = 0.0
         self._squares = 0.0
 
@@ -39,7 +38,6 @@ class Distribution:
         self._squares += float(((values - mean) ** 2).sum()) + delta**2 * self.number * added / total
         self.mean += delta * added / total
         self.number = total
-        self.least, self.largest = min(self.least, float(values.min())), max(self.largest, float(values.max()))
 
     @property
     def deviation(self) -> float:
@@ -107,7 +105,7 @@ class Grid:
         return (xy / number - x * y / number**2) / math.sqrt(spread_x * spread_y)
 
 
-def log_edges(largest: float, per_doubling: int = 2) -> np.ndarray:
-    """Return 0, 1 and powers up to `largest`, with `per_doubling` edges per doubling."""
-    powers = math.ceil(math.log2(largest) * per_doubling)
-    return np.array([0.0, *(2 ** (k / per_doubling) for k in range(powers + 1))])
+def log_edges(largest: float) -> np.ndarray:
+    """Return 0, 1 and powers up to `largest`, with two edges per doubling."""
+    powers = math.ceil(math.log2(largest) * 2)
+    return np.array([0.0, *(2 ** (k / 2) for k in range(powers + 1))])

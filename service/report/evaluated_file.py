@@ -1,11 +1,14 @@
-"""The result of an evaluated file as table, JSON and CSV, with the location of every record."""
+"""The result of an evaluated file as table, JSON and CSV, with the location of every record.
+
+Numbers of the table are formatted as in the papers of the benchmarks.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +19,11 @@ from ..evaluate.evaluation import Result
 from ..evaluate.task import Metric, Task
 from ..files.answers import Answers, record_id
 from ..files.rows.rows import Location
-from .metric_tables import NOTHING, aggregate_text, table, with_headings
 
 __all__ = ["EvaluatedFile"]
 
 FIRST_GROUPS = ("level", "type")
+NOTHING = "–"
 
 
 @dataclass(frozen=True)
@@ -35,22 +38,24 @@ class EvaluatedFile:
 
     @property
     def metrics(self) -> list[tuple[str, Metric | None, str]]:
-        """(name, metric, heading) of every aggregate."""
-        return with_headings(self.task.metrics, self.result.aggregate)
+        """(name, metric, heading) of every aggregate, in the order of the task's metrics, then others."""
+        known = {metric.name: metric for metric in self.task.metrics}
+        names = dict.fromkeys([*known, *self.result.aggregate])
+        return [
+            (name, known.get(name), known[name].title if name in known else name)
+            for name in names
+            if name in self.result.aggregate and name != "count"
+        ]
 
     def groups(self) -> Iterator[tuple[str, str]]:
         """Yield (field, value) of every group, difficulty first, as in the tables of the paper."""
-        fields = sorted(
-            self.result.by,
-            key=lambda field: (field not in FIRST_GROUPS, FIRST_GROUPS.index(field) if field in FIRST_GROUPS else 0),
-        )
-        for field in fields:
-            for value in self.result.by[field]:
+        for field in dict.fromkeys([*FIRST_GROUPS, *self.result.by]):
+            for value in self.result.by.get(field, ()):
                 yield field, value
 
     def table(self) -> str:
         """Return the table: all records, then each group, then footnotes."""
-        return "\n".join([table(self.cells()), *self.footnotes()])
+        return "\n".join([*_aligned(self.cells()), *self.footnotes()])
 
     def cells(self) -> list[list[str]]:
         """Return the header of the table and its rows."""
@@ -62,7 +67,7 @@ class EvaluatedFile:
         return rows
 
     def _line(self, name: str, aggregate: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
-        cells = [aggregate_text(metric, aggregate.get(key), counts.get(key)) for key, metric, _ in self.metrics]
+        cells = [_value(metric, aggregate.get(key), counts.get(key)) for key, metric, _ in self.metrics]
         return [name, f"{aggregate['count']:,}", *cells]
 
     def footnotes(self) -> Iterator[str]:
@@ -123,3 +128,23 @@ class EvaluatedFile:
             labels = [groups[field][row] for field in fields]
             writer.writerow([location.number, record_id(record), *labels, *values, failed.get(row, "")])
         return text.getvalue()
+
+
+def _value(metric: Metric | None, value: float | None, count: int | None) -> str:
+    """Format a value as a percentage with two decimals or else with four decimals, then its count of records."""
+    if value is None:
+        return NOTHING
+    number = f"{100 * value:.2f}" if metric is not None and metric.percent else f"{value:.4f}"
+    return number if count is None else f"{number} ({count:,})"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table whose first row is the header and whose first column is aligned to the left."""
+    name, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            [row[0].ljust(name), *(text.rjust(width) for text, width in zip(row[1:], widths, strict=True))]
+        ).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]

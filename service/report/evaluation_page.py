@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
+from typing import NamedTuple
 
 import numpy as np
 import orjson
 
 from ..evaluate.task import Metric
-from ..version import VERSION
-from .charts import histogram
-from .document import document, section
+from .charts import Chart, chart_of
 from .evaluated_file import EvaluatedFile
-from .markup import Markup, element, table
+from .rendering import render
 
 __all__ = ["page"]
 
@@ -26,41 +25,39 @@ MAX_LISTED = 200
 """Maximum number of invalid rows listed."""
 
 
+class Figure(NamedTuple):
+    """The distribution of a metric over all records or over a group; without a chart, a remark."""
+
+    text: str
+    name: str = ""
+    chart: Chart | None = None
+
+
 def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
     """Return the HTML of the report."""
-    name = "standard input" if evaluated.source == "-" else PurePath(evaluated.source).name
-    sections = [
-        summary(evaluated, name, moment or datetime.now(UTC)),
-        section("Means", means(evaluated), *(element("p", note, class_="soft") for note in evaluated.footnotes())),
-        section("Distributions", *distributions(evaluated), text="The line marks the mean of the available values."),
-        *failures(evaluated),
-        *unread(evaluated),
-        section("Metrics", glossary(evaluated)),
-    ]
-    return document(f"{name}: {evaluated.task.name}", sections)
-
-
-def summary(evaluated: EvaluatedFile, name: str, moment: datetime) -> Markup:
-    when = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    options = orjson.dumps({k: v for k, v in evaluated.options.items() if v is not None}, default=str).decode()
-    count = f". {len(evaluated.answers.records):,} records, {when}, Assay {VERSION}."
-    details = ["Task ", element("code", evaluated.task.name), ", options ", element("code", options), count]
-    return element(
-        "header",
-        element("h1", name),
-        element("p", evaluated.task.description),
-        element("p", *details, class_="soft"),
+    faults, sentences = evaluated.answers.faults, evaluated.task.failures
+    options = {name: value for name, value in evaluated.options.items() if value is not None}
+    return render(
+        "evaluated.html",
+        moment or datetime.now(UTC),
+        name="standard input" if evaluated.source == "-" else PurePath(evaluated.source).name,
+        evaluated=evaluated,
+        options=orjson.dumps(options, default=str).decode(),
+        distributions=distributions(evaluated),
+        failures=[
+            (reason, f"{count:,}", f"{sentences.get(reason, '')} ({'the answer' if of_response else 'the record'})")
+            for (reason, of_response), count in evaluated.failures().most_common()
+        ],
+        invalid=[
+            (fault.reason, f"{location.kind} {location.number}", fault.detail)
+            for location, fault in faults[:MAX_LISTED]
+        ],
+        glossary=[(name, heading, metric.description if metric else "") for name, metric, heading in evaluated.metrics],
     )
 
 
-def means(evaluated: EvaluatedFile) -> Markup:
-    """Return the table that the terminal shows."""
-    heads, *lines = evaluated.cells()
-    return table(heads, [element("tr", *(element("td", cell) for cell in line)) for line in lines], "Means")
-
-
-def distributions(evaluated: EvaluatedFile) -> Iterator[Markup]:
-    """Yield histograms of each metric, over all records and over each group."""
+def distributions(evaluated: EvaluatedFile) -> Iterator[tuple[str, str, list[Figure]]]:
+    """Yield the heading and the name of each metric, and histograms over all records and over each group."""
     known = {metric.name: metric for metric in evaluated.task.metrics}
     for name, column in evaluated.result.per_record.items():
         values = column[~np.isnan(column)]
@@ -68,16 +65,15 @@ def distributions(evaluated: EvaluatedFile) -> Iterator[Markup]:
             continue
         metric = known.get(name)
         heading, bound = metric.title if metric else name, bounds(metric, values)
-        figures = [chart("all", values, bound, heading)]
+        figures = [figure("all", values, bound, heading)]
         for field, labels in evaluated.result.groups.items():
-            figures += group_charts(field, labels, column, bound, heading)
-        yield element("h3", heading, " ", element("span", name, class_="soft"))
-        yield element("div", *figures, class_="charts")
+            figures += group_figures(field, labels, column, bound, heading)
+        yield heading, name, figures
 
 
-def group_charts(
+def group_figures(
     field: str, labels: Sequence[str], column: np.ndarray, bound: tuple[float, float], heading: str
-) -> Iterator[Markup]:
+) -> Iterator[Figure]:
     """Yield a histogram for each of the largest groups, ordered by name."""
     names, index, counts = np.unique(
         np.array(labels, dtype=object).astype(str), return_inverse=True, return_counts=True
@@ -87,9 +83,9 @@ def group_charts(
         values = column[index == number]
         values = values[~np.isnan(values)]
         if values.size:
-            yield chart(f"{field} {names[number]}", values, bound, heading)
+            yield figure(f"{field} {names[number]}", values, bound, heading)
     if len(names) > len(largest):
-        yield element("p", f"and {len(names) - len(largest)} more of {field}", class_="soft")
+        yield Figure(f"and {len(names) - len(largest)} more of {field}")
 
 
 def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
@@ -99,51 +95,6 @@ def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def chart(name: str, values: np.ndarray, bound: tuple[float, float], heading: str) -> Markup:
-    counts, edges = np.histogram(np.clip(values, *bound), BINS, bound)
-    drawing = histogram(edges, counts, float(values.mean()), f"Distribution of {heading}: {name}")
-    text = f"n {values.size:,} · mean {values.mean():.3f} · median {np.median(values):.3f}"
-    return element("figure", drawing, element("figcaption", name, element("br"), text))
-
-
-def table_rows(rows: Sequence[Sequence[str]]) -> list[Markup]:
-    """Return table rows; the first column is a name, the last one text that may wrap."""
-    return [
-        element(
-            "tr",
-            element("td", element("code", row[0])),
-            *(element("td", cell) for cell in row[1:-1]),
-            element("td", row[-1], class_="wide"),
-        )
-        for row in rows
-    ]
-
-
-def failures(evaluated: EvaluatedFile) -> Iterator[Markup]:
-    """Yield a section with the number of failed records by reason."""
-    sentences = evaluated.task.failures
-    rows = [
-        (reason, f"{count:,}", f"{sentences.get(reason, '')} ({'the answer' if of_response else 'the record'})")
-        for (reason, of_response), count in evaluated.failures().most_common()
-    ]
-    if rows:
-        yield section("Failed records", table(("reason", "n", ""), table_rows(rows), "Failed records"))
-
-
-def unread(evaluated: EvaluatedFile) -> Iterator[Markup]:
-    """Yield a section that lists the invalid rows."""
-    faults = evaluated.answers.faults
-    if not faults:
-        return
-    rows = [
-        (fault.reason, f"{location.kind} {location.number}", fault.detail) for location, fault in faults[:MAX_LISTED]
-    ]
-    more = [element("p", f"and {len(faults) - MAX_LISTED:,} more")] if len(faults) > MAX_LISTED else []
-    shown = table(("reason", "location", ""), table_rows(rows), "Invalid rows")
-    text = f"{len(faults):,} rows, which are not included above."
-    yield section("Invalid rows", shown, *more, text=text)
-
-
-def glossary(evaluated: EvaluatedFile) -> Markup:
-    rows = [(name, heading, metric.description if metric else "") for name, metric, heading in evaluated.metrics]
-    return table(("metric", "", ""), table_rows(rows), "Metrics")
+def figure(name: str, values: np.ndarray, bound: tuple[float, float], heading: str) -> Figure:
+    chart = chart_of(values, BINS, bound, f"Distribution of {heading}: {name}")
+    return Figure(f"n {values.size:,} · mean {values.mean():.3f} · median {np.median(values):.3f}", name, chart)

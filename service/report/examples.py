@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class Examples:
         self._best: list[tuple[float, int, Example]] = []
         self._worst: list[tuple[float, int, Example]] = []
         self._by_reason: dict[str, Example] = {}
-        self._seen: dict[str, int] = {}
+        self._seen: Counter[str] = Counter()
         self._count = 0
         self._random = random.Random(0)
 
@@ -53,8 +53,8 @@ class Examples:
             self._rank(self._best, reward, rollout, reward, reason)
             self._rank(self._worst, -reward, rollout, reward, reason)
             return
-        seen = self._seen[reason] = self._seen.get(reason, 0) + 1
-        if self._random.random() < 1 / seen:
+        self._seen[reason] += 1
+        if self._random.random() < 1 / self._seen[reason]:
             self._by_reason[reason] = _example(rollout, reward, reason)
 
     def _rank(
@@ -75,10 +75,9 @@ class Examples:
         ranked = sorted(self._worst, reverse=True, key=lambda entry: entry[:2])
         return [example for _, _, example in ranked if example.location not in best]
 
-    def by_reason(self) -> Iterator[tuple[str, int, Example]]:
-        """Yield (reason, count, one example), most frequent first."""
-        for reason, seen in sorted(self._seen.items(), key=lambda pair: -pair[1]):
-            yield reason, seen, self._by_reason[reason]
+    def by_reason(self) -> list[Example]:
+        """Return one failed response for each reason, the most frequent reason first."""
+        return [self._by_reason[reason] for reason, _ in self._seen.most_common()]
 
 
 def _example(rollout: Rollout, reward: float, reason: str) -> Example:

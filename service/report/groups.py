@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import orjson
 
 from ..files.rows.rows import Location, value_key
@@ -21,27 +21,43 @@ MAX_LABEL = 160
 """Characters of a prompt that are shown."""
 
 
-class Group(NamedTuple):
-    """One prompt and the rewards of its rollouts."""
+@dataclass(slots=True)
+class Group:
+    """One prompt and the rewards of its rollouts; `squares` is the sum of the squared distances from the mean."""
 
     label: str
     first: Location
-    size: int
-    reward: float
-    """The mean."""
+    mean: float
+    least: float
+    largest: float
+    size: int = 0
+    squares: float = 0.0
+
+    def add(self, reward: float) -> None:
+        """Count one reward (Welford 1962)."""
+        self.size += 1
+        delta = reward - self.mean
+        self.mean += delta / self.size
+        self.squares += delta * (reward - self.mean)
+        self.least, self.largest = min(self.least, reward), max(self.largest, reward)
+
+    @property
+    def deviation(self) -> float:
+        """Sample standard deviation; 0 for one or equal rewards."""
+        return math.sqrt(self.squares / (self.size - 1)) if self.least < self.largest else 0.0
+
+    @property
+    def flat(self) -> bool:
+        """Whether it has two or more rewards, all equal."""
+        return self.size > 1 and self.least == self.largest
 
 
 class Groups:
-    """Statistics of every group, a few hundred bytes each."""
+    """Statistics of every group, a few hundred bytes each, in the order of their first rollouts."""
 
     def __init__(self, max_groups: int = MAX_GROUPS) -> None:
         self._max_groups = max_groups
-        self._numbers: dict[bytes, int] = {}
-        self._labels: list[str] = []
-        self._firsts: list[Location] = []
-        self._sizes, self._sums = array("q"), array("d")
-        self._squares, self._offsets = array("d"), array("d")
-        self._least, self._largest = array("d"), array("d")
+        self._groups: dict[bytes, Group] = {}
         self.left_out = 0
         """Rollouts of groups above the maximum."""
 
@@ -49,60 +65,19 @@ class Groups:
         """Count one rollout; `group` is any JSON value."""
         key = value_key(group)
         digest = blake2b(key.encode("utf-8", "replace") if isinstance(key, str) else key, digest_size=16).digest()
-        number = self._numbers.get(digest)
-        if number is None:
-            if len(self._numbers) >= self._max_groups:
+        found = self._groups.get(digest)
+        if found is None:
+            if len(self._groups) >= self._max_groups:
                 self.left_out += 1
                 return
-            number = self._numbers[digest] = len(self._numbers)
-            self._begin(group, location, reward)
-        self._sizes[number] += 1
-        delta = reward - self._offsets[number]  # sums of small numbers are more precise
-        self._sums[number] += delta
-        self._squares[number] += delta * delta
-        self._least[number] = min(self._least[number], reward)
-        self._largest[number] = max(self._largest[number], reward)
-
-    def _begin(self, group: Any, location: Location, reward: float) -> None:
-        self._labels.append(prompt_label(group))
-        self._firsts.append(location)
-        self._sizes.append(0)
-        self._offsets.append(reward)
-        for column in (self._sums, self._squares):
-            column.append(0.0)
-        self._least.append(reward)
-        self._largest.append(reward)
+            found = self._groups[digest] = Group(prompt_label(group), location, reward, reward, reward)
+        found.add(reward)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._groups)
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """Rollouts of each group, int64 (groups,)."""
-        return np.array(self._sizes, np.int64)
-
-    @property
-    def means(self) -> np.ndarray:
-        """Mean reward of each group, float64 (groups,)."""
-        return np.array(self._offsets) + np.array(self._sums) / np.maximum(self.sizes, 1)
-
-    @property
-    def deviations(self) -> np.ndarray:
-        """Sample standard deviation of each group, float64 (groups,); 0 for one or equal rewards."""
-        sizes = np.maximum(self.sizes, 1)
-        sums = np.array(self._sums)
-        squares = np.maximum(np.array(self._squares) - sums * sums / sizes, 0.0)
-        return np.where(self.flat | (sizes < 2), 0.0, np.sqrt(squares / np.maximum(sizes - 1, 1)))
-
-    @property
-    def flat(self) -> np.ndarray:
-        """Whether a group has two or more rewards, all equal; bool (groups,)."""
-        return (np.array(self._least) == np.array(self._largest)) & (self.sizes > 1)
-
-    def listed(self, numbers: Iterable[int]) -> list[Group]:
-        """Return these groups for display."""
-        means = self.means
-        return [Group(self._labels[k], self._firsts[k], self._sizes[k], float(means[k])) for k in numbers]
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
 
 
 def prompt_label(group: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
@@ -25,6 +26,9 @@ MIN_WORDS = 60
 """Minimum words of prose for a check of their variety."""
 
 MIN_VARIETY = 0.3
+SUSPICIOUS = 0.02
+"""Minimum share of the responses that passed both gates for a sign to be marked, if it pays."""
+
 MAX_OUTSIDE = 0.25
 TOLERATED_OUTSIDE = 400
 """Bytes outside the four sections that are always tolerated."""
@@ -133,23 +137,18 @@ SIGNS = (
     ),
     Sign("trivial_steps", "Trivial steps", "No step has objects or parameters, but the reference has.", _trivial),
     Sign("too_few_steps", "Far fewer steps", "Fewer than half as many steps as the reference.", _too_short),
-    Sign(
-        "empty_sections",
-        "Empty think or note",
-        "A section that the gates do not check is empty.",
-        _thoughtless,
-    ),
+    Sign("empty_sections", "Empty think or note", "A section that the gates do not check is empty.", _thoughtless),
 )
 """All heuristics, for responses that passed both gates."""
 
 
+@dataclass
 class Tally:
     """How often a sign occurred, the sum of its rewards, and the first locations."""
 
-    def __init__(self) -> None:
-        self.number = 0
-        self.rewards = 0.0
-        self.locations: list[Location] = []
+    number: int = 0
+    rewards: float = 0.0
+    locations: list[Location] = field(default_factory=list)
 
     @property
     def mean(self) -> float | None:
@@ -178,11 +177,20 @@ class Tallies:
                 if len(tally.locations) < MAX_LOCATIONS:
                     tally.locations.append(rollout.location)
 
+    def share(self, name: str) -> float:
+        """Return the share of the responses that show a sign."""
+        return self.by_sign[name].number / max(self.responses, 1)
+
     def mean_without(self, name: str) -> float | None:
         """Return the mean reward of the responses that do not show a sign."""
         tally = self.by_sign[name]
         rest = self.responses - tally.number
         return (self.rewards - tally.rewards) / rest if rest else None
+
+    def is_suspicious(self, name: str) -> bool:
+        """Return whether a sign is frequent, and its responses earn no less than the others."""
+        mean, others = self.by_sign[name].mean, self.mean_without(name)
+        return self.share(name) >= SUSPICIOUS and mean is not None and (others is None or mean >= others)
 
     def _reference(self, reference: Any) -> Parts:
         """Return the parts of a reference; recent ones are cached, because rows of a group are adjacent."""

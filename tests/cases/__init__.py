@@ -9,6 +9,6 @@ from .rewards import REWARDS
 from .texts import WORDS
 from .writing import Case, answer, told
 
-ALL = [*READING, *REWARDS]
+ALL: list[Case] = [*READING, *REWARDS]
 
 __all__ = ["ALL", "ANCHORS", "BAD_REFERENCES", "IOU", "LCS", "SUBSEQUENCE", "WORDS", "Case", "answer", "told"]

@@ -7,23 +7,30 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
-from assay.service.bench.benchmarks.floor import Floor
-from assay.service.bench.benchmarks.in_process import InProcess
-from assay.service.bench.benchmarks.over_http import OverHttp
-from assay.service.bench.benchmarks.plain_python import PlainPython
-from assay.service.bench.benchmarks.singles import DISTINCT, ServiceSingles, Size, some_rows
-from assay.service.bench.cpu_clock import cpu_seconds
-from assay.service.bench.measure import BenchmarkError, Run, WrongAnswerError, measure
-from assay.service.bench.servers.bare_server import bare_reply
-from assay.service.bench.servers.bursts import Bursts
-from assay.service.bench.servers.load_generator import Plan
-from assay.service.bench.servers.server_process import ServerProcess
-from assay.service.bench.servers.started import bare_server
+from assay.service.bench.bare_server import bare_reply
+from assay.service.bench.benchmarks import (
+    DISTINCT,
+    Bursts,
+    InProcess,
+    OverHttp,
+    Singles,
+    Size,
+    arrow_rewards,
+    build,
+    some_rows,
+)
+from assay.service.bench.load_generator import Plan
+from assay.service.bench.measure import BenchmarkError, Run, WrongAnswerError, cpu_seconds, measure
+from assay.service.bench.servers import ServerProcess, bare_server, service
 from tests.command_line import KEY_LINE, RESPONSE
 
 REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_index": [0, 0]}
@@ -74,52 +81,57 @@ def test_a_wrong_result_in_any_run_ends_it(wrong: int) -> None:
     assert events[-1] == "exit a"
 
 
-def test_every_benchmark_notices_a_wrong_reward() -> None:
-    wrong = np.array([1.0, 0.5])
-    with InProcess(REQUEST, wrong, threads=1) as benchmark, pytest.raises(WrongAnswerError):
-        benchmark.run()
-    with pytest.raises(WrongAnswerError):
-        OverHttp(REQUEST, wrong).check(b'{"rewards": [1.0, 0.0]}')
-    with pytest.raises(WrongAnswerError):
-        PlainPython(REQUEST, wrong, lambda *_: [1.0, 0.0], 2).run()
-    with pytest.raises(WrongAnswerError):
-        Floor(REQUEST).check(b'{"responses": 1}')
-
-
-def test_the_arrow_benchmark_notices_a_wrong_reward() -> None:
-    pa = pytest.importorskip("pyarrow")
-    from assay.service.bench.benchmarks.over_arrow import OverArrow
-
-    sink = pa.BufferOutputStream()
-    batch = pa.RecordBatch.from_pydict({"reward": [1.0, 0.0], "reason": ["ok", "ok"]})
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    reply = sink.getvalue().to_pybytes()
-    OverArrow(REQUEST, np.array([1.0, 0.0])).check(reply)
-    with pytest.raises(WrongAnswerError):
-        OverArrow(REQUEST, np.array([1.0, 0.5])).check(reply)
-
-
-def test_singles_notice_one_wrong_reward() -> None:
-    with ServiceSingles(REQUEST, np.array([1.0, 0.0]), Size(10, 2)) as benchmark:
-        run = benchmark.run()
-        assert run.seconds > 0
-        assert run.client_seconds
-    wrong = ServiceSingles(REQUEST, np.array([1.0, 0.5]), Size(10, 2))
-    with wrong, pytest.raises(WrongAnswerError, match="request 1 has wrong rewards"):
-        wrong.run()
-
-
-def test_singles_are_spread_over_the_batch() -> None:
-    assert some_rows({"responses": ["x"] * 3}) == [0, 1, 2]
-    rows = some_rows({"responses": ["x"] * (3 * DISTINCT)})
-    assert rows == list(range(0, 3 * DISTINCT, 3))
-
-
 @pytest.fixture(scope="module")
 def bare() -> Iterator[ServerProcess]:
     with bare_server() as server:
         yield server
+
+
+def test_a_wrong_reward_in_process() -> None:
+    batch = REQUEST["responses"], REQUEST["references"], REQUEST["reference_index"]
+    InProcess("plain_python", "plain", lambda *_: [1.0, 1e-13], batch, np.array([1.0, 0.0]), 1e-12).run()
+    for found in ([1.0, 1e-13], [1.0, 0.5]):
+        with pytest.raises(WrongAnswerError, match="in one thread: the rewards differ"):
+            InProcess("in_process", "in one thread", lambda *_, f=found: f, batch, np.array([1.0, 0.0])).run()
+
+
+def test_a_wrong_reply_over_http(bare: ServerProcess) -> None:
+    body, name = (orjson.dumps(REQUEST), 2), "floor"
+    start = partial(nullcontext, bare)
+    with OverHttp(name, name, start, body, orjson.loads, bare_reply(2)) as benchmark:
+        assert benchmark.run().seconds > 0
+    with OverHttp(name, name, start, body, orjson.loads, bare_reply(1)) as benchmark, pytest.raises(WrongAnswerError):
+        benchmark.run()
+
+
+def test_rewards_of_an_arrow_reply() -> None:
+    pa = pytest.importorskip("pyarrow")
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_pydict({"reward": [1.0, 0.0], "reason": ["ok", "ok"]})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    assert arrow_rewards(sink.getvalue().to_pybytes()) == [1.0, 0.0]
+
+
+def test_the_service_is_compared_with_the_rewards_in_process() -> None:
+    """Every benchmark over HTTP on one server, and a single with a wrong reward."""
+    names = ("http_json", "http_arrow", "singles") if find_spec("pyarrow") else ("http_json", "singles")
+    benchmarks, _ = build(names, REQUEST, 1, Size(10, 2))
+    with service() as server:
+        for benchmark in benchmarks:
+            benchmark._start = partial(nullcontext, server)
+            with benchmark:
+                assert benchmark.run().seconds > 0
+        bodies = [orjson.dumps({"references": [KEY_LINE], "responses": [text]}).decode() for text in (RESPONSE, "x")]
+        expected = [{"rewards": [1.0]}, {"rewards": [0.5]}]
+        wrong = Singles("singles", "singles", partial(nullcontext, server), bodies, expected, Size(10, 2))
+        with wrong, pytest.raises(WrongAnswerError, match="request 1 has wrong rewards"):
+            wrong.run()
+
+
+def test_singles_are_spread_over_the_batch() -> None:
+    assert some_rows(3) == [0, 1, 2]
+    assert some_rows(3 * DISTINCT) == list(range(0, 3 * DISTINCT, 3))
 
 
 def plan(port: int, pid: int, **changes: Any) -> Plan:

@@ -1,18 +1,16 @@
-"""Reports of the bench: ratios, tables, comparisons."""
+"""Reports of the bench: ratios and tables."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from assay.service.bench.compare import UnreadableResultsError, compare, comparison_text, differences, read_results
 from assay.service.bench.measure import Run, Timing
 from assay.service.bench.ratios import RATIOS, Goal, findings
-from assay.service.bench.report import Results, as_json, as_text
+from assay.service.bench.report import Results, as_json, as_parts
 from assay.service.cli.bench import BENCHMARKS
+from assay.service.terminal import show
 
 BATCH = {
     "responses": 10,
@@ -22,6 +20,17 @@ BATCH = {
     "repeats": 3,
     "seed": 0,
 }
+
+
+@pytest.fixture
+def as_text(capsys: pytest.CaptureFixture[str]) -> Callable[[Results], str]:
+    """Return what is printed."""
+
+    def text(results: Results) -> str:
+        show(*as_parts(results))
+        return capsys.readouterr().out
+
+    return text
 
 
 def timing(name: str, responses: int, seconds: list[float], cpu: list[float | None] | None = None) -> Timing:
@@ -72,7 +81,7 @@ def test_goals() -> None:
     }
 
 
-def test_a_missed_goal_is_reported() -> None:
+def test_a_missed_goal_is_reported(as_text) -> None:
     met, missed = (
         as_text(Results([FAST, timing("plain_python", 10, [wall * factor for wall in (1.0, 2.0, 9.0)])], BATCH, {}))
         for factor in (21, 19)
@@ -82,7 +91,7 @@ def test_a_missed_goal_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("share", "marked"), [(0.91, True), (0.89, False)])
-def test_a_load_generator_at_its_limit_is_marked(share: float, marked: bool) -> None:
+def test_a_load_generator_at_its_limit_is_marked(as_text, share: float, marked: bool) -> None:
     singles = Timing("singles", "singles", 10, (Run(1.0, 0.5, share), Run(2.0, 0.5, 2 * share)))
     assert singles.client_share == pytest.approx(share)
     text = as_text(Results([singles], BATCH, {}))
@@ -91,57 +100,27 @@ def test_a_load_generator_at_its_limit_is_marked(share: float, marked: bool) -> 
 
 
 @pytest.mark.parametrize(("load", "said"), [(1000.0, True), (0.0, False), (None, False)])
-def test_a_busy_machine_is_reported(load: float | None, said: bool) -> None:
+def test_a_busy_machine_is_reported(as_text, load: float | None, said: bool) -> None:
     assert ("the machine was busy" in as_text(Results([FAST], BATCH, {}, load))) is said
 
 
-def document(**changes: Any) -> dict[str, Any]:
-    return json.loads(json.dumps(as_json(Results([FAST, PLAIN], {**BATCH, **changes}, {}))))
-
-
-def test_a_run_compared_with_itself_is_one() -> None:
-    compared = compare(document(), document())
-    assert compared["ratios"] == {"in_process_speedup": {"median": 1.0, "cpu": 1.0}}
-    assert compared["responses_per_second"] == {"in_process": 1.0, "plain_python": 1.0}
-    assert compared["differences"] == {}
-    assert "may not be comparable" not in comparison_text(compared, Path("a.json"))
-
-
-def test_now_over_then() -> None:
-    then = document()
-    then["lanes"]["in_process"]["responses_per_second"] *= 2
-    then["ratios"]["in_process_speedup"]["median"] /= 4
-    then["ratios"]["in_process_speedup"]["cpu"] = None
-    del then["lanes"]["plain_python"]
-    compared = compare(document(), then)
-    assert compared["responses_per_second"] == {"in_process": 0.5}
-    assert compared["ratios"] == {"in_process_speedup": {"median": 4.0, "cpu": None}}
-
-
-def test_sizes_and_versions_that_differ_are_named() -> None:
-    then = document(seed=1)
-    then["machine"]["numba"] = "0.0"
-    del then["machine"]["numpy"]
-    now = document()
-    found = differences(now, then)
-    assert found == {
-        "batch.seed": [0, 1],
-        "machine.numba": [now["machine"]["numba"], "0.0"],
-        "machine.numpy": [now["machine"]["numpy"], None],
+def test_the_results_as_json() -> None:
+    document = as_json(Results([FAST, PLAIN], BATCH, {"http_arrow": "why"}, 1.5))
+    assert document["ratios"]["in_process_speedup"] == {
+        "median": 20.0,
+        "low": 15.0,
+        "high": 50.0,
+        "cpu": 25.0,
+        "goal": "≥ 20",
+        "met": True,
     }
-    text = comparison_text(compare(now, then), Path("earlier.json"))
-    assert "batch.seed: 0 now, 1 then" in text
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"lanes": {"a": 1}}', b'{"lanes": [], "ratios": {}}'])
-def test_a_file_without_results_is_refused(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "other.json"
-    file.write_bytes(content)
-    with pytest.raises(UnreadableResultsError, match="is not the output"):
-        read_results(file)
-
-
-def test_results_are_read_back(tmp_path: Path) -> None:
-    file = tmp_path / "run.json"
-    file.write_text(json.dumps(document()), encoding="utf-8")
-    assert read_results(file) == document()
+    assert document["lanes"]["in_process"] == {
+        "responses": 10,
+        "responses_per_second": 5.0,
+        "spread": 4.0,
+        "seconds": [1.0, 2.0, 9.0],
+        "cpu_seconds": [1.0, 1.0, 1.0],
+        "client_share": None,
+    }
+    assert (document["batch"], document["skipped"], document["load_average"]) == (BATCH, {"http_arrow": "why"}, 1.5)
+    assert document["machine"].keys() >= {"assay", "cores", "python", "numba"}

@@ -8,6 +8,7 @@ from importlib import import_module
 
 import click
 import pytest
+from pydantic import BaseModel
 
 from assay.service.cli.main import COMMANDS, main
 from assay.service.config import ServerSettings
@@ -63,7 +64,7 @@ def test_wrong_usage_is_exit_code_2(call, arguments: list[str]) -> None:
         ("score", (ScoreSettings,)),
     ],
 )
-def test_every_setting_has_its_flag(name: str, models: tuple[type, ...]) -> None:
+def test_every_setting_has_its_flag(name: str, models: tuple[type[BaseModel], ...]) -> None:
     command = main.get_command(click.Context(main), name)
     flags = {flag for parameter in command.params for flag in parameter.opts}
     expected = {"--" + field.replace("_", "-") for model in models for field in model.model_fields}

@@ -1,4 +1,4 @@
-"""A substitute for `assay serve --uds PATH` that starts quickly.
+"""A substitute for `assay serve --uds PATH --exit-with-lease FILE` that starts quickly.
 
 Run it as `python -m tests.clients.fleeting_service FOLDER serve --uds PATH …`.
 It writes the names of its ASSAY variables to FOLDER/PID, and replies like the fault server.
@@ -13,14 +13,18 @@ import signal
 import sys
 from pathlib import Path
 
+from assay.service.http.process.lease import exit_with_lease
 from tests.clients.fault_server import FaultServer
 
 
 def main(folder: str, _command: str, *flags: str) -> None:
     """Serve until SIGTERM, then remove the socket."""
-    path = flags[flags.index("--uds") + 1]
+    path, lease, linger = (flags[flags.index(f) + 1] for f in ("--uds", "--exit-with-lease", "--lease-linger"))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
     (Path(folder) / str(os.getpid())).write_text(json.dumps([name for name in os.environ if name.startswith("ASSAY_")]))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    exit_with_lease(Path(lease), float(linger))
     with FaultServer(path):
         signal.sigwait({signal.SIGTERM})
     with contextlib.suppress(FileNotFoundError):

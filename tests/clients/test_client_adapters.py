@@ -92,7 +92,7 @@ def test_the_column_of_references(at: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("at")
 def test_ms_swift() -> None:
-    reward = for_ms_swift.orms["assay"](args=object())
+    reward = for_ms_swift.orms["assay"](args=object())  # type: ignore[attr-defined]
     assert reward(TEXTS, solution=[REFERENCE] * 3, trainer_state=None) == pytest.approx(EXPECTED)
 
 

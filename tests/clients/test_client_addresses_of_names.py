@@ -16,15 +16,12 @@ import pytest
 
 from assay_client import AsyncClient, Unavailable
 from assay_client.transport import connecting
-from assay_client.transport.connecting import (
-    ATTEMPT_DELAY,
-    connected_socket,
-    connected_socket_async,
-    interleave_families,
-)
+from assay_client.transport.addresses import address_of
+from assay_client.transport.connecting import ATTEMPT_DELAY, connected_socket, connected_socket_async, targets_of
 from tests.clients.fault_server import FaultServer
 
 NAME = "service.test"
+ADDRESS = address_of(f"http://{NAME}")
 CONNECT_TIMEOUT = 8.0
 """Seconds that an address that drops packets would cost if the client waited for it."""
 
@@ -111,47 +108,41 @@ def test_the_first_to_answer_is_used_and_the_others_are_closed(
     names[NAME] = [silent, where_of(faults)]
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
-        for sock in (connected_socket(NAME, 80, 20), asyncio.run(connected_socket_async(NAME, 80))):
+        for sock in (connected_socket(ADDRESS, 20), asyncio.run(connected_socket_async(ADDRESS, 20))):
             with sock:
                 assert sock.getpeername() == where_of(faults)
 
 
+@pytest.mark.parametrize("url", ["http://service.test", "http://127.0.0.1:{port}"], ids=["name", "address"])
 def test_a_call_that_is_cancelled_leaves_no_socket(
-    names: Resolver, silent: tuple[str, int], faults: FaultServer, monkeypatch: pytest.MonkeyPatch
+    names: Resolver, silent: tuple[str, int], faults: FaultServer, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    """Cancel at each step of the loop, also after one address has answered and while the others are closed."""
-    monkeypatch.setattr(connecting, "ATTEMPT_DELAY", 0.0)
-    names[NAME] = [silent, where_of(faults), where_of(faults)]
+    """Cancel at once, at each of the first steps of the loop, and after the thread has connected."""
+    names[NAME] = [silent, where_of(faults)]
     opened: list[socket.socket] = []
 
     class Remembered(socket.socket):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            if threading.current_thread() is threading.main_thread():  # not sockets accepted by the server
+            if "fileno" not in options and not (len(arguments) == 4):  # not sockets accepted by the server
                 opened.append(self)
 
-    monkeypatch.setattr(socket, "socket", Remembered)
+    address = address_of(url.format(port=where_of(faults)[1]))
 
-    async def cancelled_after(steps: int) -> bool:
-        loop = asyncio.get_running_loop()
-        found = socket.getaddrinfo(NAME, 80)
-        monkeypatch.setattr(loop, "getaddrinfo", lambda *_a, **_k: asyncio.sleep(0, found), raising=False)
-        call = asyncio.ensure_future(connected_socket_async(NAME, 80))
+    async def cancelled_after(steps: int, seconds: float) -> None:
+        call = asyncio.ensure_future(connected_socket_async(address, 20))
         for _ in range(steps):
-            await asyncio.sleep(0)
-        if call.done():
-            (await call).close()
-            return False
+            await asyncio.sleep(seconds)
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             (await call).close()
-        return True
 
-    steps = 1
-    while asyncio.run(cancelled_after(steps)):
-        assert all(sock.fileno() == -1 for sock in opened), steps
-        steps += 1
-    assert steps > 5
+    with monkeypatch.context() as patch:
+        patch.setattr(connecting, "ATTEMPT_DELAY", 0.01)
+        patch.setattr(socket, "socket", Remembered)
+        for steps, seconds in [(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.0), (1, 0.3)]:
+            asyncio.run(cancelled_after(steps, seconds))
+    assert len(opened) >= 4
     assert all(sock.fileno() == -1 for sock in opened)
 
 
@@ -169,7 +160,7 @@ def test_name_resolution_counts_towards_the_timeout(
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     started = clock()
     with pytest.raises(TimeoutError):
-        connected_socket(NAME, 80, CONNECT_TIMEOUT)
+        connected_socket(ADDRESS, CONNECT_TIMEOUT)
     assert clock() - started < CONNECT_TIMEOUT / 2
 
 
@@ -193,10 +184,11 @@ def test_name_resolution_does_not_block_the_loop(faults: FaultServer, monkeypatc
     assert asyncio.run(run()) == [0.003]
 
 
-def test_address_families_alternate() -> None:
+def test_address_families_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
     def entry(family: int, number: int) -> Any:
         return (family, socket.SOCK_STREAM, 6, "", (str(number), 80))
 
     six, four = socket.AF_INET6, socket.AF_INET
-    found = interleave_families([entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)])
-    assert [target.sockaddr[0] for target in found] == ["1", "4", "2", "3"]
+    entries = [entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_a, **_o: entries)
+    assert [target.sockaddr[0] for target in targets_of(ADDRESS)] == ["1", "4", "2", "3"]

@@ -165,21 +165,28 @@ def test_closing_releases_it_and_using_the_client_again_starts_it(home: Path, se
     assert until(lambda: not runs(services(home)[1]))
 
 
-@pytest.mark.parametrize("victim", ["service", "daemon"])
-def test_it_is_restarted_after_a_kill(
-    home: Path, settings: dict[str, Any], victim: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_restarted_after_a_kill(home: Path, settings: dict[str, Any]) -> None:
     with Client(**settings) as client:
         assert client.score(["xx"], ["r"]).rewards == [0.002]
         (service,) = services(home)
-        daemon = int(Path(f"/proc/{service}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill({"service": service, "daemon": daemon}[victim], signal.SIGKILL)
+        os.kill(service, signal.SIGKILL)
         assert until(lambda: not runs(service))
         for k in range(1, 20):
             assert client.score(["x" * k], ["r"]).rewards == [k / 1000]
         second = services(home)[-1]
         assert second != service
     assert until(lambda: not runs(second))
+
+
+def test_users_that_come_while_it_ends_start_another(home: Path, settings: dict[str, Any]) -> None:
+    """Release and use it again at every moment around the poll that ends it."""
+    with Client(**settings) as client:
+        for k in range(1, 13):
+            assert client.score(["x" * k], ["r"]).rewards == [k / 1000]
+            client.close()
+            time.sleep(0.07 * k)
+    assert until(lambda: not any(map(runs, services(home))))
+    assert 1 < len(services(home)) <= 12
 
 
 def test_concurrent_calls_start_it_once(home: Path, settings: dict[str, Any]) -> None:

@@ -1,13 +1,21 @@
-"""Invalid replies, and the HTTP parser byte by byte."""
+"""Invalid replies, and responses byte by byte."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
+import time
 from typing import Any
 
 import pytest
 
-from assay_client import BadReply
-from assay_client.transport.http11 import MAX_HEAD, Fault, ResponseReader
+from assay_client import BadReply, Unavailable
+from assay_client.transport import http11
+from assay_client.transport.addresses import address_of
+from assay_client.transport.asynchronous import AsyncTransport
+from assay_client.transport.http11 import MAX_HEAD, Exchange, Fault, request_head
+from assay_client.transport.sync import SyncTransport
 from tests.clients.fault_server import FaultServer, chunked, document, http, raw
 
 
@@ -94,52 +102,122 @@ WELL_FORMED = {
 }
 
 
-@pytest.mark.parametrize(("whole", "body", "reusable"), WELL_FORMED.values(), ids=WELL_FORMED)
+class SlicedServer(FaultServer):
+    """Replies to each request with the next bytes, in pieces of `size`; closes if `closing`."""
+
+    def __init__(self, replies: list[bytes], size: int = 10_000, closing: bool = True) -> None:
+        super().__init__()
+        self.replies, self.size, self.closing = list(replies), size, closing
+        self.otherwise = self._reply
+
+    def _reply(self, connection: Any, request: Any) -> bool:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        reply = self.replies.pop(0)
+        for k in range(0, len(reply), self.size):
+            connection.sendall(reply[k : k + self.size])
+        return not self.closing
+
+
+def outcomes(transport: type[Any], server: FaultServer, n: int) -> list[Any]:
+    """Return the reply or the Fault of n exchanges, one after the other; those on stale connections are repeated."""
+    address = address_of(server.url)
+    request = Exchange(address, request_head("GET", address, "/", {}, 0), b"", 20, time.monotonic() + 20)
+
+    async def run() -> list[Any]:
+        client, found = transport(20, *([9] if transport is AsyncTransport else [])), []
+        while len(found) < n:
+            try:
+                reply = client.exchange(request)
+                found.append(await reply if transport is AsyncTransport else reply)
+            except Fault as fault:  # noqa: PERF203
+                found += [] if fault.stale else [fault]
+        client.pool.close()
+        return found
+
+    with server:
+        return asyncio.run(run())
+
+
+@pytest.fixture(params=[SyncTransport, AsyncTransport], ids=["sync", "async"])
+def transport(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000])
-def test_a_response_may_arrive_in_any_pieces(whole: bytes, body: bytes, reusable: bool, size: int) -> None:
-    reader = ResponseReader()
-    for k in range(0, len(whole), size):
-        assert not reader.done
-        reader.feed(whole[k : k + size])
-    assert reader.done
-    assert reader.reply.body == body
-    assert reader.reply.status == 200
-    assert reader.reusable is reusable
+def test_a_response_may_arrive_in_any_pieces(transport: Any, size: int) -> None:
+    wholes = [whole for whole, _, _ in WELL_FORMED.values()]
+    found = outcomes(transport, SlicedServer(wholes, size), len(wholes))
+    assert [(reply.status, reply.body) for reply in found] == [(200, body) for _, body, _ in WELL_FORMED.values()]
 
 
-@pytest.mark.parametrize("whole", [whole for whole, _, _ in WELL_FORMED.values()], ids=WELL_FORMED)
-def test_a_response_cut_anywhere_is_a_fault(whole: bytes) -> None:
-    for k in range(len(whole)):
-        reader = ResponseReader()
-        if k:
-            reader.feed(whole[:k])
-        with pytest.raises(Fault):
-            reader.feed(b"")
+@pytest.mark.parametrize(("whole", "reusable"), [(w, r) for w, _, r in WELL_FORMED.values()], ids=WELL_FORMED)
+def test_which_connections_are_reused(transport: Any, whole: bytes, reusable: bool) -> None:
+    server = SlicedServer([whole] * 3, closing=False)
+    assert [reply.status for reply in outcomes(transport, server, 3)] == [200] * 3
+    assert server.connections == (1 if reusable else 3)
 
 
-def test_a_connection_with_bytes_after_the_response_is_not_reused() -> None:
-    reader = ResponseReader()
-    reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\n")
-    assert reader.done
-    assert not reader.reusable
+def test_a_connection_with_bytes_after_the_response_is_not_reused(transport: Any) -> None:
+    whole = WELL_FORMED["length"][0]
+    server = SlicedServer([whole + whole[:9], whole, whole], closing=False)
+    assert [reply.body for reply in outcomes(transport, server, 3)] == [b"abc"] * 3
+    assert server.connections == 2
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        b"HTTP/2 200\r\n\r\n",
-        b"HTTP/1.1 2x0 OK\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1e3\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
-        b"x" * (MAX_HEAD + 1),
-    ],
-)
-def test_a_malformed_response_is_a_fault(start: bytes) -> None:
-    with pytest.raises(Fault):
-        ResponseReader().feed(start)
+def test_a_response_cut_anywhere_is_a_fault(transport: Any) -> None:
+    cut = [whole[:k] for whole, _, _ in WELL_FORMED.values() for k in range(len(whole))]
+    found = outcomes(transport, SlicedServer(cut), len(cut))
+    assert [part for part, outcome in zip(cut, found, strict=True) if not isinstance(outcome, Fault)] == []
+    assert {str(fault) for fault in found} >= {"the connection was closed in the middle of a reply"}
+
+
+MALFORMED = [
+    b"HTTP/2 200\r\n\r\n",
+    b"HTTP/1.1 2x0 OK\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\na",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 1e3\r\n\r\na",
+    b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\na",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 1073741825\r\n\r\na",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
+    b"x" * (MAX_HEAD + 1),
+    b"HTTP/1.1 200 OK\r\nX: " + b"x" * MAX_HEAD + b"\r\n\r\n",
+]
+
+
+def test_a_malformed_response_is_a_fault(transport: Any) -> None:
+    found = outcomes(transport, SlicedServer(MALFORMED), len(MALFORMED))
+    assert [start for start, outcome in zip(MALFORMED, found, strict=True) if not isinstance(outcome, Fault)] == []
+
+
+def test_a_body_beyond_the_limit_is_a_fault(transport: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http11, "MAX_BODY", 5)
+    heads = [b"", b"Content-Length: 6\r\n", b"Transfer-Encoding: chunked\r\n"]
+    wholes = [b"HTTP/1.1 200 OK\r\n" + head + b"\r\n" for head in heads]
+    wholes = [wholes[0] + b"x" * 6, wholes[1] + b"x" * 6, wholes[2] + b"3\r\nxxx\r\n3\r\nxxx\r\n0\r\n\r\n"]
+    assert [str(fault) for fault in outcomes(transport, SlicedServer(wholes), 3)] == [
+        "the body of the reply exceeds 5 bytes"
+    ] * 3
+
+
+def test_the_deadline_holds_while_bytes_trickle(face: Any, faults: FaultServer) -> None:
+    """Each byte arrives well within the timeout, the whole reply does not."""
+
+    def trickle(connection: Any, request: Any) -> bool:
+        reply = http(200, b"x" * 1000)
+        with contextlib.suppress(OSError):
+            for k in range(len(reply)):
+                connection.sendall(reply[k : k + 1])
+                time.sleep(0.05)
+        return False
+
+    faults.otherwise = trickle
+    started = time.monotonic()
+    with pytest.raises(Unavailable, match="no reply in time"):
+        face(base_url=faults.url, timeout=0.6).score(["abc"], ["r"])
+    assert 0.5 < time.monotonic() - started < 2

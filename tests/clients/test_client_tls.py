@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from assay_client import InvalidRequest, Unavailable
-from assay_client.transport.sockets import tls_context
+from assay_client.transport.pool import tls_context
 from tests.clients.fault_server import FaultServer, http, raw
 from tests.servers import LiveServer
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -31,6 +32,12 @@ def test_every_section_says_what_to_do():
     for text in re.split(r"^### ", OPERATIONS, flags=re.MULTILINE)[1:]:
         if text.startswith("Assay"):
             assert "**Means**" in text and "**Do**" in text, text.splitlines()[0]  # noqa: PT018
+
+
+def test_the_rules_of_the_operator_are_those_of_prometheus():
+    plain, operator = ((DEPLOY / "prometheus" / name).read_text() for name in ("alerts.yml", "prometheusrule.yaml"))
+    copied = operator.partition("\nspec:\n")[2]
+    assert copied == indent(plain[plain.index("groups:") :], "  "), "see the first lines of prometheusrule.yaml"
 
 
 @pytest.mark.parametrize(

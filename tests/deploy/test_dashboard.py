@@ -1,20 +1,6 @@
-"""The dashboard as Grafana reads it, and the two files that are derived from others."""
+"""The dashboard as Grafana reads it."""
 
 from __future__ import annotations
-
-import derive
-import pytest
-
-
-@pytest.mark.parametrize("path", sorted(derive.derived()), ids=lambda path: path.name)
-def test_derived_files_are_up_to_date(path):
-    assert path.read_text(encoding="utf-8") == derive.derived()[path], "run: python deploy/derive.py"
-
-
-def test_the_rules_of_the_operator_are_those_of_prometheus(alert_rules):
-    yaml = pytest.importorskip("yaml")
-    text = next(text for path, text in derive.derived().items() if path.name == "prometheusrule.yaml")
-    assert [rule for group in yaml.safe_load(text)["spec"]["groups"] for rule in group["rules"]] == alert_rules
 
 
 def test_panels_lie_beside_each_other_and_never_over_each_other(grafana_dashboard):

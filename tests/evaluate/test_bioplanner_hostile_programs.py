@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import time
 
@@ -10,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.kernels.similarity.levenshtein import levenshtein_distances
 from assay.service.evaluate import rewards
-from assay.service.evaluate.bioplanner import calls
-from assay.service.evaluate.bioplanner.agreement import distances
 from assay.service.evaluate.bioprobench import ord as ordering
 from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.text.sequences import pieces
+from assay.service.evaluate.text.sequences import compare_sequences, pieces
 from tests.strategies import examples
 
 TRUE = 'wash(cells="HeLa", times="3")\nspin(cells="HeLa")\n'
@@ -118,8 +118,8 @@ def test_programs_of_repeated_pieces_are_results(parts):
 
 def test_one_reference_is_parsed_once(monkeypatch):
     texts: list[str] = []
-    parse = calls.ast.parse
-    monkeypatch.setattr(calls.ast, "parse", lambda text: texts.append(text) or parse(text))
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda text, **options: texts.append(text) or parse(text, **options))
     rewards("bioplanner", ["f()"] * 50, [TRUE])
     assert texts.count(TRUE) <= 2  # when the reference is checked, and for the rewards
 
@@ -166,6 +166,6 @@ def test_pieces_are_all_rows_in_order(sizes, most):
 
 def test_distances_do_not_depend_on_the_pieces(monkeypatch):
     pairs = [(["a"] * (k % 7), ["a", "b"] * (k % 5)) for k in range(60)]
-    expected = distances(pairs).tolist()
-    monkeypatch.setattr("assay.service.evaluate.bioplanner.agreement.NAMES_AT_ONCE", 10)
-    assert distances(pairs).tolist() == expected
+    expected = compare_sequences(levenshtein_distances, pairs).tolist()
+    monkeypatch.setattr("assay.service.evaluate.text.sequences.NAMES_AT_ONCE", 10)
+    assert compare_sequences(levenshtein_distances, pairs).tolist() == expected

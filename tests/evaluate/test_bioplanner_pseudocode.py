@@ -11,19 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.bioplanner.agreement import distances, precision_recall
+from assay.kernels.similarity.levenshtein import levenshtein_distances
+from assay.service.evaluate.bioplanner.agreement import precision_recall
 from assay.service.evaluate.bioplanner.calls import (
-    Unreadable,
     called_names,
     calls_by_script,
     calls_in,
     calls_with_arguments,
     defined_functions,
-    depth,
     parse_program,
     walked_names,
 )
 from assay.service.evaluate.evaluation import evaluate
+from assay.service.evaluate.python_source import Unreadable, depth
+from assay.service.evaluate.text.sequences import compare_sequences
 from tests.reference import bioplanner as twin
 from tests.reference.levenshtein import levenshtein_distance
 from tests.strategies import examples
@@ -105,7 +106,8 @@ def test_distances_of_random_programs(seed):
 )
 @examples(30)
 def test_distances_of_a_batch(pairs):
-    assert distances(pairs).tolist() == [levenshtein_distance(*pair) for pair in pairs]
+    found = compare_sequences(levenshtein_distances, pairs)
+    assert found.tolist() == [levenshtein_distance(*pair) for pair in pairs]
 
 
 def test_identical_programs_agree_by_grammar():

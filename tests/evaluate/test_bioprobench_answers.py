@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.bioprobench.answers import first_block, generated_text, last_block, truth_of
-from assay.service.evaluate.bioprobench.literal import MAX_DEPTH, MAX_LENGTH, NotLiteral, literal
-from assay.service.evaluate.bioprobench.ord import compared, order_of
+from assay.service.evaluate.bioprobench.ord import MAX_DEPTH, MAX_LENGTH, compared, literal, order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.evaluation import evaluate
+from assay.service.evaluate.python_source import Unreadable
 from tests.reference import bioprobench as twin
 from tests.strategies import examples
 
@@ -122,8 +122,8 @@ def test_literals_are_those_of_python(inside, bracket):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             expected = ast.literal_eval(text)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        with pytest.raises(NotLiteral):
+    except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
+        with pytest.raises(Unreadable):
             literal(text)
     else:
         assert repr(literal(text)) == repr(expected)
@@ -135,13 +135,18 @@ def test_literals_have_limits():
     for text in [
         "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
         "[" * MAX_LENGTH,
+        "[" * MAX_DEPTH + "0 0",
         "-" * 1000 + "1",
+        "-" * (MAX_LENGTH - 1) + "1",
+        "1+" * 30_000 + "1",
+        f"{'9' * 400}+1j",
+        f"[{'9' * 5000}]",
+        "{[]: 1}",
         "[0" + " " * MAX_LENGTH + "]",
     ]:
-        with pytest.raises(NotLiteral):
+        with pytest.raises(Unreadable):
             literal(text)
-    with pytest.raises(NotLiteral):
-        literal("9" * 5000)
+    assert literal(f"{'[' * MAX_DEPTH}{']' * MAX_DEPTH},") is not None
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -123,7 +123,7 @@ def without_wordnet(monkeypatch):
     def nothing():
         raise not_installed("task", "METEOR needs WordNet 3.0")
 
-    monkeypatch.setattr(paper_table, "synonyms_by_wordnet", nothing)
+    monkeypatch.setattr(paper_table, "meteor_scorer", nothing)
 
 
 @pytest.mark.usefixtures("without_wordnet")
@@ -181,7 +181,7 @@ def test_a_column_of_fewer_records_says_of_how_many(tmp_path):
 
 
 def test_avg_has_the_count_of_its_shortest_column(monkeypatch):
-    monkeypatch.setattr(paper_table, "synonyms_by_wordnet", lambda: lambda word: frozenset({word}))
+    monkeypatch.setattr(paper_table, "meteor_scorer", lambda: lambda reference, hypothesis: 0.5)
     records = [{"response": SAME, "reference": reference} for reference in (SAME, SAME, f"Step 1: {STEP}")]
     result = evaluate("scirecipe", records)
     assert result.aggregate["avg"] is not None

@@ -14,8 +14,7 @@ from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.llam_eval.scores import stated_score
 from assay.service.evaluate.text.keywords import candidates
 from assay.service.evaluate.text.rouge import rouge_words
-from assay.service.evaluate.text.stems import porter_stemmer
-from assay.service.evaluate.text.word_tokens import treebank_words, word_tokenizer
+from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
 from tests.evaluate.word_lists import needs_sentences
 
 SHORT, LONG = 4_000, 32_000

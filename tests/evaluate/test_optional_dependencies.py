@@ -10,21 +10,23 @@ import pytest
 from assay.service.errors import InvalidRequest, NotInstalled
 from assay.service.evaluate import lexical, rewards
 from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.text import stems, word_tokens, wordnet
-from tests.evaluate.word_lists import needs_sentences
+from assay.service.evaluate.text import meteor, word_tokens
+from tests.evaluate.word_lists import forget_wordnet, needs_sentences
 
 GEN = [{"output": ["Wash the cells."], "generated_response": "Wash the cells."}]
 LEXICAL = [{"reference": "Wash the cells.", "response": "Wash the cells."}]
 PSEUDOCODE = [{"ground_truth": "f(a='1')", "prediction_code": "f(a='1')"}]
-CACHES = (stems.porter_stemmer, word_tokens.word_tokenizer, wordnet.synonyms_by_wordnet)
+CACHES = (word_tokens.porter_stemmer, word_tokens.word_tokenizer)
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
     """Clear what was loaded before, and afterwards what the test loaded."""
+    forget_wordnet()
     for loaded in CACHES:
         loaded.cache_clear()
     yield
+    forget_wordnet()
     for loaded in CACHES:
         loaded.cache_clear()
 
@@ -87,7 +89,7 @@ def no_word_lists(monkeypatch):
     """Hide NLTK's data and the system's packages."""
     data = pytest.importorskip("nltk.data")
     monkeypatch.setattr(data, "path", [])
-    monkeypatch.setattr(wordnet, "FOLDERS", ())
+    monkeypatch.setattr(meteor, "FOLDERS", ())
 
 
 @pytest.mark.usefixtures("no_word_lists")
@@ -105,7 +107,7 @@ def test_without_word_lists():
 
 @needs_sentences
 def test_without_wordnet(monkeypatch):
-    monkeypatch.setattr(wordnet, "candidates", lambda: iter(()))
+    monkeypatch.setattr(meteor, "roots", lambda: iter(()))
     found = evaluate("bioprobench.gen", GEN, embedder="hashed_words")
     assert found.unavailable.keys() == {"meteor"}
     assert "WordNet" in found.unavailable["meteor"]

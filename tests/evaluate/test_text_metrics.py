@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -13,28 +14,21 @@ from hypothesis import strategies as st
 from assay.service.evaluate.bioprobench.steps import generated_steps, matched
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text import keywords as keyword_metrics
+from assay.service.evaluate.text import meteor
 from assay.service.evaluate.text.bleu import METHOD_1, NO_SMOOTHING, sentence_bleu
 from assay.service.evaluate.text.embedders import embedded, hashed_words
-from assay.service.evaluate.text.meteor import meteor
 from assay.service.evaluate.text.rouge import rouge_l, rouge_n, rouge_words
-from assay.service.evaluate.text.stems import porter_stemmer
-from assay.service.evaluate.text.word_tokens import treebank_words, word_tokenizer
-from assay.service.evaluate.text.wordnet import WordNet, synonyms_by_wordnet
-from tests.evaluate.word_lists import needs_sentences, needs_wordnet
+from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
+from tests.evaluate.word_lists import forget_wordnet, needs_sentences, needs_wordnet, write_wordnet
 from tests.reference import bioprobench as twin_steps
 from tests.reference import word_overlap as twin
 from tests.strategies import examples
 
 WORDS = ["wash", "washes", "washed", "cell", "cells", "spin", "rotate", "the", "ml", "5"]
-MEANINGS = [{"spin", "rotat", "rotate"}, {"cell", "chamber"}]
 
 
 def word_lists(size: int = 8) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(WORDS), max_size=size)
-
-
-def synonyms(word: str) -> frozenset[str]:
-    return frozenset([word]).union(*(meaning for meaning in MEANINGS if word in meaning))
 
 
 @given(word_lists(), word_lists(), st.integers(1, 4), st.sampled_from([METHOD_1, NO_SMOOTHING]))
@@ -64,36 +58,79 @@ def test_rouge(pairs):
             assert rouge_n(reference, hypothesis, n) == pytest.approx(twin.rouge_n(reference, hypothesis, n), abs=1e-12)
 
 
-@given(word_lists(), word_lists())
-@examples(80)
-def test_meteor(reference, hypothesis):
-    stem = porter_stemmer()
-    expected = twin.meteor(reference, hypothesis, stem, synonyms)
-    assert meteor(reference, hypothesis, stem, synonyms) == pytest.approx(expected, abs=1e-12)
+@pytest.fixture
+def small_wordnet(tmp_path, monkeypatch):
+    """Let NLTK find a WordNet of three meanings, and no other."""
+    data = pytest.importorskip("nltk.data")
+    folder = write_wordnet(tmp_path / "corpora" / "wordnet")
+    monkeypatch.setattr(data, "path", [str(tmp_path)])
+    monkeypatch.setattr(meteor, "FOLDERS", ())
+    forget_wordnet()
+    yield folder
+    forget_wordnet()
 
 
-class Meanings:
-    """`synonyms` with the interface of NLTK's WordNet reader."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-
-    def synsets(self, word: str) -> list[Meanings]:
-        return [Meanings(*synonyms(word))]
-
-    def lemmas(self) -> list[Meanings]:
-        return [Meanings(name) for name in self.names]
-
-    def name(self) -> str:
-        return self.names[0]
+def names_of(synonyms: meteor.Synonyms, word: str) -> set[str]:
+    return {lemma.name() for synset in synonyms.synsets(word) for lemma in synset.lemmas()}
 
 
-@given(word_lists(), word_lists())
-@examples(60)
-def test_meteor_is_that_of_nltk(reference, hypothesis):
-    theirs = pytest.importorskip("nltk.translate.meteor_score").single_meteor_score
-    expected = theirs(reference, hypothesis, wordnet=Meanings())
-    assert meteor(reference, hypothesis, porter_stemmer(), synonyms) == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_dictionary_is_read_from_its_files(small_wordnet, tmp_path, packed):
+    if packed:
+        shutil.make_archive(str(small_wordnet), "zip", small_wordnet.parent, small_wordnet.name)
+        shutil.rmtree(small_wordnet)
+    dictionary = meteor.synonyms_by_wordnet()
+    assert names_of(dictionary, "cells") == {"cell"}
+    assert names_of(dictionary, "mice") == names_of(dictionary, "Mice") == {"Mouse", "Rodent"}
+    assert names_of(dictionary, "taller") == {"big", "tall"}
+    assert names_of(dictionary, "zzz") == set()
+
+
+def test_a_dictionary_of_the_system_is_read(small_wordnet, monkeypatch):
+    from nltk import data
+
+    elsewhere = small_wordnet.parent / "elsewhere"
+    small_wordnet.rename(elsewhere)
+    monkeypatch.setattr(data, "path", [])
+    monkeypatch.setattr(meteor, "FOLDERS", (elsewhere / "missing", elsewhere))
+    assert names_of(meteor.synonyms_by_wordnet(), "tall") == {"big", "tall"}
+
+
+def test_meteor(small_wordnet):
+    """Words match exactly, then by stems, then by synonyms, each stage from the end of both texts."""
+    score = meteor.meteor_scorer()
+    words = st.lists(
+        st.sampled_from(["wash", "washes", "washed", "cell", "cells", "big", "tall", "taller", "5"]), max_size=8
+    )
+
+    @given(words, words)
+    @examples(80)
+    def is_its_twin(reference, hypothesis):
+        expected = twin.meteor(reference, hypothesis, porter_stemmer(), lambda word: {word, *names_of(known, word)})
+        assert score(reference, hypothesis) == pytest.approx(expected, abs=1e-12)
+
+    known = meteor.synonyms_by_wordnet()
+    is_its_twin()
+    assert score(["big"], ["tall"]) == 0.5
+    assert score([], ["tall"]) == score(["big"], []) == 0.0
+
+
+def test_nltk_still_has_the_private_name_of_its_cache(small_wordnet):
+    """`_synset_offset_cache` of WordNetCorpusReader: without it the service would keep every meaning ever read."""
+    reader = meteor.synonyms_by_wordnet()._reader
+    library = pytest.importorskip("nltk.corpus.reader.wordnet")
+    own = library.WordNetCorpusReader.__init__.__code__.co_names
+    assert "_synset_offset_cache" in own
+    assert len(reader.synsets("mice")) == 1
+    assert not any(reader._synset_offset_cache.values())
+
+
+def test_nltk_still_has_the_private_name_of_its_marks():
+    """`_re_non_word_chars` of PunktLanguageVars: without it both rules would split sentences as the installed NLTK."""
+    variables = pytest.importorskip("nltk.tokenize.punkt").PunktLanguageVars
+    assert isinstance(variables._re_non_word_chars, str | property)
+    for method in (variables.period_context_re, variables._word_tokenizer_re):
+        assert "_re_non_word_chars" in method.__code__.co_names
 
 
 TEXT = st.lists(
@@ -163,34 +200,12 @@ def test_rouge_is_that_of_its_package(words):
 
 @needs_wordnet
 def test_synonyms():
-    look_up = synonyms_by_wordnet()
-    assert {"spin", "whirl", "twirl"} <= look_up("spin")
-    assert {"mice", "mouse"} <= look_up("mice")
-    assert "mouse" in look_up("Mice")
-    assert {"large", "big"} <= look_up("larger")
-    assert look_up("zzzz") == {"zzzz"}
-    assert not any("_" in name for name in look_up("cell"))
-
-
-def test_a_dictionary_is_read_from_its_files(tmp_path):
-    """A WordNet of two meanings, with an exception, an ending and a marked adjective."""
-    nouns = ["00000000 05 n 02 cell 0 prison_cell 0 000 | a room\n", "{} 05 n 02 Mouse 0 Rodent 0 000 | an animal\n"]
-    second = len(nouns[0])
-    adjective = "00000000 00 s 02 big(a) 0 large 0 000 | great\n"
-    files = {
-        "data.noun": nouns[0] + nouns[1].format(f"{second:08}"),
-        "index.noun": f"  1 licence\ncell n 1 0 1 0 00000000  \nmouse n 1 0 1 0 {second:08}  \n",
-        "noun.exc": "mice mouse\n",
-        "data.adj": adjective,
-        "index.adj": "big a 1 0 1 0 00000000  \nlarge a 1 0 1 0 00000000  \n",
-    }
-    for part in ("noun", "verb", "adj", "adv"):
-        for name in (f"data.{part}", f"index.{part}", f"{part}.exc"):
-            (tmp_path / name).write_text(files.get(name, ""), encoding="utf-8")
-    dictionary = WordNet(tmp_path)
-    assert dictionary.synonyms("cells") == {"cells", "cell"}
-    assert dictionary.synonyms("mice") == {"mice", "Mouse", "Rodent"}
-    assert dictionary.synonyms("larger") == {"larger", "big", "large"}
+    known = meteor.synonyms_by_wordnet()
+    assert {"spin", "whirl", "twirl"} <= names_of(known, "spin")
+    assert "mouse" in names_of(known, "mice") & names_of(known, "Mice")
+    assert {"large", "big"} <= names_of(known, "larger")
+    assert names_of(known, "zzzz") == set()
+    assert not any("_" in name for name in names_of(known, "cell"))
 
 
 @given(word_lists(5), word_lists(5))

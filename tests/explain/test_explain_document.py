@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel
 
 from assay.service.cli.main import main
 from assay.service.explain.schema import Explanation, KeyStep, ProseStep
@@ -39,7 +40,7 @@ def test_the_report_is_written(tmp_path):
 def test_the_table_names_fields():
     rows = re.findall(r"^\| (`[^|]+) \| [^|]+ \|$", TEXT, re.MULTILINE)
     named = [name for row in rows for name in re.findall(r"`([a-z_.\[\]]+)`", row)]
-    inner = {"prediction[]": KeyStep, "prose[]": ProseStep}
+    inner: dict[str, type[BaseModel]] = {"prediction[]": KeyStep, "prose[]": ProseStep}
     assert len(named) > 15
     for name in named:
         whole, _, field = name.rpartition(".")

@@ -15,7 +15,8 @@ import pytest
 from rollouts import as_request, generate
 
 from assay import Scorer
-from tests.faults.fault_drain import Client, portions, score_all
+from assay_client import Client
+from tests.faults.fault_drain import portions, score_all
 from tests.faults.storm import gauges
 from tests.servers import LiveServer, launched
 

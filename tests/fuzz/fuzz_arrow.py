@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from assay import Scorer
 from assay.kernels.column import column_of
-from assay.service.http.endpoints.score import stream_answer
-from assay.service.http.wire.compression import Body
+from assay.service.http.wire.arrow_request import answer_arrow
+from assay.service.http.wire.compression import ARROW, Body
 from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import ARROW
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
 from tests.cases import answer as answer_text
@@ -31,7 +30,7 @@ SCORER = Scorer(threads=1)
 
 def check(data: bytes, memory: GuardedMemory) -> None:
     body: Any = memory.frozen(data)
-    reply = outcome(stream_answer, Body(body, b"", ARROW, False), b"include=components", SCORER, LIMITS, StageTimes())
+    reply = outcome(answer_arrow, Body(body, b"", ARROW, False), b"include=components", SCORER, LIMITS, StageTimes())
     if isinstance(reply, Problem):
         assert reply.status in (400, 413, 422)
         return

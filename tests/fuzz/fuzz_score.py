@@ -70,8 +70,8 @@ def check(data: bytes, memory: GuardedMemory) -> None:
     assert_sound(scores, 3)
     for row in (0, 2):
         assert differences(record(scores, row), expected) == {}
-    texts = [column_of([text.encode()]) for text in (response, reference)]
-    alone = scorer.score_columns(*map(memory.column, texts), scores.reference_index[:1])
+    one, of = (memory.column(column_of([text.encode()])) for text in (response, reference))
+    alone = scorer.score_columns(one, of, scores.reference_index[:1])
     assert differences(record(alone, 0), expected) == {}
 
 

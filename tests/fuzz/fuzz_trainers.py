@@ -16,9 +16,8 @@ from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
 from assay.service.http.endpoints.trainers.query_settings import ParsedQuery
 from assay.service.http.endpoints.trainers.slime import Slime
-from assay.service.http.wire.compression import Body
+from assay.service.http.wire.compression import JSON, Body
 from assay.service.http.wire.fast_path import FastPath
-from assay.service.http.wire.media_types import JSON
 from assay.service.http.wire.stage_times import StageTimes
 from tests.cases import answer
 from tests.cases.writing import KEY

@@ -13,6 +13,7 @@ TARGETS = sorted(Path(__file__).parent.glob("fuzz_*.py"))
 INPUTS = 400
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="guard pages are made as Linux makes them")
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.stem)
 def test_a_short_run(compiled, target):

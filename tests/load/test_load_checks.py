@@ -69,7 +69,7 @@ def test_a_refusal_for_another_reason_is_wrong():
 
 def test_exchanges_are_read_back_from_a_file(tmp_path):
     exchanges = [GOOD, REFUSED, GOOD._replace(body=b"\n{}\n"), *refusals()]
-    assert list(read_exchanges(write_exchanges(tmp_path / "exchanges", exchanges))) == exchanges
+    assert read_exchanges(write_exchanges(tmp_path / "exchanges", exchanges)) == exchanges
 
 
 # Locust itself
@@ -108,7 +108,7 @@ def stub() -> Iterator[str]:
 
 def load(folder: Path, most: int = 8) -> Load:
     exchanges = write_exchanges(folder / "exchanges", [GOOD])
-    return Load("stub", "singles", exchanges, users=1, rate=0, ramp=0, hold=30, most=most)
+    return Load("stub", "Singles", exchanges, users=1, rate=0, ramp=0, hold=30, most=most)
 
 
 @pytest.mark.usefixtures("locust")

@@ -6,6 +6,7 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,20 +48,73 @@ def test_the_image_does_not_run_as_root() -> None:
 
 
 def dockerfile() -> str:
-    return (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    return text_of("Dockerfile")
 
 
-@pytest.mark.parametrize("target", ["demo", "test"])
-def test_the_targets_can_be_made(target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "command"),
+    [("demo", "examples/demo.py"), ("test", "-m pytest"), ("test-all", "-m pytest"), ("check", "-m mypy")],
+)
+def test_the_targets_can_be_made(target: str, command: str) -> None:
     shown = subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True, text=True)
-    assert {"demo": "examples/demo.py", "test": "-m pytest"}[target] in shown.stdout
+    assert command in shown.stdout
 
 
-def test_continuous_integration_runs_the_same_commands() -> None:
-    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line.startswith("make ")] == [
-        "make lint",
-        "make test",
-        "make test-lowest",
-        "make test-browser",
-    ]
+def test_the_quick_tests_exist() -> None:
+    quick = re.findall(r"tests/\S+", re.findall(r"^QUICK :=(.*(?:\\\n.*)*)", text_of("Makefile"), re.MULTILINE)[0])
+    assert len(quick) > 5
+    assert [path for path in quick if not (ROOT / path).exists()] == []
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def workflow(name: str) -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml", reason="needs assay[deploy]")
+    return yaml.safe_load(text_of(f".github/workflows/{name}"))
+
+
+WORKFLOWS = ("ci.yml", "newest.yml", "release.yml")
+
+
+def test_the_workflow_runs_the_commands_of_continuous_integration() -> None:
+    commands = [line for line in text_of(".ci/run").splitlines() if line.startswith("make ")]
+    assert commands == ["make lint", "make test-all", "make test-lowest", "make test-browser"]
+    steps = workflow("ci.yml")["jobs"]["suite"]["steps"]
+    assert [step["run"] for step in steps if step.get("run") in commands] == commands
+
+
+def test_the_workflow_runs_on_every_python_that_is_named() -> None:
+    versions = workflow("ci.yml")["jobs"]["suite"]["strategy"]["matrix"]["python"]
+    classifiers = [name.rpartition(":: ")[2] for name in PROJECT["classifiers"] if ":: Python :: 3." in name]
+    assert versions == classifiers
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+
+
+def test_workflows_use_actions_by_digest_and_state_their_permissions() -> None:
+    assert sorted(path.name for path in (ROOT / ".github/workflows").iterdir()) == sorted(WORKFLOWS)
+    wrong = []
+    for name in WORKFLOWS:
+        uses = re.findall(r"uses: (.*)", text_of(f".github/workflows/{name}"))
+        pinned = r"\./\.github/workflows/[\w-]+\.yml|[\w./-]+@[0-9a-f]{40} # v[0-9.]+"
+        wrong += [f"{name}: {one}" for one in uses if not re.fullmatch(pinned, one)]
+        wrong += [name] * (workflow(name)["permissions"] != {"contents": "read"})
+        for job, content in workflow(name)["jobs"].items():
+            if "write" in str(content.get("permissions")) and name != "release.yml":
+                wrong.append(f"{name}: {job} may write")
+            wrong += [f"{name}: {job}: no limit of time"] * ("timeout-minutes" not in content and "steps" in content)
+    assert wrong == []
+
+
+DECISIONS = ROOT / "docs" / "decisions"
+HEADINGS = ["Context", "Measured", "Decision", "What would change it"]
+
+
+def test_every_decision_has_its_four_parts_and_is_in_the_index() -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in DECISIONS.glob("*.md")}
+    index = re.findall(r"^- \[[^\]]+\]\((.+)\)", pages.pop("README.md"), re.MULTILINE)
+    assert sorted(index) == sorted(pages)
+    assert {
+        name: found for name, text in pages.items() if (found := re.findall(r"^## (.*)$", text, re.M)) != HEADINGS
+    } == {}

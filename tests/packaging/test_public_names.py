@@ -55,7 +55,8 @@ def test_lazy_names_are_those_of_their_homes(name: str) -> None:
     package = importlib.import_module(name)
     tree = ast.parse((ROOT / MODULES[name]).read_text(encoding="utf-8"))
     (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
-    homes = {alias.asname or alias.name: (f".{node.module}", alias.name) for node in typed.body for alias in node.names}
+    imports = [node for node in typed.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.asname or alias.name: (f".{node.module}", alias.name) for node in imports for alias in node.names}
     assert set(package.__all__) == homes.keys()
     assert {word: homes[word][0] for word in package._HOMES} == package._HOMES
     for word, (home, original) in homes.items():

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from assay.service.bench.servers.server_process import ServerProcess
+from assay.service.bench.servers import service
 from assay.service.config import ServerSettings
 from assay.service.scoring.threads import usable_cores
 from assay.service.settings import ScoreSettings
@@ -43,9 +43,7 @@ def after(snippet: Snippet) -> Snippet:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    flags = ["-c", "from assay.service.cli.main import main; main()", "serve"]
-    flags += ["--log-level", "warning", "--drain-seconds", "0"]
-    with ServerProcess(flags, "/readyz") as server:
+    with service() as server:
         yield server.address
 
 

@@ -40,7 +40,8 @@ def penalized_distance(names: list[str], predicted: str, true: str) -> int:
     """Return the Levenshtein distance of the calls, plus 1 for each undefined name in the predicted program."""
 
     def calls(code: str) -> list[str]:
-        return [node.func.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+        found = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+        return [name.id for name in found if isinstance(name, ast.Name)]
 
     def known(called: list[str]) -> list[str]:
         return [name if name in names else UNDEFINED for name in called]

@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay.service.cli.main import main
-from assay.service.report.markup import Markup, concatenate, element
+from assay.service.report.rendering import without_controls
 from tests.cases import told
 from tests.cases.writing import step
 
 R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("store", "pellet")]
 REFERENCE = {"steps": R}
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&lt;\x1b[2J\u202e</pre></details></style><svg onload=x>"
-ROWS = [
+ROWS: list[dict] = [
     {"prompt": "one", "response": told(R), "reference": REFERENCE},
     {"prompt": "one", "response": told([R[0], R[2], R[1]]), "reference": REFERENCE},
     {"prompt": f"two {EVIL}", "response": f"no {EVIL}", "reference": REFERENCE},
@@ -100,7 +100,7 @@ def test_hostile_texts_stay_texts(page):
 
 def test_it_needs_nothing_else(page):
     found = page(ROWS)
-    assert 'content="default-src &#x27;none&#x27;; style-src &#x27;unsafe-inline&#x27;"' in found.source
+    assert """content="default-src 'none'; style-src 'unsafe-inline'">""" in found.source
     assert "url(" not in found.source
     assert "@import" not in found.source
     assert not re.search(r"https?://", found.source.replace(EVIL, ""))
@@ -209,11 +209,8 @@ def test_where_it_cannot_be_written(tmp_path):
     assert done.exit_code == 2
 
 
-def test_markup():
-    assert element("p", "<b>", element("b", "&"), class_='a"b') == '<p class="a&quot;b">&lt;b&gt;<b>&amp;</b></p>'
-    assert element("meta", charset="utf-8") == '<meta charset="utf-8">'
-    assert element("line", x1=0, title=None) == '<line x1="0"/>'
-    assert concatenate(["a\tb\r\nc\x00", Markup("<br>")]) == "a\tb\nc\ufffd<br>"
+def test_lines_and_tabs_stay_and_other_controls_are_replaced():
+    assert without_controls("a\tb\r\nc\x00\u2028") == "a\tb\nc\ufffd\ufffd"
 
 
 def test_its_quantiles_are_those_of_the_terminal(tmp_path):
@@ -222,10 +219,10 @@ def test_its_quantiles_are_those_of_the_terminal(tmp_path):
     source = write(tmp_path / "rows.jsonl", [{"response": text, "reference": REFERENCE} for text in [*responses, "x"]])
     done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", tmp_path / "report.html")
     (line,) = re.findall(r"^reward\n.*\n(.*)$", done.stderr, re.MULTILINE)
-    row = re.search(r"<td>reward</td>(.*?)</tr>", Page(tmp_path / "report.html").source)[1]
+    row = re.search(r"<td>reward</td>(.*?)</tr>", Page(tmp_path / "report.html").source, re.DOTALL)[1]
     terminal, shown = (
         [float(value) for value in line.split()],
-        [float(value) for value in re.findall(r">([^<]+)<", row)],
+        [float(value) for value in re.findall(r"<td>([^<]+)<", row)],
     )
     _count, mean, _deviation, *quantiles = shown
     assert len(set(terminal)) > 4

@@ -72,4 +72,6 @@ def test_tallies():
     assert (tally.number, tally.mean, [location.number for location in tally.locations]) == (1, 1.0, [1])
     assert tallies.mean_without("padding") == 0.25
     assert tallies.mean_without("trivial_steps") == 0.5
+    assert tallies.share("padding") == pytest.approx(1 / 3)
+    assert [name for name in tallies.by_sign if tallies.is_suspicious(name)] == ["padding"]
     assert len({sign.name for sign in SIGNS}) == len(SIGNS)

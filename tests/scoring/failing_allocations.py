@@ -15,10 +15,9 @@ import orjson
 
 from assay import Scorer
 from assay.service.http.endpoints.score import answer_json, fast_answer
-from assay.service.http.wire.compression import Body
+from assay.service.http.wire.compression import JSON, Body
 from assay.service.http.wire.fast_path import FastPath
 from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import JSON
 from assay.service.http.wire.stage_times import StageTimes
 from tests.cases import answer as answer_text
 from tests.cases.writing import KEY

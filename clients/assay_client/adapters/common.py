@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from ..async_client import AsyncClient
-from ..batches import ITEM_PATH
-from ..client import Client
+
+from ..client import AsyncClient, Client
+from ..coalescing import ITEM_PATH
 from ..errors import AssayError, InvalidReference, InvalidRequest, InvalidSetting, Issue, TooLarge, invalid
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code

@@ -1,19 +1,23 @@
-"""TCP connections to host names with several addresses, some of which may not answer (Happy Eyeballs, RFC 8305).
+"""Connections: to Unix sockets, and to host names with several addresses, some of which may not answer.
 
-Each address is tried a short delay after the previous one, or as soon as that one has failed; the first connection
-wins. An address that drops packets therefore costs only the delay.
+Each address of a name is tried a short delay after the previous one, or as soon as that one has failed; the first
+connection wins (Happy Eyeballs, RFC 8305). An address that drops packets therefore costs only the delay. Event loops
+use the same code, in a thread: resolving a name needs one anyway, and uvloop does not implement RFC 8305.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import os
 import selectors
 import socket
 from itertools import zip_longest
 from time import monotonic
 from typing import Any, NamedTuple
+
+from .addresses import Address
 
 __all__ = ["ATTEMPT_DELAY", "connected_socket", "connected_socket_async"]
 
@@ -24,16 +28,26 @@ IN_PROGRESS = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
 class Target(NamedTuple):
-    """One address of a host name."""
+    """One address of a service."""
 
     family: int
     sockaddr: Any
 
 
-def connected_socket(host: str, port: int, seconds: float) -> socket.socket:
-    """Connect within `seconds`, of which the rest becomes the timeout of the socket; raise OSError or TimeoutError."""
+def targets_of(address: Address) -> list[Target]:
+    """Return the addresses of a service, alternating between address families; a name is resolved."""
+    if address.socket_path is not None:
+        return [Target(socket.AF_UNIX, address.socket_path)]
+    by_family: dict[int, list[Target]] = {}
+    for family, _, _, _, sockaddr in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
+        by_family.setdefault(family, []).append(Target(family, sockaddr))
+    return [target for group in zip_longest(*by_family.values()) for target in group if target is not None]
+
+
+def connected_socket(address: Address, seconds: float) -> socket.socket:
+    """Connect within `seconds`; raise OSError or TimeoutError. The socket does not block."""
     end = monotonic() + seconds
-    targets = interleave_families(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    targets = targets_of(address)
     failure = OSError("the host name has no address")
     with selectors.DefaultSelector() as opening:
         try:
@@ -52,7 +66,6 @@ def connected_socket(host: str, port: int, seconds: float) -> socket.socket:
                     opening.unregister(sock)
                     code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                     if not code:
-                        sock.settimeout(max(end - monotonic(), 0.001))
                         return sock
                     failure = OSError(code, os.strerror(code))
                     sock.close()
@@ -62,59 +75,13 @@ def connected_socket(host: str, port: int, seconds: float) -> socket.socket:
                 key.fileobj.close()  # type: ignore[union-attr]
 
 
-async def connected_socket_async(host: str, port: int) -> socket.socket:
-    """Connect a non-blocking socket; raise OSError. Names are resolved in a thread, not on the loop."""
-    loop = asyncio.get_running_loop()
-    targets = interleave_families(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-    failure: BaseException = OSError("the host name has no address")
-    opening: set[asyncio.Task[socket.socket]] = set()
-    winner = None
-    try:
-        while targets or opening:
-            if targets:
-                opening.add(loop.create_task(connect(targets.pop(0))))
-            delay = ATTEMPT_DELAY if targets else None
-            done, _ = await asyncio.wait(opening, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                opening.discard(task)
-                error = task.exception()
-                if error is None:
-                    winner = task.result()
-                    return winner
-                failure = error
-        raise failure
-    finally:
-        for task in opening:
-            task.add_done_callback(close_loser)
-            task.cancel()
-        try:
-            if opening:
-                await asyncio.wait(opening)
-        except BaseException:  # cancelled: the caller does not get the winner
-            if winner is not None:
-                winner.close()
-            raise
-
-
-def close_loser(task: asyncio.Task[socket.socket]) -> None:
-    """Close a socket that connected after another one had won."""
-    if not task.cancelled() and task.exception() is None:
-        task.result().close()
-
-
-def interleave_families(found: list[Any]) -> list[Target]:
-    """Return the resolved addresses in their order, alternating between address families."""
-    by_family: dict[int, list[Target]] = {}
-    for family, _, _, _, sockaddr in found:
-        by_family.setdefault(family, []).append(Target(family, sockaddr))
-    return [target for group in zip_longest(*by_family.values()) for target in group if target is not None]
-
-
 def start_connecting(target: Target) -> socket.socket:
     """Start connecting to this address without blocking; raise OSError."""
     sock = socket.socket(target.family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
+        if target.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = sock.connect_ex(target.sockaddr)
         if code not in IN_PROGRESS:
             raise OSError(code, os.strerror(code))
@@ -124,8 +91,16 @@ def start_connecting(target: Target) -> socket.socket:
     return sock
 
 
-async def connect(target: Target) -> socket.socket:
-    """Connect to this address; raise OSError."""
+async def connected_socket_async(address: Address, seconds: float) -> socket.socket:
+    """Return as `connected_socket`, without blocking the event loop: only names need a thread."""
+    if address.socket_path is None and is_name(address.host):
+        connecting = asyncio.get_running_loop().run_in_executor(None, connected_socket, address, seconds)
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:  # the thread continues, until it has a socket that nobody needs
+            connecting.add_done_callback(close_result)
+            raise
+    (target,) = targets_of(address)
     sock = socket.socket(target.family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -134,3 +109,17 @@ async def connect(target: Target) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def is_name(host: str) -> bool:
+    """Return whether a host is a name to be resolved, not an address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return True
+    return False
+
+
+def close_result(connecting: asyncio.Future[socket.socket]) -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().close()

@@ -7,18 +7,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
-from ....kernels.similarity.levenshtein import levenshtein_distances
-from ....kernels.warmup import warmup
 from ..text.bleu import METHOD_1, NO_SMOOTHING, sentence_bleu
-from ..text.sequences import numbered_columns, pieces
 from .calls import Call
 
 __all__ = [
     "argument_bleu",
     "argument_precision_recall",
-    "distances",
     "matched_by_name",
     "matched_in_order",
     "mean",
@@ -27,8 +21,6 @@ __all__ = [
 ]
 
 NAN = math.nan
-NAMES_AT_ONCE = 1 << 18
-"""Names that are numbered for one call of the kernel."""
 SEPARATOR = re.compile(r"""[\s,()"']""")
 
 Matched = list[tuple[Mapping[str, str], Mapping[str, str]]]
@@ -94,13 +86,3 @@ def words(arguments: Mapping[str, str]) -> list[str]:
 def value_pairs(matched: Matched) -> list[tuple[str, str]]:
     """Return the (predicted, true) values of the arguments that both of two matched calls have."""
     return [(value, true[name]) for predicted, true in matched for name, value in predicted.items() if name in true]
-
-
-def distances(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> np.ndarray:
-    """Return the Levenshtein distance of each pair of sequences of names, int64 (len(pairs),)."""
-    warmup()
-    found = np.zeros(len(pairs), np.int64)
-    for piece in pieces([len(predicted) + len(true) for predicted, true in pairs], NAMES_AT_ONCE):
-        columns, symbols = numbered_columns([pair[0] for pair in pairs[piece]], [pair[1] for pair in pairs[piece]])
-        levenshtein_distances(found[piece], *columns, symbols)
-    return found

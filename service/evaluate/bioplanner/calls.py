@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
-import threading
-import warnings
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
+
+from ..python_source import Unreadable, parse_python
 
 __all__ = [
     "MAX_DEPTH",
     "MAX_LENGTH",
     "Call",
-    "Unreadable",
     "called_names",
     "calls_by_script",
     "calls_with_arguments",
@@ -40,17 +39,6 @@ ARGUMENT = re.compile(r"""(?<!\w)(\w++)=["']([^"']++)["']""")
 DEFINITION = re.compile(r"def [\w_]++\(.*?\):")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 WITHOUT_CALLS = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.Pass)
-BRACKET = re.compile(r"[][(){}]")
-
-_quiet = threading.Lock()
-
-
-class Unreadable(ValueError):
-    """A text that a metric cannot read; `reason` is one of the task's failures."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
 
 
 class Call(NamedTuple):
@@ -84,23 +72,8 @@ def calls_by_script(code: str) -> dict[str, dict[str, str]]:
 
 def parse_program(code: str) -> ast.Module:
     """Parse a text; raises Unreadable if it is not Python or exceeds the limits."""
-    if len(code) > MAX_LENGTH or depth(code) > MAX_DEPTH:
-        raise Unreadable("too_large")
-    try:
-        with _quiet, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise Unreadable("syntax_error") from None
-
-
-def depth(code: str) -> int:
-    """Return the maximum nesting of brackets, including those in strings and comments."""
-    deepest = level = 0
-    for bracket in BRACKET.finditer(code):
-        level = level + 1 if bracket[0] in "([{" else max(0, level - 1)
-        deepest = max(deepest, level)
-    return deepest
+    tree: ast.Module = parse_python(code, MAX_LENGTH, MAX_DEPTH)
+    return tree
 
 
 def defined_functions(code: str) -> list[str]:

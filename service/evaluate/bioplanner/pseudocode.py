@@ -11,11 +11,13 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from ....kernels.similarity.levenshtein import levenshtein_distances
 from ..optional_dependencies import OptionalDependencies, not_installed
+from ..python_source import Unreadable
 from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from ..text.embedders import Embedder, cls_model_named, embedded, hashed_words
-from .agreement import distances, mean
-from .calls import Unreadable
+from ..text.sequences import compare_sequences
+from .agreement import mean
 from .reading import Reading, names_called, read, read_order
 
 __all__ = ["TASK"]
@@ -207,7 +209,7 @@ def sequence_distances(
     """Return the distances of the sequences that are not None, float64 (n,), NaN elsewhere."""
     rows = [row for row, pair in enumerate(sequences) if pair is not None]
     found = np.full(len(readings), np.nan)
-    found[rows] = distances([pair for pair in sequences if pair is not None])
+    found[rows] = compare_sequences(levenshtein_distances, [pair for pair in sequences if pair is not None])
     return found
 
 

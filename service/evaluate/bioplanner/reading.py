@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..python_source import Unreadable
 from .agreement import (
     Matched,
     argument_bleu,
@@ -18,7 +19,6 @@ from .agreement import (
 )
 from .calls import (
     Found,
-    Unreadable,
     called_names,
     calls_by_script,
     calls_in,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -9,13 +11,20 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from pydantic import Field
 
+from ..python_source import Unreadable, parse_python
 from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Rewards, Task, ignore_progress
 from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, nan_column, share
-from .literal import NotLiteral, literal
 
-__all__ = ["TASK", "Order", "compared", "order_of"]
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "TASK", "Order", "compared", "literal", "order_of"]
 
 T = TypeVar("T")
+
+MAX_LENGTH = 65_536
+"""Characters of an answer; ten thousand indices take less."""
+MAX_DEPTH = 64
+"""Levels of brackets in it."""
+PLAIN_LIST = re.compile(r"\[ ?(?:0|[1-9][0-9]{0,8})(?:, ?(?:0|[1-9][0-9]{0,8}))*+\]")
+"""Nearly every answer: a list of short numbers, which needs no parser."""
 
 ADVANCE_EVERY = 64
 NOT_LITERAL = "not_literal"
@@ -49,6 +58,20 @@ class Order(NamedTuple):
         return share(2 * self.concordant - self.pairs, self.pairs)
 
 
+def literal(text: str) -> Any:
+    """Return the value of a Python literal, as the script's `ast.literal_eval` does; raises Unreadable.
+
+    So a tuple, a bare `0, 2, 1`, a set, the keys of a dictionary, bytes, `True` and `0x1` are answers too.
+    """
+    if len(text) <= MAX_LENGTH and PLAIN_LIST.fullmatch(text):
+        return [int(number) for number in text[1:-1].split(",")]
+    tree = parse_python(text.lstrip(" \t"), MAX_LENGTH, MAX_DEPTH, "eval")
+    try:
+        return ast.literal_eval(tree)
+    except (ValueError, TypeError, OverflowError, RecursionError):  # a name, a list as a key, 10**400 + 1j, a long sum
+        raise Unreadable(NOT_LITERAL) from None
+
+
 def order_of(response: object, steps: int) -> list[int] | str:
     """Return the indices that a response gives for n steps, each at least once, else the reason why it has none."""
     if not isinstance(response, str):
@@ -58,7 +81,7 @@ def order_of(response: object, steps: int) -> list[int] | str:
         return NO_MARKERS
     try:
         given = literal(block)
-    except NotLiteral:
+    except Unreadable:
         return NOT_LITERAL
     try:
         named = set(given)

@@ -1,74 +1,112 @@
-"""METEOR (Banerjee and Lavie 2005) of one hypothesis and one reference, with the choices of NLTK's implementation.
+"""METEOR (Banerjee and Lavie 2005) by NLTK, with synonyms by WordNet 3.0 of NLTK's data or of Debian's package.
 
-Words are matched in three stages: exactly, by their stems, and by synonyms of the remaining stems. Each stage goes
-through the hypothesis from its end and takes the last free reference word that matches.
+NLTK's reader keeps every meaning that it has read, and threads would share its position in a file. Here it keeps none:
+the words that share a meaning with a word are cached instead, and read under a lock.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from .wordnet import Synonyms
+from ..import_optional import import_optional
+from ..optional_dependencies import not_installed
+from .word_tokens import porter_stemmer
 
-__all__ = ["meteor"]
+__all__ = ["FOLDERS", "Lemma", "Synonyms", "Synset", "meteor_scorer", "synonyms_by_wordnet"]
 
-ALPHA = 0.9
-"""Weight of recall against precision."""
-BETA = 3.0
-GAMMA = 0.5
-"""Penalty of γ (chunks / matches)^β."""
-
-Unmatched = tuple[int, str]
-"""Number and form of a word that is not matched yet."""
-
-
-def meteor(
-    reference: Sequence[str], hypothesis: Sequence[str], stem: Callable[[str], str], synonyms: Synonyms
-) -> float:
-    """Return METEOR of two lists of lower-case words; 0 without a match. Equal texts have 1 - 0.5 / words³, not 1."""
-    pairs: list[tuple[int, int]] = []
-    ours, theirs = matched(list(enumerate(hypothesis)), list(enumerate(reference)), only_itself, pairs)
-    stems = [(k, stem(word)) for k, word in ours], [(k, stem(word)) for k, word in theirs]
-    ours, theirs = matched(*stems, only_itself, pairs)
-    matched(ours, theirs, synonyms, pairs)
-    if not pairs:
-        return 0.0
-    precision, recall = len(pairs) / len(hypothesis), len(pairs) / len(reference)
-    mean = precision * recall / (ALPHA * precision + (1 - ALPHA) * recall)
-    return (1 - GAMMA * (chunks(sorted(pairs)) / len(pairs)) ** BETA) * mean
+FOLDERS = (Path("/usr/share/wordnet"),)
+"""Folders of system packages of WordNet; Debian's is wordnet-base."""
+KEPT = 1 << 16
 
 
-def only_itself(word: str) -> Iterable[str]:
-    return (word,)
+class Lemma(str):
+    """A word, with the method of NLTK's lemmas that its METEOR calls."""
+
+    def name(self) -> str:
+        return self
 
 
-def matched(
-    hypothesis: list[Unmatched],
-    reference: list[Unmatched],
-    forms_of: Callable[[str], Iterable[str]],
-    pairs: list[tuple[int, int]],
-) -> tuple[list[Unmatched], list[Unmatched]]:
-    """Add the pairs of one stage, (hypothesis, reference) word numbers, and return the unmatched words of both."""
-    free: defaultdict[str, list[int]] = defaultdict(list)
-    for k, word in reference:
-        free[word].append(k)
-    left = []
-    taken = set()
-    for k, word in reversed(hypothesis):
-        found = max((free[form][-1] for form in forms_of(word) if free.get(form)), default=None)
-        if found is None:
-            left.append((k, word))
+class Synset(tuple[Lemma, ...]):
+    """Words, with the method of NLTK's synsets that its METEOR calls."""
+
+    def lemmas(self) -> Synset:
+        return self
+
+
+class KeepsNothing(dict[int, Any]):
+    """Stands for a cache of NLTK's reader."""
+
+    def __setitem__(self, _offset: int, _synset: Any) -> None:
+        """Forget the synset."""
+
+
+class Synonyms:
+    """One WordNet, with the method of NLTK's reader that its METEOR calls; safe to use from several threads."""
+
+    def __init__(self, root: Any) -> None:
+        library = import_optional("nltk.corpus.reader.wordnet", "lexical", "METEOR")
+
+        class Reader(library.WordNetCorpusReader):  # type: ignore[name-defined]
+            """Does not map its meanings to those of another version, for which it would read both again."""
+
+            def map_wn(self, version: str = "wordnet") -> None:
+                pass
+
+        self._reader = Reader(root, omw_reader=())  # None would warn that there are no other languages
+        self._reader._synset_offset_cache = defaultdict(KeepsNothing)
+        self._lock = threading.Lock()
+        self.synsets = lru_cache(KEPT)(self._read)
+
+    def _read(self, word: str) -> tuple[Synset]:
+        """Return the single words of all meanings of a word or of its base forms, as one synset."""
+        with self._lock:
+            found = {name for synset in self._reader.synsets(word) for name in synset.lemma_names()}
+        return (Synset(Lemma(name) for name in found if "_" not in name),)
+
+
+@cache
+def synonyms_by_wordnet() -> Synonyms:
+    """Open the first WordNet that is found; raises NotInstalled without one."""
+    for root in roots():
+        try:
+            return Synonyms(root)
+        except OSError:  # a folder without the files
             continue
-        taken.add(found)
-        pairs.append((k, found))
-        for form in forms_of(word):
-            if free.get(form) and free[form][-1] == found:
-                free[form].pop()
-    return left[::-1], [(k, word) for k, word in reference if k not in taken]
+    raise not_installed(
+        "task",
+        "METEOR needs WordNet 3.0: python -m nltk.downloader wordnet, let NLTK_DATA name a folder that has it, "
+        "or install Debian's wordnet-base",
+    )
 
 
-def chunks(pairs: Sequence[tuple[int, int]]) -> int:
-    """Count the runs of pairs that are consecutive in both texts."""
-    return 1 + sum((b - a, d - c) != (1, 1) for (a, c), (b, d) in pairwise(pairs))
+def roots() -> Iterator[Any]:
+    """Yield where WordNet may be, in order: NLTK's data, unpacked or not, then system packages."""
+    data = import_optional("nltk.data", "lexical", "METEOR")
+    for name in ("corpora/wordnet", "corpora/wordnet.zip/wordnet/"):
+        try:
+            yield data.find(name)
+        except LookupError:
+            continue
+    for folder in filter(Path.is_dir, FOLDERS):
+        if str(folder) not in data.path:
+            data.path.append(str(folder))  # NLTK refuses to open files anywhere else
+        yield data.FileSystemPathPointer(str(folder))
+
+
+@cache
+def meteor_scorer() -> Callable[[Sequence[str], Sequence[str]], float]:
+    """Return the function of a reference and a hypothesis, lists of lower-case words, to METEOR.
+
+    It is 0 without a match; equal texts have 1 - 0.5 / words³, not 1. Raises NotInstalled without NLTK or WordNet.
+    """
+    synonyms = synonyms_by_wordnet()
+    score = import_optional("nltk.translate.meteor_score", "lexical", "METEOR").single_meteor_score
+    stemmer = SimpleNamespace(stem=porter_stemmer())
+    scorer: Callable[..., float] = partial(score, preprocess=str, stemmer=stemmer, wordnet=synonyms)
+    return scorer

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....kernels.similarity.lcs import lcs_lengths
-from ....kernels.warmup import warmup
 from .bleu import ngrams
-from .sequences import numbered_columns
+from .sequences import compare_sequences
 
 __all__ = ["f_measure", "rouge_l", "rouge_n", "rouge_words"]
 
@@ -40,10 +39,7 @@ def rouge_n(reference: Sequence[str], hypothesis: Sequence[str], n: int) -> floa
 
 def rouge_l(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> np.ndarray:
     """Return the F-measure of the longest common subsequence of each pair (reference, hypothesis): float64 (n,)."""
-    warmup()
-    columns, symbols = numbered_columns([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    lengths = np.zeros(len(pairs), np.int64)
-    lcs_lengths(lengths, *columns, symbols)
+    lengths = compare_sequences(lcs_lengths, pairs)
     return np.array(
         [
             f_measure(common, len(hypothesis), len(reference))

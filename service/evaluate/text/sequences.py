@@ -1,26 +1,40 @@
-"""Conversion of lists of names to columns of numbers, which kernels compare."""
+"""Comparison of sequences of names by kernels, which compare numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from ....kernels.column import frozen
+from ....kernels.warmup import warmup
 
-__all__ = ["numbered_columns", "pieces"]
+__all__ = ["compare_sequences", "pieces"]
+
+NAMES_AT_ONCE = 1 << 18
+"""Names that are numbered for one call of a kernel."""
 
 
-def numbered_columns(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> tuple[list[np.ndarray], int]:
-    """Assign numbers to the names of two columns of n rows each.
+def compare_sequences(kernel: Callable[..., None], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> np.ndarray:
+    """Return what `lcs_lengths` or `levenshtein_distances` gives for each pair of sequences, int64 (len(pairs),)."""
+    warmup()
+    found = np.zeros(len(pairs), np.int64)
+    for piece in pieces([len(first) + len(second) for first, second in pairs], NAMES_AT_ONCE):
+        columns, symbols = numbered_columns(pairs[piece])
+        kernel(found[piece], *columns, symbols)
+    return found
 
-    Names are numbered row by row, so that the kernels' tables stay small. Return values and offsets of the first
-    column and of the second, int64 and read-only, and an upper bound of the numbers.
+
+def numbered_columns(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> tuple[list[np.ndarray], int]:
+    """Assign numbers to the names of n pairs.
+
+    Names are numbered pair by pair, so that the kernels' tables stay small. Return values and offsets of the first
+    sides and of the second, int64 and read-only, and an upper bound of the numbers.
     """
     sides: tuple[list[int], list[int]] = ([], [])
     offsets: tuple[list[int], list[int]] = ([0], [0])
     symbols = 1
-    for pair in zip(first, second, strict=True):
+    for pair in pairs:
         numbers: dict[str, int] = {}
         for names, side, ends in zip(pair, sides, offsets, strict=True):
             side.extend([numbers.setdefault(name, len(numbers)) for name in names])

@@ -13,12 +13,10 @@ from ..task import Advance, Failure
 from .bleu import sentence_bleu
 from .embedders import Embedder
 from .keywords import keywords, overlap
-from .meteor import meteor
+from .meteor import meteor_scorer
 from .rouge import rouge_l, rouge_n, rouge_words
 from .sequences import pieces
-from .stems import porter_stemmer
-from .word_tokens import NltkRules, word_tokenizer
-from .wordnet import synonyms_by_wordnet
+from .word_tokens import NltkRules, porter_stemmer, word_tokenizer
 
 __all__ = [
     "ADVANCE_EVERY",
@@ -62,8 +60,7 @@ def fill_nltk(
 ) -> None:
     """Fill `bleu` (BLEU-2, smoothing method 1) and `meteor`, over words of the lower-cased texts by NLTK's rules."""
     split = dependencies.load(partial(word_tokenizer, rules), "bleu", "meteor")
-    synonyms = dependencies.load(synonyms_by_wordnet, "meteor")
-    stem = dependencies.load(porter_stemmer, "meteor")
+    meteor = dependencies.load(meteor_scorer, "meteor")
     if split is None:
         return
     words = lru_cache(MAX_CACHED_REFERENCES)(lambda text: split(text.lower()))
@@ -71,8 +68,8 @@ def fill_nltk(
         theirs, ours = words(reference), split(generated.lower())
         if dependencies.wants("bleu"):
             columns["bleu"][row] = sentence_bleu(theirs, ours)
-        if synonyms is not None and stem is not None and dependencies.wants("meteor"):
-            columns["meteor"][row] = meteor(theirs, ours, stem, synonyms)
+        if meteor is not None and dependencies.wants("meteor"):
+            columns["meteor"][row] = meteor(theirs, ours)
         if done % ADVANCE_EVERY == 0:
             advance(row)
 

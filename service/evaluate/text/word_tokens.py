@@ -1,4 +1,4 @@
-"""NLTK's `word_tokenize` of English text with the rules of a named version, whichever version is installed.
+"""NLTK's `word_tokenize` with the rules of a named version, whichever version is installed, and its stems.
 
 Published scores were computed with NLTK 3.8 or 3.9, whose rules are the default; 3.10 also splits dashes (U+2012 to
 U+2015) and every leading apostrophe, and ends sentences before curly quotes. Splitting into sentences is NLTK's Punkt
@@ -17,12 +17,16 @@ from typing import Any, Literal, NamedTuple
 from ..import_optional import import_optional
 from ..optional_dependencies import not_installed
 
-__all__ = ["NltkRules", "treebank_words", "word_tokenizer"]
+__all__ = ["NltkRules", "porter_stemmer", "treebank_words", "word_tokenizer"]
 
 NltkRules = Literal["3.9", "3.10"]
 EXTRA = "lexical"
+KEPT = 1 << 16
+"""Stems that are cached."""
 MAX_CONTEXT = 100
 """Characters of a possible end of a sentence whose decision is cached."""
+MAX_STEMMED = 60
+"""Characters of a word whose stem is cached."""
 
 SPACES = re.compile(r"\s+")
 
@@ -139,16 +143,16 @@ def sentence_splitter(rules: NltkRules) -> Callable[[str], list[str]]:
         def text_contains_sentbreak(self, text: str) -> bool:
             return bool(kept(text) if len(text) <= MAX_CONTEXT else super().text_contains_sentbreak(text))
 
-    tokenizer: Any = Splitter(lang_vars=Language())
-    tokenizer._params = english_model(punkt)
+    tokenizer: Any = Splitter(english_model(punkt), lang_vars=Language())
     kept = lru_cache(1 << 14)(super(Splitter, tokenizer).text_contains_sentbreak)
     return lambda text: list(tokenizer.tokenize(text))
 
 
 def english_model(punkt: ModuleType) -> Any:
     """Return Punkt's parameters for English with a table that does not grow: NLTK's keeps each word looked up."""
+    find = import_optional("nltk.data", EXTRA, "Splitting text into words").find
     try:
-        parameters = punkt.PunktTokenizer("english")._params
+        parameters = punkt.load_punkt_params(find("tokenizers/punkt_tab/english/"))
     except LookupError:
         raise not_installed(
             "task",
@@ -164,3 +168,11 @@ class Contexts(dict[str, int]):
 
     def __missing__(self, word: str) -> int:
         return 0
+
+
+@cache
+def porter_stemmer() -> Callable[[str], str]:
+    """Return the function of a word to its stem by Porter's rules with NLTK's extensions; raises NotInstalled."""
+    stem: Callable[[str], str] = import_optional("nltk.stem.porter", EXTRA, "Stemming").PorterStemmer().stem
+    kept = lru_cache(KEPT)(stem)
+    return lambda word: kept(word) if len(word) <= MAX_STEMMED else stem(word)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..numbers import first_n, format_number
 from ..reading import Line, Reading
-from ..schema import Explanation, Pair
-from ..words import canons
-from .drafts import Draft, DraftStep, body_renamed, body_with, draft_of, step_of
+from ..schema import Explanation, Kind, Order, Pair, Phrase, Scale
+from .drafts import Draft, DraftStep, body_of, draft_of, step_of
 
 __all__ = ["Edit", "edits_of"]
 
 
 class Edit(NamedTuple):
-    """One change: its kind as in the contract, what it does, the steps concerned, and the changed response."""
+    """One change: its kind, what it does, the steps concerned, and the changed response."""
 
-    kind: str
+    kind: Kind
     text: str
     steps: list[int]
     reference_steps: list[int]
@@ -27,33 +27,33 @@ class Edit(NamedTuple):
 
 def edits_of(explanation: Explanation, reading: Reading, expected: Reading) -> Iterator[Edit]:
     """Yield candidates, most promising first."""
-    draft = draft_of(reading)
-    yield from _shortened(explanation, reading, draft)
+    scale, order, draft = explanation.scale, explanation.order, draft_of(reading)
+    assert scale is not None
+    assert order is not None
+    yield from _shortened(scale, reading, draft)
     yield from _sorted(reading, expected, draft)
-    yield from _dropped_and_added(explanation, reading, expected, draft)
-    yield from _like_the_reference(explanation, reading, expected, draft)
-    yield from _renamed(explanation, reading, expected, draft)
-    yield from _moved(explanation, draft)
-    yield from _swapped(explanation, draft)
+    yield from _dropped_and_added(order, reading, expected, draft)
+    yield from _like_the_reference(explanation.pairs, reading, expected, draft)
+    yield from _renamed(order, reading, expected, draft)
+    yield from _moved(order, draft)
+    yield from _swapped(order, draft)
 
 
-def _shortened(explanation: Explanation, reading: Reading, draft: Draft) -> Iterator[Edit]:
+def _shortened(scale: Scale, reading: Reading, draft: Draft) -> Iterator[Edit]:
     """Shorten every prose step that is longer than its own words."""
-    scale = explanation.scale
-    if scale is None or not scale.length_used or scale.length_penalty == 1.0:
+    if not scale.length_used or scale.length_penalty == 1.0:
         return
-    steps, changed = [], []
-    for k, (line, step) in enumerate(zip(reading.lines, draft.steps, strict=True), 1):
-        brief = step_of(line, reading.text.content)
-        if len(brief.prose.split()) < reading.prose[k - 1].pieces:
-            steps.append(brief)
-            changed.append(k)
-        else:
-            steps.append(step)
+    brief = [step_of(line, reading.text.content) for line in reading.lines]
+    changed = [
+        k
+        for k, (step, prose) in enumerate(zip(brief, reading.prose, strict=True), 1)
+        if len(step.prose.split()) < prose.pieces
+    ]
     if changed:
         words, limit = format_number(scale.mean_words), format_number(scale.max_mean_words)
         text = f"Shorten the prose: {words} words a step, free up to {limit}"
-        yield Edit("shorten_prose", text, changed, [], draft.with_steps(steps).render())
+        steps = [brief[k - 1] if k in changed else step for k, step in enumerate(draft.steps, 1)]
+        yield Edit("shorten_prose", text, changed, [], draft.render(steps))
 
 
 def _sorted(reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
@@ -63,157 +63,115 @@ def _sorted(reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]
         places[line.action.canon].append(j)
     keys: list[tuple[int, int]] = []
     last = -1
-    for i, line in enumerate(reading.lines):
+    for i, line in enumerate(reading.lines, 1):
         free = places[line.action.canon]
         last = free.popleft() if free else last
         keys.append((last, i))
     order = [i for _, i in sorted(keys)]
-    moved = [i + 1 for k, i in enumerate(order) if i != k]
+    moved = [i for k, i in enumerate(order, 1) if i != k]
     if len(moved) > 2:  # two are a swap
-        text = f"Put the steps in the reference's order: {first_n([str(i + 1) for i in order], 12)}"
-        steps = [draft.steps[i] for i in order]
-        yield Edit("sort_steps", text, sorted(moved), [], draft.with_steps(steps).render())
+        text = f"Put the steps in the reference's order: {first_n(list(map(str, order)), 12)}"
+        yield Edit("sort_steps", text, sorted(moved), [], draft.render([draft.steps[i - 1] for i in order]))
 
 
-def _dropped_and_added(explanation: Explanation, reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
+def _dropped_and_added(order: Order, reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
     """Drop steps that are not on the longest common path, add missing steps of the reference, or both."""
-    order = explanation.order
-    if order is None:
-        return
-    on_path = {i for i, _ in order.path}
-    extra = [i for i in range(1, len(draft.steps) + 1) if i not in on_path]
-    on_path = {j for _, j in order.path}
-    missing = [j for j in range(1, len(expected.lines) + 1) if j not in on_path]
+    mine, theirs = {i for i, _ in order.path}, {j for _, j in order.path}
+    extra = [i for i in range(1, len(draft.steps) + 1) if i not in mine]
+    missing = [j for j in range(1, len(expected.lines) + 1) if j not in theirs]
+
+    def edit(kind: Kind, text: str, dropped: list[int], added: list[int]) -> Edit:
+        """Drop steps, and insert steps of the reference after the partner of the nearest one before them."""
+        inserted: dict[int, list[DraftStep]] = defaultdict(list)
+        for j in added:
+            inserted[_previous(order, j)].append(step_of(expected.lines[j - 1], expected.text.content))
+        left_out, steps = set(dropped), inserted[0]
+        for i, step in enumerate(draft.steps, 1):
+            steps += inserted[i] if i in left_out else [step, *inserted[i]]
+        return Edit(kind, text, dropped, added, draft.render(steps))
+
     if 1 < len(extra) < len(draft.steps):
-        text = f"Drop {_steps(extra)}"
-        yield Edit("drop_steps", text, extra, [], draft.with_steps(_without(draft.steps, extra)).render())
+        yield edit("drop_steps", f"Drop {_steps(extra)}", extra, [])
     if len(missing) > 1:
-        text = f"Add the reference's {_steps(missing)}"
-        yield Edit("add_steps", text, [], missing, _with_added(missing, order.path, expected, draft).render())
+        yield edit("add_steps", f"Add the reference's {_steps(missing)}", [], missing)
     if extra and missing and len(extra) < len(draft.steps):
         text = f"Drop {_steps(extra)} and add the reference's {_steps(missing)}"
-        added = _with_added(missing, order.path, expected, draft, frozenset(extra))
-        yield Edit("replace_steps", text, extra, missing, added.render())
+        yield edit("replace_steps", text, extra, missing)
     for j in missing:
-        text = f"Add the reference's step {j} ({expected.lines[j - 1].action.canon})"
-        yield Edit("add_step", text, [], [j], _with_added([j], order.path, expected, draft).render())
+        yield edit("add_step", f"Add the reference's step {j} ({expected.lines[j - 1].action.canon})", [], [j])
     for i in extra if len(draft.steps) > 1 else []:
-        text = f"Drop step {i} ({reading.lines[i - 1].action.canon})"
-        yield Edit("drop_step", text, [i], [], draft.with_steps(_without(draft.steps, [i])).render())
+        yield edit("drop_step", f"Drop step {i} ({reading.lines[i - 1].action.canon})", [i], [])
 
 
-def _with_added(
-    missing: Sequence[int],
-    path: Sequence[tuple[int, int]],
-    expected: Reading,
-    draft: Draft,
-    dropped: frozenset[int] = frozenset(),
-) -> Draft:
-    """Insert steps of the reference after the step that is paired with the nearest one before them."""
-    added: dict[int, list[DraftStep]] = defaultdict(list)
-    for j in missing:
-        previous = max((i for i, partner in path if partner < j), default=0)
-        added[previous].append(step_of(expected.lines[j - 1], expected.text.content))
-    steps = list(added[0])
-    for i, step in enumerate(draft.steps, 1):
-        steps += added[i] if i in dropped else [step, *added[i]]
-    return draft.with_steps(steps)
+def _previous(order: Order, j: int) -> int:
+    """Return the predicted step of the last pair of the path before a reference step; 0 without any."""
+    return max((i for i, partner in order.path if partner < j), default=0)
 
 
-def _like_the_reference(explanation: Explanation, reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
+def _like_the_reference(pairs: Sequence[Pair], reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
     """Give a pair the objects, or the parameters, of the reference; the pairs that lose most come first."""
-    for pair in sorted(explanation.pairs, key=lambda pair: pair.value):
-        line, source = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
-        for kind in ("objects", "parameters"):
-            theirs = getattr(source, kind)
-            if _equal(pair, kind) or [each.canon for each in theirs] == [each.canon for each in getattr(line, kind)]:
+    kinds: tuple[tuple[Kind, str], ...] = (("use_objects", "objects"), ("use_parameters", "parameters"))
+    for pair in sorted(pairs, key=lambda pair: pair.value):
+        i, j = pair.predicted, pair.reference
+        line, source = reading.lines[i - 1], expected.lines[j - 1]
+        for kind, name in kinds:
+            mine, theirs = getattr(line, name), getattr(source, name)
+            if _equal(pair, name) or [phrase.words for phrase in theirs] == [phrase.words for phrase in mine]:
                 continue
-            body = body_with(line, source, objects=kind == "objects", parameters=kind == "parameters")
-            phrases = _unsaid([each.text for each in theirs], reading.prose[pair.predicted - 1].canon)
-            step = DraftStep(body, draft.steps[pair.predicted - 1].prose).with_phrases(phrases)
-            named = first_n([f"“{each.text}”" for each in theirs], 4) or "none"
-            text = f"Give step {pair.predicted} the {kind} of the reference's step {pair.reference}: {named}"
-            steps = _replaced(draft.steps, pair.predicted, step)
-            yield Edit(f"use_{kind}", text, [pair.predicted], [pair.reference], draft.with_steps(steps).render())
+            named = first_n([f"“{phrase.text}”" for phrase in theirs], 4) or "none"
+            text = f"Give step {i} the {name} of the reference's step {j}: {named}"
+            yield Edit(kind, text, [i], [j], _rewritten(i, replace(line, **{name: theirs}), theirs, reading, draft))
 
 
-def _equal(pair: Pair, kind: str) -> bool:
-    if kind == "objects":
+def _equal(pair: Pair, name: str) -> bool:
+    if name == "objects":
         return pair.objects.value == 1.0
     return not pair.parameters_counted or pair.parameters.value == 1.0
 
 
-def _renamed(explanation: Explanation, reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
+def _rewritten(i: int, line: Line, taken: Sequence[Phrase], reading: Reading, draft: Draft) -> bytes:
+    """Render the response with `line` as step i, whose prose says the phrases that were taken from the reference."""
+    said = reading.prose[i - 1].canon
+    unsaid = [phrase.text for phrase in taken if any(word not in said for word in phrase.words)]
+    step = DraftStep(body_of(line), draft.steps[i - 1].prose).with_phrases(unsaid)
+    return draft.render([*draft.steps[: i - 1], step, *draft.steps[i:]])
+
+
+def _renamed(order: Order, reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
     """Rename the action of a step off the common path to that of a reference step in the same gap of it."""
-    order = explanation.order
-    if order is None:
-        return
     last_i, last_j = 0, 0
     for next_i, next_j in [*order.path, (len(draft.steps) + 1, len(expected.lines) + 1)]:
         for i, j in zip(range(last_i + 1, next_i), range(last_j + 1, next_j), strict=False):
-            yield _with_action(i, j, reading, expected, draft)
+            action = expected.lines[j - 1].action
+            text = f"Call the action of step {i} “{action.text}”, as the reference's step {j} does"
+            line = replace(reading.lines[i - 1], action=action)
+            yield Edit("use_action", text, [i], [j], _rewritten(i, line, [action], reading, draft))
         last_i, last_j = next_i, next_j
 
 
-def _with_action(i: int, j: int, reading: Reading, expected: Reading, draft: Draft) -> Edit:
-    line, action = reading.lines[i - 1], expected.lines[j - 1].action.text
-    step = DraftStep(body_renamed(line, action), draft.steps[i - 1].prose)
-    step = step.with_phrases(_unsaid([action], reading.prose[i - 1].canon))
-    text = f"Call the action of step {i} “{action}”, as the reference's step {j} does"
-    return Edit("use_action", text, [i], [j], draft.with_steps(_replaced(draft.steps, i, step)).render())
-
-
-def _moved(explanation: Explanation, draft: Draft) -> Iterator[Edit]:
+def _moved(order: Order, draft: Draft) -> Iterator[Edit]:
     """Move a step that is out of order to its position in the reference."""
-    order = explanation.order
-    if order is None:
-        return
     on_path = {j for _, j in order.path}
     for i in order.out_of_order:
         action = order.predicted[i - 1]
         j = next(j for j, other in enumerate(order.expected, 1) if other == action and j not in on_path)
-        previous = max((k for k, partner in order.path if partner < j), default=0)
+        previous = _previous(order, j)
         steps = [step for k, step in enumerate(draft.steps, 1) if k != i]
         index = previous - (previous > i)
         steps.insert(index, draft.steps[i - 1])
         if abs(index + 1 - i) > 1:  # else it is a swap
             where = f"behind step {previous}" if previous else "to the beginning"
             text = f"Move step {i} ({action}) {where}"
-            yield Edit("move_step", text, [i], [j], draft.with_steps(steps).render())
+            yield Edit("move_step", text, [i], [j], draft.render(steps))
 
 
-def _swapped(explanation: Explanation, draft: Draft) -> Iterator[Edit]:
+def _swapped(order: Order, draft: Draft) -> Iterator[Edit]:
     """Swap neighbours, those with a step out of order first."""
-    misplaced = set(explanation.order.out_of_order) if explanation.order is not None else set()
+    misplaced = set(order.out_of_order)
     for i in sorted(range(1, len(draft.steps)), key=lambda i: misplaced.isdisjoint((i, i + 1))):
         steps = [*draft.steps[: i - 1], draft.steps[i], draft.steps[i - 1], *draft.steps[i + 1 :]]
-        yield Edit("swap_steps", f"Swap steps {i} and {i + 1}", [i, i + 1], [], draft.with_steps(steps).render())
-
-
-def unsaid_phrases(line: Line, uncovered: Sequence[str]) -> list[str]:
-    """Return the texts of a step's elements that have one of these words."""
-    words = set(uncovered)
-    return [element.text for element in line.elements if not words.isdisjoint(element.words)]
-
-
-def _unsaid(phrases: Sequence[str], prose: str) -> list[str]:
-    """Return the phrases with a word that is missing from the (canonical) prose."""
-    return [
-        phrase
-        for phrase, canon in zip(phrases, canons(phrases), strict=True)
-        if any(word not in prose for word in canon.split(" "))
-    ]
-
-
-def _without(steps: Sequence[DraftStep], dropped: Sequence[int]) -> list[DraftStep]:
-    numbers = set(dropped)
-    return [step for i, step in enumerate(steps, 1) if i not in numbers]
-
-
-def _replaced(steps: Sequence[DraftStep], i: int, step: DraftStep) -> list[DraftStep]:
-    return [*steps[: i - 1], step, *steps[i:]]
+        yield Edit("swap_steps", f"Swap steps {i} and {i + 1}", [i, i + 1], [], draft.render(steps))
 
 
 def _steps(numbers: Sequence[int]) -> str:
-    listed = first_n([str(number) for number in numbers], 8)
-    return f"step {listed}" if len(numbers) == 1 else f"steps {listed}"
+    return f"step{'s' if len(numbers) > 1 else ''} {first_n(list(map(str, numbers)), 8)}"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ....kernels.status import REASONS
-from ..derivation import Case
+from ...scoring.scores import Scores
+from ..case import Case
 from ..numbers import format_delta, format_number
-from ..reading import read_reference, read_response
 from ..schema import Change, Explanation, Suggestion
-from ..text import Text
 from .candidates import Edit, edits_of
 from .repairs import repair
 
@@ -53,12 +49,12 @@ def _informative(found: list[Suggestion]) -> list[Suggestion]:
 
 def _candidates(case: Case, explanation: Explanation) -> list[Edit]:
     if case.reason != "ok":
-        edit = repair(case.response, case.reason, case.scorer, case.reason_of)
-        return [edit] if edit is not None else []
-    reading = read_response(Text(case.response), case.settings.think_prefilled)
+        repaired = repair(case)
+        return [repaired] if repaired is not None else []
+    assert case.reading is not None
     edits: list[Edit] = []
     total = 0
-    for edit in edits_of(explanation, reading, read_reference(case.expected)):
+    for edit in edits_of(explanation, case.reading, case.expected):
         total += len(edit.response)
         if edits and (len(edits) == MAX_CANDIDATES or total > MAX_CANDIDATE_BYTES):
             break
@@ -76,28 +72,25 @@ def _rescored(case: Case, edits: list[Edit]) -> list[Suggestion]:
     return [_suggestion(case, edits[row], scores, row) for row in np.flatnonzero(better).tolist()]
 
 
-def _suggestion(case: Case, edit: Edit, scores: Any, row: int) -> Suggestion:
-    after = {name: float(column[row]) for name, column in scores.components.items()}
+def _suggestion(case: Case, edit: Edit, scores: Scores, row: int) -> Suggestion:
     reward = float(scores.rewards[row])
+    after = {name: float(column[row]) for name, column in scores.components.items()}
     changes = [
         Change(name=name, before=before, after=after[name])
         for name, before in case.components.items()
         if after[name] != before
     ]
-    short = len(edit.response) <= MAX_SHOWN_BYTES
-    return Suggestion.model_validate(
-        {
-            "kind": edit.kind,
-            "text": f"{edit.text}: {_effects(edit.kind, changes)}, reward {format_delta(reward - case.reward)}.",
-            "steps": edit.steps,
-            "reference_steps": edit.reference_steps,
-            "gain": reward - case.reward,
-            "reward": reward,
-            "reason": REASONS[int(scores.reason_codes[row])],
-            "changes": changes,
-            "config": {},
-            "response": edit.response.decode() if short else None,
-        }
+    return Suggestion(
+        kind=edit.kind,
+        text=f"{edit.text}: {_effects(edit.kind, changes)}, reward {format_delta(reward - case.reward)}.",
+        steps=edit.steps,
+        reference_steps=edit.reference_steps,
+        gain=reward - case.reward,
+        reward=reward,
+        reason=str(scores.reasons[row]),
+        changes=changes,
+        config={},
+        response=edit.response.decode() if len(edit.response) <= MAX_SHOWN_BYTES else None,
     )
 
 

@@ -73,8 +73,8 @@ def index_of(settings: Config) -> dict[str, Any]:
         "config": "/v1/config",
         "tasks": "/v1/tasks",
         "metrics": "/metrics",
+        "explain": "/v1/explain",
     }
-    links["explain"] = "/v1/explain"
     if settings.server.docs:
         links |= {"docs": "/docs", "openapi": "/openapi.json"}
     return {"name": "assay", "version": VERSION, "links": links}

@@ -1,30 +1,39 @@
-"""/openapi.json, and /docs: the same document as one HTML page without scripts or external resources."""
+"""/openapi.json, and /docs: FastAPI's Swagger UI, whose files this service has, followed by a list of all problems."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+import hashlib
+import re
+from asyncio import to_thread
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
 from html import escape
-from typing import Any
+from importlib.resources import files
+from pathlib import Path
 
 import orjson
+from fastapi.openapi.docs import get_swagger_ui_html
 
 from ..request.exchange import Exchange
 from ..wire.problems import KINDS
+from .playground import HEADERS, StaticFile
 
-__all__ = ["openapi", "page", "render"]
+__all__ = ["FILES", "file_endpoint", "openapi", "openapi_of_page", "page"]
 
-STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; --accent: #0a7d4f; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem 1.25rem 4rem; }
-h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-code, pre { font: 0.875em/1.45 ui-monospace, monospace; }
-pre { background: var(--soft); padding: 0.75rem; overflow-x: auto; border-radius: 6px; }
-table { border-collapse: collapse; width: 100%; }
-td, th { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem; border-bottom: 1px solid var(--line); }
-.method { color: var(--accent); font-weight: 700; } summary { cursor: pointer; padding: 0.25rem 0; }
-nav a { margin-right: 1rem; } a { color: var(--accent); }
-"""
+SCRIPT, STYLE, ICON = FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
+"""Files of the package `fastapi-offline`, served below `/docs/`."""
+
+PROBLEMS = "".join(
+    f'<h4 id="problem-{name}">{kind.status} {escape(kind.title)}</h4><p><code>{name}</code> {escape(kind.advice)}</p>'
+    for name, kind in KINDS.items()
+)
+SECTION = f'<div class="swagger-ui"><section class="wrapper"><h2>Problems</h2>{PROBLEMS}</section></div></body>'
+
+POLICY = (
+    "default-src 'none'; script-src 'self' {scripts}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""`scripts` are the digests of the inline ones. Swagger UI draws its icons from `data:` addresses."""
 
 
 async def openapi(exchange: Exchange) -> None:
@@ -32,110 +41,48 @@ async def openapi(exchange: Exchange) -> None:
     await exchange.reply(orjson.dumps(exchange.app.openapi()))
 
 
+async def openapi_of_page(exchange: Exchange) -> None:
+    """Return the document with the service's address relative to it, so that calls reach it behind a proxy's prefix."""
+    servers = [{"url": "..", "description": "this service"}]
+    await exchange.reply(orjson.dumps(exchange.app.openapi() | {"servers": servers}))
+
+
 async def page(exchange: Exchange) -> None:
     """Return the OpenAPI document as an HTML page that works offline."""
-    html = render(exchange.app.openapi()).encode("utf-8")
-    policy = b"default-src 'none'; style-src 'unsafe-inline'"
-    headers = [(b"content-security-policy", policy), (b"x-content-type-options", b"nosniff")]
-    await exchange.reply(html, b"text/html; charset=utf-8", headers=headers)
+    raw_path = exchange.scope.get("raw_path") or b""
+    slashes = len(raw_path) - len(raw_path.rstrip(b"/"))
+    html = render(exchange.app.title, "../" * slashes + "docs/")
+    hashes = [hashlib.sha256(script.encode()).digest() for script in re.findall("<script>(.*?)</script>", html, re.S)]
+    scripts = " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in hashes)
+    policy = (b"content-security-policy", POLICY.format(scripts=scripts).encode())
+    headers = [policy, *(header for header in HEADERS if header[0] != policy[0])]
+    await exchange.reply(html.encode(), b"text/html; charset=utf-8", headers=headers)
 
 
-def render(document: dict[str, Any]) -> str:
-    """Render an OpenAPI document as HTML."""
-    info = document["info"]
-    parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(info['title'])}</title><style>{STYLE}</style></head><body>",
-        f"<h1>{escape(info['title'])} {escape(info['version'])}</h1><p>{escape(info['description'])}</p>",
-        '<nav><a href="#routes">Routes</a><a href="#models">Models</a><a href="#problems">Problems</a>'
-        '<a href="/openapi.json">openapi.json</a></nav>',
-        '<main><h2 id="routes">Routes</h2>',
-        *operations(document),
-        '<h2 id="models">Models</h2>',
-        *models(document),
-        '<h2 id="problems">Problems</h2>',
-        *problems(),
-        "</main></body></html>",
-    ]
-    return "".join(parts)
+def render(title: str, folder: str) -> str:
+    """Render the page; `folder` is the relative address of its files."""
+    response = get_swagger_ui_html(
+        openapi_url=f"{folder}openapi.json",
+        title=title,
+        swagger_js_url=folder + SCRIPT,
+        swagger_css_url=folder + STYLE,
+        swagger_favicon_url=folder + ICON,
+        swagger_ui_parameters={
+            "deepLinking": False,  # it would take the fragments of problem types for its own
+            "validatorUrl": None,  # by default, another host draws a badge
+        },
+    )
+    return bytes(response.body).decode().replace("</body>", SECTION)
 
 
-def operations(document: dict[str, Any]) -> Iterator[str]:
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            yield f'<section><h3 id="{escape(operation["operationId"])}"><span class="method">{method.upper()}</span> '
-            yield f"<code>{escape(path)}</code></h3><p>{escape(operation.get('description', ''))}</p>"
-            yield from parameters(operation)
-            if "requestBody" in operation:
-                yield "<h4>Request</h4>"
-                yield from contents(operation["requestBody"]["content"])
-            yield "<h4>Replies</h4>"
-            yield from replies(operation["responses"])
-            yield "</section>"
+def file_endpoint(name: str) -> Callable[[Exchange], Awaitable[None]]:
+    """Return an endpoint for one of FILES, which is read for the first request."""
+    loaded: list[StaticFile] = []
 
+    async def reply(exchange: Exchange) -> None:
+        if not loaded:
+            path = Path(str(files("fastapi_offline"))) / "static" / name
+            loaded.append(await to_thread(StaticFile, path))
+        await loaded[0].reply(exchange)
 
-def parameters(operation: dict[str, Any]) -> Iterator[str]:
-    rows = [
-        (f"<code>{escape(one['name'])}</code>", escape(one["in"]), escape(one.get("description", "")))
-        for one in operation.get("parameters", [])
-    ]
-    yield table(("Parameter", "In", "Meaning"), rows)
-
-
-def replies(responses: dict[str, Any]) -> Iterator[str]:
-    for status, response in responses.items():
-        yield f"<details><summary><code>{status}</code> {escape(response['description'])}</summary>"
-        yield from contents(response.get("content", {}))
-        yield "</details>"
-
-
-def contents(content: dict[str, Any]) -> Iterator[str]:
-    for media_type, body in content.items():
-        yield f"<p><code>{escape(media_type)}</code> {type_of(body.get('schema', {}))}</p>"
-        examples = [body["example"]] if "example" in body else [e["value"] for e in body.get("examples", {}).values()]
-        for example in examples:
-            yield f"<pre>{escape(json.dumps(example, indent=2, ensure_ascii=False))}</pre>"
-
-
-def models(document: dict[str, Any]) -> Iterator[str]:
-    for name, schema in document["components"]["schemas"].items():
-        yield f'<h3 id="model-{escape(name)}">{escape(name)}</h3><p>{escape(schema.get("description", ""))}</p>'
-        required = set(schema.get("required", ()))
-        rows = [
-            (
-                f"<code>{escape(field)}</code>{'' if field in required else ' (optional)'}",
-                type_of(described),
-                escape(described.get("description", "")),
-            )
-            for field, described in schema.get("properties", {}).items()
-        ]
-        yield table(("Field", "Type", "Meaning"), rows)
-
-
-def problems() -> Iterator[str]:
-    for name, kind in KINDS.items():
-        yield f'<h3 id="problem-{name}"><code>{kind.status}</code> {escape(kind.title)}</h3>'
-        yield f"<p>{escape(kind.advice)}</p>"
-
-
-def type_of(schema: dict[str, Any]) -> str:
-    """Return a short type name in HTML for a JSON schema."""
-    if "$ref" in schema:
-        name = escape(schema["$ref"].rsplit("/", 1)[-1])
-        return f'<a href="#model-{name}">{name}</a>'
-    if "anyOf" in schema:
-        return " or ".join(type_of(choice) for choice in schema["anyOf"])
-    if "enum" in schema or "const" in schema:
-        choices = schema.get("enum", [schema.get("const")])
-        return ", ".join(f"<code>{escape(json.dumps(choice))}</code>" for choice in choices)
-    if schema.get("type") == "array":
-        return f"array of {type_of(schema.get('items', {}))}"
-    return escape(str(schema.get("type", "any")))
-
-
-def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    if not rows:
-        return ""
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{body}</table>"
+    return reply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
@@ -18,21 +19,19 @@ from ..wire.contract import EvaluateRequest
 from ..wire.json_codec import Limits, json_document
 from ..wire.problems import Problem, invalid_request
 from ..wire.stage_times import StageTimes
-from ..wire.validation import field_issues
+from ..wire.validation import field_issues, issues_of
 
-__all__ = ["EvaluateEndpoint", "answer"]
+__all__ = ["answer", "evaluate_endpoint"]
 
 
-class EvaluateEndpoint:
-    """Evaluates records in separate processes."""
+def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
+    """Return the endpoint, which evaluates records in separate processes."""
 
-    def __init__(self, limits: Limits, processes: Processes) -> None:
-        self._limits = limits
-        self._processes = processes
-
-    async def evaluate(self, exchange: Exchange) -> None:
+    async def evaluate(exchange: Exchange) -> None:
         """Evaluate records by the metrics of a task; return values per record, aggregates, and aggregates of groups."""
-        await self._processes.answer(answer, exchange, self._limits)
+        await processes.answer(answer, exchange, limits)
+
+    return evaluate
 
 
 def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
@@ -61,24 +60,14 @@ def decode_evaluate_request(document: Any, limits: Limits) -> tuple[Task, list[d
     wrong = {issue.path for issue in issues}
     task, options = None, None
     if "task" not in wrong:
-        given = document.get("options", {}) if "options" not in wrong else {}
-        task, options, found = read_options(document.get("task", "score"), given)
+        task, found = issues_of(task_named, document.get("task", "score"))
         issues += found
+    if task is not None:
+        given = document.get("options", {}) if "options" not in wrong else {}
+        options, found = issues_of(task.checked, given)
+        issues += task.local_issues(given) + found
     if task is not None and type(records) is list:
         issues += record_issues(task, records)
     if issues or task is None or type(records) is not list:
         raise InvalidRequest(issues)
     return task, records, options
-
-
-def read_options(name: str, given: dict[str, Any]) -> tuple[Task | None, Any, list[Issue]]:
-    """Return the task, its options, and the errors of both."""
-    try:
-        task = task_named(name)
-    except InvalidRequest as error:
-        return None, None, list(error.issues)
-    issues = task.local_issues(given)
-    try:
-        return task, task.checked(given), issues
-    except InvalidRequest as error:
-        return task, None, issues + list(error.issues)

@@ -10,42 +10,15 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from ...contract import EXAMPLE_COMPONENTS
 from ...explain.schema import ExplainRequest, Explanation
-from ..wire.contract import (
-    EXAMPLE_REQUEST,
-    ConfigReply,
-    EvaluateReply,
-    EvaluateRequest,
-    IndexReply,
-    ProblemDocument,
-    ScoreReply,
-    ScoreRequest,
-    StatusReply,
-    TaskRewardRequest,
-    TasksReply,
-    VersionReply,
-)
+from ..wire import contract
 from ..wire.problems import KINDS
 from .trainers.contract import MODELS as TRAINER_MODELS
 
 __all__ = ["body_of", "complete", "problems_of", "text_of"]
 
-MODELS: tuple[type[BaseModel], ...] = (
-    ScoreRequest,
-    ScoreReply,
-    TaskRewardRequest,
-    EvaluateRequest,
-    EvaluateReply,
-    ProblemDocument,
-    ConfigReply,
-    TasksReply,
-    StatusReply,
-    VersionReply,
-    IndexReply,
-    ExplainRequest,
-    Explanation,
-    *TRAINER_MODELS,
-)
+MODELS: tuple[type[BaseModel], ...] = (*contract.MODELS, ExplainRequest, Explanation, *TRAINER_MODELS)
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
 
@@ -101,19 +74,7 @@ SECURITY_SCHEMES = {
 EXAMPLE_REPLY = {
     "rewards": [1.0, 0.0],
     "reasons": ["ok", "missing_sections"],
-    "components": {
-        "format": [1.0, 0.0],
-        "consistency": [1.0, 0.0],
-        "coverage": [1.0, 0.0],
-        "step_gap": [1.0, 0.0],
-        "mean_words": [8.0, 0.0],
-        "scale": [1.0, 0.0],
-        "order": [1.0, 0.0],
-        "content": [1.5, 0.0],
-        "semantics": [2.5, 0.0],
-        "anchors": [2.0, 0.0],
-        "score": [2.5, 0.0],
-    },
+    "components": {name: [value, 0.0] for name, value in EXAMPLE_COMPONENTS.items()},
     "advantages": [0.7071067811865475, -0.7071067811865475],
     "config_id": "0123456789abcdef",
 }
@@ -160,7 +121,7 @@ def example_of(name: str) -> dict[str, Any]:
     }
 
 
-def body_of(*models: type[BaseModel], example: Any = EXAMPLE_REQUEST) -> dict[str, Any]:
+def body_of(*models: type[BaseModel], example: Any) -> dict[str, Any]:
     """Return FastAPI's `openapi_extra` for a JSON body of one of these models; optional if it has no required field."""
     schemas = [{"$ref": REFERENCE.format(model=model.__name__)} for model in models]
     content = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, "example": example}

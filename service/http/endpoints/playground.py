@@ -22,6 +22,7 @@ MEDIA_TYPES = {
     ".css": b"text/css; charset=utf-8",
     ".html": b"text/html; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
+    ".png": b"image/png",
     ".svg": b"image/svg+xml",
 }
 POLICY = (

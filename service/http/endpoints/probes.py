@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,6 +20,8 @@ READY = b'{"status":"ready"}'
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 """The media type of Prometheus' text format."""
+
+write_openmetrics: Callable[[Any], bytes] = openmetrics.generate_latest
 
 
 class Channel(Protocol):
@@ -51,7 +53,7 @@ class Probes:
         """Return the metrics of all processes as Prometheus text, or as OpenMetrics if the client accepts it."""
         registry: Any = self._registry if self._channel is None else MergedRegistry(await self._channel.merged())
         if asks_for_openmetrics(exchange.header(b"accept")):
-            await exchange.reply(openmetrics.generate_latest(registry), openmetrics.CONTENT_TYPE_LATEST.encode("ascii"))
+            await exchange.reply(write_openmetrics(registry), openmetrics.CONTENT_TYPE_LATEST.encode("ascii"))
         else:
             await exchange.reply(generate_latest(registry), PROMETHEUS_TEXT)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
-
-import numpy as np
 
 from ...errors import ScoringError
 from ...scoring.scorer import Scorer
@@ -15,29 +13,15 @@ from ..request.paths import Paths
 from ..request.processes import Processes
 from ..request.telemetry.metrics import Metrics
 from ..wire.arrow_request import answer_arrow
-from ..wire.compression import Body, decompress
-from ..wire.envelope import Envelope
+from ..wire.compression import ARROW, Body, decompress
 from ..wire.fast_path import FastPath
-from ..wire.json_codec import Limits, decode_score_request, encode, parse_envelope
-from ..wire.media_types import ARROW
-from ..wire.problems import Problem, invalid_request
+from ..wire.json_codec import Answer, Limits, decode_score_request, encode, parse_envelope
+from ..wire.problems import invalid_request
 from ..wire.stage_times import StageTimes
 from ..wire.task_request import answer_task, names_other_task
 from ..wire.validation import all_issues
 
-__all__ = ["OTHER_TASK", "Answer", "ScoreEndpoint", "answer_json", "fast_answer", "task_answer"]
-
-
-class Answer(NamedTuple):
-    """The bytes of a reply, and the columns that the metrics count."""
-
-    body: bytes
-    rewards: np.ndarray
-    reason_codes: np.ndarray
-
-
-OTHER_TASK = Answer(b"", np.empty(0), np.empty(0, np.uint8))
-"""Placeholder for requests for another task, which a separate process answers."""
+__all__ = ["ScoreEndpoint", "answer_json", "fast_answer", "task_answer"]
 
 
 class ScoreEndpoint:
@@ -52,17 +36,16 @@ class ScoreEndpoint:
     async def score(self, exchange: Exchange) -> None:
         """Score every response against its reference; return rewards, reasons and, on request, further columns."""
         body, times, limits = exchange.request_body, exchange.times, self._paths.limits
-        scorer = self._paths.scorer
+        general: Callable[[], Answer | None] = partial(answer_json, body, self._paths.scorer, limits, times)
         if body.media_type == ARROW:
-            general = partial(stream_answer, body, exchange.scope["query_string"], scorer, limits, times)
-        else:
-            general = partial(answer_json, body, scorer, limits, times)
+            query = exchange.scope["query_string"]
+            general = partial(answer_arrow, body, query, self._paths.scorer, limits, times)
         fast = partial(fast_answer, body, self._paths.fast_path, times)
         result = await self._paths.answer(exchange, fast, general)
-        if result is OTHER_TASK:
+        if result is None:
             await self._processes.answer(task_answer, exchange, limits)
             return
-        self._metrics.scored(result.rewards, result.reason_codes, times)
+        self._metrics.scored(result.scores.rewards, result.scores.reason_codes, times)
         await exchange.reply(result.body, body.media_type)
 
 
@@ -76,15 +59,18 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
     times.scored()
     reply = encode(scores, path, path.config_id)
     times.encoded()
-    return Answer(reply, scores.rewards, scores.reason_codes)
+    return Answer(reply, scores)
 
 
-def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
-    """Answer any JSON request, or return OTHER_TASK; raise Problem with every error."""
+def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | None:
+    """Answer any JSON request; return None for another task, which a separate process answers.
+
+    Raise Problem with every error.
+    """
     times.start()
     envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
     if names_other_task(envelope):
-        return OTHER_TASK
+        return None
     try:
         batch = decode_score_request(envelope, scorer, limits)
         times.decoded()
@@ -92,14 +78,9 @@ def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -
         times.scored()
         reply = encode(scores, batch, batch.scorer.config_id)
     except ScoringError as error:
-        raise all_errors(envelope, error, scorer, limits) from None
+        raise invalid_request(all_issues(envelope, scorer, limits) or error.issues) from None
     times.encoded()
-    return Answer(reply, scores.rewards, scores.reason_codes)
-
-
-def stream_answer(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
-    """Answer an Arrow stream; raise Problem."""
-    return Answer(*answer_arrow(body.plain(limits.max_body_bytes), query, scorer, limits, times))
+    return Answer(reply, scores)
 
 
 def task_answer(
@@ -108,8 +89,3 @@ def task_answer(
     """Answer a request for another task in a separate process; raise Problem."""
     body = decompress(body, encoding, limits.max_body_bytes)
     return answer_task(body, parse_envelope(body, limits), limits, times, lambda _done: deadline.check())
-
-
-def all_errors(envelope: Envelope, error: ScoringError, scorer: Scorer, limits: Limits) -> Problem:
-    """Return a problem with every error of a request, of which `error` has only the first kind."""
-    return invalid_request(all_issues(envelope, scorer, limits) or list(error.issues))

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from ...config import ServerSettings
 from ...errors import Issue
-from ..wire.compression import Body, check_encoding
-from ..wire.media_types import JSON, media_type_of
+from ..wire.compression import JSON, Body, check_encoding, media_type_of
 from ..wire.problems import Problem
 from .admission import Admission
 from .body import BodyReader

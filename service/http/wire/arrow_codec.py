@@ -104,7 +104,7 @@ def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tu
     arrays = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
-            arrays[name] = _combine_chunks(column)
+            arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         except pa.ArrowInvalid:
             detail = "its batches cannot be joined: send large_string, or a dictionary with an index of int32"
             issues.append(Issue(name, "too_large", detail))
@@ -189,10 +189,6 @@ def _schema_issues(schema: pa.Schema) -> list[Issue]:
     return issues + [Issue(name[:100], "unknown_field", "there is no column of this name") for name in unknown]
 
 
-def _combine_chunks(column: pa.ChunkedArray) -> Any:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def _null_issues(name: str, array: Any) -> list[Issue]:
     """Return an issue for every null row, and for every null of a dictionary."""
     if pa.types.is_dictionary(array.type):
@@ -234,4 +230,5 @@ def write_stream(scores: Scores, components: bool, advantages: bool, config_id: 
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    body: bytes = sink.getvalue().to_pybytes()
+    return body

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import orjson
 
 from ...errors import Issue, ScoringError
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
-from .json_codec import INCLUDES, Limits
+from .compression import Body
+from .json_codec import INCLUDES, Answer, Limits
 from .problems import Problem, invalid_request
-from .query import parse_query
 from .stage_times import StageTimes
+from .validation import issues_of, parse_query
 
 __all__ = ["answer_arrow"]
 
 QUERY = ("config", "include")
 
 
-def answer_arrow(
-    body: bytes | bytearray, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes
-) -> tuple[bytes, np.ndarray, np.ndarray]:
-    """Return the bytes of the reply, its rewards and reason codes.
+def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
+    """Answer an Arrow stream.
 
     Raise Problem: `unsupported-media-type` without pyarrow, `not-arrow`, `too-large`, or `invalid-request` with every
     error.
     """
+    stream = body.plain(limits.max_body_bytes)
     arrow = arrow_module()
     times.start()
     include, scorer, issues = read_query(query, scorer)
     try:
-        columns, found = arrow.read_stream(body, limits.max_responses, limits.max_body_bytes)
+        columns, found = arrow.read_stream(stream, limits.max_responses, limits.max_body_bytes)
         times.decoded()
         scores = score_stream(columns, issues + found, scorer, limits)
         times.scored()
@@ -48,7 +47,7 @@ def answer_arrow(
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.encoded()
-    return reply, scores.rewards, scores.reason_codes
+    return Answer(reply, scores)
 
 
 def score_stream(columns: Any, issues: list[Issue], scorer: Scorer, limits: Limits) -> Scores:
@@ -101,8 +100,5 @@ def read_query(query: bytes, scorer: Scorer) -> tuple[list[str], Scorer, list[Is
     if type(config) is not dict:
         issues.append(Issue("query.config", "wrong_type", "must be a JSON object"))
         return include, scorer, issues
-    try:
-        scorer = scorer.with_overrides(config)
-    except ScoringError as error:
-        issues += error.issues
-    return include, scorer, issues
+    overridden, found = issues_of(scorer.with_overrides, config)
+    return include, overridden or scorer, issues + found

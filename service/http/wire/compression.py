@@ -1,4 +1,4 @@
-"""The body of a request as received, and its decompression within limits."""
+"""The body of a request as received: its media type, its encoding, and its decompression within limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ try:
 except ImportError:  # an optional extra: without it, zstd is not supported
     zstandard = None  # type: ignore[assignment]
 
-__all__ = ["Body", "check_encoding", "decompress", "too_large"]
+__all__ = ["ARROW", "JSON", "Body", "check_encoding", "decompress", "media_type_of", "too_large"]
+
+JSON = b"application/json"
+ARROW = b"application/vnd.apache.arrow.stream"
 
 SLICE = 1024
 """Compressed bytes per step, which may expand to 1 MiB (gzip) or 32 MiB (zstd) beyond a limit."""
@@ -45,6 +48,23 @@ class Body(NamedTuple):
     def plain(self, limit: int) -> bytes | bytearray:
         """Return the decompressed body; raise Problem `bad-encoding`, and `too-large` above `limit`."""
         return decompress(self.data, self.encoding, limit)
+
+
+def media_type_of(content_type: bytes, supported: tuple[bytes, ...] = (JSON, ARROW)) -> bytes:
+    """Return the one of `supported` that the header names.
+
+    A missing header means JSON: many HTTP libraries send none with plain bytes. Raise Problem `unsupported-media-type`
+    for any other type, and for JSON that is not in UTF-8.
+    """
+    if content_type in (JSON, b""):
+        return JSON
+    kind, *parameters = (part.strip().lower() for part in content_type.split(b";"))
+    charsets = {value.strip(b'"') for name, _, value in (p.partition(b"=") for p in parameters) if name == b"charset"}
+    if kind not in supported or (kind == JSON and not charsets <= {b"utf-8", b"utf8"}):
+        names = ", ".join(name.decode() for name in supported)
+        issue = Issue("Content-Type", "unsupported_media_type", f"supported: {names}")
+        raise Problem("unsupported-media-type", "The body's media type is not supported here.", [issue])
+    return kind
 
 
 def check_encoding(encoding: bytes) -> bytes:

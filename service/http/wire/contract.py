@@ -13,6 +13,7 @@ from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
 from ...settings import ScoreSettings
 
 __all__ = [
+    "MODELS",
     "Components",
     "ConfigReply",
     "EvaluateReply",
@@ -242,3 +243,6 @@ class IndexReply(Contract):
     name: str
     version: str
     links: dict[str, str]
+
+
+MODELS: list[type[Contract]] = [globals()[name] for name in __all__[1:]]

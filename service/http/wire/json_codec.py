@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import orjson
@@ -11,14 +11,14 @@ import orjson
 from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
 from ...errors import InvalidRequest, Issue
-from ...evaluate.task_rewards import SCORE, reward_names
+from ...evaluate.task_rewards import SCORE, TaskScores, reward_names
 from ...scoring.reference_index import check_index, resolve_reference_index
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .envelope import MAX_UNKNOWN, Envelope, NotJsonError, TooManyError, open_envelope
 from .problems import Problem
 
-__all__ = ["Batch", "Limits", "decode_score_request", "encode", "json_document", "parse_envelope"]
+__all__ = ["Answer", "Batch", "Limits", "decode_score_request", "encode", "json_document", "parse_envelope"]
 
 COLUMNS = ("references", "responses")
 VALUES: dict[str, type[Any]] = {"reference_index": list, "config": dict, "include": list, "task": str}
@@ -213,6 +213,13 @@ def entry_limit_issue(name: str) -> Issue:
     return Issue(name, "too_many", f"more than {MAX_ENTRIES} entries")
 
 
+class Answer(NamedTuple):
+    """The bytes of a reply, and the scores that the metrics count (of the fast path: valid until its next request)."""
+
+    body: bytes
+    scores: Scores
+
+
 class ReplyColumns(Protocol):
     """The optional columns of a reply."""
 
@@ -222,17 +229,15 @@ class ReplyColumns(Protocol):
     def advantages(self) -> bool: ...
 
 
-def encode(scores: Scores, columns: ReplyColumns, config_id: str) -> bytes:
+def encode(scores: Scores | TaskScores, columns: ReplyColumns, config_id: str) -> bytes:
     """Return the bytes of the reply; raise ArithmeticError if a number is not finite."""
     as_lists = len(scores) <= MAX_LIST_ROWS
+    reasons = scores.reasons if isinstance(scores, TaskScores) else [REASONS[c] for c in scores.reason_codes.tolist()]
 
     def encodable(column: np.ndarray) -> Any:
         return column.tolist() if as_lists else column
 
-    reply: dict[str, Any] = {
-        "rewards": encodable(scores.rewards),
-        "reasons": [REASONS[code] for code in scores.reason_codes.tolist()],
-    }
+    reply: dict[str, Any] = {"rewards": encodable(scores.rewards), "reasons": reasons}
     if columns.components:
         reply["components"] = {name: encodable(column) for name, column in scores.components.items()}
     if columns.advantages:

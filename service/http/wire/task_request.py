@@ -12,7 +12,6 @@ from ...evaluate.registry import TASKS
 from ...evaluate.task import Advance, Task, ignore_progress
 from ...evaluate.task_rewards import (
     SCORE,
-    TaskScores,
     config_id_of,
     read_references,
     reward_options,
@@ -20,7 +19,7 @@ from ...evaluate.task_rewards import (
     reward_task,
 )
 from .envelope import Envelope
-from .json_codec import INCLUDES, Limits, element_issues, envelope_issues, json_document, read_index
+from .json_codec import Limits, element_issues, encode, envelope_issues, json_document, read_index
 from .problems import Problem, invalid_request
 from .stage_times import StageTimes
 from .validation import index_issues, issues_of
@@ -36,7 +35,8 @@ class TaskBatch(NamedTuple):
     references: list[Any]
     reference_index: np.ndarray
     options: Any
-    include: list[str]
+    components: bool
+    advantages: bool
 
 
 def names_other_task(envelope: Envelope) -> bool:
@@ -60,7 +60,7 @@ def answer_task(
         columns = batch.responses, batch.references, batch.reference_index
         scores = reward_responses(batch.task, *columns, batch.options, advance=advance)
         times.scored()
-        reply = encode(scores, batch)
+        reply = encode(scores, batch, config_id_of(batch.task, batch.options))
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.encoded()
@@ -89,8 +89,9 @@ def decode_task_request(document: Any, envelope: Envelope, limits: Limits) -> Ta
     index = read_index(values.get("reference_index"), envelope.responses.rows, len(references))
     if task.compares:
         check_compared(references, index, limits.max_compared_bytes)
-    include = [name for name in INCLUDES if name in values.get("include", ())]
-    return TaskBatch(task, document["responses"], references, index, options, include)
+    include = values.get("include", ())
+    columns = document["responses"], references, index
+    return TaskBatch(task, *columns, options, "components" in include, "advantages" in include)
 
 
 def check_compared(references: list[Any], reference_index: np.ndarray, max_bytes: int) -> None:
@@ -101,14 +102,3 @@ def check_compared(references: list[Any], reference_index: np.ndarray, max_bytes
         detail = f"the references of all responses have {compared} bytes; this task allows {max_bytes}"
         issue = Issue("reference_index", "too_much_to_compare", detail)
         raise Problem("too-large", "There are too many responses for references of this length.", [issue])
-
-
-def encode(scores: TaskScores, batch: TaskBatch) -> bytes:
-    """Return the bytes of the reply; its numbers are known to be finite."""
-    reply: dict[str, Any] = {"rewards": scores.rewards, "reasons": scores.reasons}
-    if "components" in batch.include:
-        reply["components"] = scores.components
-    if "advantages" in batch.include:
-        reply["advantages"] = scores.advantages()
-    reply["config_id"] = config_id_of(batch.task, batch.options)
-    return orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -5,8 +5,10 @@ Scoring stops at the first kind of error; clients want all of them at once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -28,7 +30,7 @@ from .json_codec import (
     is_index,
 )
 
-__all__ = ["all_issues", "field_issues", "index_issues", "issues_of", "parse_issues"]
+__all__ = ["all_issues", "field_issues", "index_issues", "issues_of", "parse_issues", "parse_query"]
 
 FIELD_ERRORS = {
     "missing": ("missing_field", "this field is required"),
@@ -116,3 +118,17 @@ def index_issues(responses: int, references: int, values: dict[str, Any], limits
     if not found and len(index) and "advantages" in values.get("include", ()):
         found = issues_of(group_advantages, np.zeros(len(index)), index, 0)[1]
     return found
+
+
+def parse_query(query: bytes) -> tuple[dict[str, str], list[Issue]]:
+    """Return the names and values of a query, and its issues.
+
+    Empty parts between `&` are ignored.
+    """
+    query = b"&".join(filter(None, query.split(b"&")))
+    try:
+        pairs = parse_qsl(query.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+    except ValueError:
+        return {}, [Issue("query", "wrong_type", "must be name=value pairs in UTF-8")]
+    repeated = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    return dict(pairs), [Issue(f"query.{name}", "repeated_setting", "given more than once") for name in repeated]

@@ -16,7 +16,7 @@ from tests.http.limits.posting import JSON, connected
 
 STREAM = "application/vnd.apache.arrow.stream"
 
-SETTINGS = {
+SETTINGS: dict[str, list] = {
     "order": ["strict", "lcs"],
     "semantics": ["sum", "product"],
     "total": ["product", "sum"],

@@ -134,7 +134,7 @@ def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
             monkeypatch.setattr(type(scores), "advantages", lambda self: self.rewards + value)
         return encode(scores, batch, config_id)
 
-    encode = score.encode
+    encode = score.encode  # type: ignore[attr-defined]
     app = create_app(Config())
     with running(app) as client:
         wait_for(client, "/readyz", 200)
@@ -171,4 +171,4 @@ def test_metrics_do_not_fail_before_anything_is_compiled(caplog):
     with running(create_app(Config(), warmup=lambda: threading.Event().wait(0.3))) as client:
         assert client.get("/metrics").status_code == 200
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert state.VERSION
+    assert state.VERSION  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,8 @@ from assay.service.http.wire.stage_times import StageTimes
 class Waiting:
     """Stands for an exchange whose client stays until `leave` is set."""
 
-    max_queue_seconds = permit = None
+    max_queue_seconds = None
+    permit: Any = None
 
     def __init__(self, short: bool = False, left: float = 30) -> None:
         self.short = short

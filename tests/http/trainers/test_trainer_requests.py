@@ -21,10 +21,9 @@ from assay.service.http.endpoints.trainers.query_settings import ParsedQuery
 from assay.service.http.endpoints.trainers.slime import Slime
 from assay.service.http.request.paths import Paths
 from assay.service.http.request.readiness import Readiness
-from assay.service.http.wire.compression import Body
+from assay.service.http.wire.compression import JSON, Body
 from assay.service.http.wire.fast_path import FastPath
 from assay.service.http.wire.json_codec import Limits
-from assay.service.http.wire.media_types import JSON
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
 from tests.strategies import doubtful_references, examples, references, responses

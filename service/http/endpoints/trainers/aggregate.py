@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +20,7 @@ from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
 from .json_document import Document, MemberNames
 
-__all__ = ["AggregateEndpoint"]
+__all__ = ["aggregate_endpoint", "answer"]
 
 FIELD = "verify_responses"
 NAMES = MemberNames(FIELD)
@@ -43,19 +43,17 @@ RECORDS_PER_CHECK = 1_024
 LABELS = ("mean", "max", "min", "median", "std")
 
 
-class AggregateEndpoint:
-    """Computes statistics in separate processes."""
+def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
+    """Return the endpoint, which computes statistics in separate processes."""
 
-    def __init__(self, limits: Limits, processes: Processes) -> None:
-        self._limits = limits
-        self._processes = processes
-
-    async def aggregate(self, exchange: Exchange) -> None:
+    async def aggregate(exchange: Exchange) -> None:
         """Return mean, maximum, minimum, median and standard deviation of every number, per task and over all rollouts.
 
         Rollouts with `mask_sample` are excluded, and counted under Gym's names (`coverage/masked_rollouts`, …).
         """
-        await self._processes.answer(answer, exchange, self._limits)
+        await processes.answer(answer, exchange, limits)
+
+    return aggregate
 
 
 def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
@@ -66,7 +64,7 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
     if spans is None:
         raise invalid_request([Issue(FIELD, "wrong_type", "must be an array of replies of /verify")])
     issues: list[Issue] = []
-    rollouts, masked = Rollouts(), Masked()
+    rollouts = Rollouts()
     for k, span in enumerate(spans):
         path = f"{FIELD}[{k}]"
         record = document.value(span) if span[1] - span[0] <= MAX_RECORD_BYTES else None
@@ -79,7 +77,7 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
             if type(record.get(name, 0)) is not int
         ]
         is_masked = record.pop(MASK, False)
-        (masked if is_masked else rollouts).add({TASK: 0, ROLLOUT: 0} | numbers_of(record))
+        rollouts.add({TASK: 0, ROLLOUT: 0} | numbers_of(record), masked=bool(is_masked))
         if len(rollouts.columns) > MAX_NAMES:
             issue = Issue(FIELD, "too_many", f"more than {MAX_NAMES} names of numbers")
             raise Problem("too-large", f"All rollouts together may have {MAX_NAMES} names of numbers.", [issue])
@@ -88,7 +86,7 @@ def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: D
     if issues:
         raise invalid_request(issues)
     times.decoded()
-    reply = b"".join(reply_parts(rollouts, masked, deadline.check))
+    reply = b"".join(reply_parts(rollouts, deadline.check))
     times.scored()
     return reply
 
@@ -106,14 +104,18 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Rollouts:
-    """The numbers of every rollout, by rollout and by name."""
+    """The numbers of every rollout, by rollout and by name, and the tasks of the masked rollouts."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, float]] = []
         self.columns: dict[str, tuple[list[int], list[float]]] = {}
+        self.masked_tasks: list[float] = []
 
-    def add(self, record: dict[str, float]) -> None:
+    def add(self, record: dict[str, float], *, masked: bool) -> None:
         """Add one rollout, with its task and its index within the task."""
+        if masked:
+            self.masked_tasks.append(record[TASK])
+            return
         row = len(self.records)
         self.records.append(record)
         for name, value in record.items():
@@ -122,33 +124,20 @@ class Rollouts:
                 rows.append(row)
                 values.append(value)
 
-
-class Masked:
-    """Number and tasks of the masked rollouts."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.tasks: set[float] = set()
-
-    def add(self, record: dict[str, float]) -> None:
-        """Add one rollout, with its task."""
-        self.count += 1
-        self.tasks.add(record[TASK])
-
-    def coverage(self, rollouts: Rollouts) -> dict[str, int]:
+    def coverage(self) -> dict[str, int]:
         """Return the numbers of measured and masked rollouts and tasks under Gym's names; empty if none is masked."""
-        if not self.count:
+        if not self.masked_tasks:
             return {}
-        measured = {record[TASK] for record in rollouts.records}
+        measured = {record[TASK] for record in self.records}
         return {
-            "coverage/measured_rollouts": len(rollouts.records),
-            "coverage/masked_rollouts": self.count,
+            "coverage/measured_rollouts": len(self.records),
+            "coverage/masked_rollouts": len(self.masked_tasks),
             "coverage/measured_tasks": len(measured),
-            "coverage/fully_masked_tasks": len(self.tasks - measured),
+            "coverage/fully_masked_tasks": len(set(self.masked_tasks) - measured),
         }
 
 
-def reply_parts(rollouts: Rollouts, masked: Masked, check: Callable[[], None]) -> Iterator[bytes]:
+def reply_parts(rollouts: Rollouts, check: Callable[[], None]) -> Iterator[bytes]:
     """Yield the reply in parts, one per group: as Python objects, the whole would take much more memory."""
     tasks = sorted({record[TASK] for record in rollouts.records})
     number_of = {task: number for number, task in enumerate(tasks)}
@@ -170,7 +159,7 @@ def reply_parts(rollouts: Rollouts, masked: Masked, check: Callable[[], None]) -
     if rollouts.records:
         (overall,) = statistics(rollouts, np.zeros_like(groups), 1, check)
     means = {name: value for name, value in overall.items() if name.startswith("mean/")}
-    coverage = masked.coverage(rollouts)
+    coverage = rollouts.coverage()
     yield b'],"agent_metrics":%b,"key_metrics":%b}' % (orjson.dumps(overall | coverage), orjson.dumps(means | coverage))
 
 

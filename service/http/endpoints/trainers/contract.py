@@ -7,20 +7,24 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, create_model
 
 from .....kernels.score import COMPONENTS
-from ....contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
+from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
 from .reply_numbers import FREQUENT_REASONS, NUMBERS
 
 __all__ = [
     "EXAMPLES",
     "MODELS",
     "AggregateReply",
+    "AggregateRequest",
     "AliveReply",
     "MaskedReply",
     "OpenRlhfReply",
-    "ReverifyMode",
+    "OpenRlhfRequest",
     "SessionReply",
+    "SessionRequest",
     "SlimeReply",
+    "SlimeRequest",
     "VerifyReply",
+    "VerifyRequest",
 ]
 
 Reference = StrictStr | Steps
@@ -87,29 +91,23 @@ class AggregateRequest(Lenient):
 
 
 def numbers_model(name: str, documentation: str, kind: Any, **first: Any) -> type[BaseModel]:
-    fields = {number: (kind, Field(description=DESCRIPTIONS[number])) for number in NUMBERS}
-    return create_model(name, __doc__=documentation, **first, **fields)  # type: ignore[call-overload]
+    fields: dict[str, Any] = {number: (kind, Field(description=DESCRIPTIONS[number])) for number in NUMBERS}
+    model: type[BaseModel] = create_model(name, __doc__=documentation, **first, **fields)
+    return model
 
 
 ScoreColumns = numbers_model("ScoreColumns", "The numbers besides the rewards, as one list each.", list[float])
 SlimeReply = numbers_model("SlimeReply", "A reward and further numbers.", float, reward=(float, ...))
+VERIFIED: dict[str, Any] = {"responses_create_params": (dict[str, Any], ...), "response": (ResponseObject, ...)}
 VerifyReply = numbers_model(
-    "VerifyReply",
-    "The request's fields, the reward and further numbers.",
-    float,
-    responses_create_params=(dict[str, Any], ...),
-    response=(ResponseObject, ...),
-    reward=(float, ...),
+    "VerifyReply", "The request's fields, the reward and further numbers.", float, **VERIFIED, reward=(float, ...)
 )
-
-
 MaskedReply = numbers_model(
     "MaskedReply",
     "The reply for a row with an invalid reference, if the query asks for `on_bad_reference=mask`. Its numbers are "
     "meaningless: 0, and −1 for the reason.",
     float,
-    responses_create_params=(dict[str, Any], ...),
-    response=(ResponseObject, ...),
+    **VERIFIED,
     reward=(float, Field(description="0, which is meaningless.")),
     mask_sample=(Literal[True], ...),
     failure_kind=(Literal["assay:bad_reference"], ...),
@@ -132,9 +130,6 @@ class SessionReply(BaseModel):
     resources_session_id: str | None = None
 
 
-ReverifyMode = Literal["stateless"]
-
-
 class AliveReply(BaseModel):
     """The service can give rewards."""
 
@@ -149,39 +144,13 @@ class AggregateReply(BaseModel):
     key_metrics: dict[str, float] = Field(description="Means over all rollouts.")
 
 
-MODELS: tuple[type[BaseModel], ...] = (
-    OpenRlhfRequest,
-    OpenRlhfReply,
-    SlimeRequest,
-    SlimeReply,
-    VerifyRequest,
-    VerifyReply,
-    MaskedReply,
-    SessionRequest,
-    SessionReply,
-    AliveReply,
-    AggregateRequest,
-    AggregateReply,
-)
+MODELS: list[type[BaseModel]] = [globals()[name] for name in __all__[2:]]
 
 PROMPT = "<|im_start|>user\nHow are cells lysed?<|im_end|>\n<|im_start|>assistant\n"
-PERFECT = {
-    "format": 1.0,
-    "consistency": 1.0,
-    "coverage": 1.0,
-    "step_gap": 1.0,
-    "mean_words": 8.0,
-    "scale": 1.0,
-    "order": 1.0,
-    "content": 1.5,
-    "semantics": 2.5,
-    "anchors": 2.0,
-    "score": 2.5,
-}
 ONE = {
     **dict.fromkeys(NUMBERS, 0.0),
     "score_readable": 1.0,
-    **{f"score_{name}": PERFECT[name] for name in COMPONENTS},
+    **{f"score_{name}": EXAMPLE_COMPONENTS[name] for name in COMPONENTS},
 }
 ROW: dict[str, Any] = {"responses_create_params": {"input": [{"role": "user", "content": "How are cells lysed?"}]}}
 THOUGHT, ANSWER = EXAMPLE_RESPONSE.removeprefix("<think>").split("</think>")
@@ -213,11 +182,11 @@ STATISTICS = {
     "std/reward": 0.7071067811865476,
 }
 EXAMPLES: dict[str, tuple[Any, Any]] = {
-    "openrlhf": (
+    "/compat/openrlhf": (
         {"query": [PROMPT + EXAMPLE_RESPONSE + "<|im_end|>"], "prompts": [PROMPT], "labels": [EXAMPLE_REFERENCE]},
         {"rewards": [1.0], "scores": [1.0], "extra_logs": {name: [value] for name, value in ONE.items()}},
     ),
-    "slime": (
+    "/compat/slime": (
         {
             "prompt": [{"role": "user", "content": "How are cells lysed?"}],
             "response": EXAMPLE_RESPONSE + "<|im_end|>",
@@ -225,13 +194,13 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         },
         {"reward": 1.0, **ONE},
     ),
-    "verify": (
+    "/compat/nemo-gym/verify": (
         {**ROW, "response": RESPONSE, "reference": EXAMPLE_REFERENCE},
         {**ROW, "response": RESPONSE, "reward": 1.0, **ONE},
     ),
-    "seed_session": ({**ROW, "reference": EXAMPLE_REFERENCE}, {}),
-    "close_session": ({"resources_session_id": "session-1"}, {"resources_session_id": "session-1"}),
-    "aggregate": (
+    "/compat/nemo-gym/seed_session": ({**ROW, "reference": EXAMPLE_REFERENCE}, {}),
+    "/compat/nemo-gym/close_session": ({"resources_session_id": "session-1"}, {"resources_session_id": "session-1"}),
+    "/compat/nemo-gym/aggregate_metrics": (
         {
             "verify_responses": [
                 {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 1.0},
@@ -255,4 +224,4 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         },
     ),
 }
-"""A request and its reply for each route."""
+"""A request and its reply, by the path of the route."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
 
 from .....kernels.column import TextColumn
 from ....errors import Issue
@@ -12,9 +15,17 @@ from ...wire.envelope import TooManyError, open_envelope
 from ...wire.json_codec import Limits, element_issues
 from ...wire.problems import Problem
 from .json_document import ABSENT, Document, MemberNames
-from .query_settings import RouteOptions
 
-__all__ = ["Dialect", "Texts", "missing_fields", "native_request", "read_column", "read_pair", "rename_paths"]
+__all__ = [
+    "Dialect",
+    "RouteOptions",
+    "Texts",
+    "missing_fields",
+    "native_request",
+    "read_column",
+    "read_pair",
+    "rename_paths",
+]
 
 
 class Texts(NamedTuple):
@@ -27,25 +38,34 @@ class Texts(NamedTuple):
     """Issues of single references, with paths `references[k]`."""
 
 
-class Dialect(Protocol):
+class RouteOptions(BaseModel):
+    """Query options of a route besides the settings of the reward; the base has none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Dialect(ABC):
     """The format of one trainer's requests and replies."""
 
-    @property
-    def options(self) -> type[RouteOptions]:
-        """Query options besides settings of the reward."""
+    options: type[RouteOptions] = RouteOptions
 
+    @abstractmethod
     def names(self, options: Any) -> MemberNames:
         """Return the members of a request that are read."""
 
+    @abstractmethod
     def native(self, document: Document, options: Any) -> bytes | None:
         """Return the native form of a common request of one rollout; None for any other, which `texts` reads."""
 
+    @abstractmethod
     def texts(self, document: Document, options: Any, limits: Limits) -> Texts:
         """Return any request as columns, with every issue."""
 
+    @abstractmethod
     def reference_path(self, options: Any) -> str:
         """Return what replaces `references` in paths of errors, ending in `[]` for an array."""
 
+    @abstractmethod
     def encode(self, scores: Scores, document: Document, options: Any) -> bytes:
         """Return the bytes of the reply; raise ArithmeticError for a number that is not finite."""
 
@@ -54,6 +74,7 @@ class Dialect(Protocol):
 
         None if the query does not ask for such replies or the trainer has none: then the issues are an error.
         """
+        return None
 
 
 def native_request(reference: bytes, response: bytes) -> bytes:

@@ -42,7 +42,7 @@ class TrainerEndpoint:
         self._paths = paths
         self._metrics = metrics
         self._refusals = refusals
-        self._settings = QuerySettings(dialect.options, dialect.names, paths)
+        self._settings = QuerySettings(dialect, paths)
 
     def check_query(self, exchange: Exchange, _media_type: bytes) -> None:
         """Raise Problem unless the query names settings and options of this route."""

@@ -1,26 +1,37 @@
-"""POST /compat/nemo-gym/verify: a resources server of NeMo Gym, for verifiers, axolotl and NeMo RL too."""
+"""/compat/nemo-gym: a resources server of NeMo Gym, for verifiers, axolotl and NeMo RL too.
+
+Its statistics of a run are in `aggregate.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import orjson
 from pydantic import Field
 
 from ....errors import Issue
 from ....scoring.scores import Scores
+from ...request.exchange import Exchange
+from ...request.paths import Paths
+from ...wire.compression import Body
 from ...wire.json_codec import Limits
-from .dialect import Texts, missing_fields, native_request, read_pair
+from .dialect import Dialect, RouteOptions, Texts, missing_fields, native_request, read_pair
 from .json_document import ABSENT, Document, MemberNames, PythonReader, ValueSpan
-from .output_text import output_text
-from .query_settings import RouteOptions
 from .reply_numbers import NUMBERS, reply_of_one
 
-__all__ = ["NemoGym", "NemoGymOptions"]
+__all__ = ["NemoGym", "NemoGymOptions", "Sessions", "output_text"]
 
 FIELDS = ("responses_create_params", "response")
 PARAMETERS, RESPONSE, REFERENCE = range(3)
+RESPONSE_NAMES = MemberNames("output")
+ITEM_NAMES = MemberNames("type", "role", "content", "summary")
+PART_NAMES = MemberNames("type", "text")
+SESSION_ID = "resources_session_id"
+SESSION_NAMES = MemberNames(SESSION_ID)
+NO_STATE = b"{}"
 
 BAD_REFERENCE = "assay:bad_reference"
 """Gym requires the form `SERVER:KIND` for kinds of failure outside its own list."""
@@ -39,7 +50,7 @@ class NemoGymOptions(RouteOptions):
     )
 
 
-class NemoGym:
+class NemoGym(Dialect):
     """A data-set row plus the model's output; both are echoed unchanged."""
 
     options = NemoGymOptions
@@ -99,3 +110,90 @@ def reference_span(document: Document, options: NemoGymOptions) -> ValueSpan:
         members = document.members(span, MemberNames(name))
         span = ABSENT if members is None else members[0]
     return span
+
+
+def output_text(reader: Document | type[PythonReader], response: Any) -> tuple[str, list[Issue]]:
+    """Return the concatenated text parts of the assistant's messages, and every issue.
+
+    `response` is a span of a document or a Python object. Reasoning that a parser has separated from the text is put
+    back between <think> and </think>. Items and parts of other types (tool calls and results, refusals) are ignored.
+    """
+    members = reader.members(response, RESPONSE_NAMES)
+    if members is None:
+        return "", [Issue("response", "wrong_type", "must be an object")]
+    items = reader.elements(members[0], "response.output")
+    if items is None:
+        return "", [Issue("response.output", "wrong_type", "must be an array")]
+    texts: list[str] = []
+    issues: list[Issue] = []
+    for k, item in enumerate(items):
+        path = f"response.output[{k}]"
+        found = reader.members(item, ITEM_NAMES)
+        if found is None:
+            issues.append(Issue(path, "wrong_type", "must be an object"))
+            continue
+        kind, role, content, summary = found
+        if reader.text(kind) == "reasoning":
+            thoughts = parts_text(reader, summary, f"{path}.summary", ("summary_text",), issues)
+            texts.append(f"<think>{thoughts}</think>")
+        elif reader.text(kind) in ("message", None) and reader.text(role) in ("assistant", None):
+            texts.append(parts_text(reader, content, f"{path}.content", ("output_text",), issues))
+    return "".join(texts), issues
+
+
+def parts_text(
+    reader: Document | type[PythonReader], parts: Any, path: str, kinds: tuple[str, ...], issues: list[Issue]
+) -> str:
+    """Return the concatenated texts of the parts of these kinds; append errors to `issues`."""
+    whole = reader.text(parts)
+    if whole is not None:
+        return whole
+    elements = reader.elements(parts, path)
+    if elements is None:
+        issues.append(Issue(path, "wrong_type", "must be a string or an array of parts"))
+        return ""
+    texts = []
+    for k, part in enumerate(elements):
+        found = reader.members(part, PART_NAMES)
+        if found is None:
+            issues.append(Issue(f"{path}[{k}]", "wrong_type", "must be an object"))
+        elif reader.text(found[0]) in kinds:
+            text = reader.text(found[1])
+            if text is None:
+                issues.append(Issue(f"{path}[{k}].text", "wrong_type", "must be a string"))
+            texts.append(text or "")
+    return "".join(texts)
+
+
+class Sessions:
+    """Endpoints besides rewards: readiness, stateless sessions, and the reverify mode."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    async def alive(self, exchange: Exchange) -> None:
+        """Return 200 once the service is ready to score, so that Gym sends no rollout too early."""
+        _ = self._paths.scorer
+        await exchange.reply(b'{"status":"ok"}')
+
+    async def reverify_mode(self, exchange: Exchange) -> None:
+        """Return `stateless`: rewards depend only on their request, so `gym eval reverify` may rescore rollouts."""
+        await exchange.reply(b'"stateless"')
+
+    async def session(self, exchange: Exchange) -> None:
+        """Begin or close a rollout; sessions have no state, so there is nothing to do.
+
+        Return the name of the session if the request has one (Gym's environment servers send one since 0.7).
+        """
+        body = exchange.request_body
+        general = partial(confirmed, body, self._paths.limits)
+        await exchange.reply(await self._paths.answer(exchange, lambda: None if body.data else NO_STATE, general))
+
+
+def confirmed(body: Body, limits: Limits) -> bytes:
+    """Return the bytes of the reply, with the session's name if it is a string; raise Problem."""
+    document = Document(body.plain(limits.max_body_bytes), SESSION_NAMES)
+    (span,) = document.spans
+    if span == ABSENT or document.text(span) is None:
+        return NO_STATE
+    return b'{"%b":%b}' % (SESSION_ID.encode(), document.raw(span))

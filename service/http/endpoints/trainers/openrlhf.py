@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import orjson
 
 from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
-from .dialect import Texts, missing_fields, native_request, read_column, rename_paths
+from .dialect import Dialect, RouteOptions, Texts, missing_fields, native_request, read_column, rename_paths
 from .json_document import Document, MemberNames
 from .prompt_removal import remove_prompt, remove_prompts
-from .query_settings import RouteOptions
 from .reply_numbers import columns_of_numbers, finite_json
 
 __all__ = ["OpenRlhf"]
@@ -22,10 +19,8 @@ QUERY, PROMPTS, LABELS = range(3)
 NAMES = MemberNames(*FIELDS)
 
 
-class OpenRlhf:
+class OpenRlhf(Dialect):
     """Arrays of queries (prompt and response in one text), prompts and labels; OpenRLHF sends one of each."""
-
-    options = RouteOptions
 
     def names(self, options: RouteOptions) -> MemberNames:
         return NAMES
@@ -66,6 +61,3 @@ class OpenRlhf:
     def encode(self, scores: Scores, document: Document, options: RouteOptions) -> bytes:
         rewards = finite_json(scores.rewards.tolist())
         return b'{"rewards":%b,"scores":%b,"extra_logs":%b}' % (rewards, rewards, columns_of_numbers(scores))
-
-    def masked(self, issues: Sequence[Issue], document: Document, options: RouteOptions) -> bytes | None:
-        return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ....errors import InvalidSetting, Issue
 from ....scoring.scorer import Scorer
@@ -14,22 +14,17 @@ from ....settings import ScoreSettings, setting_issues
 from ...request.paths import Paths
 from ...wire.fast_path import FastPath
 from ...wire.problems import invalid_request
-from ...wire.query import parse_query
+from ...wire.validation import parse_query
+from .dialect import Dialect, RouteOptions
 from .json_document import MemberNames
 
-__all__ = ["ParsedQuery", "QuerySettings", "RouteOptions", "query_parameters"]
+__all__ = ["ParsedQuery", "QuerySettings", "query_parameters"]
 
 MAX_CACHED = 64
 """Queries that one route caches; a trainer uses one or a few."""
 
 MAX_CACHED_BYTES = 2048
 """Maximum bytes of a cached query."""
-
-
-class RouteOptions(BaseModel):
-    """Options of a route besides the settings of the reward; the base has none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ParsedQuery(NamedTuple):
@@ -47,32 +42,23 @@ class ParsedQuery(NamedTuple):
 class QuerySettings:
     """Parses queries and caches the results. For the event loop's thread."""
 
-    def __init__(self, options: type[RouteOptions], names: Callable[[Any], MemberNames], paths: Paths) -> None:
-        """Create a parser; `names` returns the members of a request that are read with some options."""
-        self._options = options
-        self._names = names
+    def __init__(self, dialect: Dialect, paths: Paths) -> None:
+        self._dialect = dialect
         self._paths = paths
-        self._cache: OrderedDict[bytes, ParsedQuery] = OrderedDict()
+        self._cached = lru_cache(MAX_CACHED)(self._parse)
 
     def parse(self, query: bytes) -> ParsedQuery:
         """Parse a query, or return it from the cache; the service must be ready.
 
         Raise Problem `invalid-request` with every error.
         """
-        parsed = self._cache.get(query)
-        if parsed is None:
-            parsed = self._parse(query)
-            if len(query) <= MAX_CACHED_BYTES:
-                self._cache[query] = parsed
-                if len(self._cache) > MAX_CACHED:
-                    self._cache.popitem(last=False)
-        return parsed
+        return self._cached(query) if len(query) <= MAX_CACHED_BYTES else self._parse(query)
 
     def _parse(self, query: bytes) -> ParsedQuery:
         given, issues = parse_query(query)
-        own = {name: value for name, value in given.items() if name in self._options.model_fields}
+        own = {name: value for name, value in given.items() if name in self._dialect.options.model_fields}
         settings = {name: value for name, value in given.items() if name not in own}
-        options, found = read_strings(self._options, own)
+        options, found = read_strings(self._dialect.options, own)
         issues += found
         overrides, found = read_strings(ScoreSettings, settings)
         issues += found
@@ -82,7 +68,7 @@ class QuerySettings:
             scorer = self._paths.scorer.with_overrides({name: getattr(overrides, name) for name in settings})
         except InvalidSetting as error:
             raise invalid_request(in_query(error.issues)) from None
-        return ParsedQuery(scorer, self._paths.fast_path.with_config(scorer), options, self._names(options))
+        return ParsedQuery(scorer, self._paths.fast_path.with_config(scorer), options, self._dialect.names(options))
 
 
 def read_strings(model: type[BaseModel], given: dict[str, str]) -> tuple[Any, list[Issue]]:
@@ -102,10 +88,11 @@ def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
     """Return the query parameters of a route for OpenAPI."""
     properties = options.model_json_schema().get("properties", {}) | ScoreSettings.model_json_schema()["properties"]
     return [
-        {"name": name, "in": "query", "description": schema["description"], "schema": parameter_schema(schema)}
+        {
+            "name": name,
+            "in": "query",
+            "description": schema["description"],
+            "schema": {key: value for key, value in schema.items() if key not in ("description", "title")},
+        }
         for name, schema in properties.items()
     ]
-
-
-def parameter_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in schema.items() if name not in ("description", "title")}

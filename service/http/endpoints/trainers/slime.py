@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
-from .dialect import Texts, missing_fields, native_request, read_pair
+from .dialect import Dialect, RouteOptions, Texts, missing_fields, native_request, read_pair
 from .json_document import Document, MemberNames
-from .query_settings import RouteOptions
 from .reply_numbers import finite_json, reply_of_one
 
 __all__ = ["Slime", "SlimeOptions"]
@@ -30,7 +27,7 @@ class SlimeOptions(RouteOptions):
     )
 
 
-class Slime:
+class Slime(Dialect):
     """One rollout; its prompt (text or chat messages) is ignored."""
 
     options = SlimeOptions
@@ -51,6 +48,3 @@ class Slime:
 
     def encode(self, scores: Scores, document: Document, options: SlimeOptions) -> bytes:
         return finite_json(float(scores.rewards[0])) if options.format == "float" else reply_of_one(scores)
-
-    def masked(self, issues: Sequence[Issue], document: Document, options: SlimeOptions) -> bytes | None:
-        return None

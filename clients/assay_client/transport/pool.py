@@ -1,0 +1,158 @@
+"""What both transports share: the pool of idle connections, TLS, and the errors of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import ssl
+import sys
+import threading
+from functools import lru_cache
+from http.client import HTTPException
+from time import monotonic
+from typing import Generic, Protocol, TypeVar
+
+from .addresses import Address
+from .http11 import Fault, http_fault
+
+__all__ = ["CLOSED_IN_HANDSHAKE", "Pool", "connection_fault", "is_still_idle", "tls_context"]
+
+MAX_IDLE_SECONDS = 30.0
+"""After this an idle connection is no longer used: well before the service closes it (75 s)."""
+
+MAX_IDLE_CONNECTIONS = 64
+"""Idle connections kept per service, and event loop."""
+
+NOT_TLS = {
+    *("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"),
+    *("HTTP_REQUEST", "HTTPS_PROXY_REQUEST"),
+}
+"""Reasons that versions of OpenSSL give if the first bytes of a reply are not TLS but, for example, HTTP."""
+
+
+CLOSED_IN_HANDSHAKE = "the connection was closed during the TLS handshake: the port may not speak TLS"
+
+
+class Connection(Protocol):
+    """An open connection of either transport."""
+
+    sock: socket.socket
+    reused: bool
+    """Whether it has carried an exchange before the present one."""
+    started: bool
+    """Whether a byte of the reply has arrived."""
+
+    def is_idle(self) -> bool:
+        """Return whether it is open and has received nothing since its last exchange."""
+
+    def close(self) -> None:
+        """Close it; safe in any thread."""
+
+
+C = TypeVar("C", bound=Connection)
+
+
+class Pool(Generic[C]):
+    """Idle connections of one client in one process. Thread-safe.
+
+    They are kept by event loop (None: connections that block), because a loop's are of use to it only and end with it,
+    and by service, the most recently used first.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[asyncio.AbstractEventLoop | None, Address], list[tuple[float, C]]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> C | None:
+        """Return a connection that still appears open, or None."""
+        while True:
+            with self._lock:
+                kept = self._idle.get((loop, address))
+                if not kept:
+                    return None
+                since, connection = kept.pop()
+            if monotonic() - since < MAX_IDLE_SECONDS and connection.is_idle():
+                connection.reused, connection.started = True, False
+                return connection
+            connection.close()
+
+    def put(self, connection: C, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Keep a connection after its exchange is complete."""
+        with self._lock:
+            kept = self._idle.setdefault((loop, address), [])
+            kept.append((monotonic(), connection))
+            oldest = kept.pop(0)[1] if len(kept) > MAX_IDLE_CONNECTIONS else None
+        if oldest is not None:
+            oldest.close()
+
+    def close(self, address: Address | None = None, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Close all connections, or those of a service or of an event loop."""
+        with self._lock:
+            keys = [key for key in self._idle if (loop is None or key[0] is loop) and address in (None, key[1])]
+            closed = [connection for key in keys for _, connection in self._idle.pop(key)]
+        for connection in closed:
+            connection.close()
+
+    def abandon(self) -> None:
+        """Close a forked child's copies of its parent's connections, which stay open in the parent.
+
+        The lock is not taken: another thread of the parent may have held it, and never releases it here. Nor is an
+        event loop used, whose selector the parent shares.
+        """
+        for kept in self._idle.values():
+            for _, connection in kept:
+                connection.sock.close()
+        _inherited.append(self._idle)  # else the garbage collector would end them through the parent's loops
+        self._idle = {}
+
+    def __del__(self) -> None:
+        self.close()
+
+
+_inherited: list[object] = []
+
+
+def is_still_idle(sock: socket.socket) -> bool:
+    """Return whether an idle connection has neither been closed by its peer nor received unexpected bytes."""
+    try:
+        if sys.platform == "win32":
+            return not select.select([sock], [], [], 0)[0]
+        poll = select.poll()  # not select(), which is limited to descriptors below 1024
+        poll.register(sock, select.POLLIN)
+        return not poll.poll(0)
+    except (OSError, ValueError):
+        return False
+
+
+@lru_cache(maxsize=1)
+def tls_context() -> ssl.SSLContext:
+    """Return a context that verifies certificates against the system's authorities or those of SSL_CERT_FILE."""
+    return ssl.create_default_context()
+
+
+def connection_fault(error: Exception, connection: Connection | None) -> Fault:
+    """Return a Fault for what went wrong on a connection, or, if that is None, while it was opened."""
+    stale = connection is not None and connection.reused and not connection.started
+    if isinstance(error, Fault):
+        return Fault(error.detail, stale)
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+        return Fault("no connection in time" if connection is None else "no reply in time")
+    if isinstance(error, HTTPException):
+        return Fault(http_fault(error), stale)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Fault(f"its certificate is not trusted ({error.verify_message})")
+    if isinstance(error, ssl.SSLError):  # its errno is OpenSSL's, not the operating system's
+        return Fault(tls_failure(error, connection is not None), stale)
+    code = getattr(error, "errno", None)
+    name = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
+    return Fault(name.lower(), stale)
+
+
+def tls_failure(error: ssl.SSLError, connected: bool) -> str:
+    if not connected and error.reason in NOT_TLS:
+        return "the port does not speak TLS: use http:// instead of https://"
+    if isinstance(error, ssl.SSLEOFError):
+        return "the connection was closed in the middle of a reply" if connected else CLOSED_IN_HANDSHAKE
+    return f"TLS failed ({(error.reason or type(error).__name__).replace('_', ' ').lower()})"

@@ -1,0 +1,187 @@
+"""Compare evaluations with plain Python on the same generated records, in turns, with every value checked.
+
+python -m loadtests.evaluation_bench                 # in a checkout, with the packages of assay[dev]
+python -m loadtests.evaluation_bench --records 200 --repeats 3 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import median
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from assay.service.bench.machine import machine
+from assay.service.bench.measure import Run, Timing, WrongAnswerError, clocked, measure
+from assay.service.evaluate.evaluation import evaluate
+
+from . import evaluation_twins as twins
+from .evaluation_twins import Columns
+
+__all__ = ["COMPARISONS", "Comparison", "EvaluationBenchmark", "benchmarks_of", "main"]
+
+TOLERANCE = 1e-9
+MICRO = 1e6
+MIN_WIDTH = 116
+"""Columns of the table, also where the output is not a terminal."""
+NOTES = """\
+times: time per record of plain Python over ours; CPU: the same ratio of CPU time.
+plain: reference implementations, for ROUGE the library that the script calls; same records, results checked.
+script: CPU time per record of the public script's metrics, measured on another machine (Xeon, 2.5 GHz) with the longer
+records of the benchmark: for orientation only."""
+
+
+class Comparison(NamedTuple):
+    """One evaluation and its plain-Python reference."""
+
+    name: str
+    title: str
+    task: str
+    options: dict[str, Any]
+    plain: Callable[[Sequence[dict[str, Any]]], Columns]
+    """Computes the values to check, by metric."""
+    share: float
+    """Share of the records that plain Python processes per run: some metrics are slow."""
+    script: float | None
+    """CPU microseconds per record of the public script's metrics, models loaded, on a 2.5 GHz Xeon with the records of
+    the benchmark; for orientation only."""
+
+
+ROUGE = {"metrics": ["rouge_1", "rouge_2", "rouge_l"]}
+STEPS = {"metrics": ["step_recall", "step_precision"], "embedder": "hashed_words"}
+CALLS = {"metrics": list(twins.PSEUDOCODE)}
+THOTH = {"profile": "thoth"}
+
+COMPARISONS = (
+    Comparison("score_paper", "SCORE, profile paper", "score", {}, twins.plain_paper, 0.2, None),
+    Comparison("score_thoth", "SCORE, profile thoth", "score", THOTH, twins.plain_thoth, 1.0, None),
+    Comparison("pqa", "BioProBench PQA", "bioprobench.pqa", {}, twins.plain_pqa, 1.0, 3.5),
+    Comparison("ord", "BioProBench ORD", "bioprobench.ord", {}, twins.plain_ord, 1.0, 39.7),
+    Comparison("err", "BioProBench ERR", "bioprobench.err", {}, twins.plain_err, 1.0, 2.1),
+    Comparison("bioplanner", "BioPlanner", "bioplanner", CALLS, twins.plain_pseudocode, 0.2, 4500.0),
+    Comparison("gen_rouge", "BioProBench GEN, ROUGE", "bioprobench.gen", ROUGE, twins.plain_rouge, 0.1, None),
+    Comparison("gen_steps", "BioProBench GEN, steps", "bioprobench.gen", STEPS, twins.plain_steps, 0.2, 249_000.0),
+)
+
+
+class EvaluationBenchmark:
+    """One side of a comparison."""
+
+    def __init__(
+        self, name: str, title: str, records: Sequence[dict[str, Any]], work: Callable[[], Columns], expected: Columns
+    ) -> None:
+        self.name, self.title, self.responses = name, title, len(records)
+        self._work, self._expected = work, expected
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def run(self) -> Run:
+        columns, run = clocked(self._work, time.process_time)
+        for name, expected in self._expected.items():
+            found = np.asarray(columns[name], np.float64)[: len(expected)]
+            if not np.allclose(found, expected, rtol=0, atol=TOLERANCE, equal_nan=True):
+                raise WrongAnswerError(f"{self.name}: {name} differs from the reference")
+        return run
+
+
+def benchmarks_of(comparison: Comparison, records: Sequence[dict[str, Any]]) -> tuple[EvaluationBenchmark, ...]:
+    """Return our benchmark and the plain one of a comparison; raises ModuleNotFoundError if a library is missing."""
+    few = records[: max(1, round(comparison.share * len(records)))]
+    expected = comparison.plain(few)
+
+    def ours() -> Columns:
+        return evaluate(comparison.task, records, **comparison.options).per_record
+
+    plain = partial(comparison.plain, few)
+    return (
+        EvaluationBenchmark(comparison.name, comparison.title, records, ours, expected),
+        EvaluationBenchmark(f"{comparison.name}_plain", f"{comparison.title}, plain", few, plain, expected),
+    )
+
+
+def measured(count: int, repeats: int, seed: int) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Run every comparison; return its figures by name, and the skipped ones by title with the reason."""
+    records = twins.records_of(count, seed)
+    benchmarks: list[EvaluationBenchmark] = []
+    skipped: dict[str, str] = {}
+    for comparison in COMPARISONS:
+        try:
+            benchmarks += benchmarks_of(comparison, records[comparison.task])
+        except ModuleNotFoundError as error:
+            skipped[comparison.title] = f"{error.name} is not installed (assay[dev])"
+    timings = {timing.name: timing for timing in measure(benchmarks, repeats, seed)}
+    figures = {
+        one.name: figures_of(one, timings[one.name], timings[f"{one.name}_plain"])
+        for one in COMPARISONS
+        if one.name in timings
+    }
+    return figures, skipped
+
+
+def figures_of(comparison: Comparison, ours: Timing, plain: Timing) -> dict[str, Any]:
+    ratios = [above / below for above, below in zip(plain.seconds, ours.seconds, strict=True)]
+    cpu, script = ours.cpu_seconds, comparison.script
+    return {
+        "median": median(ratios),
+        "low": min(ratios),
+        "high": max(ratios),
+        "cpu": plain.cpu_seconds / cpu if cpu and plain.cpu_seconds else None,
+        "records": ours.responses,
+        "plain_records": plain.responses,
+        "microseconds": MICRO * median(ours.seconds),
+        "plain_microseconds": MICRO * median(plain.seconds),
+        "script_microseconds": script,
+        "script_ratio": script / (MICRO * cpu) if script is not None and cpu else None,
+    }
+
+
+def table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return the figures, one row for each evaluation."""
+    shown = Table(box=None)
+    for head in ("evaluation", "records", "µs each", "plain µs", "times", "range", "CPU", "script µs", "times"):
+        shown.add_column(head, justify="left" if head == "evaluation" else "right", no_wrap=True)
+    titles = {comparison.name: comparison.title for comparison in COMPARISONS}
+    for name, one in figures.items():
+        numbers = [
+            "" if one[key] is None else f"{one[key]:,.1f}"
+            for key in ("microseconds", "plain_microseconds", "median", "cpu", "script_microseconds", "script_ratio")
+        ]
+        span = f"{one['low']:.1f} to {one['high']:.1f}"
+        shown.add_row(titles[name], f"{one['records']:,}", *numbers[:3], span, *numbers[3:])
+    return shown
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=2000, help="records per task (2,000)")
+    parser.add_argument("--repeats", type=int, default=7, help="measured runs of each evaluation (7)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the records and of the order of the runs (0)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    chosen = parser.parse_args(arguments)
+    figures, skipped = measured(chosen.records, chosen.repeats, chosen.seed)
+    if chosen.json:
+        sizes = {"records": chosen.records, "repeats": chosen.repeats, "seed": chosen.seed}
+        document = {"evaluations": figures, "sizes": sizes, "skipped": skipped, "machine": machine()}
+        print(json.dumps(document, indent=2))
+        return
+    console = Console(highlight=False)
+    console.width = max(console.width, MIN_WIDTH)
+    console.print(table(figures))
+    for title, reason in skipped.items():
+        console.print(f"{title} was skipped: {reason}")
+    console.print(f"\n{NOTES}", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""The benchmarks, one module each: different ways to process the same batch."""

@@ -1,1 +1,0 @@
-"""Servers for benchmarks, and a load generator."""

@@ -1,0 +1,111 @@
+"""One response with its reference: scored, and read as far as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels.column import TextColumn, column_of
+from ...kernels.reading.references import References
+from ..errors import InvalidReference, InvalidRequest, Issue
+from ..scoring.references import MAX_REFERENCE_BYTES, parse_valid_references
+from ..scoring.scorer import Scorer
+from ..scoring.scores import Scores
+from ..scoring.text_columns import references_as_column, utf8
+from ..settings import ScoreSettings
+from .reading import MAX_STEPS, Reading, read_reference, read_response
+from .text import Text
+
+__all__ = ["MAX_BYTES", "Case", "case_of", "issues_of_reference"]
+
+MAX_BYTES = 1 << 19
+"""Longest response that is explained; one that is too long for the reward is not read at all."""
+
+
+class Case(NamedTuple):
+    """One response with its reference; `reading` is None for a response over the limit of bytes."""
+
+    scorer: Scorer
+    response: bytes
+    references: References
+    as_steps: bool
+    reward: float
+    reason: str
+    components: dict[str, float]
+    reading: Reading | None
+    expected: Reading
+
+    @property
+    def settings(self) -> ScoreSettings:
+        return self.scorer.settings
+
+    def rescored(self, responses: list[bytes]) -> Scores:
+        """Score other responses against the same reference."""
+        index = np.zeros(len(responses), np.int64)
+        return self.scorer.score_parsed(column_of(responses), self.references, index)
+
+    def reason_of(self, response: bytes) -> str:
+        """Return the reason of another response."""
+        return str(self.rescored([response]).reasons[0])
+
+
+def case_of(
+    scorer: Scorer, response: str, reference: str | Mapping[str, Any], max_reference_bytes: int = MAX_REFERENCE_BYTES
+) -> Case:
+    """Score one response.
+
+    Raises InvalidReference (its issue at `reference`), and InvalidRequest for a response or reference that is too long
+    to be explained, though not too long for its reward.
+    """
+    if not isinstance(response, str):
+        raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
+    settings, content = scorer.settings, utf8(response)
+    column, references, issues = _parsed(reference, settings.max_steps, max_reference_bytes)
+    if issues:
+        raise InvalidReference(issues)
+    expected, too_large = column.data.tobytes(), []
+    if len(expected) > MAX_BYTES or references.step_counts[0] > MAX_STEPS:
+        too_large.append("reference")
+    if MAX_BYTES < len(content) <= settings.max_response_bytes:
+        too_large.append("response")
+    _refuse(too_large)
+    scores = scorer.score_parsed(column_of([content]), references, np.zeros(1, np.int64))
+    reason = str(scores.reasons[0])
+    return Case(
+        scorer=scorer,
+        response=content,
+        references=references,
+        as_steps=not isinstance(reference, str),
+        reward=float(scores.rewards[0]),
+        reason=reason,
+        components={name: float(values[0]) for name, values in scores.components.items()},
+        reading=None if len(content) > settings.max_response_bytes else _reading(content, reason, settings),
+        expected=read_reference(Text(expected)),
+    )
+
+
+def issues_of_reference(reference: Any, max_steps: int, max_bytes: int) -> list[Issue]:
+    """Return what makes a reference invalid, with the path `reference`."""
+    return _parsed(reference, max_steps, max_bytes)[2]
+
+
+def _parsed(reference: Any, max_steps: int, max_bytes: int) -> tuple[TextColumn, References, list[Issue]]:
+    column, malformed = references_as_column([reference])
+    references, invalid = parse_valid_references(column, max_steps, max_bytes)
+    return column, references, [issue._replace(path="reference") for issue in malformed or invalid]
+
+
+def _reading(content: bytes, reason: str, settings: ScoreSettings) -> Reading:
+    reading = read_response(Text(content), settings.think_prefilled or reason == "think_not_opened")
+    if reason != "too_long" and reading.whole == 4 and max(reading.key_lines, reading.prose_steps) > MAX_STEPS:
+        _refuse(["response"])  # only if max_steps is set above what is explained
+    return reading
+
+
+def _refuse(paths: list[str]) -> None:
+    """Raise InvalidRequest if anything is too large to be explained."""
+    if paths:
+        detail = f"an explanation goes up to {MAX_BYTES} bytes and {MAX_STEPS} steps"
+        raise InvalidRequest([Issue(path, "too_long", detail) for path in paths])

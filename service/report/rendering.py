@@ -1,0 +1,56 @@
+"""Renders the templates of reports: self-contained HTML, in which any text that is not markup is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ..explain.numbers import first_n, format_delta, format_number
+from ..explain.terminal import printable
+from ..version import VERSION
+from .charts import HEIGHT, WIDTH
+
+__all__ = ["render", "without_controls"]
+
+
+def render(template: str, moment: datetime, **values: Any) -> str:
+    """Return a page that was made at `moment`."""
+    when = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return _environment().get_template(template).render(values, when=when, version=VERSION)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=lambda name: name is None or name.endswith(".html"),
+        undefined=StrictUndefined,
+        finalize=lambda value: without_controls(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "count": "{:,}".format,
+        "share": "{:.1%}".format,
+        "number": format_number,
+        "delta": format_delta,
+        "listed": _listed,
+    }
+    environment.globals |= {"WIDTH": WIDTH, "HEIGHT": HEIGHT}
+    return environment
+
+
+def _listed(words: Sequence[str], sign: str, n: int) -> str:
+    """Join the first n words, each with its sign."""
+    return first_n([sign + word for word in words], n)
+
+
+def without_controls(text: str) -> str:
+    """Return the text with its line ends and tabs, but without what could reorder or hide the text around it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(printable(part) for part in line.split("\t")) for line in lines)

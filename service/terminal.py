@@ -1,0 +1,116 @@
+"""Tables, colour and progress for people at a terminal; plain text without wrapping for pipes and files.
+
+Rich is imported on first use: `assay --help` does without it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["Progress", "show", "table"]
+
+WIDE = 100_000
+"""Width where nothing wraps: of output that is not a terminal's."""
+
+
+def console_for(error: bool) -> Console:
+    """Return a console for standard output or standard error: without colour unless it is a terminal."""
+    from rich.console import Console
+
+    stream = sys.stderr if error else sys.stdout
+    terminal = stream.isatty()
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        color_system=None if os.environ.get("NO_COLOR") or not terminal else "auto",
+        width=None if terminal else WIDE,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def show(*parts: str | Table, error: bool = False) -> None:
+    """Print texts and tables to standard output, or standard error, each on lines of its own."""
+    from rich.measure import Measurement
+    from rich.table import Table
+
+    console = console_for(error)
+    for part in parts:
+        if isinstance(part, Table):  # rather too wide than with numbers that are cut
+            least = Measurement.get(console, console.options.update_width(WIDE), part).minimum
+            console.width = max(console.width, least)
+    with console.capture() as captured:
+        console.print(*parts, sep="\n")
+    text = "\n".join(line.rstrip() for line in captured.get().splitlines())
+    click.echo(text, err=error, color=None if console.is_terminal else False)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """Return a table whose first `left` columns are text, aligned left, and the others numbers."""
+    from rich import box
+    from rich.table import Table
+
+    rows = list(rows)
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for k, head in enumerate(heads):
+        words = [word for row in rows for word in row[k].split()] if k >= left else []
+        width = max(map(len, words), default=None)
+        drawn.add_column(head, justify="left" if k < left else "right", overflow="fold", min_width=width)
+    for row in rows:
+        drawn.add_row(*row)
+    return drawn
+
+
+class Progress:
+    """A bar on standard error with the rows done, their rate and the time left; nothing if that is not a terminal.
+
+    size: of the input, in the unit of `advance`; None if it is unknown. Leaving the context removes the bar.
+    """
+
+    def __init__(self, size: int | None, quiet: bool = False) -> None:
+        self._bar: Any = None
+        self._rows = 0
+        if not quiet and sys.stderr.isatty():
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = [BarColumn(), TextColumn("{task.fields[done]}")]
+            if size:
+                columns = [BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn()]
+            streams = {"redirect_stdout": False, "redirect_stderr": False}
+            self._bar = Bar(*columns, console=console_for(error=True), transient=True, **streams)
+            self._task = self._bar.add_task("", total=size or None, done="")
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, rows: int, size: int) -> None:
+        """Count finished rows, and the size of the input they came from."""
+        if self._bar is not None:
+            self._rows += rows
+            seconds = max(self._bar.tasks[0].elapsed or 0.0, 1e-9)
+            done = f"{self._rows:,} rows, {self._rows / seconds:,.0f} a second"
+            self._bar.update(self._task, advance=size, done=done)
+
+    def message(self, text: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is None:
+            click.echo(text, err=True)
+        else:
+            self._bar.console.print(text, soft_wrap=True)

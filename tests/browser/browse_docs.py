@@ -1,0 +1,74 @@
+"""The page /docs: Swagger UI shows every route, and calls them, also with a key and behind a proxy's prefix."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.servers import launched
+
+KEY = "a-key-of-the-docs"
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    with launched("--drain-seconds", "0", environ={"ASSAY_API_KEYS": KEY}) as server:
+        server.wait_until_ready()
+        yield server
+
+
+def open_docs(page: Page, address: str) -> None:
+    page.goto(address)
+    expect(page.locator(".opblock").first).to_be_attached(timeout=60_000)
+
+
+def try_example(page: Page, status: int) -> None:
+    """Try the example of POST /v1/score, and expect a reply with this status."""
+    operation = page.locator(".opblock", has=page.get_by_text("/v1/score", exact=True))
+    if not operation.locator(".opblock-body").is_visible():
+        operation.locator(".opblock-summary-control").click()
+        operation.get_by_role("button", name="Try it out").click()
+    with page.expect_response("**/v1/score"):
+        operation.get_by_role("button", name="Execute").click()
+    expect(operation.locator(".live-responses-table .response-col_status").last).to_have_text(str(status))
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/", "/behind/a/proxy/docs"])
+def test_every_route_is_shown_and_can_be_called(contexts, server, path):
+    """The fixture `contexts` fails a test whose page violates its Content-Security-Policy."""
+    page = contexts().new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    prefix = path.removesuffix("/").removesuffix("docs")
+    if prefix != "/":
+        page.route(f"**{prefix}**", lambda route: route.continue_(url=route.request.url.replace(prefix, "/")))
+    open_docs(page, server.url + path)
+    with server.client() as client:
+        operations = [key for methods in client.get("/openapi.json").json()["paths"].values() for key in methods]
+    expect(page.locator(".opblock")).to_have_count(len(operations))
+    try_example(page, 200)
+    assert asked[-1] == f"{server.url}{prefix}v1/score"
+    assert all(url.startswith((f"{server.url}{prefix}", "data:")) for url in asked)
+
+
+def test_a_call_with_a_bearer_key(contexts, guarded):
+    page = contexts().new_page()
+    open_docs(page, f"{guarded.url}/docs")
+    page.locator(".auth-wrapper .authorize").first.click()
+    page.locator("#auth-bearer-value").fill(KEY)
+    page.locator(".modal-ux").get_by_role("button", name="Apply credentials").first.click()
+    page.locator(".modal-ux").get_by_role("button", name="Close").last.click()
+    try_example(page, 200)
+
+
+def test_a_call_with_the_key_as_the_password_that_the_browser_asks_for(contexts, guarded, complaints):
+    complaints.allow("status of 401")
+    page = contexts(http_credentials={"username": "any", "password": KEY}).new_page()
+    open_docs(page, f"{guarded.url}/docs")
+    try_example(page, 200)
+
+
+def test_the_type_of_a_problem_leads_to_its_explanation(contexts, server):
+    page = contexts().new_page()
+    open_docs(page, f"{server.url}/docs#problem-invalid-request")
+    expect(page.locator("#problem-invalid-request")).to_be_in_viewport()
