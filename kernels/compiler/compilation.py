@@ -35,10 +35,11 @@ WRAPPER = "_ZN7cpython"
 """Prefix of the function by which Python calls a kernel; helpers have none."""
 
 
-class KernelLibrary(JITCodeLibrary):
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of a kernel, complete and optimised, or that of one helper, without its callees."""
 
     is_helper = False
+    _shared_module: Any
 
     def finalize(self) -> None:
         """Emit the machine code of a kernel; keep that of a helper for its callers."""

@@ -45,7 +45,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        return import_module(f".{name}", __package__).command
+        command: click.Command = import_module(f".{name}", __package__).command
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
