@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .column import frozen
-from .compiler.jit import helper, hot_kernel
+from .compiler.jit import entry, helper, hot_kernel
 from .json_text.envelope import FIELDS, FIRST, READ, REFERENCES, RESPONSES, SECOND, STATE, VALUE, read_envelope
 from .memory.workspace import Workspace, allocate_workspace
 from .reading.reference_slots import (
@@ -23,11 +23,10 @@ from .reading.reference_slots import (
     invalidate,
     slot_row,
 )
-from .reading.references import References, read_reference
-from .score import COMPONENTS, score_slice
-from .status import OK
+from .reading.references import References, read_references
+from .score import COMPONENTS
 
-__all__ = ["USE_GENERAL_PATH", "FastPathRequest", "new_request", "read_request", "score_request"]
+__all__ = ["USE_GENERAL_PATH", "FastPathRequest", "new_request", "read_missing", "read_request"]
 
 USE_GENERAL_PATH = -1
 """Result for every request that the fast path does not handle, valid or not."""
@@ -35,12 +34,9 @@ USE_GENERAL_PATH = -1
 REFERENCE_INDEX, CONFIG, INCLUDE, TASK = (FIELDS.index(n) for n in ("reference_index", "config", "include", "task"))
 
 
-class FastPathRequest(NamedTuple):
-    """The arrays that reading and scoring write, and read-only views of them, because kernels have one signature."""
+class Envelope(NamedTuple):
+    """The arrays that `read_request` writes, and read-only views of them, because kernels have one signature."""
 
-    rewards: np.ndarray  # float64 (rows,)
-    reasons: np.ndarray  # uint8 (rows,)
-    components: np.ndarray  # float64 (11, rows)
     fields: np.ndarray  # int64 (6, 3), see `envelope.py`
     unknown: np.ndarray  # int64 (2, 2)
     texts: np.ndarray  # uint8 (2, n)
@@ -48,17 +44,27 @@ class FastPathRequest(NamedTuple):
     faults: np.ndarray  # uint8 (2, rows)
     scratch: np.ndarray  # uint8 (n,)
     chosen: np.ndarray  # int64 (rows,): the reference of each response
-    reference_rows: np.ndarray  # int64 (rows,): its row in `references`
+    reference_rows: np.ndarray  # int64 (rows,): its row in `FastPathRequest.references`
     slots: ReferenceSlots
-    references: References
-    workspace: Workspace
-    reference_text: np.ndarray  # uint8 (n,): row of `texts`, read only, like all below
+    seed: np.uint64
+    reference_text: np.ndarray  # uint8 (n,): row of `texts`, read only, like `reference_offsets`
     reference_offsets: np.ndarray  # int64 (rows + 1,): row of `offsets`
-    response_text: np.ndarray  # uint8 (n,)
-    response_offsets: np.ndarray  # int64 (rows + 1,)
-    reference_index: np.ndarray  # int64 (rows,): `chosen`
-    reference_rows_view: np.ndarray  # int64 (rows,): `reference_rows`
+
+
+class FastPathRequest(NamedTuple):
+    """The memory of one request at a time."""
+
+    envelope: Envelope
+    rewards: np.ndarray  # float64 (rows,)
+    reasons: np.ndarray  # uint8 (rows,)
+    components: np.ndarray  # float64 (11, rows)
+    response_text: np.ndarray  # uint8 (n,): row of `Envelope.texts`, read only, like all below
+    response_offsets: np.ndarray  # int64 (rows + 1,): row of `Envelope.offsets`
+    reference_index: np.ndarray  # int64 (rows,): `Envelope.chosen`
+    reference_rows: np.ndarray  # int64 (rows,): `Envelope.reference_rows`
     parsed: References  # `references`
+    references: References  # writable
+    workspace: Workspace
 
 
 def new_request(max_bytes: int, rows: int) -> FastPathRequest:
@@ -67,10 +73,8 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
     offsets = np.zeros((2, rows + 1), np.int64)
     chosen, reference_rows = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     references = allocate_with_slots(5 * max_bytes, rows)
-    return FastPathRequest(
-        rewards=np.zeros(rows),
-        reasons=np.zeros(rows, np.uint8),
-        components=np.zeros((len(COMPONENTS), rows)),
+    workspace = allocate_workspace(5 * max_bytes, 2 * 5 * max_bytes)
+    envelope = Envelope(
         fields=np.zeros((len(FIELDS), 3), np.int64),
         unknown=np.zeros((2, 2), np.int64),
         texts=texts,
@@ -80,50 +84,49 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         chosen=chosen,
         reference_rows=reference_rows,
         slots=empty_slots(),
-        references=references,
-        workspace=allocate_workspace(5 * max_bytes, 2 * 5 * max_bytes),
+        seed=workspace.seed,
         reference_text=frozen(texts[REFERENCES], np.uint8),
         reference_offsets=frozen(offsets[REFERENCES], np.int64),
+    )
+    return FastPathRequest(
+        envelope=envelope,
+        rewards=np.zeros(rows),
+        reasons=np.zeros(rows, np.uint8),
+        components=np.zeros((len(COMPONENTS), rows)),
         response_text=frozen(texts[RESPONSES], np.uint8),
         response_offsets=frozen(offsets[RESPONSES], np.int64),
         reference_index=frozen(chosen, np.int64),
-        reference_rows_view=frozen(reference_rows, np.int64),
+        reference_rows=frozen(reference_rows, np.int64),
         parsed=References(*(frozen(column, column.dtype.type) for column in references)),
+        references=references,
+        workspace=workspace,
     )
 
 
 @helper
-def locate_references(request, expected, rows, max_steps, tables):
-    """Find the row of each response's reference, read it unless it is cached; False if a reference is invalid."""
-    text, offsets, slots = request.reference_text, request.reference_offsets, request.slots
+def locate_references(request, expected, rows, max_steps):
+    """Choose the row of each response's reference; returns the number of references that have to be read."""
+    unread = expected
     first = np.int64(FIRST_FREE_ROW)
-    for k in range(expected):
-        start, length = offsets[k], offsets[k + 1] - offsets[k]
-        row = first + k
-        if expected == 1:
-            row = first = slot_row(text, start, length, request.workspace.seed)
-            if holds_reference(slots, row, text, start, length, max_steps):
-                break
-            invalidate(slots, row)
-        status, _ = read_reference(
-            request.workspace, tables, text, start, start + length, request.references, row, max_steps
-        )
-        if status != OK:
-            return False
-        if expected == 1:
-            fill_slot(slots, row, text, start, length, max_steps)
+    if expected == 1:
+        text, start, length = request.reference_text, request.reference_offsets[0], request.reference_offsets[1]
+        first = slot_row(text, start, length, request.seed)
+        if holds_reference(request.slots, first, text, start, length, max_steps):
+            unread = np.int64(0)
+        else:
+            invalidate(request.slots, first)
     for k in range(rows):
         request.chosen[k] = k if expected == rows else 0
         request.reference_rows[k] = first + request.chosen[k]
-    return True
+    return unread
 
 
 @hot_kernel
-def read_request(request, body, max_reference_bytes, max_steps, tables):
-    """Read the request in `body` (uint8, read only); returns its number of responses, or USE_GENERAL_PATH.
+def read_request(request, body, max_reference_bytes, max_steps):
+    """Read the request in `body` (uint8, read only): (number of responses or USE_GENERAL_PATH, unread references).
 
-    Handles valid JSON of references, responses and optionally `include`, with one valid reference or one for each
-    response.
+    request: an `Envelope`. Handles valid JSON of references, responses and optionally `include`, with one reference or
+    one for each response. The unread references are those that `read_missing` has to read before scoring.
     """
     fields = request.fields
     outcome = read_envelope(
@@ -136,37 +139,33 @@ def read_request(request, body, max_reference_bytes, max_steps, tables):
         body,
         max_reference_bytes,
     )
+    none = np.int64(0)
     if outcome != READ or request.unknown[0, 0] != 0:
-        return USE_GENERAL_PATH
+        return USE_GENERAL_PATH, none
     if fields[REFERENCES, SECOND] + fields[RESPONSES, SECOND] != 0:
-        return USE_GENERAL_PATH
+        return USE_GENERAL_PATH, none
     if fields[REFERENCE_INDEX, STATE] == VALUE or fields[CONFIG, STATE] == VALUE or fields[TASK, STATE] == VALUE:
-        return USE_GENERAL_PATH
+        return USE_GENERAL_PATH, none
     rows, expected = fields[RESPONSES, FIRST], fields[REFERENCES, FIRST]
     if rows == 0 or (expected != 1 and expected != rows):
-        return USE_GENERAL_PATH
+        return USE_GENERAL_PATH, none
     for k in range(expected):
         if request.offsets[REFERENCES, k + 1] - request.offsets[REFERENCES, k] > max_reference_bytes:
-            return USE_GENERAL_PATH
-    if not locate_references(request, expected, rows, max_steps, tables):
-        return USE_GENERAL_PATH
-    return rows
+            return USE_GENERAL_PATH, none
+    return rows, locate_references(request, expected, rows, max_steps)
 
 
-@hot_kernel
-def score_request(request, rows, rules, tables):
-    """Score the request read last; its results are the first rows of `rewards`, `reasons` and `components`."""
-    score_slice(
-        request.rewards,
-        request.reasons,
-        request.components,
-        np.int64(0),
-        rows,
-        request.response_text,
-        request.response_offsets,
-        request.reference_rows_view,
-        request.parsed,
-        rules,
-        tables,
-        request.workspace,
-    )
+def read_missing(request: FastPathRequest, unread: int, max_steps: int, tables: np.ndarray) -> bool:
+    """Read the `unread` references of the request into their rows; return False if one of them is invalid."""
+    envelope = request.envelope
+    first = int(envelope.reference_rows[0])
+    room = request.references._replace(ranges=request.references.ranges[first : first + unread + 1])
+    offsets = envelope.reference_offsets[: unread + 1]
+    statuses, bad_lines = request.reasons[:unread], np.empty(unread, np.int64)
+    text, workspace = envelope.reference_text, request.workspace
+    entry(read_references)(statuses, bad_lines, room, text, offsets, max_steps, tables, workspace)
+    if statuses.any():
+        return False
+    if unread == 1:
+        fill_slot(envelope.slots, first, text, int(offsets[1]), max_steps)
+    return True

@@ -22,6 +22,7 @@ from .similarity.semantics import (
     position_factor,
     renumber_with_reference,
 )
+from .similarity.subsequence import is_subsequence
 from .status import KEY_NUMBERING, MISSING_SECTIONS, OK, THINK_NOT_OPENED, TOO_LONG
 from .text.interning import reset
 from .text.lines import has_more_lines
@@ -108,17 +109,6 @@ def count_distractors(ints, expected, n):
 
 
 @helper
-def equal_sequences(a, b):
-    """Return whether two action sequences are equal."""
-    if a.shape[0] != b.shape[0]:
-        return False
-    for k in range(a.shape[0]):
-        if a[k] != b[k]:
-            return False
-    return True
-
-
-@helper
 def measure_anchors(measures, row, ints, references, reference, n, m, matched, rules):
     """Compute Semantic-A and the means of Obj, Par and m over the anchors in PARTNERS, in their order."""
     ranges = references.ranges
@@ -189,7 +179,7 @@ def measure_protocols(
         if library != NO_LIBRARY:
             measures[DISTRACTORS, row] = count_distractors(ints, expected, n)
         measures[STEP_M, row] = 1.0 if n == m else 0.0
-        measures[ORDER_S, row] = 1.0 if equal_sequences(predicted, expected) else 0.0
+        measures[ORDER_S, row] = 1.0 if n == m and is_subsequence(predicted, expected) else 0.0
         measures[ORDER_LCS, row] = 2.0 * lcs_length(predicted, expected, symbols) / (n + m)
         matched = align(ints[PARTNERS, :n], predicted, expected, ints[FIRST], ints[FOLLOWING])
         measures[ORDER_TAU, row] = 1.0 if matched >= 2 else 0.0

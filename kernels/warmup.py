@@ -10,55 +10,32 @@ import numba
 import numpy as np
 
 from .column import TextColumn, column_of
-from .compiler.jit import CACHE, JIT
-from .compiler.unchecked_indexing import unchecked_indexing
-from .fast_path import new_request, read_request, score_request
+from .compiler.compilation import kernel_rules
+from .compiler.jit import CACHE, FUNCTIONS, JIT, KERNELS
+from .fast_path import new_request, read_request
 from .json_text.envelope import read_envelope
 from .json_text.spans import element_spans, member_spans
 from .memory.workspace import allocate_workspace
-from .protocol_metrics import MEASURES, measure_protocols
+from .protocol_metrics import measure_protocols
 from .reading.references import allocate_for, read_references, trim
-from .reading.text_spans import LINE_COLUMNS, find_text_spans
+from .reading.text_spans import find_text_spans
 from .rules import Rules
-from .score import COMPONENTS, score_slice
+from .score import score_slice
 from .similarity.align import anchors
 from .similarity.iou import ious
 from .similarity.lcs import lcs_lengths
 from .similarity.levenshtein import levenshtein_distances
 from .similarity.prompt_overlap import overlaps
 from .similarity.subsequence import subsequences
-from .text.canonical_texts import canonical_texts
-from .text.python_strings import encode_strings, find_strings
+from .text.python_strings import can_read_strings, encode_strings, find_strings
 from .text.unicode_tables import tables
-from .text.utf8_validation import is_valid_column
+from .text.utf8 import is_valid_column
+from .text.words import canonical_texts
 
-__all__ = ["WarmupReport", "compiled_signatures", "warmup"]
+__all__ = ["WarmupReport", "compiled_signatures", "progress", "warmup"]
 
 ANY_RULES = Rules(**{name: kind() for name, kind in get_type_hints(Rules).items()})
 """Rules of the types that the kernels are compiled for; the values do not matter."""
-
-KERNELS = (
-    anchors,
-    canonical_texts,
-    element_spans,
-    encode_strings,
-    find_strings,
-    find_text_spans,
-    ious,
-    is_valid_column,
-    lcs_lengths,
-    levenshtein_distances,
-    measure_protocols,
-    member_spans,
-    overlaps,
-    read_envelope,
-    read_references,
-    read_request,
-    score_request,
-    score_slice,
-    subsequences,
-)
-"""All kernels: the compiled functions that Python may call."""
 
 _lock = threading.Lock()
 _report: WarmupReport | None = None
@@ -73,55 +50,25 @@ class WarmupReport(NamedTuple):
 
 
 def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
-    """Return every kernel with arguments of the only types that it is compiled for."""
+    """Return every kernel with arguments of the only types that it is compiled for; sizes do not matter."""
     column: TextColumn = column_of([b""])
     room = allocate_for(column)
     parsed = trim(room)
     workspace = allocate_workspace(0)
-    request = new_request(64, 1)
+    envelope = new_request(64, 1).envelope
     ints, index = np.zeros(1, np.int64), np.zeros(1, np.int64)
     index.setflags(write=False)
     codes = np.zeros(1, np.uint8)
     floats = np.zeros(1, np.float64)
-    components = np.zeros((len(COMPONENTS), 1), np.float64)
+    components = np.zeros((1, 1), np.float64)
     constant = tables()
-    spans = np.zeros((1, 2), np.int64)
+    spans, texts = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.uint8)
+    against = index, parsed
     return [
         (read_references, (codes, ints, room, *column, 0, constant, workspace)),
-        (
-            score_slice,
-            (floats, codes, components, 0, 0, *column, index, parsed, ANY_RULES, constant, workspace),
-        ),
-        (
-            measure_protocols,
-            (
-                codes,
-                np.zeros((len(MEASURES), 1), np.float64),
-                0,
-                0,
-                *column,
-                index,
-                parsed,
-                index,
-                parsed,
-                ANY_RULES,
-                constant,
-                workspace,
-            ),
-        ),
-        (
-            read_envelope,
-            (
-                np.zeros((6, 3), np.int64),
-                np.zeros((2, 2), np.int64),
-                np.zeros((2, 64), np.uint8),
-                np.zeros((2, 2), np.int64),
-                np.zeros((2, 1), np.uint8),
-                codes,
-                column.data,
-                0,
-            ),
-        ),
+        (score_slice, (floats, codes, components, 0, 0, *column, *against, ANY_RULES, constant, workspace)),
+        (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
+        (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),
         (member_spans, (spans, column.data, 0, 0, *column, codes)),
         (element_spans, (spans, column.data, 0, 0, codes)),
         (overlaps, (ints, np.zeros(1, np.int32), *column, *column)),
@@ -129,13 +76,9 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (find_strings, (spans, ints)),
         (encode_strings, (codes, ints, spans)),
         (canonical_texts, (codes, ints, *column, constant, workspace)),
-        (read_request, (request, column.data, 0, 0, constant)),
-        (score_request, (request, 0, ANY_RULES, constant)),
+        (read_request, (envelope, column.data, 0, 0)),
         (lcs_lengths, (ints, index, index, index, index, 1)),
-        (
-            find_text_spans,
-            (np.zeros((4, 2), np.int64), np.zeros((1, LINE_COLUMNS), np.int64), ints, column.data, False),
-        ),
+        (find_text_spans, (spans, spans, ints, column.data, False)),
         (levenshtein_distances, (ints, index, index, index, index, 1)),
         (subsequences, (ints, index, index, index, index)),
         (anchors, (ints, ints, index, index, index, index, 1)),
@@ -152,12 +95,18 @@ def warmup() -> WarmupReport:
         if _report is None:
             started = time.perf_counter()
             entries = _entries()
-            with unchecked_indexing():
+            with kernel_rules():
                 for function, arguments in entries if JIT else ():
                     function.compile(tuple(numba.typeof(argument) for argument in arguments))
                     function.disable_compile()
+            can_read_strings()
             _report = WarmupReport(time.perf_counter() - started, len(entries) if JIT else 0, CACHE)
         return _report
+
+
+def progress() -> tuple[int, int]:
+    """Return how many of all functions are compiled; few ever are if the kernels come from the cache."""
+    return sum(bool(function.signatures) for function in FUNCTIONS) if JIT else 0, len(FUNCTIONS)
 
 
 def compiled_signatures() -> int:

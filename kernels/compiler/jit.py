@@ -1,7 +1,7 @@
 """Decorators of compiled functions; they are compiled in `warmup()`, never at import or inside a request.
 
 `@helper` marks a function that kernels call, `@kernel` one that Python calls. `warmup.py` fixes the argument types of
-kernels; they are compiled for no others.
+kernels; they are compiled for no others, and by the rules of `compilation.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,21 @@ import numba
 from .cache import cache_folder
 from .machine_code import CodeFolder, cache_in_folder
 
-__all__ = ["CACHE", "JIT", "allocating", "entry", "gil_kernel", "helper", "hot_kernel", "inlined", "kernel"]
+__all__ = [
+    "CACHE",
+    "FUNCTIONS",
+    "JIT",
+    "KERNELS",
+    "allocating",
+    "entry",
+    "gil_kernel",
+    "helper",
+    "hot_kernel",
+    "inlined",
+    "kernel",
+]
 
-HELPER_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+HELPER_OPTIONS = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of functions that only compiled functions call: they need no wrappers."""
 
 JIT = not numba.config.DISABLE_JIT
@@ -38,13 +50,25 @@ _code = CodeFolder(_folder) if _folder is not None else None
 CACHE = str(_folder) if _folder is not None else None
 """Folder of the compiled kernels, or None if they cannot be cached."""
 
+FUNCTIONS: list[Any] = []
+"""All functions of the decorators below, for progress; one has `signatures` as soon as it is compiled."""
+
+KERNELS: list[Any] = []
+"""Those of them that Python may call."""
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    dispatcher = numba.njit(error_model="numpy", **options)(function)
+    FUNCTIONS.append(dispatcher)
+    return dispatcher
+
 
 def helper(function: Callable[..., Any]) -> Any:
     """Compile `function` into its callers, without reference counts: it must not allocate or return arrays.
 
     Counting is atomic and happens whenever an array is taken out of a tuple: with it, scoring took ten times as long.
     """
-    return numba.njit(_nrt=False, **HELPER_OPTIONS)(function)
+    return _compiled(function, _nrt=False, **HELPER_OPTIONS)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -52,12 +76,12 @@ def inlined(function: Callable[..., Any]) -> Any:
 
     An array is seven machine words or more, a workspace nineteen.
     """
-    return numba.njit(_nrt=False, forceinline=True, **HELPER_OPTIONS)(function)
+    return _compiled(function, _nrt=False, forceinline=True, **HELPER_OPTIONS)
 
 
 def allocating(function: Callable[..., Any]) -> Any:
     """Compile `function` as a helper that may allocate: for rare paths and for kernels of single metrics."""
-    return numba.njit(_nrt=True, **HELPER_OPTIONS)(function)
+    return _compiled(function, _nrt=True, **HELPER_OPTIONS)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -84,7 +108,8 @@ def gil_kernel(function: Callable[..., Any]) -> Any:
 
 
 def _entry(function: Callable[..., Any], counts: bool, nogil: bool = True) -> Any:
-    dispatcher = numba.njit(nogil=nogil, error_model="numpy", _nrt=counts)(function)
+    dispatcher = _compiled(function, nogil=nogil, _nrt=counts)
+    KERNELS.append(dispatcher)
     if _code is not None:
         cache_in_folder(dispatcher, _code)
     return dispatcher

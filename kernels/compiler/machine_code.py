@@ -75,7 +75,7 @@ class CodeFolder:
             raise
 
 
-class KernelCache(NullCache):
+class KernelCache(NullCache):  # type: ignore[misc]
     """The interface by which a Numba dispatcher loads and saves its compiled code."""
 
     def __init__(self, function: Callable[..., Any], folder: CodeFolder) -> None:

@@ -10,11 +10,13 @@ from .scanner import (
     CLOSE_ARRAY,
     CLOSE_OBJECT,
     COLON,
-    COMMA,
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
     is_name,
+    next_value,
+    open_value,
+    read_name,
     read_string,
     skip_value,
     skip_whitespace,
@@ -92,10 +94,10 @@ def read_steps(body, pos, stop, out, begin, max_bytes):
     end = begin
     number = np.int64(0)
     fault = FIT
-    pos = skip_whitespace(body, pos + 1, stop)
-    if pos < stop and body[pos] == CLOSE_ARRAY:
-        return pos + 1, end, NO_STEP_GIVEN
-    while True:
+    pos, more = open_value(body, pos, stop, CLOSE_ARRAY)
+    if not more:
+        return pos, end, NO_STEP_GIVEN
+    while more:
         start = skip_whitespace(body, pos, stop)
         pos = skip_value(body, start, stop, np.int64(4), BODY_DEPTH, out, end)
         if pos == BAD:
@@ -107,12 +109,10 @@ def read_steps(body, pos, stop, out, begin, max_bytes):
             fault = max(fault, STEPS_TOO_LONG)
         else:
             end = write_step(body, start, pos, number, out, end)
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_ARRAY):
-            return np.int64(BAD), end, fault
-        pos += 1
-        if body[pos - 1] == CLOSE_ARRAY:
+        pos, more = next_value(body, pos, stop, CLOSE_ARRAY)
+        if pos == BAD:
             return pos, end, fault
+    return pos, end, fault
 
 
 @helper
@@ -123,21 +123,12 @@ def read_steps_object(body, pos, stop, out, begin, max_bytes):
     end = begin
     fault = NOT_STEPS
     other_members = False
-    pos = skip_whitespace(body, pos + 1, stop)
-    if pos < stop and body[pos] == CLOSE_OBJECT:
-        return pos + 1, end, fault
-    while True:
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or body[pos] != QUOTE:
-            return np.int64(BAD), end, fault
-        pos, name_stop = read_string(body, pos, stop, out, end)
+    pos, more = open_value(body, pos, stop, CLOSE_OBJECT)
+    while more:
+        pos, name_stop, _ = read_name(body, pos, stop, out, end)
         if pos == BAD:
             return pos, end, fault
         is_steps = is_name(out, end, name_stop, STEPS_NAME)
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or body[pos] != COLON:
-            return np.int64(BAD), end, fault
-        pos = skip_whitespace(body, pos + 1, stop)
         if is_steps and pos < stop and body[pos] == OPEN_ARRAY:
             pos, end, fault = read_steps(body, pos, stop, out, begin, max_bytes)
         else:
@@ -148,12 +139,10 @@ def read_steps_object(body, pos, stop, out, begin, max_bytes):
                 other_members = True
         if pos == BAD:
             return pos, end, fault
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_OBJECT):
-            return np.int64(BAD), end, fault
-        pos += 1
-        if body[pos - 1] == CLOSE_OBJECT:
-            return pos, end, NOT_STEPS if other_members else fault
+        pos, more = next_value(body, pos, stop, CLOSE_OBJECT)
+        if pos == BAD:
+            return pos, end, fault
+    return pos, end, NOT_STEPS if other_members else fault
 
 
 @helper
@@ -177,10 +166,8 @@ def read_column(body, pos, stop, out, offsets, faults, takes_steps, max_bytes):
     offsets[0] = 0
     rows = np.int64(0)
     faulty = np.int64(0)
-    pos = skip_whitespace(body, pos + 1, stop)
-    if pos < stop and body[pos] == CLOSE_ARRAY:
-        return pos + 1, rows, faulty
-    while True:
+    pos, more = open_value(body, pos, stop, CLOSE_ARRAY)
+    while more:
         if rows == faults.shape[0]:
             return np.int64(OVERFULL), rows, faulty
         pos = skip_whitespace(body, pos, stop)
@@ -191,9 +178,7 @@ def read_column(body, pos, stop, out, offsets, faults, takes_steps, max_bytes):
         faulty += fault != FIT
         rows += 1
         offsets[rows] = end
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_ARRAY):
-            return np.int64(BAD), rows, faulty
-        pos += 1
-        if body[pos - 1] == CLOSE_ARRAY:
+        pos, more = next_value(body, pos, stop, CLOSE_ARRAY)
+        if pos == BAD:
             return pos, rows, faulty
+    return pos, rows, faulty

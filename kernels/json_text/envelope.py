@@ -12,13 +12,12 @@ from .columns import BODY_DEPTH, OVERFULL, read_column
 from .scanner import (
     BAD,
     CLOSE_OBJECT,
-    COLON,
-    COMMA,
     OPEN_ARRAY,
     OPEN_OBJECT,
-    QUOTE,
     is_name,
-    read_string,
+    next_value,
+    open_value,
+    read_name,
     skip_value,
     skip_whitespace,
 )
@@ -100,34 +99,21 @@ def read_envelope(fields, unknown, texts, offsets, faults, scratch, body, max_by
     if pos >= stop or body[pos] != OPEN_OBJECT:
         pos = skip_value(body, pos, stop, np.int64(0), BODY_DEPTH, scratch, np.int64(0))
         return NOT_AN_OBJECT if pos != BAD and skip_whitespace(body, pos, stop) == stop else NOT_JSON
-    pos = skip_whitespace(body, pos + 1, stop)
-    more = True
-    if pos < stop and body[pos] == CLOSE_OBJECT:
-        more = False
-        pos += 1
+    pos, more = open_value(body, pos, stop, CLOSE_OBJECT)
     while more:
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or body[pos] != QUOTE:
-            return NOT_JSON
-        name = pos
-        pos, name_stop = read_string(body, pos, stop, scratch, np.int64(0))
+        name = skip_whitespace(body, pos, stop)
+        pos, name_end, name_stop = read_name(body, name, stop, scratch, np.int64(0))
         if pos == BAD:
             return NOT_JSON
-        field = field_index(scratch, np.int64(0), name_stop)
+        field = field_index(scratch, np.int64(0), name_end)
         if field == UNKNOWN:
-            record_unknown(unknown, name, pos)
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or body[pos] != COLON:
-            return NOT_JSON
-        pos = skip_whitespace(body, pos + 1, stop)
+            record_unknown(unknown, name, name_stop)
         pos = read_value(body, pos, stop, field, fields, texts, offsets, faults, scratch, max_bytes)
         if pos == BAD:
             return NOT_JSON
         if pos == OVERFULL:
             return TOO_MANY
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_OBJECT):
+        pos, more = next_value(body, pos, stop, CLOSE_OBJECT)
+        if pos == BAD:
             return NOT_JSON
-        more = body[pos] == COMMA
-        pos += 1
     return READ if skip_whitespace(body, pos, stop) == stop else NOT_JSON

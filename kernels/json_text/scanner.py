@@ -12,7 +12,18 @@ from ..memory.load_store import trailing_zeros
 from ..memory.simd import copy32, special_bits
 from ..text.utf8 import encode, valid_width
 
-__all__ = ["BAD", "DEPTH_LIMIT", "is_name", "read_string", "skip_scalar", "skip_value", "skip_whitespace"]
+__all__ = [
+    "BAD",
+    "DEPTH_LIMIT",
+    "is_name",
+    "next_value",
+    "open_value",
+    "read_name",
+    "read_string",
+    "skip_scalar",
+    "skip_value",
+    "skip_whitespace",
+]
 
 BAD = -1
 DEPTH_LIMIT = np.int64(100)
@@ -170,14 +181,21 @@ def read_string_tail(text, pos, stop, out, end):
 
 
 @helper
+def is_name(text, start, stop, name):
+    """Return whether `text[start:stop]` is `name`."""
+    if stop - start != name.shape[0]:
+        return False
+    for k in range(name.shape[0]):
+        if text[start + k] != name[k]:
+            return False
+    return True
+
+
+@helper
 def skip_literal(text, pos, stop, literal):
     """Return the position after `literal`, or BAD."""
-    if stop - pos < literal.shape[0]:
-        return np.int64(BAD)
-    for k in range(literal.shape[0]):
-        if text[pos + k] != literal[k]:
-            return np.int64(BAD)
-    return pos + literal.shape[0]
+    end = pos + literal.shape[0]
+    return end if end <= stop and is_name(text, pos, end, literal) else np.int64(BAD)
 
 
 @helper
@@ -226,27 +244,41 @@ def skip_scalar(text, pos, stop, out, end):
 
 
 @helper
-def is_name(text, start, stop, name):
-    """Return whether `text[start:stop]` is `name`."""
-    if stop - start != name.shape[0]:
-        return False
-    for k in range(name.shape[0]):
-        if text[start + k] != name[k]:
-            return False
-    return True
+def read_name(text, pos, stop, out, end):
+    """Decode a member's name to `out[end:]`: (position of its value, end of the name in `out`, and in `text`).
 
-
-@helper
-def skip_name(text, pos, stop, out, end):
-    """Return the position after a member's name and colon, with white space before both, or BAD."""
+    The first position is BAD if this is not a name with a colon; white space around both is skipped.
+    """
     pos = skip_whitespace(text, pos, stop)
     if pos >= stop or text[pos] != QUOTE:
-        return np.int64(BAD)
-    pos, _ = read_string(text, pos, stop, out, end)
-    if pos == BAD:
-        return pos
+        return np.int64(BAD), end, pos
+    name_stop, end = read_string(text, pos, stop, out, end)
+    if name_stop == BAD:
+        return np.int64(BAD), end, pos
+    pos = skip_whitespace(text, name_stop, stop)
+    if pos >= stop or text[pos] != COLON:
+        return np.int64(BAD), end, name_stop
+    return skip_whitespace(text, pos + 1, stop), end, name_stop
+
+
+@inlined
+def open_value(text, pos, stop, closing):
+    """Enter the array or object at `pos`: (position of its first value or name, True), or (position after it, False)
+    if it is empty.
+    """
+    pos = skip_whitespace(text, pos + 1, stop)
+    if pos < stop and text[pos] == closing:
+        return pos + 1, False
+    return pos, True
+
+
+@inlined
+def next_value(text, pos, stop, closing):
+    """Read what follows a value: (position after the comma or `closing`, whether it was a comma), or (BAD, False)."""
     pos = skip_whitespace(text, pos, stop)
-    return pos + 1 if pos < stop and text[pos] == COLON else np.int64(BAD)
+    if pos >= stop or (text[pos] != COMMA and text[pos] != closing):
+        return np.int64(BAD), False
+    return pos + 1, text[pos] == COMMA
 
 
 @helper
@@ -271,7 +303,7 @@ def skip_value(text, pos, stop, depth, limit, out, end):
                 top -= 1
             else:
                 if closing == CLOSE_OBJECT:
-                    pos = skip_name(text, pos, stop, out, top)
+                    pos, _, _ = read_name(text, pos, stop, out, top)
                     if pos == BAD:
                         return pos
                 continue
@@ -293,6 +325,6 @@ def skip_value(text, pos, stop, depth, limit, out, end):
         if top == end:
             return pos
         if out[top - 1] == CLOSE_OBJECT:
-            pos = skip_name(text, pos, stop, out, top)
+            pos, _, _ = read_name(text, pos, stop, out, top)
             if pos == BAD:
                 return pos

@@ -13,12 +13,12 @@ from .scanner import (
     BAD,
     CLOSE_ARRAY,
     CLOSE_OBJECT,
-    COLON,
-    COMMA,
     OPEN_ARRAY,
     OPEN_OBJECT,
-    QUOTE,
-    read_string,
+    is_name,
+    next_value,
+    open_value,
+    read_name,
     skip_value,
     skip_whitespace,
 )
@@ -34,15 +34,7 @@ OTHER_KIND = -2
 def name_row(text, stop, names, name_offsets):
     """Return the row of `names` that is `text[:stop]`, or -1."""
     for row in range(name_offsets.shape[0] - 1):
-        start = name_offsets[row]
-        if name_offsets[row + 1] - start != stop:
-            continue
-        same = True
-        for k in range(stop):
-            if text[k] != names[start + k]:
-                same = False
-                break
-        if same:
+        if is_name(text, np.int64(0), stop, names[name_offsets[row] : name_offsets[row + 1]]):
             return row
     return -1
 
@@ -65,24 +57,13 @@ def member_spans(spans, body, start, stop, names, name_offsets, scratch):
     pos = skip_whitespace(body, start, stop)
     if pos >= stop or body[pos] != OPEN_OBJECT:
         return other_kind(body, pos, stop, scratch)
-    pos = skip_whitespace(body, pos + 1, stop)
     count = np.int64(0)
-    more = True
-    if pos < stop and body[pos] == CLOSE_OBJECT:
-        more = False
-        pos += 1
+    pos, more = open_value(body, pos, stop, CLOSE_OBJECT)
     while more:
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or body[pos] != QUOTE:
+        value, name_end, _ = read_name(body, pos, stop, scratch, np.int64(0))
+        if value == BAD:
             return np.int64(NOT_JSON)
-        pos, name_stop = read_string(body, pos, stop, scratch, np.int64(0))
-        if pos == BAD:
-            return np.int64(NOT_JSON)
-        row = name_row(scratch, name_stop, names, name_offsets)
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or body[pos] != COLON:
-            return np.int64(NOT_JSON)
-        value = skip_whitespace(body, pos + 1, stop)
+        row = name_row(scratch, name_end, names, name_offsets)
         pos = skip_value(body, value, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
         if pos == BAD:
             return np.int64(NOT_JSON)
@@ -90,11 +71,9 @@ def member_spans(spans, body, start, stop, names, name_offsets, scratch):
             spans[row, 0] = value
             spans[row, 1] = pos
         count += 1
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_OBJECT):
+        pos, more = next_value(body, pos, stop, CLOSE_OBJECT)
+        if pos == BAD:
             return np.int64(NOT_JSON)
-        more = body[pos] == COMMA
-        pos += 1
     return count if skip_whitespace(body, pos, stop) == stop else np.int64(NOT_JSON)
 
 
@@ -107,12 +86,8 @@ def element_spans(spans, body, start, stop, scratch):
     pos = skip_whitespace(body, start, stop)
     if pos >= stop or body[pos] != OPEN_ARRAY:
         return other_kind(body, pos, stop, scratch)
-    pos = skip_whitespace(body, pos + 1, stop)
     count = np.int64(0)
-    more = True
-    if pos < stop and body[pos] == CLOSE_ARRAY:
-        more = False
-        pos += 1
+    pos, more = open_value(body, pos, stop, CLOSE_ARRAY)
     while more:
         value = skip_whitespace(body, pos, stop)
         pos = skip_value(body, value, stop, np.int64(1), BODY_DEPTH, scratch, np.int64(0))
@@ -122,9 +97,7 @@ def element_spans(spans, body, start, stop, scratch):
             spans[count, 0] = value
             spans[count, 1] = pos
         count += 1
-        pos = skip_whitespace(body, pos, stop)
-        if pos >= stop or (body[pos] != COMMA and body[pos] != CLOSE_ARRAY):
+        pos, more = next_value(body, pos, stop, CLOSE_ARRAY)
+        if pos == BAD:
             return np.int64(NOT_JSON)
-        more = body[pos] == COMMA
-        pos += 1
     return count if skip_whitespace(body, pos, stop) == stop else np.int64(NOT_JSON)

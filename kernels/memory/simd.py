@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba import types
 from numba.extending import intrinsic
 
 from ..compiler.jit import JIT
@@ -59,7 +59,7 @@ Ranges = Sequence[tuple[int, int]]
 
 if JIT:
 
-    def _block(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: int) -> Any:
+    def _block(context: Any, builder: Any, size: int, array_type: Any, array: Any, pos: Any) -> Any:
         """Return a pointer to the `size` bytes from `pos` on, as one vector."""
         data = context.make_array(array_type)(context, builder, array).data
         return builder.bitcast(builder.gep(data, [pos]), ir.VectorType(ir.IntType(8), size).as_pointer())
@@ -88,7 +88,7 @@ if JIT:
     def _classifier(ranges: Ranges, what: str) -> Any:
         def classify(typing_context, text, pos):
             def generate(context, builder, signature, arguments):
-                block = builder.load(_block(context, builder, signature.args[0], *arguments, 64), align=1)
+                block = builder.load(_block(context, builder, 64, signature.args[0], *arguments), align=1)
                 return _bitmap(builder, _inside(builder, block, ranges, 64), 64)
 
             return types.uint64(text, types.int64), generate
@@ -101,9 +101,9 @@ if JIT:
         """Write `text[pos:pos + 32]` in ASCII lower case to `out[out_pos:]`; returns the bitmap of non-ASCII bytes."""
 
         def generate(context, builder, signature, arguments):
-            block = builder.load(_block(context, builder, signature.args[0], *arguments[:2], 32), align=1)
+            block = builder.load(_block(context, builder, 32, signature.args[0], *arguments[:2]), align=1)
             lower = _lower_block(builder, block)
-            builder.store(lower, _block(context, builder, signature.args[2], *arguments[2:], 32), align=1)
+            builder.store(lower, _block(context, builder, 32, signature.args[2], *arguments[2:]), align=1)
             return _bitmap(builder, _inside(builder, block, NON_ASCII, 32), 32)
 
         return types.uint64(text, types.int64, out, types.int64), generate
@@ -116,7 +116,7 @@ if JIT:
 
         def generate(context, builder, signature, arguments):
             array, index, count, target, target_index = arguments
-            block = builder.load(_block(context, builder, signature.args[0], array, index, 32), align=1)
+            block = builder.load(_block(context, builder, 32, signature.args[0], array, index), align=1)
             first = builder.insert_element(_all(0, 32), builder.trunc(count, ir.IntType(8)), ir.IntType(32)(0))
             counts = builder.shuffle_vector(
                 first, _all(0, 32), ir.Constant(ir.VectorType(ir.IntType(32), 32), [0] * 32)
@@ -124,7 +124,7 @@ if JIT:
             lanes = ir.Constant(ir.VectorType(ir.IntType(8), 32), list(range(32)))
             block = builder.select(builder.icmp_unsigned("<", lanes, counts), block, _all(0x20, 32))
             lower = _lower_block(builder, block)
-            builder.store(lower, _block(context, builder, signature.args[3], target, target_index, 32), align=1)
+            builder.store(lower, _block(context, builder, 32, signature.args[3], target, target_index), align=1)
             runs = _bitmap(builder, _inside(builder, lower, RUNS, 32), 32)
             non_ascii = _bitmap(builder, _inside(builder, block, NON_ASCII, 32), 32)
             return builder.or_(runs, builder.shl(non_ascii, ir.IntType(64)(32)))
@@ -136,8 +136,8 @@ if JIT:
         """Copy `text[pos:pos + 32]` to `out[out_pos:out_pos + 32]`."""
 
         def generate(context, builder, signature, arguments):
-            block = builder.load(_block(context, builder, signature.args[0], *arguments[:2], 32), align=1)
-            builder.store(block, _block(context, builder, signature.args[2], *arguments[2:], 32), align=1)
+            block = builder.load(_block(context, builder, 32, signature.args[0], *arguments[:2]), align=1)
+            builder.store(block, _block(context, builder, 32, signature.args[2], *arguments[2:]), align=1)
             return context.get_dummy_value()
 
         return types.none(text, types.int64, out, types.int64), generate

@@ -3,19 +3,20 @@
 A workspace is two arrays with named rows, because every array argument costs a compiled function seven machine words.
 Sizes follow from the longest text: normalisation writes at most 11 bytes for one (U+FDFA: 3 bytes become 33), the
 rewritten words after it take less than that, and 3 bytes give at most 4 words and as many sequences of words. Pages
-that no text reaches are never touched, so the worst case costs address space, not memory.
+that no text reaches are never touched, so the worst case costs address space, not memory. NumPy asks for huge pages, so
+touching one byte of its large arrays commits two megabytes: `sparse` does not.
 """
 
 from __future__ import annotations
 
+import math
+import mmap
 import secrets
 from typing import NamedTuple
 
 import numpy as np
 
-from .sparse import sparse
-
-__all__ = ["SEED", "STEP_ROWS", "Workspace", "allocate_workspace"]
+__all__ = ["SEED", "STEP_ROWS", "Workspace", "allocate_workspace", "sparse"]
 
 SEED = np.uint64(secrets.randbits(64))
 """Key of this process's hashes."""
@@ -79,3 +80,26 @@ def allocate_workspace(max_bytes: int, widest_reference: int = 0) -> Workspace:
     slots = 1 << max(6 * size - 1, MIN_PROSE_SLOTS).bit_length()
     width = max(strings, slots) + 72  # rows must not be a power of two apart: they would share cache sets
     return Workspace(sparse((3, 20 * size + 72), np.uint8), sparse((ROWS, width), np.int64), SEED)
+
+
+SMALL = 1 << 22
+
+SPARSE = hasattr(mmap, "MADV_NOHUGEPAGE")
+"""True on Linux; elsewhere the arrays are NumPy's own."""
+
+FLAGS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0) | getattr(mmap, "MAP_NORESERVE", 0x4000)
+"""Private, because Python's default is shared with forked children. Not reserved, because a worst case is many times
+what a text uses; Python before 3.13 does not name this flag of Linux."""
+
+
+def sparse(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Return a zeroed, writable array of `shape`; raises MemoryError."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < SMALL or not SPARSE:
+        return np.zeros(shape, dtype)
+    try:
+        block = mmap.mmap(-1, size, flags=FLAGS)
+    except OSError as error:
+        raise MemoryError(f"cannot map {size} bytes: {error.strerror}") from error
+    block.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(block, dtype).reshape(shape)

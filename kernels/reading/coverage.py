@@ -167,7 +167,7 @@ def count_inside(workspace, count, max_length, absent):
             budget += ints[LENGTHS, word]
             ints[MISSING, left] = word
             left += 1
-    budget = min(COMPARISONS_PER_BYTE * budget, MAX_COMPARISONS)
+    budget = min(COMPARISONS_PER_BYTE * budget, MAX_COMPARISONS)  # type: ignore[arg-type]
     found = 0
     for k in range(left):
         inside, budget = find_in_prose(workspace, ints[MISSING, k], count, budget)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..compiler.jit import inlined
 from ..memory.hashing import hash_word, head_of, tail_of
-from ..memory.load_store import load8, read_only, store8
+from ..memory.load_store import read_only
 from ..text.interning import same_bytes
 from .references import CANON_AT, ID_AT, OBJECT_AT, SLOT_AT, STEP_AT, STRING_AT, References, allocate
 
@@ -89,12 +89,10 @@ def invalidate(slots, row):
         slots.lengths[row >> 1] = EMPTY
 
 
-@inlined
-def fill_slot(slots, row, text, start, length, max_steps):
-    """Record that this row holds the reference `text[start:start + length]`."""
+def fill_slot(slots: ReferenceSlots, row: int, text: np.ndarray, length: int, max_steps: int) -> None:
+    """Record that this row holds the reference `text[:length]`."""
     if row < FIRST_FREE_ROW:
         slot = row >> 1
-        for k in range(0, length, 8):
-            store8(slots.texts[slot], k, load8(text, start + k))
+        slots.texts[slot, :length] = text[:length]
         slots.lengths[slot] = length
         slots.limits[slot] = max_steps

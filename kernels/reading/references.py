@@ -9,7 +9,6 @@ import numpy as np
 
 from ..column import TextColumn, frozen
 from ..compiler.jit import helper, hot_kernel, inlined
-from ..memory.sparse import sparse
 from ..memory.workspace import (
     CANON,
     CANON_USED,
@@ -24,6 +23,7 @@ from ..memory.workspace import (
     STARTS,
     STEP_ROWS,
     STRINGS_USED,
+    sparse,
 )
 from ..status import KEY_NUMBERING, OK, TOO_LONG
 from ..text.interning import reset, same_bytes

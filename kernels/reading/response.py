@@ -1,4 +1,4 @@
-"""Reads one response and checks the gates (SCORE.md sections 1, 3 and 8)."""
+"""Reads one response, its key and its orc, the prose, and checks the gates (SCORE.md sections 1, 3 and 8)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,60 @@ from ..status import (
     TOO_LONG,
 )
 from ..text.interning import reset
-from ..text.lines import has_more_lines, has_more_steps
+from ..text.lines import NO_STEP, has_more_lines, has_more_steps, next_line, step_header
+from ..text.whitespace_tokens import count_tokens
+from ..text.words import read_words
+from .coverage import step_coverage
 from .key_steps import read_key_steps
-from .orc_steps import read_orc_steps
 from .sections import FOUND, NOT_OPENED, find_sections
 
-__all__ = ["read_response"]
+__all__ = ["passes_format_gate", "read_response"]
+
+
+@helper
+def read_orc_step(workspace, tables, text, start, stop, row, steps):
+    """Read the orc step `text[start:stop]`: (tokens of its raw text, cov_i of key step `row`, 1 if `row` >= `steps`).
+
+    The text may span several lines: a line break separates words and tokens like the space that joins the lines.
+    """
+    coverage = 1.0
+    if row < steps:
+        coverage = step_coverage(workspace, row, read_words(workspace, tables, text, start, stop))
+    return count_tokens(text, start, stop), coverage
+
+
+@helper
+def read_orc_steps(workspace, tables, text, start, stop, steps):
+    """Read the orc steps of `text[start:stop]` against the `steps` key steps in the workspace.
+
+    Returns (number of orc steps, whether numbered 1, 2, 3, …, tokens of all steps, min cov_i); after a wrong number the
+    rest is not read. A line without a header continues the step before it, and is ignored before the first step.
+    """
+    count = np.int64(0)
+    tokens = np.int64(0)
+    min_coverage = 1.0
+    body = start
+    pos = start
+    while True:
+        begin, end, pos = next_line(text, pos, stop)
+        if begin < 0:
+            break
+        number, rest = step_header(text, begin, end)
+        if number == NO_STEP:
+            continue
+        if count:
+            step_tokens, coverage = read_orc_step(workspace, tables, text, body, begin, count - 1, steps)
+            tokens += step_tokens
+            min_coverage = min(min_coverage, coverage)
+        count += 1
+        if number != count:
+            return count, False, tokens, min_coverage
+        body = rest
+    if count:
+        step_tokens, coverage = read_orc_step(workspace, tables, text, body, stop, count - 1, steps)
+        tokens += step_tokens
+        min_coverage = min(min_coverage, coverage)
+    return count, True, tokens, min_coverage
 
 
 @helper

@@ -9,13 +9,14 @@ from ..json_text.scanner import (
     BAD,
     CLOSE_ARRAY,
     CLOSE_OBJECT,
-    COLON,
-    COMMA,
     DEPTH_LIMIT,
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
     is_name,
+    next_value,
+    open_value,
+    read_name,
     read_string,
     skip_scalar,
     skip_value,
@@ -89,10 +90,8 @@ def read_strings(ints, line, pos, stop, out, end, lenient):
     With `lenient=False`, any non-string element is BAD.
     """
     found = VALID
-    pos = skip_whitespace(line, pos + 1, stop)
-    if pos < stop and line[pos] == CLOSE_ARRAY:
-        return pos + 1, end, found
-    while True:
+    pos, more = open_value(line, pos, stop, CLOSE_ARRAY)
+    while more:
         pos = skip_whitespace(line, pos, stop)
         if pos < stop and line[pos] == QUOTE:
             pos, end = read_phrase(ints, line, pos, stop, out, end)
@@ -106,12 +105,10 @@ def read_strings(ints, line, pos, stop, out, end, lenient):
             pos = skip_scalar(line, pos, stop, out, end)
         if pos == BAD:
             return pos, end, found
-        pos = skip_whitespace(line, pos, stop)
-        if pos >= stop or (line[pos] != CLOSE_ARRAY and line[pos] != COMMA):
-            return np.int64(BAD), end, found
-        pos += 1
-        if line[pos - 1] == CLOSE_ARRAY:
+        pos, more = next_value(line, pos, stop, CLOSE_ARRAY)
+        if pos == BAD:
             return pos, end, found
+    return pos, end, found
 
 
 @helper
@@ -185,20 +182,12 @@ def read_step_object(workspace, line, start, stop):
     unknown = False
     ints[COUNTS, PHRASES_USED] = 0
     end = np.int64(0)
-    pos = skip_whitespace(line, start + 1, stop)
-    more = not (pos < stop and line[pos] == CLOSE_OBJECT)
+    pos, more = open_value(line, start, stop, CLOSE_OBJECT)
     while more:
-        pos = skip_whitespace(line, pos, stop)
-        if pos >= stop or line[pos] != QUOTE:
-            return BAD_STEP_JSON
-        pos, name_stop = read_string(line, pos, stop, out, end)
+        pos, name_stop, _ = read_name(line, pos, stop, out, end)
         if pos == BAD:
             return BAD_STEP_JSON
         field = field_of(out, end, name_stop)
-        pos = skip_whitespace(line, pos, stop)
-        if pos >= stop or line[pos] != COLON:
-            return BAD_STEP_JSON
-        pos = skip_whitespace(line, pos + 1, stop)
         first = ints[COUNTS, PHRASES_USED]
         pos, end, found = read_value(ints, field, line, pos, stop, out, end)
         if pos == BAD:
@@ -211,12 +200,10 @@ def read_step_object(workspace, line, start, stop):
             found_parameters, first_parameter, last_parameter = found, first, ints[COUNTS, PHRASES_USED]
         else:
             unknown = True
-        pos = skip_whitespace(line, pos, stop)
-        if pos >= stop or (line[pos] != COMMA and line[pos] != CLOSE_OBJECT):
+        pos, more = next_value(line, pos, stop, CLOSE_OBJECT)
+        if pos == BAD:
             return BAD_STEP_JSON
-        more = line[pos] == COMMA
-        pos += more
-    if skip_whitespace(line, pos + 1, stop) != stop:
+    if skip_whitespace(line, pos, stop) != stop:
         return BAD_STEP_JSON
     if unknown or found_action != VALID or found_objects != VALID or found_parameters != VALID:
         return BAD_STEP_SCHEMA

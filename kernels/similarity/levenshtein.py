@@ -55,7 +55,7 @@ def advance(vp, vn, match, last):
         hp = vn[k] | ~(d0 | vp[k])
         hn = d0 & vp[k]
         if k == words - 1:
-            change = np.int64((hp >> last) & ONE) - np.int64((hn >> last) & ONE)
+            change = np.int64((hp >> last) & ONE) - np.int64((hn >> last) & ONE)  # type: ignore[assignment]
         hp_out, hn_out = hp >> TOP, hn >> TOP
         hp = (hp << ONE) | hp_carry
         vp[k] = (hn << ONE) | hn_carry | ~(d0 | hp)

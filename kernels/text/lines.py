@@ -74,7 +74,7 @@ def step_header(text, start, stop):
     digits = pos
     number = np.int64(0)
     while pos < stop and 48 <= text[pos] <= 57:
-        number = min(number * 10 + (np.int64(text[pos]) - 48), NUMBER_LIMIT)
+        number = min(number * 10 + (np.int64(text[pos]) - 48), NUMBER_LIMIT)  # type: ignore[arg-type]
         pos += 1
     if digits == start + 4 or pos == digits:
         return np.int64(NO_STEP), start

@@ -21,7 +21,7 @@ ORDINAL, RING, DEGREE = 0xBA, 0x2DA, 0xB0
 
 @inlined
 def entry_of(code, tables):
-    """Return `value << 1 | hard` of a code point, see `unicode14.py`."""
+    """Return `value << 1 | hard` of a code point, see `unicode_tables.py`."""
     return np.int64(tables[ENTRIES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
 
 

@@ -3,23 +3,39 @@
 `str.encode` holds the GIL while it encodes character by character, about 3 µs for 2 KB: half of the time of scoring
 them, during which no other thread runs. A string is an array of characters of one, two or four bytes each. So the GIL
 is held only to locate the strings; they are encoded without it, up to 64 characters at a time if they are ASCII.
+
+Reading them without the GIL is safe because of what holds for CPython with a GIL:
+
+- The caller owns a list that no other code can reach (`checked_texts` copies the caller's), and keeps it until
+  `encode_strings` has returned. So every string has an owner, and its memory is neither freed nor used again.
+- Strings never change: CPython writes the characters of a string before any other code sees it, and never moves them.
+- `find_strings` asks for their place with the GIL held, by Numba's `extract_unicode`, which is compiled against the
+  headers of this Python: a change of their layout is a change of its macros, not a wrong address.
+
+None of this is promised by a build without the GIL or by PyPy. `can_read_strings` is therefore asked at the start: it
+also encodes known strings of each kind. If it says no, callers use `str.encode`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import logging
+import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba import types
 from numba.extending import intrinsic
 
 from ..compiler.jit import JIT, gil_kernel, helper, hot_kernel
 from ..memory.load_store import trailing_zeros
 from .utf8 import encode
 
-__all__ = ["ROOM", "encode_strings", "find_strings"]
+__all__ = ["ROOM", "can_read_strings", "encode_strings", "find_strings"]
+
+log = logging.getLogger("assay")
 
 ROOM = 64
 """Bytes that `out` needs in addition to four for each character."""
@@ -29,6 +45,7 @@ ADDRESSES, LENGTHS, WIDTHS = range(3)
 
 NONE = np.uint64(0)
 ASCII_END = 0x80
+KNOWN_STRINGS = ("", *(f"{'a' * 65}{odd}{'b' * 65}" for odd in "a\x80é–\ud800😀"))
 FIRST_SURROGATE, LAST_SURROGATE, REPLACEMENT = 0xD800, 0xDFFF, 0xFFFD
 
 if JIT:
@@ -182,3 +199,27 @@ def encode_strings(out, offsets, layouts):
         else:
             end = encode_fours(begin, length, out, end)
         offsets[k + 1] = end
+
+
+def is_safe_build() -> bool:
+    """Return whether this Python is CPython with a GIL."""
+    return sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+@cache
+def can_read_strings() -> bool:
+    """Return whether strings of this Python can be read in place; logs a warning if not. Kernels must be compiled."""
+    if not is_safe_build():
+        log.warning("strings are encoded by str.encode, which is slower: this is not CPython with a GIL")
+        return False
+    layouts, offsets = np.zeros((3, len(KNOWN_STRINGS)), np.int64), np.zeros(len(KNOWN_STRINGS) + 1, np.int64)
+    characters = find_strings(layouts, np.array([id(text) for text in KNOWN_STRINGS], np.int64))
+    right = int(characters) == sum(map(len, KNOWN_STRINGS))
+    if right:
+        out = np.zeros(4 * characters + ROOM, np.uint8)
+        encode_strings(out, offsets, layouts)
+        known = "".join(KNOWN_STRINGS).encode(errors="replace")
+        right = out[: offsets[-1]].tobytes().replace("\ufffd".encode(), b"?") == known
+    if not right:
+        log.warning("strings are encoded by str.encode, which is slower: those of this Python have an unknown layout")
+    return right

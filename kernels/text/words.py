@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.jit import helper, inlined
+from ..compiler.jit import helper, hot_kernel, inlined
 from ..memory.load_store import load8, store8, trailing_zeros
 from ..memory.simd import fold32, run_bits
 from ..memory.workspace import CODES, NORM, SPAN_STARTS, SPAN_STOPS
 from .normalization import normalize
 from .units import find_unit, write_unit
 
-__all__ = ["BEGIN", "read_words"]
+__all__ = ["BEGIN", "canonical_texts", "read_words"]
 
 # The state between two runs: nothing special, the last run was a number, or it was an `x` right after one.
 FRESH, NUMBER, TIMES = 0, 1, 2
@@ -216,3 +216,24 @@ def read_words(workspace, tables, text, start, stop):
             run_start = base + trailing_zeros(starts)
         inside = bits >> TOP
     return count
+
+
+@hot_kernel
+def canonical_texts(canon, canon_offsets, data, offsets, tables, workspace):
+    """Write the canonical words of each text, joined by single spaces, for explanations.
+
+    canon: uint8, 16 bytes for each byte of text, written. canon_offsets: int64 (rows + 1,), written after its first
+    entry, which must be 0. data, offsets: the text column. workspace: large enough for the longest text.
+    """
+    norm = workspace.bytes[NORM]
+    end = 0
+    for row in range(offsets.shape[0] - 1):
+        words = read_words(workspace, tables, data, offsets[row], offsets[row + 1])
+        for k in range(words):
+            if k:
+                canon[end] = SPACE
+                end += 1
+            for i in range(workspace.ints[SPAN_STARTS, k], workspace.ints[SPAN_STOPS, k]):
+                canon[end] = norm[i]
+                end += 1
+        canon_offsets[row + 1] = end

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from ..http.process.signals import handle_early
+from .first_start import watched_start
 
 __all__ = ["main"]
 
@@ -63,7 +64,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; exit silently if the reader of its output has gone (`assay … | head`)."""
         try:
-            return super().invoke(ctx)
+            with watched_start():
+                return super().invoke(ctx)
         except OSError as error:
             broken_pipe = error.errno == errno.EPIPE
             if not broken_pipe and (error.errno not in DISK_FULL or error.filename is not None):

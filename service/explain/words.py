@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from ...kernels.column import column_of
-from ...kernels.text.canonical_texts import canonical_texts
 from ...kernels.text.unicode_tables import tables
+from ...kernels.text.words import canonical_texts
 from ..scoring.text_columns import utf8
 from ..scoring.workspaces import borrow_workspace
 from .schema import Phrase

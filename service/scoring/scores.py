@@ -43,7 +43,7 @@ class Scores:
         self._ddof = advantage_ddof
 
     def __len__(self) -> int:
-        return self.rewards.shape[0]
+        return len(self.rewards)
 
     def __repr__(self) -> str:
         return f"Scores({len(self)} responses, {np.count_nonzero(self.reason_codes == 0)} ok)"
@@ -51,7 +51,8 @@ class Scores:
     @cached_property
     def reasons(self) -> np.ndarray:
         """Names of the reasons, str (n,): `ok`, or why the response fails a gate (SCORE.md section 8)."""
-        return _REASONS[self.reason_codes]
+        names: np.ndarray = _REASONS[self.reason_codes]
+        return names
 
     @cached_property
     def components(self) -> dict[str, np.ndarray]:

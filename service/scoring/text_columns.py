@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from ...kernels.column import TextColumn, column_of
-from ...kernels.text.python_strings import ROOM, encode_strings, find_strings
+from ...kernels.text.python_strings import ROOM, can_read_strings, encode_strings, find_strings
 from ..errors import InvalidReference, InvalidRequest, Issue
 from .workspaces import borrow_bytes
 
@@ -79,7 +79,11 @@ def owned_column(texts: list[str]) -> TextColumn:
 
 
 def encoded(texts: list[str], allocate: Callable[[int], np.ndarray]) -> TextColumn:
-    """Encode strings, which the list keeps alive, into memory from `allocate(nbytes)`."""
+    """Encode strings, which the list keeps alive, into memory from `allocate(nbytes)` or, on a Python whose strings
+    kernels cannot read, from Python.
+    """
+    if not can_read_strings():
+        return text_column(texts)
     spans = np.empty((3, len(texts)), np.int64)
     offsets = np.empty(len(texts) + 1, np.int64)
     characters = int(find_strings(spans, np.fromiter(map(id, texts), np.int64, len(texts))))

@@ -28,14 +28,26 @@ MAX_KEPT_TEXT = 1 << 18
 MAX_KEPT_WIDTH = 1 << 20
 """The same for `References.widest`: no reference of `MAX_KEPT_TEXT` bytes is as wide."""
 
-_local = threading.local()
+
+class Kept(threading.local):
+    """Memory of one thread, and for what it suffices."""
+
+    workspace: Workspace
+    workspace_room = (-1, -1)
+    bytes: np.ndarray
+    bytes_room = -1
+    references: References
+    reference_room = (-1, -1)
+
+
+_local = Kept()
 
 
 def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
     """Return this thread's workspace for texts of `longest` bytes and references of this `References.widest`."""
     if longest > MAX_KEPT_TEXT or widest_reference > MAX_KEPT_WIDTH:
         return allocate_workspace(longest, widest_reference)
-    room = getattr(_local, "workspace_room", (-1, -1))
+    room = _local.workspace_room
     if longest > room[0] or widest_reference > room[1]:
         room = (_rounded(max(longest, room[0])), _rounded(max(widest_reference, room[1])))
         _local.workspace, _local.workspace_room = allocate_workspace(*room), room
@@ -53,7 +65,7 @@ def borrow_bytes(nbytes: int) -> np.ndarray:
     """Return at least `nbytes` bytes, uint8, valid until this thread borrows bytes again."""
     if nbytes > MAX_KEPT_BYTES:
         return np.empty(nbytes, np.uint8)
-    if nbytes > getattr(_local, "bytes_room", -1):
+    if nbytes > _local.bytes_room:
         room = _rounded(nbytes)
         _local.bytes, _local.bytes_room = np.empty(room, np.uint8), room
     return _local.bytes
@@ -64,7 +76,7 @@ def borrow_room(column: TextColumn) -> References:
     nbytes = int(column.offsets[-1] - column.offsets[0])
     if nbytes > MAX_KEPT_ROOM:
         return allocate(nbytes, column.rows)
-    room = getattr(_local, "reference_room", (-1, -1))
+    room = _local.reference_room
     if nbytes > room[0] or column.rows > room[1]:
         room = (_rounded(max(nbytes, room[0])), _rounded(max(column.rows, room[1])))
         _local.references, _local.reference_room = allocate(*room), room
@@ -79,7 +91,7 @@ def _rounded(size: int) -> int:
 def _forget() -> None:
     """Release the parent's memory in a forked child, which would copy every page that it writes."""
     global _local
-    _local = threading.local()
+    _local = Kept()
 
 
 if hasattr(os, "register_at_fork"):

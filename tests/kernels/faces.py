@@ -21,8 +21,8 @@ from assay.kernels.similarity.lcs import lcs_lengths
 from assay.kernels.similarity.levenshtein import levenshtein_distances
 from assay.kernels.similarity.prompt_overlap import overlaps
 from assay.kernels.similarity.subsequence import subsequences
-from assay.kernels.text.canonical_texts import canonical_texts
 from assay.kernels.text.unicode_tables import tables
+from assay.kernels.text.words import canonical_texts
 from assay.kernels.warmup import warmup
 from tests.reference.align import anchors as twin_anchors
 from tests.reference.iou import iou as twin_iou

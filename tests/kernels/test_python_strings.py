@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import orjson
@@ -11,8 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.kernels.column import TextColumn
+from assay.kernels.text import python_strings
 from assay.kernels.text.python_strings import ROOM, encode_strings, find_strings
 from assay.kernels.warmup import warmup
+from assay.service.scoring import text_columns
 from tests.strategies import examples
 
 warmup()
@@ -64,3 +70,33 @@ def test_a_string_that_knows_its_utf8_already():
     text = "crème – " * 20
     assert orjson.loads(orjson.dumps(text)) == text
     assert written([text, text]) == [text.encode()] * 2
+
+
+@pytest.mark.parametrize("reason", ["free-threaded", "another implementation", "another layout"])
+def test_strings_that_cannot_be_read_in_place_are_encoded_by_python(monkeypatch, caplog, reason):
+    """The answers are the same, and a warning says why it is slower."""
+    if reason == "free-threaded":
+        monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    elif reason == "another implementation":
+        monkeypatch.setattr(python_strings.sys, "implementation", SimpleNamespace(name="pypy"))
+    else:
+        monkeypatch.setattr(python_strings, "encode_strings", lambda *_: None)
+    python_strings.can_read_strings.cache_clear()
+    try:
+        assert not python_strings.can_read_strings()
+        assert "strings are encoded by str.encode, which is slower" in caplog.text
+        monkeypatch.setattr(text_columns, "find_strings", None)
+        texts = ["", "a", "é–😀", "\ud800", "b" * 100]
+        assert [bytes(row) for row in rows_in(text_columns.owned_column(texts))] == list(map(expected, texts))
+        assert [bytes(row) for row in rows_in(text_columns.borrowed_column(texts))] == list(map(expected, texts))
+    finally:
+        python_strings.can_read_strings.cache_clear()
+
+
+def test_this_python_passes_the_check():
+    python_strings.can_read_strings.cache_clear()
+    assert python_strings.can_read_strings() == python_strings.is_safe_build()
+
+
+def rows_in(column: TextColumn) -> Iterator[np.ndarray]:
+    return (column.data[start:stop] for start, stop in pairwise(column.offsets))

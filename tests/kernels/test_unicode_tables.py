@@ -7,7 +7,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from assay.kernels.text import unicode14
+from tests.kernels import unicode14_tables as unicode14
 
 
 @pytest.mark.skipif(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from time import perf_counter
 
+from ....kernels.warmup import progress
 from ..wire.problems import Problem
 from .tracebacks import format_traceback
 
@@ -53,5 +54,9 @@ class Readiness:
 
     def check(self) -> None:
         """Raise Problem `not-ready` while there is an obstacle to scoring; draining is not one."""
-        if self.obstacle is not None:
-            raise Problem("not-ready", self.obstacle, headers=[(b"retry-after", b"1")])
+        if self.obstacle is None:
+            return
+        detail = self.obstacle
+        if self.starting and (compiled := progress())[0]:
+            detail = "The kernels are being compiled: {} of {} functions.".format(*compiled)
+        raise Problem("not-ready", detail, headers=[(b"retry-after", b"1")])

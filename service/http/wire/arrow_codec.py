@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
-from ....kernels.text.utf8_validation import is_valid_column
+from ....kernels.text.utf8 import is_valid_column
 from ...errors import Issue
 from ...scoring.scores import Scores
 from ...scoring.text_columns import rows_of

@@ -11,8 +11,9 @@ import numpy as np
 import orjson
 
 from ....kernels.compiler.jit import entry
-from ....kernels.fast_path import USE_GENERAL_PATH, new_request, read_request, score_request
+from ....kernels.fast_path import USE_GENERAL_PATH, new_request, read_missing, read_request
 from ....kernels.json_text.envelope import FIELDS, VALUE
+from ....kernels.score import score_slice
 from ....kernels.text.unicode_tables import tables
 from ...scoring.scorer import Scorer, rules_of
 from ...scoring.scores import Scores
@@ -41,14 +42,13 @@ class FastPath:
         self._columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
         """The result columns by number of rows, always in the same memory."""
         self._tables, self._max_reference_bytes = tables(), limits.max_reference_bytes
-        self._read, self._score = entry(read_request), entry(score_request)
+        self._read, self._score = entry(read_request), entry(score_slice)
         self._follow(scorer)
 
     def _follow(self, scorer: Scorer) -> None:
         self.config_id = scorer.config_id
         self._ddof = scorer.settings.advantage_ddof
         self._rules = rules_of(scorer.settings)
-        self._limits = (self._max_reference_bytes, self._rules.max_steps, self._tables)
 
     def with_config(self, scorer: Scorer) -> FastPath:
         """Return a fast path for another configuration; they share memory, so only one may hold a request at a time."""
@@ -60,20 +60,35 @@ class FastPath:
         """Read a request; return False if the general path has to handle it."""
         if len(body) > self._max_bytes:
             return False
-        request = self._request
-        self.rows = self._read(request, np.frombuffer(body, np.uint8), *self._limits)
-        if self.rows == USE_GENERAL_PATH:
+        request, max_steps = self._request, self._rules.max_steps
+        data = np.frombuffer(body, np.uint8)
+        self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, max_steps)
+        if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, max_steps, self._tables)):
             return False
-        self.components = bool(request.fields[INCLUDE, 0] == VALUE)
+        fields = request.envelope.fields
+        self.components = bool(fields[INCLUDE, 0] == VALUE)
         if self.components:
-            start, stop = request.fields[INCLUDE, 1:].tolist()
+            start, stop = fields[INCLUDE, 1:].tolist()
             return bool(orjson.loads(body[start:stop]) == ["components"])
         return True
 
     def score(self) -> Scores:
         """Score the request that was read."""
         request, rows = self._request, self.rows
-        self._score(request, rows, self._rules, self._tables)
+        self._score(
+            request.rewards,
+            request.reasons,
+            request.components,
+            0,
+            rows,
+            request.response_text,
+            request.response_offsets,
+            request.reference_rows,
+            request.parsed,
+            self._rules,
+            self._tables,
+            request.workspace,
+        )
         columns = self._columns.get(rows)
         if columns is None:
             measured = request.rewards[:rows], request.reasons[:rows], request.components[:, :rows]

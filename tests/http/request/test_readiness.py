@@ -13,6 +13,8 @@ from assay.service.errors import Issue, ScoringError
 from assay.service.http import state
 from assay.service.http.app import create_app
 from assay.service.http.endpoints import score
+from assay.service.http.request import readiness
+from assay.service.http.wire.problems import Problem
 from assay.service.scoring import self_test
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import running, wait_for
@@ -49,6 +51,14 @@ def test_not_ready_until_the_warm_up_is_done(gate):
             assert client.get(path).status_code == 200
         assert client.post("/v1/score", json=REQUEST).status_code == 200
         assert "assay_ready 1.0" in client.get("/metrics").text
+
+
+@pytest.mark.parametrize(("compiled", "more"), [((0, 191), "."), ((120, 191), ": 120 of 191 functions.")])
+def test_the_problem_tells_how_many_functions_are_compiled(monkeypatch, compiled, more):
+    monkeypatch.setattr(readiness, "progress", lambda: compiled)
+    with pytest.raises(Problem) as raised:
+        readiness.Readiness().check()
+    assert raised.value.detail == f"The kernels are being compiled{more}"
 
 
 def test_a_failing_warm_up_is_reported_and_never_ready(caplog):

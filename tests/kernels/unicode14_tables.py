@@ -1,30 +1,17 @@
-"""Tables of Unicode 14.0, independent of the Python version: generated once, shipped as `unicode14.npz`.
+"""Generates the tables of Unicode 14.0, which `kernels/text/unicode_tables.py` describes, as `unicode14.npz`.
 
-    python -m assay.kernels.text.unicode14        regenerates the file (on Python 3.11, whose unicodedata is 14.0)
-
-Code points are looked up in two levels: `pages[c >> 8]` is the number of a block of 256 entries.
-
-- `entries`: the result of step 1 of SCORE.md section 2 for the code point alone, as `value << 1 | hard`. Value 0: it is
-  unchanged; 1: it becomes a separator; else the index in `pool` of a length byte and that many bytes of UTF-8, in which
-  every character that is neither ASCII nor alphanumeric is already a space, because it separates words. `hard`: the
-  code point can reorder with, or compose into, the character before it, so NFKC is not local there.
-- `decompositions`: index in `decomposition_pool` (a length, then code points) of the NFKD form, 0 if unchanged.
-  Hangul syllables are computed instead.
-- `classes`: canonical combining classes.
-- `pairs`, `composites`: the canonical compositions `first << 21 | second`, sorted, and their results.
+python -m tests.kernels.unicode14_tables      regenerates the file (on Python 3.11, whose unicodedata is 14.0)
 """
 
 from __future__ import annotations
 
 import sys
 import unicodedata
-from pathlib import Path
 
 import numpy as np
 
-__all__ = ["PATH"]
+from assay.kernels.text.unicode_tables import PATH
 
-PATH = Path(__file__).with_name("unicode14.npz")
 LAST = 0x110000
 DASHES = {*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63, 0xFF0D}
 DEGREES = {0xBA, 0x2DA}

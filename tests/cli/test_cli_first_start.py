@@ -1,0 +1,57 @@
+"""The first start shows its progress on a terminal, and nothing elsewhere."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from assay.service.cli import first_start
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Kernels(SimpleNamespace):
+    """A module of kernels of which one is compiled a second."""
+
+    KERNELS = (1, 2, 3)
+
+    def progress(self) -> tuple[int, int]:
+        return 1 + int(time.monotonic() - self.started), 4
+
+    def compiled_signatures(self) -> int:
+        return int(time.monotonic() - self.started)
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, kernels: Any, seconds: float) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setitem(sys.modules, first_start.WARMUP, kernels)
+    monkeypatch.setattr(first_start, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(first_start, "POLL_SECONDS", 0.01)
+    with first_start.watched_start():
+        time.sleep(seconds)
+    return stream.getvalue()
+
+
+def test_progress_on_a_terminal(monkeypatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    text = shown(monkeypatch, Terminal(), Kernels(started=time.monotonic()), 1.5)
+    assert "First start: compiling kernels" in text
+    assert "1/4" in text
+
+
+@pytest.mark.parametrize("kernels", [None, SimpleNamespace(), Kernels(started=0.0)])
+def test_no_progress_without_compilation(monkeypatch, kernels) -> None:
+    """Not imported, being imported, or loaded from the cache."""
+    assert shown(monkeypatch, Terminal(), kernels, 0.1) == ""
+
+
+def test_no_progress_in_a_file(monkeypatch) -> None:
+    assert shown(monkeypatch, io.StringIO(), Kernels(started=time.monotonic()), 0.1) == ""

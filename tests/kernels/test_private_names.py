@@ -1,0 +1,110 @@
+"""The private names of Numba that kernels use: each is here with its signature, so that an upgrade fails by name.
+
+If one fails, read the file that uses it before raising the upper bound of Numba in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+from numba.core.registry import cpu_target
+
+KERNELS = Path(__file__).resolve().parents[2] / "kernels"
+
+SIGNATURES = {
+    # compiler/compilation.py
+    "numba.core.codegen:JITCodeLibrary.finalize": "(self)",
+    "numba.core.codegen:JITCodeLibrary.get_pointer_to_function": "(self, name)",
+    "numba.core.codegen:JITCodeLibrary._ensure_finalized": "(self)",
+    "numba.core.codegen:JITCodeLibrary._raise_if_finalized": "(self)",
+    "numba.core.codegen:JITCodeLibrary._finalize_dynamic_globals": "(self)",
+    "numba.core.codegen:JITCodeLibrary._get_module_for_linking": "(self)",
+    "numba.core.codegen:JITCPUCodegen.set_env": "(self, env_name, env)",
+    "numba.core.codegen:JitEngine.is_symbol_defined": "(self, name)",
+    "numba.core.types.functions:BaseFunction.get_call_type": "(self, context, args, kws)",
+    "numba.np.arrayobj:fix_integer_index": "(context, builder, idxty, idx, size)",
+    # compiler/machine_code.py
+    "numba.core.caching:NullCache.load_overload": "(self, sig, target_context)",
+    "numba.core.caching:NullCache.save_overload": "(self, sig, cres)",
+    "numba.core.compiler:CompileResult._reduce": "(self)",
+    "numba.core.serialize:dumps": "(obj)",
+    "numba.core.codegen:JITCPUCodegen.magic_tuple": "(self)",
+    # memory/load_store.py
+    "numba.core.imputils:impl_ret_borrowed": "(ctx, builder, retty, ret)",
+    # text/python_strings.py
+    "numba.core.pythonapi:PythonAPI.string_as_string_size_and_kind": "(self, strobj)",
+}
+"""Functions and methods with their parameters."""
+
+ATTRIBUTES = {
+    "numba.core.codegen:JITCPUCodegen": ["_library_class"],
+    "numba.core.codegen:JITCodeLibrary": ["has_dynamic_globals"],
+    "numba.core.compiler:CompileResult": ["_rebuild"],
+}
+LIBRARY = ["_final_module", "_shared_module", "_linking_libraries", "_reload_init", "_finalized"]
+"""Attributes of every instance of a code library."""
+
+PLACES = {
+    "kernels/compiler/compilation.py": [
+        "numba.core.codegen",
+        "numba.core.compiler_lock",
+        "numba.core.registry",
+        "numba.core.types.functions",
+        "numba.np",
+    ],
+    "kernels/compiler/machine_code.py": ["numba.core.caching", "numba.core.compiler", "numba.core.serialize"],
+    "kernels/memory/load_store.py": ["numba.core.imputils"],
+    "kernels/text/python_strings.py": ["numba._helperlib"],
+}
+"""The only file that imports each private module."""
+
+
+def named(path: str) -> Any:
+    module, _, names = path.partition(":")
+    found: Any = import_module(module)
+    for name in names.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+@pytest.mark.parametrize("path", SIGNATURES)
+def test_signatures(path):
+    assert named(path) is not None, f"Numba {numba.__version__} has no {path}"
+    assert str(inspect.signature(named(path))) == SIGNATURES[path], f"{path} of Numba {numba.__version__} has changed"
+
+
+def test_attributes():
+    library = cpu_target.target_context.codegen().create_library("a library")
+    missing = [name for name in LIBRARY if not hasattr(library, name)]
+    missing += [
+        f"{path}.{name}" for path, names in ATTRIBUTES.items() for name in names if not hasattr(named(path), name)
+    ]
+    assert not missing, f"Numba {numba.__version__} lacks {missing}"
+    assert hasattr(library.codegen, "_engine")
+
+
+@pytest.mark.usefixtures("compiled")
+def test_options_and_symbols():
+    """Options and attributes that compiler/jit.py uses, and the C function by which strings are located."""
+    function = numba.njit("int64(int64)", _nrt=False, forceinline=True)(lambda x: x)
+    assert hasattr(function, "_cache")
+    assert function.overloads[function.signatures[0]].entry_point(3) == 3
+    from numba._helperlib import c_helpers
+
+    assert "extract_unicode" in c_helpers
+
+
+def test_each_private_module_is_imported_by_one_file():
+    sources = {path.relative_to(KERNELS.parent).as_posix(): path.read_text("utf-8") for path in KERNELS.rglob("*.py")}
+    found: dict[str, list[str]] = {}
+    for path, source in sources.items():
+        for module in re.findall(r"^ *from (numba\.\S+) import", source, re.MULTILINE):
+            found.setdefault(module, []).append(path)
+    del found["numba.extending"]
+    assert found == {module: [path] for path, modules in PLACES.items() for module in modules}
