@@ -95,7 +95,7 @@ def test_options_and_symbols():
     function = numba.njit("int64(int64)", _nrt=False, forceinline=True)(lambda x: x)
     assert hasattr(function, "_cache")
     assert function.overloads[function.signatures[0]].entry_point(3) == 3
-    from numba._helperlib import c_helpers
+    from numba._helperlib import c_helpers  # type: ignore[attr-defined]
 
     assert "extract_unicode" in c_helpers
 

@@ -78,7 +78,7 @@ def test_strings_that_cannot_be_read_in_place_are_encoded_by_python(monkeypatch,
     if reason == "free-threaded":
         monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     elif reason == "another implementation":
-        monkeypatch.setattr(python_strings.sys, "implementation", SimpleNamespace(name="pypy"))
+        monkeypatch.setattr(sys, "implementation", SimpleNamespace(name="pypy"))
     else:
         monkeypatch.setattr(python_strings, "encode_strings", lambda *_: None)
     python_strings.can_read_strings.cache_clear()

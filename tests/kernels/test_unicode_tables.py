@@ -7,6 +7,7 @@ import unicodedata
 import numpy as np
 import pytest
 
+from assay.kernels.text.unicode_tables import PATH
 from tests.kernels import unicode14_tables as unicode14
 
 
@@ -16,7 +17,7 @@ from tests.kernels import unicode14_tables as unicode14
 )
 def test_shipped_tables_are_generated():
     built = unicode14.build()
-    with np.load(unicode14.PATH) as shipped:
+    with np.load(PATH) as shipped:
         assert set(shipped.files) == set(built)
         for name, table in built.items():
             assert shipped[name].dtype == table.dtype, name
