@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from ..config import ServerSettings
-from ..http.process.lease import exit_with_lease
 from ..http.process.log_format import start_logging
 from ..http.process.signals import end_process
 from ..settings import ScoreSettings
@@ -50,6 +49,8 @@ def command(config_file: Path | None, lease: Path | None, lease_linger: float, *
         except TracingUnavailable as error:
             raise Failure(str(error)) from None
     if lease is not None:
+        from ..http.process.lease import exit_with_lease
+
         try:
             exit_with_lease(lease, lease_linger)
         except OSError as error:
