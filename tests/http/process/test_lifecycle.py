@@ -23,7 +23,7 @@ def test_one_line_has_the_url(server):
     assert len(lines) == 1
     pattern = rf"serving url=http://127\.0\.0\.1:\d+ pid={server.process.pid} version=\S+ config_id=(\w+)$"
     assert re.search(pattern, lines[0])[1] == ScoreSettings().config_id
-    assert "GET /" not in server.log
+    assert '"GET /' not in server.log  # no access log
 
 
 def test_settings_reach_the_service():

@@ -137,8 +137,8 @@ def check_probes(took: list[float]) -> None:
     """Check that probes were answered at once; one may be late on a busy machine."""
     assert took
     late = sorted(took)[-2:]
-    assert len(late) < 2 or late[0] < 0.25, late
-    assert max(late, default=0.0) < 1, late
+    assert len(late) < 2 or late[0] < 0.5, late
+    assert max(late, default=0.0) < 2, late
 
 
 @pytest.mark.parametrize(
