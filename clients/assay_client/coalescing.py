@@ -6,7 +6,7 @@ import asyncio
 import copy
 import threading
 import time
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 
 from .errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid
 from .results import Score, Scores
-from .retries import Steps
 
 __all__ = ["GRACE_SECONDS", "AsyncCoalescer", "Entry", "SyncCoalescer", "settle_entries"]
 
@@ -35,21 +34,19 @@ class Entry:
     record: object
     future: Future[Score] | asyncio.Future[Score]
 
-    def resolve(self, score: Score) -> None:
-        """Give the caller its score, unless the call has ended."""
-        if not self.future.done():
-            with suppress(InvalidStateError):  # cancelled in another thread meanwhile
-                self.future.set_result(score)
-
-    def fail(self, error: BaseException) -> None:
-        """Give the caller its error, unless the call has ended."""
-        if not self.future.done():
-            with suppress(InvalidStateError):
-                self.future.set_exception(error)
+    def settle(self, outcome: Score | AssayError) -> None:
+        """Give the caller its score or its error, unless the call has ended."""
+        if self.future.done():
+            return
+        with suppress(InvalidStateError):  # cancelled in another thread meanwhile
+            if isinstance(outcome, AssayError):
+                self.future.set_exception(outcome)
+            else:
+                self.future.set_result(outcome)
 
 
-def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Steps[Scores]]) -> Steps[None]:
-    """Settle every entry; `score` returns the steps that score some of them.
+async def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Awaitable[Scores]]) -> None:
+    """Settle every entry; `score` scores some of them.
 
     An error that names some entries fails only these, and the others are sent again. A batch that is too large is
     halved. Any other error fails all entries of the batch.
@@ -60,7 +57,7 @@ def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Step
         if not batch:
             continue
         try:
-            scores = yield from score(batch)
+            scores = await score(batch)
         except AssayError as error:
             if isinstance(error, TooLarge) and len(batch) > 1:
                 queue += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
@@ -68,7 +65,7 @@ def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Step
                 queue.append(fail_named(batch, error))
         else:
             for entry, row in zip(batch, scores.rows(), strict=True):
-                entry.resolve(row)
+                entry.settle(row)
 
 
 def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
@@ -76,11 +73,11 @@ def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
     named = issues_by_entry(batch, error)
     if not named:
         for entry in batch:
-            entry.fail(copy.copy(error))  # a copy each: raising an exception changes its traceback
+            entry.settle(copy.copy(error))  # a copy each: raising an exception changes its traceback
         return []
     for k, issues in named.items():
         record = batch[k].record
-        batch[k].fail(invalid(issues, record=record, status=error.status, request_id=error.request_id))
+        batch[k].settle(invalid(issues, record=record, status=error.status, request_id=error.request_id))
     return [entry for k, entry in enumerate(batch) if k not in named]
 
 
@@ -139,7 +136,7 @@ class SyncCoalescer(Generic[K]):
             self._send(batch.entries, key)
         except BaseException:  # for example Ctrl-C: do not leave the others waiting
             for entry in batch.entries:
-                entry.fail(Unavailable("no reward: the call that sent this batch was interrupted"))
+                entry.settle(Unavailable("no reward: the call that sent this batch was interrupted"))
             raise
 
 
@@ -180,5 +177,5 @@ class AsyncCoalescer(Generic[K]):
             await self._send(entries, key)
         except BaseException as error:
             for entry in entries:
-                entry.fail(Unavailable(f"no reward: the batch of this call ended with {type(error).__name__}"))
+                entry.settle(Unavailable(f"no reward: the batch of this call ended with {type(error).__name__}"))
             raise

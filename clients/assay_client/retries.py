@@ -1,8 +1,4 @@
-"""Retry policy of a call, without I/O: which service to try next, how long to wait, and when to give up.
-
-`retry_steps` is a generator. It yields `Send` and receives a `Reply` or a `Fault`, or yields `Sleep` and receives None;
-it returns the final reply or raises Unavailable.
-"""
+"""Retry policy of a call: which service to try next, how long to wait, and when to give up."""
 
 from __future__ import annotations
 
@@ -10,9 +6,8 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, TypeVar
 
 from .errors import Unavailable
 from .replies import Reply, problem_document
@@ -20,31 +15,13 @@ from .settings import ClientSettings
 from .transport.addresses import Address
 from .transport.http11 import Fault
 
-__all__ = ["Endpoints", "Send", "Sleep", "Steps", "retry_after", "retry_steps"]
+__all__ = ["Endpoints", "reply_with_retries", "retry_after"]
 
 RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
 MAX_STALE = 3
 """Stale pooled connections that a call accepts before it counts them as failures of the service."""
 
 MAX_DETAIL = 200
-
-
-class Send(NamedTuple):
-    """Send the request to this service and wait up to `seconds` for the reply."""
-
-    address: Address
-    seconds: float
-
-
-class Sleep(NamedTuple):
-    """Wait for `seconds`."""
-
-    seconds: float
-
-
-T = TypeVar("T")
-Steps = Generator[Any, Any, T]
-"""What a call does, step by step, without I/O: both clients drive it."""
 
 
 class Endpoints:
@@ -75,14 +52,18 @@ class Endpoints:
                 self._last_until.pop(address, None)
 
 
-def retry_steps(
+async def reply_with_retries(
     endpoints: Endpoints,
     settings: ClientSettings,
     deadline: float,
+    attempt: Callable[[Address, float], Awaitable[Reply]],
+    sleep: Callable[[float], Awaitable[None]],
     clock: Callable[[], float] = time.monotonic,
     uniform: Callable[[float, float], float] = random.uniform,
-) -> Steps[Reply]:
-    """Yield the steps of one call until `deadline` on `clock`.
+) -> Reply:
+    """Return the final reply of a call until `deadline` on `clock`; raise Unavailable.
+
+    `attempt` sends the request to a service and returns its reply within some seconds, or raises Fault.
 
     Connection faults, 408, 429, 502, 503 and 504 are retried: immediately on a service not yet tried, else with
     exponential backoff and full jitter, and not before `Retry-After`.
@@ -98,11 +79,14 @@ def retry_steps(
         if now >= deadline or ready_at[address] >= deadline:
             raise unavailable(faults, attempts, delay=ready_at[address] - now if now < deadline else 0.0)
         if ready_at[address] > now:
-            yield Sleep(ready_at[address] - now)
+            await sleep(ready_at[address] - now)
             continue
         attempts += 1
-        outcome = yield Send(address, min(deadline - now, settings.attempt_timeout))
-        assert outcome is not None
+        outcome: Reply | Fault
+        try:
+            outcome = await attempt(address, min(deadline - now, settings.attempt_timeout))
+        except Fault as fault:
+            outcome = fault
         if isinstance(outcome, Reply) and outcome.status not in RETRIED_STATUSES:
             endpoints.restore(address)
             return outcome

@@ -31,7 +31,7 @@ from assay_client.adapters.common import (
 from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable
 from assay_client.exchange import BaseClient
 from assay_client.results import Scores
-from assay_client.retries import Steps
+from assay_client.transport.sync import completed
 
 __all__ = ["async_score_reward", "score_reward"]
 
@@ -56,8 +56,7 @@ def score_reward(
     functions. Raise AssayError if scoring fails for good. With ASSAY_CLIENT_ON_FAILURE=none, a row with an invalid
     reference gets None, as do all rows while the service does not answer; every other error is still raised.
     """
-    client = sync_client()
-    return client._run(reward_steps(client, completions, columns, none_if_failed, log_metric, log_extra))
+    return completed(rewards_of(sync_client(), completions, columns, none_if_failed, log_metric, log_extra))
 
 
 async def async_score_reward(
@@ -70,24 +69,23 @@ async def async_score_reward(
     **columns: Any,
 ) -> list[float | None]:
     """Return as `score_reward`, but asynchronously: several reward functions can run concurrently."""
-    client = async_client()
-    return await client._run(reward_steps(client, completions, columns, none_if_failed, log_metric, log_extra))
+    return await rewards_of(async_client(), completions, columns, none_if_failed, log_metric, log_extra)
 
 
-def reward_steps(
+async def rewards_of(
     client: BaseClient,
     completions: Sequence[Any],
     columns: Mapping[str, Any],
     none_if_failed: bool | None,
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
-) -> Steps[list[float | None]]:
+) -> list[float | None]:
     """Return the rewards of all rows, and log the means of their components and their reasons.
 
     Raise every error that is not tolerated.
     """
     rollouts, n = rollouts_of(completions, columns), len(completions)
-    scored = yield from score_steps(client, rollouts, none_on_failure(none_if_failed))
+    scored = await score_rollouts(client, rollouts, none_on_failure(none_if_failed))
     rows, scores = scored or ([], None)
     if log_metric is not None and scores is not None:
         for name, mean in means_of(scores).items():
@@ -97,11 +95,11 @@ def reward_steps(
     return scatter(scores.rewards if scores else [], rows, n)
 
 
-def score_steps(client: BaseClient, rollouts: Rollouts, tolerant: bool) -> Steps[tuple[list[int], Scores] | None]:
+async def score_rollouts(client: BaseClient, rollouts: Rollouts, tolerant: bool) -> tuple[list[int], Scores] | None:
     """Return the rows that could be scored with their scores, or None without any."""
     while rollouts.rows:
         try:
-            scores = yield from client._score_steps(rollouts.texts, rollouts.references, records=rollouts.records)
+            scores = await client._score(rollouts.texts, rollouts.references, records=rollouts.records)
         except AssayError as error:  # noqa: PERF203
             if tolerant and isinstance(error, Unavailable) and not isinstance(error, LocalServiceError):
                 log.unanswered(error)
