@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from .errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid
+from .errors import AssayError, TooLarge, Unavailable, invalid, issues_by_position
 from .results import Score, Scores
 
 __all__ = ["GRACE_SECONDS", "AsyncCoalescer", "Entry", "SyncCoalescer", "settle_entries"]
@@ -70,7 +70,7 @@ async def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]]
 
 def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
     """Fail the entries that the error names, or all if it names anything else; return the others."""
-    named = issues_by_entry(batch, error)
+    named = issues_by_position(error, range(len(batch)))
     if not named:
         for entry in batch:
             entry.settle(copy.copy(error))  # a copy each: raising an exception changes its traceback
@@ -81,24 +81,8 @@ def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
     return [entry for k, entry in enumerate(batch) if k not in named]
 
 
-def issues_by_entry(batch: list[Entry], error: AssayError) -> dict[int, list[Issue]]:
-    """Return the issues by entry, as if each had been sent alone; empty if an issue names no entry."""
-    named: dict[int, list[Issue]] = {}
-    for issue in error.issues if isinstance(error, InvalidRequest) else ():
-        column, k, rest = issue.element
-        if not 0 <= k < len(batch):
-            return {}
-        own = issue._replace(path={"references": "reference"}.get(column, "response") + rest)
-        named.setdefault(k, []).append(own)
-    return named
-
-
-class OpenBatch:
-    """Entries with the same settings that wait for more of them."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.full = threading.Event()
+OpenBatch = tuple[list[Entry], threading.Event]
+"""Entries with the same settings that wait for more of them, and whether it is full."""
 
 
 class SyncCoalescer(Generic[K]):
@@ -117,25 +101,26 @@ class SyncCoalescer(Generic[K]):
             batch = self._open.get(key)
             is_first = batch is None
             if batch is None:
-                batch = self._open[key] = OpenBatch()
-            batch.entries.append(entry)
-            if len(batch.entries) >= self._max_batch:
+                batch = self._open[key] = [], threading.Event()
+            batch[0].append(entry)
+            if len(batch[0]) >= self._max_batch:
                 self._open.pop(key)
-                batch.full.set()
+                batch[1].set()
         if is_first:
             self._send_after_window(batch, key)
 
     def _send_after_window(self, batch: OpenBatch, key: K) -> None:
+        entries, full = batch
         try:
-            batch.full.wait(self._window)
+            full.wait(self._window)
         finally:
             with self._lock:
                 if self._open.get(key) is batch:
                     del self._open[key]
         try:
-            self._send(batch.entries, key)
+            self._send(entries, key)
         except BaseException:  # for example Ctrl-C: do not leave the others waiting
-            for entry in batch.entries:
+            for entry in entries:
                 entry.settle(Unavailable("no reward: the call that sent this batch was interrupted"))
             raise
 

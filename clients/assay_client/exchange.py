@@ -22,7 +22,7 @@ from .replies import Reply, error_of, read_document, read_scores
 from .requests import ScoreRequest, assemble_request, score_request
 from .results import Scores
 from .retries import Endpoints, reply_with_retries
-from .settings import ARGUMENT_NAMES, ClientSettings
+from .settings import SETTINGS, ClientSettings
 from .transport.addresses import Address
 from .transport.http11 import Exchange, Fault, request_head
 from .transport.pool import Transport
@@ -174,7 +174,7 @@ def checked_reply(reply: Reply, request_id: str, route: str, address: Address) -
 
 def resolve_settings(first: Any, given: dict[str, Any]) -> ClientSettings:
     """Return the settings that these arguments of a client mean; raise TypeError or InvalidSetting."""
-    given = {name: value for name, value in given.items() if value is not None or name not in ARGUMENT_NAMES}
+    given = {name: value for name, value in given.items() if value is not None or name not in SETTINGS}
     if isinstance(first, ClientSettings):
         if given:
             raise TypeError(f"{', '.join(given)}: not allowed with a ClientSettings object")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from email.utils import parsedate_to_datetime
+from itertools import count
 
 from .errors import Unavailable
 from .replies import Reply, problem_document
@@ -25,31 +25,26 @@ MAX_DETAIL = 200
 
 
 class Endpoints:
-    """The services of one client, used in rotation, those that failed recently last. Thread-safe."""
+    """The services of one client, used in rotation, those that failed recently last. Thread-safe without a lock."""
 
     def __init__(self, addresses: Sequence[Address]) -> None:
         self.addresses = tuple(addresses)
-        self._lock = threading.Lock()
-        self._next = random.randrange(len(self.addresses)) if self.addresses else 0
+        self._turns = count(random.randrange(len(self.addresses)) if self.addresses else 0)
         self._last_until: dict[Address, float] = {}
 
     def in_order(self, now: float) -> list[Address]:
         """Return all addresses in the order to try them."""
-        with self._lock:
-            self._next = (self._next + 1) % len(self.addresses)
-            rotated = self.addresses[self._next :] + self.addresses[: self._next]
-            return sorted(rotated, key=lambda address: max(0.0, self._last_until.get(address, 0.0) - now))
+        first = next(self._turns) % len(self.addresses)
+        rotated = self.addresses[first:] + self.addresses[:first]
+        return sorted(rotated, key=lambda address: max(0.0, self._last_until.get(address, 0.0) - now))
 
     def put_last(self, address: Address, until: float) -> None:
         """Put a service that has failed last until then."""
-        with self._lock:
-            self._last_until[address] = until
+        self._last_until[address] = until
 
     def restore(self, address: Address) -> None:
         """Forget that a service has failed."""
-        if address in self._last_until:
-            with self._lock:
-                self._last_until.pop(address, None)
+        self._last_until.pop(address, None)
 
 
 async def reply_with_retries(
@@ -111,7 +106,7 @@ def describe(outcome: Reply | Fault) -> str:
 
 def unavailable(faults: Counter[str], attempts: int, delay: float) -> Unavailable:
     common = faults.most_common(5)
-    causes = "; ".join(f"{cause} ({count} times)" if count > 1 else cause for cause, count in common)
+    causes = "; ".join(f"{cause} ({times} times)" if times > 1 else cause for cause, times in common)
     waiting = f"; the next attempt would be in {delay:.1f} s, past the deadline" if delay > 0 else ""
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     message = f"no reward: the service did not answer within the deadline, after {tried}{waiting}. {causes}"
@@ -119,20 +114,23 @@ def unavailable(faults: Counter[str], attempts: int, delay: float) -> Unavailabl
 
 
 def retry_after(reply: Reply) -> float:
-    """Return the delay that `Retry-After` asks for, in seconds; 0 if the header is missing or invalid."""
+    """Return the delay that `Retry-After` asks for, in seconds; 0 if the header is missing or invalid.
+
+    A date is compared with the service's own clock, or with this machine's if the reply has no date.
+    """
     value = reply.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])
-    try:
-        moment = parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError, IndexError, OverflowError):
+    moment = timestamp(value)
+    if moment is None:
         return 0.0
-    return max(0.0, moment - service_time(reply))
+    now = timestamp(reply.headers.get("date", ""))
+    return max(0.0, moment - (time.time() if now is None else now))
 
 
-def service_time(reply: Reply) -> float:
-    """Return the time on the service's clock, or on this machine's if the reply has no date."""
+def timestamp(date: str) -> float | None:
+    """Return the time of an HTTP date, None if it is none."""
     try:
-        return parsedate_to_datetime(reply.headers.get("date", "")).timestamp()
+        return parsedate_to_datetime(date).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):
-        return time.time()
+        return None
