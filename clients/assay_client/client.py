@@ -169,15 +169,7 @@ class AsyncClient(BaseClient):
         timeout: float | None = None,
         records: Sequence[object] | None = None,
     ) -> Scores:
-        """Score a batch of n responses in one request.
-
-        Parameters and errors are those of `Client.score`.
-
-        Returns
-        -------
-        Scores
-            Columns of n entries, in the order of the responses.
-        """
+        """Score a batch of n responses in one request; parameters, result and errors are those of `Client.score`."""
         return await self._score(responses, references, reference_index, config, include, timeout, records)
 
     async def score_one(

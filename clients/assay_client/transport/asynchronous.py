@@ -15,7 +15,7 @@ from ..replies import Reply
 from .addresses import Address
 from .connecting import connected_socket_async
 from .http11 import CHUNK_BYTES, MAX_BODY, Connection, Exchange, Fault
-from .pool import CLOSED_IN_HANDSHAKE, Pool, Transport, is_still_idle, tls_context
+from .pool import CLOSED_IN_HANDSHAKE, Pool, Transport, tls_context
 
 __all__ = ["AsyncTransport"]
 
@@ -122,7 +122,7 @@ class StreamConnection(Connection):
         self._transport.abort()  # which ends `receive`
 
     def is_idle(self) -> bool:
-        return not self._transport.is_closing() and is_still_idle(self.sock)
+        return not self._transport.is_closing() and super().is_idle()
 
     def close(self) -> None:
         # Through its event loop, which may have ended or be that of another thread.

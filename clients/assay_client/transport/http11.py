@@ -7,7 +7,9 @@ must not be scored (docs/decisions/client-without-dependencies.md).
 from __future__ import annotations
 
 import re
+import select
 import socket
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -84,12 +86,19 @@ class Connection:
         raise NotImplementedError
 
     def is_idle(self) -> bool:
-        """Return whether it is open and has received nothing since its last exchange."""
-        raise NotImplementedError
+        """Return whether it has neither been closed by its peer nor received bytes since its last exchange."""
+        try:
+            if sys.platform == "win32":
+                return not select.select([self.sock], [], [], 0)[0]
+            poll = select.poll()  # not select(), which is limited to descriptors below 1024
+            poll.register(self.sock, select.POLLIN)
+            return not poll.poll(0)
+        except (OSError, ValueError):
+            return False
 
     def close(self) -> None:
         """Close it; safe in any thread."""
-        raise NotImplementedError
+        self.sock.close()
 
     async def read_reply(self) -> tuple[Reply, bool]:
         """Return the next reply, and whether the connection may carry another exchange (RFC 9112, section 6.3)."""

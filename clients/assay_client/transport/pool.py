@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
-import socket
 import ssl
-import sys
 import threading
 from functools import lru_cache
 from time import monotonic
@@ -16,7 +13,7 @@ from ..replies import Reply
 from .addresses import Address
 from .http11 import Connection, Exchange, Fault
 
-__all__ = ["CLOSED_IN_HANDSHAKE", "Pool", "Transport", "is_still_idle", "tls_context"]
+__all__ = ["CLOSED_IN_HANDSHAKE", "Pool", "Transport", "tls_context"]
 
 MAX_IDLE_SECONDS = 30.0
 """After this an idle connection is no longer used: well before the service closes it (75 s)."""
@@ -124,18 +121,6 @@ class Transport:
     async def _connect(self, address: Address, seconds: float) -> Connection:
         """Open a connection; raise OSError, TimeoutError or Fault."""
         raise NotImplementedError
-
-
-def is_still_idle(sock: socket.socket) -> bool:
-    """Return whether an idle connection has neither been closed by its peer nor received unexpected bytes."""
-    try:
-        if sys.platform == "win32":
-            return not select.select([sock], [], [], 0)[0]
-        poll = select.poll()  # not select(), which is limited to descriptors below 1024
-        poll.register(sock, select.POLLIN)
-        return not poll.poll(0)
-    except (OSError, ValueError):
-        return False
 
 
 @lru_cache(maxsize=1)

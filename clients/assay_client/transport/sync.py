@@ -10,7 +10,7 @@ from ..replies import Reply
 from .addresses import Address
 from .connecting import connected_socket
 from .http11 import CHUNK_BYTES, Connection, Exchange, Fault
-from .pool import Transport, is_still_idle, tls_context
+from .pool import Transport, tls_context
 
 __all__ = ["SyncTransport", "completed"]
 
@@ -27,9 +27,9 @@ class SyncTransport(Transport):
         sock = connected_socket(address, seconds)
         try:
             sock.settimeout(max(end - monotonic(), 0.001))
-            return BlockingConnection(
-                tls_context().wrap_socket(sock, server_hostname=address.host) if address.tls else sock
-            )
+            if address.tls:
+                sock = tls_context().wrap_socket(sock, server_hostname=address.host)
+            return BlockingConnection(sock)
         except BaseException:
             sock.close()
             raise
@@ -72,12 +72,6 @@ class BlockingConnection(Connection):
         if seconds <= 0:
             raise TimeoutError
         self.sock.settimeout(seconds)
-
-    def is_idle(self) -> bool:
-        return is_still_idle(self.sock)
-
-    def close(self) -> None:
-        self.sock.close()
 
 
 def completed(coroutine: Coroutine[Any, Any, T]) -> T:
