@@ -11,7 +11,7 @@ from typing import Any
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
 from .errors import Unavailable
-from .exchange import BaseClient, BatchKey
+from .exchange import BaseClient
 from .requests import checked_reference
 from .results import Score, Scores
 from .transport.asynchronous import AsyncTransport
@@ -44,7 +44,7 @@ class Client(BaseClient):
     def _start(self) -> None:
         super()._start()
         self._transport = SyncTransport(self.settings.connect_timeout)
-        self._coalescer = SyncCoalescer(self.settings.window, self.settings.max_batch, self._send_batch)
+        self._coalescer = SyncCoalescer(self.settings.window, self.settings.max_batch, self._settle_batch)
 
     def score(
         self,
@@ -110,7 +110,7 @@ class Client(BaseClient):
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:
-            self._send_batch([entry], key)
+            completed(self._settle_batch([entry], key))
         try:
             return future.result(max(0.0, entry.deadline - time.monotonic()) + GRACE_SECONDS)
         except (FutureTimeoutError, TimeoutError):
@@ -134,9 +134,6 @@ class Client(BaseClient):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
-        completed(self._settle_batch(entries, key))
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)

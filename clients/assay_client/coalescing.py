@@ -6,18 +6,20 @@ import asyncio
 import copy
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from .errors import AssayError, TooLarge, Unavailable, invalid, issues_by_position
 from .results import Score, Scores
+from .transport.sync import completed
 
-__all__ = ["GRACE_SECONDS", "AsyncCoalescer", "Entry", "SyncCoalescer", "settle_entries"]
+__all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
 
-K = TypeVar("K", bound=Hashable)
+BatchKey = tuple[str, "float | None"]
+"""Settings of the reward and timeout, in which the calls of a batch agree."""
 
 GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""
@@ -81,63 +83,68 @@ def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
     return [entry for k, entry in enumerate(batch) if k not in named]
 
 
-OpenBatch = tuple[list[Entry], threading.Event]
-"""Entries with the same settings that wait for more of them, and whether it is full."""
+class Coalescer:
+    """Calls that wait for others with the same settings, until `max_batch` or for `window` seconds."""
 
+    _open: dict[Any, Any]
 
-class SyncCoalescer(Generic[K]):
-    """Coalesces the calls of several threads. The first one sends the batch: the client starts no thread."""
-
-    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], K], None]) -> None:
+    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], BatchKey], Awaitable[None]]) -> None:
         self._window = window
         self._max_batch = max_batch
         self._send = send
-        self._lock = threading.Lock()
-        self._open: dict[K, OpenBatch] = {}
+        self._open = {}
 
-    def add(self, entry: Entry, key: K) -> None:
+    async def _settle(self, entries: list[Entry], key: BatchKey) -> None:
+        try:
+            await self._send(entries, key)
+        except BaseException as error:  # for example Ctrl-C: do not leave the others waiting
+            for entry in entries:
+                entry.settle(Unavailable(f"no reward: the batch of this call ended with {type(error).__name__}"))
+            raise
+
+
+class SyncCoalescer(Coalescer):
+    """Coalesces the calls of several threads. The first one sends the batch: the client starts no thread."""
+
+    _open: dict[BatchKey, tuple[list[Entry], threading.Event]]
+
+    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], BatchKey], Awaitable[None]]) -> None:
+        super().__init__(window, max_batch, send)
+        self._lock = threading.Lock()
+
+    def add(self, entry: Entry, key: BatchKey) -> None:
         """Join the batch of these settings. Return at once, or, for its first entry, once the batch is settled."""
         with self._lock:
             batch = self._open.get(key)
             is_first = batch is None
             if batch is None:
                 batch = self._open[key] = [], threading.Event()
-            batch[0].append(entry)
-            if len(batch[0]) >= self._max_batch:
-                self._open.pop(key)
-                batch[1].set()
-        if is_first:
-            self._send_after_window(batch, key)
-
-    def _send_after_window(self, batch: OpenBatch, key: K) -> None:
-        entries, full = batch
+            entries, full = batch
+            entries.append(entry)
+            if len(entries) >= self._max_batch:
+                del self._open[key]
+                full.set()
+        if not is_first:
+            return
         try:
             full.wait(self._window)
         finally:
             with self._lock:
                 if self._open.get(key) is batch:
                     del self._open[key]
-        try:
-            self._send(entries, key)
-        except BaseException:  # for example Ctrl-C: do not leave the others waiting
-            for entry in entries:
-                entry.settle(Unavailable("no reward: the call that sent this batch was interrupted"))
-            raise
+        completed(self._settle(entries, key))
 
 
-class AsyncCoalescer(Generic[K]):
+class AsyncCoalescer(Coalescer):
     """Coalesces the calls of each event loop."""
 
-    def __init__(
-        self, window: float, max_batch: int, send: Callable[[list[Entry], K], Coroutine[Any, Any, None]]
-    ) -> None:
-        self._window = window
-        self._max_batch = max_batch
-        self._send = send
-        self._open: dict[tuple[asyncio.AbstractEventLoop, K], tuple[list[Entry], asyncio.TimerHandle]] = {}
+    _open: dict[tuple[asyncio.AbstractEventLoop, BatchKey], tuple[list[Entry], asyncio.TimerHandle]]
+
+    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], BatchKey], Awaitable[None]]) -> None:
+        super().__init__(window, max_batch, send)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, entry: Entry, key: K) -> None:
+    def add(self, entry: Entry, key: BatchKey) -> None:
         """Join the batch of these settings in the running loop."""
         loop = asyncio.get_running_loop()
         batch = self._open.get((loop, key))
@@ -150,17 +157,9 @@ class AsyncCoalescer(Generic[K]):
         if len(batch[0]) >= self._max_batch:
             self._close(loop, key)
 
-    def _close(self, loop: asyncio.AbstractEventLoop, key: K) -> None:
+    def _close(self, loop: asyncio.AbstractEventLoop, key: BatchKey) -> None:
         entries, closing = self._open.pop((loop, key))
         closing.cancel()
         task = loop.create_task(self._settle(entries, key))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _settle(self, entries: list[Entry], key: K) -> None:
-        try:
-            await self._send(entries, key)
-        except BaseException as error:
-            for entry in entries:
-                entry.settle(Unavailable(f"no reward: the batch of this call ended with {type(error).__name__}"))
-            raise

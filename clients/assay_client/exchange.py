@@ -15,7 +15,7 @@ from itertools import count
 from numbers import Real
 from typing import Any
 
-from .coalescing import Entry, settle_entries
+from .coalescing import BatchKey, Entry, settle_entries
 from .errors import InvalidRequest
 from .local import LocalService, shared_local_service
 from .replies import Reply, error_of, read_document, read_scores
@@ -27,10 +27,7 @@ from .transport.addresses import Address
 from .transport.http11 import Exchange, Fault, request_head
 from .transport.pool import Transport
 
-__all__ = ["BaseClient", "BatchKey"]
-
-BatchKey = tuple[str, "float | None"]
-"""Settings of the reward and timeout, in which the calls of a batch agree."""
+__all__ = ["BaseClient"]
 
 _request_numbers = count(1)
 

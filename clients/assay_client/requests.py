@@ -47,7 +47,7 @@ def score_request(
     reference_index: Sequence[int] | None,
     config: str,
     include: Iterable[str],
-    records: tuple[object, ...] | None = None,
+    records: Sequence[object] | None = None,
 ) -> ScoreRequest:
     """Check and encode a batch; raise InvalidRequest for responses and references of a wrong type.
 
