@@ -9,8 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from .errors import AssayError, TooLarge, Unavailable, invalid, issues_by_position
 from .results import Score, Scores
@@ -83,16 +82,13 @@ def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
     return [entry for k, entry in enumerate(batch) if k not in named]
 
 
+@dataclass(eq=False)
 class Coalescer:
-    """Calls that wait for others with the same settings, until `max_batch` or for `window` seconds."""
+    """Batches of calls with the same settings, open for `window` seconds or until `max_batch` calls."""
 
-    _open: dict[Any, Any]
-
-    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], BatchKey], Awaitable[None]]) -> None:
-        self._window = window
-        self._max_batch = max_batch
-        self._send = send
-        self._open = {}
+    _window: float
+    _max_batch: int
+    _send: Callable[[list[Entry], BatchKey], Awaitable[None]]
 
     async def _settle(self, entries: list[Entry], key: BatchKey) -> None:
         try:
@@ -103,14 +99,12 @@ class Coalescer:
             raise
 
 
+@dataclass(eq=False)
 class SyncCoalescer(Coalescer):
     """Coalesces the calls of several threads. The first one sends the batch: the client starts no thread."""
 
-    _open: dict[BatchKey, tuple[list[Entry], threading.Event]]
-
-    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], BatchKey], Awaitable[None]]) -> None:
-        super().__init__(window, max_batch, send)
-        self._lock = threading.Lock()
+    _open: dict[BatchKey, tuple[list[Entry], threading.Event]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, entry: Entry, key: BatchKey) -> None:
         """Join the batch of these settings. Return at once, or, for its first entry, once the batch is settled."""
@@ -135,14 +129,14 @@ class SyncCoalescer(Coalescer):
         completed(self._settle(entries, key))
 
 
+@dataclass(eq=False)
 class AsyncCoalescer(Coalescer):
     """Coalesces the calls of each event loop."""
 
-    _open: dict[tuple[asyncio.AbstractEventLoop, BatchKey], tuple[list[Entry], asyncio.TimerHandle]]
-
-    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], BatchKey], Awaitable[None]]) -> None:
-        super().__init__(window, max_batch, send)
-        self._tasks: set[asyncio.Task[None]] = set()
+    _open: dict[tuple[asyncio.AbstractEventLoop, BatchKey], tuple[list[Entry], asyncio.TimerHandle]] = field(
+        default_factory=dict
+    )
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def add(self, entry: Entry, key: BatchKey) -> None:
         """Join the batch of these settings in the running loop."""

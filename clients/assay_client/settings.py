@@ -145,11 +145,12 @@ class ClientSettings:
 def checked_argument(name: str, value: Any) -> Any:
     """Return an argument, with several URLs as a list; raise TypeError if its type is wrong."""
     _, types, expected = SETTINGS.get(name, (None, (object,), ""))
+    each = [value]
     if name == "base_url" and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
-        value = list(value)
-    for one in value if name == "base_url" and isinstance(value, list) else [value]:
-        if not (isinstance(one, types) or (one is None and value is None)):
-            raise TypeError(f"{name}= must be {expected}, not {type(one).__name__}")
+        each = value = list(value)
+    wrong = [one for one in each if not isinstance(one, types)]
+    if value is not None and wrong:
+        raise TypeError(f"{name}= must be {expected}, not {type(wrong[0]).__name__}")
     return value
 
 
