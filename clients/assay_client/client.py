@@ -7,21 +7,17 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, TypeVar
+from typing import Any
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
 from .errors import Unavailable
-from .exchange import AcquireLocal, BaseClient, BatchKey
+from .exchange import BaseClient
 from .requests import checked_reference
 from .results import Score, Scores
-from .retries import Sleep, Steps
 from .transport.asynchronous import AsyncTransport
-from .transport.http11 import Exchange
-from .transport.sync import SyncTransport
+from .transport.sync import SyncTransport, completed
 
 __all__ = ["AsyncClient", "Client"]
-
-T = TypeVar("T")
 
 
 class Client(BaseClient):
@@ -48,7 +44,7 @@ class Client(BaseClient):
     def _start(self) -> None:
         super()._start()
         self._transport = SyncTransport(self.settings.connect_timeout)
-        self._coalescer = SyncCoalescer(self.settings.window, self.settings.max_batch, self._send_batch)
+        self._coalescer = SyncCoalescer(self.settings.window, self.settings.max_batch, self._settle_batch)
 
     def score(
         self,
@@ -92,8 +88,7 @@ class Client(BaseClient):
         Unauthorized, Unavailable, ServiceError, BadReply
             If the service gives no valid scores.
         """
-        options: Any = {"config": config, "include": include, "timeout": timeout, "records": records}
-        return self._run(self._score_steps(responses, references, reference_index, **options))
+        return completed(self._score(responses, references, reference_index, config, include, timeout, records))
 
     def score_one(
         self,
@@ -111,11 +106,11 @@ class Client(BaseClient):
         key = self.settings.merged(config), timeout
         content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: Future[Score] = Future()
-        entry = Entry(response, content, self._run(self._deadline_steps(timeout)), record, future)
+        entry = Entry(response, content, completed(self._deadline(timeout)), record, future)
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:
-            self._send_batch([entry], key)
+            completed(self._settle_batch([entry], key))
         try:
             return future.result(max(0.0, entry.deadline - time.monotonic()) + GRACE_SECONDS)
         except (FutureTimeoutError, TimeoutError):
@@ -124,11 +119,11 @@ class Client(BaseClient):
 
     def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return self._run(self._document_steps("/v1/config", timeout))
+        return completed(self._document("/v1/config", timeout))
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        self._run(self._document_steps("/readyz", timeout))
+        completed(self._document("/readyz", timeout))
 
     def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""
@@ -140,29 +135,8 @@ class Client(BaseClient):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
-        self._run(self._batch_steps(entries, key))
-
-    def _run(self, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    outcome = self._perform(step)
-                except Exception as error:  # noqa: PERF203
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(outcome)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-    def _perform(self, step: Exchange | Sleep | AcquireLocal) -> Any:
-        if isinstance(step, Exchange):
-            return self._transport.exchange(step)
-        if isinstance(step, Sleep):
-            return time.sleep(step.seconds)
-        return self._acquire_local(step.seconds)
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
 class AsyncClient(BaseClient):
@@ -179,7 +153,7 @@ class AsyncClient(BaseClient):
     def _start(self) -> None:
         super()._start()
         self._transport = AsyncTransport(self.settings.connect_timeout, self.settings.max_connections)
-        self._coalescer = AsyncCoalescer(self.settings.window, self.settings.max_batch, self._send_batch)
+        self._coalescer = AsyncCoalescer(self.settings.window, self.settings.max_batch, self._settle_batch)
 
     async def score(
         self,
@@ -192,17 +166,8 @@ class AsyncClient(BaseClient):
         timeout: float | None = None,
         records: Sequence[object] | None = None,
     ) -> Scores:
-        """Score a batch of n responses in one request.
-
-        Parameters and errors are those of `Client.score`.
-
-        Returns
-        -------
-        Scores
-            Columns of n entries, in the order of the responses.
-        """
-        options: Any = {"config": config, "include": include, "timeout": timeout, "records": records}
-        return await self._run(self._score_steps(responses, references, reference_index, **options))
+        """Score a batch of n responses in one request; parameters, result and errors are those of `Client.score`."""
+        return await self._score(responses, references, reference_index, config, include, timeout, records)
 
     async def score_one(
         self,
@@ -217,20 +182,20 @@ class AsyncClient(BaseClient):
         key = self.settings.merged(config), timeout
         content = checked_reference(response, reference, record)  # its own errors do not fail the batch
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
-        entry = Entry(response, content, await self._run(self._deadline_steps(timeout)), record, future)
+        entry = Entry(response, content, await self._deadline(timeout), record, future)
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:
-            await self._send_batch([entry], key)
+            await self._settle_batch([entry], key)
         return await future
 
     async def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return await self._run(self._document_steps("/v1/config", timeout))
+        return await self._document("/v1/config", timeout)
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        await self._run(self._document_steps("/readyz", timeout))
+        await self._document("/readyz", timeout)
 
     async def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""
@@ -242,26 +207,8 @@ class AsyncClient(BaseClient):
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    async def _send_batch(self, entries: list[Entry], key: BatchKey) -> None:
-        await self._run(self._batch_steps(entries, key))
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
-    async def _run(self, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    outcome = await self._perform(step)
-                except Exception as error:  # noqa: PERF203
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(outcome)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-    async def _perform(self, step: Exchange | Sleep | AcquireLocal) -> Any:
-        if isinstance(step, Exchange):
-            return await self._transport.exchange(step)
-        if isinstance(step, Sleep):
-            return await asyncio.sleep(step.seconds)
-        return await asyncio.to_thread(self._acquire_local, step.seconds)
+    async def _acquire_local(self, seconds: float) -> None:
+        await asyncio.to_thread(self._acquire_local_blocking, seconds)

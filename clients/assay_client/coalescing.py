@@ -6,19 +6,19 @@ import asyncio
 import copy
 import threading
 import time
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
 
-from .errors import AssayError, InvalidRequest, Issue, TooLarge, Unavailable, invalid
+from .errors import AssayError, TooLarge, Unavailable, invalid, issues_by_position
 from .results import Score, Scores
-from .retries import Steps
+from .transport.sync import completed
 
-__all__ = ["GRACE_SECONDS", "AsyncCoalescer", "Entry", "SyncCoalescer", "settle_entries"]
+__all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
 
-K = TypeVar("K", bound=Hashable)
+BatchKey = tuple[str, "float | None"]
+"""Settings of the reward and timeout, in which the calls of a batch agree."""
 
 GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""
@@ -35,21 +35,19 @@ class Entry:
     record: object
     future: Future[Score] | asyncio.Future[Score]
 
-    def resolve(self, score: Score) -> None:
-        """Give the caller its score, unless the call has ended."""
-        if not self.future.done():
-            with suppress(InvalidStateError):  # cancelled in another thread meanwhile
-                self.future.set_result(score)
-
-    def fail(self, error: BaseException) -> None:
-        """Give the caller its error, unless the call has ended."""
-        if not self.future.done():
-            with suppress(InvalidStateError):
-                self.future.set_exception(error)
+    def settle(self, outcome: Score | AssayError) -> None:
+        """Give the caller its score or its error, unless the call has ended."""
+        if self.future.done():
+            return
+        with suppress(InvalidStateError):  # cancelled in another thread meanwhile
+            if isinstance(outcome, AssayError):
+                self.future.set_exception(outcome)
+            else:
+                self.future.set_result(outcome)
 
 
-def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Steps[Scores]]) -> Steps[None]:
-    """Settle every entry; `score` returns the steps that score some of them.
+async def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Awaitable[Scores]]) -> None:
+    """Settle every entry; `score` scores some of them.
 
     An error that names some entries fails only these, and the others are sent again. A batch that is too large is
     halved. Any other error fails all entries of the batch.
@@ -60,7 +58,7 @@ def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Step
         if not batch:
             continue
         try:
-            scores = yield from score(batch)
+            scores = await score(batch)
         except AssayError as error:
             if isinstance(error, TooLarge) and len(batch) > 1:
                 queue += [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
@@ -68,94 +66,79 @@ def settle_entries(entries: Sequence[Entry], score: Callable[[list[Entry]], Step
                 queue.append(fail_named(batch, error))
         else:
             for entry, row in zip(batch, scores.rows(), strict=True):
-                entry.resolve(row)
+                entry.settle(row)
 
 
 def fail_named(batch: list[Entry], error: AssayError) -> list[Entry]:
     """Fail the entries that the error names, or all if it names anything else; return the others."""
-    named = issues_by_entry(batch, error)
+    named = issues_by_position(error, range(len(batch)))
     if not named:
         for entry in batch:
-            entry.fail(copy.copy(error))  # a copy each: raising an exception changes its traceback
+            entry.settle(copy.copy(error))  # a copy each: raising an exception changes its traceback
         return []
     for k, issues in named.items():
         record = batch[k].record
-        batch[k].fail(invalid(issues, record=record, status=error.status, request_id=error.request_id))
+        batch[k].settle(invalid(issues, record=record, status=error.status, request_id=error.request_id))
     return [entry for k, entry in enumerate(batch) if k not in named]
 
 
-def issues_by_entry(batch: list[Entry], error: AssayError) -> dict[int, list[Issue]]:
-    """Return the issues by entry, as if each had been sent alone; empty if an issue names no entry."""
-    named: dict[int, list[Issue]] = {}
-    for issue in error.issues if isinstance(error, InvalidRequest) else ():
-        column, k, rest = issue.element
-        if not 0 <= k < len(batch):
-            return {}
-        own = issue._replace(path={"references": "reference"}.get(column, "response") + rest)
-        named.setdefault(k, []).append(own)
-    return named
+@dataclass(eq=False)
+class Coalescer:
+    """Batches of calls with the same settings, open for `window` seconds or until `max_batch` calls."""
+
+    _window: float
+    _max_batch: int
+    _send: Callable[[list[Entry], BatchKey], Awaitable[None]]
+
+    async def _settle(self, entries: list[Entry], key: BatchKey) -> None:
+        try:
+            await self._send(entries, key)
+        except BaseException as error:  # for example Ctrl-C: do not leave the others waiting
+            for entry in entries:
+                entry.settle(Unavailable(f"no reward: the batch of this call ended with {type(error).__name__}"))
+            raise
 
 
-class OpenBatch:
-    """Entries with the same settings that wait for more of them."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.full = threading.Event()
-
-
-class SyncCoalescer(Generic[K]):
+@dataclass(eq=False)
+class SyncCoalescer(Coalescer):
     """Coalesces the calls of several threads. The first one sends the batch: the client starts no thread."""
 
-    def __init__(self, window: float, max_batch: int, send: Callable[[list[Entry], K], None]) -> None:
-        self._window = window
-        self._max_batch = max_batch
-        self._send = send
-        self._lock = threading.Lock()
-        self._open: dict[K, OpenBatch] = {}
+    _open: dict[BatchKey, tuple[list[Entry], threading.Event]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, entry: Entry, key: K) -> None:
+    def add(self, entry: Entry, key: BatchKey) -> None:
         """Join the batch of these settings. Return at once, or, for its first entry, once the batch is settled."""
         with self._lock:
             batch = self._open.get(key)
             is_first = batch is None
             if batch is None:
-                batch = self._open[key] = OpenBatch()
-            batch.entries.append(entry)
-            if len(batch.entries) >= self._max_batch:
-                self._open.pop(key)
-                batch.full.set()
-        if is_first:
-            self._send_after_window(batch, key)
-
-    def _send_after_window(self, batch: OpenBatch, key: K) -> None:
+                batch = self._open[key] = [], threading.Event()
+            entries, full = batch
+            entries.append(entry)
+            if len(entries) >= self._max_batch:
+                del self._open[key]
+                full.set()
+        if not is_first:
+            return
         try:
-            batch.full.wait(self._window)
+            full.wait(self._window)
         finally:
             with self._lock:
                 if self._open.get(key) is batch:
                     del self._open[key]
-        try:
-            self._send(batch.entries, key)
-        except BaseException:  # for example Ctrl-C: do not leave the others waiting
-            for entry in batch.entries:
-                entry.fail(Unavailable("no reward: the call that sent this batch was interrupted"))
-            raise
+        completed(self._settle(entries, key))
 
 
-class AsyncCoalescer(Generic[K]):
+@dataclass(eq=False)
+class AsyncCoalescer(Coalescer):
     """Coalesces the calls of each event loop."""
 
-    def __init__(
-        self, window: float, max_batch: int, send: Callable[[list[Entry], K], Coroutine[Any, Any, None]]
-    ) -> None:
-        self._window = window
-        self._max_batch = max_batch
-        self._send = send
-        self._open: dict[tuple[asyncio.AbstractEventLoop, K], tuple[list[Entry], asyncio.TimerHandle]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+    _open: dict[tuple[asyncio.AbstractEventLoop, BatchKey], tuple[list[Entry], asyncio.TimerHandle]] = field(
+        default_factory=dict
+    )
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def add(self, entry: Entry, key: K) -> None:
+    def add(self, entry: Entry, key: BatchKey) -> None:
         """Join the batch of these settings in the running loop."""
         loop = asyncio.get_running_loop()
         batch = self._open.get((loop, key))
@@ -168,17 +151,9 @@ class AsyncCoalescer(Generic[K]):
         if len(batch[0]) >= self._max_batch:
             self._close(loop, key)
 
-    def _close(self, loop: asyncio.AbstractEventLoop, key: K) -> None:
+    def _close(self, loop: asyncio.AbstractEventLoop, key: BatchKey) -> None:
         entries, closing = self._open.pop((loop, key))
         closing.cancel()
         task = loop.create_task(self._settle(entries, key))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _settle(self, entries: list[Entry], key: K) -> None:
-        try:
-            await self._send(entries, key)
-        except BaseException as error:
-            for entry in entries:
-                entry.fail(Unavailable(f"no reward: the batch of this call ended with {type(error).__name__}"))
-            raise

@@ -17,7 +17,7 @@ All of them can be pickled, so that worker processes can report them. None of th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Unavailable",
     "invalid",
     "invalid_setting",
+    "issues_by_position",
 ]
 
 MAX_SHOWN = 10
@@ -160,3 +161,15 @@ def error_class(issues: Sequence[Issue]) -> type[InvalidRequest]:
     if all(issue.path.startswith("config") or issue.reason.endswith("_setting") for issue in issues):
         return InvalidSetting
     return InvalidRequest
+
+
+def issues_by_position(error: AssayError, positions: Container[int]) -> dict[int, list[Issue]]:
+    """Return the issues of each response or reference, as if sent alone; empty if one is of none of these positions."""
+    named: dict[int, list[Issue]] = {}
+    for issue in error.issues if isinstance(error, InvalidRequest) else ():
+        column, k, rest = issue.element
+        if k not in positions:
+            return {}
+        own = issue._replace(path={"references": "reference"}.get(column, "response") + rest)
+        named.setdefault(k, []).append(own)
+    return named

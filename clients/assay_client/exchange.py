@@ -1,4 +1,7 @@
-"""What both clients share: settings, the steps of their calls, fork handling, and mode "local"."""
+"""What both clients share: settings, their calls as coroutines, fork handling, and mode "local".
+
+The coroutines of `Client` never suspend, because its transport and its `_sleep` block: `completed` runs them.
+"""
 
 from __future__ import annotations
 
@@ -10,39 +13,29 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
-from .coalescing import Entry, settle_entries
+from .coalescing import BatchKey, Entry, settle_entries
 from .errors import InvalidRequest
 from .local import LocalService, shared_local_service
 from .replies import Reply, error_of, read_document, read_scores
 from .requests import ScoreRequest, assemble_request, score_request
 from .results import Scores
-from .retries import Endpoints, Sleep, Steps, retry_steps
-from .settings import ARGUMENT_NAMES, ClientSettings
+from .retries import Endpoints, reply_with_retries
+from .settings import SETTINGS, ClientSettings
 from .transport.addresses import Address
-from .transport.asynchronous import AsyncTransport
 from .transport.http11 import Exchange, Fault, request_head
-from .transport.sync import SyncTransport
+from .transport.pool import Transport
 
-__all__ = ["AcquireLocal", "BaseClient", "BatchKey"]
-
-BatchKey = tuple[str, "float | None"]
-"""Settings of the reward and timeout, in which the calls of a batch agree."""
+__all__ = ["BaseClient"]
 
 _request_numbers = count(1)
-
-
-class AcquireLocal(NamedTuple):
-    """Step of a call: acquire the service of mode "local" within `seconds`."""
-
-    seconds: float
 
 
 class BaseClient:
     """Settings, the services in use, and the lease on a local service."""
 
-    _transport: SyncTransport | AsyncTransport
+    _transport: Transport
 
     def __init__(self, settings: ClientSettings | str | Sequence[str] | None = None, **given: Any) -> None:
         self.settings = resolve_settings(settings, given)
@@ -61,68 +54,65 @@ class BaseClient:
         _inherited.append(self._transport)  # else the garbage collector would end it through the parent's event loops
         self._start()
 
-    def _score_steps(
+    async def _sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    async def _acquire_local(self, seconds: float) -> None:
+        self._acquire_local_blocking(seconds)
+
+    async def _score(
         self,
         responses: Sequence[str],
         references: Sequence[str | Mapping[str, Any]],
         reference_index: Sequence[int] | None = None,
-        *,
         config: Mapping[str, Any] | None = None,
         include: Iterable[str] = ("components",),
         timeout: float | None = None,
         records: Sequence[object] | None = None,
-    ) -> Steps[Scores]:
+    ) -> Scores:
         request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
-        return (yield from self._request_steps(request, (yield from self._deadline_steps(timeout))))
+        return await self._scores(request, await self._deadline(timeout))
 
-    def _request_steps(self, request: ScoreRequest, deadline: float) -> Steps[Scores]:
-        return read_scores((yield from self._call_steps("POST", "/v1/score", deadline, request.body)), request)
+    async def _scores(self, request: ScoreRequest, deadline: float) -> Scores:
+        return read_scores(await self._reply("POST", "/v1/score", deadline, request.body), request)
 
-    def _document_steps(self, route: str, timeout: float | None) -> Steps[dict[str, Any]]:
-        deadline = yield from self._deadline_steps(timeout)
-        return read_document((yield from self._call_steps("GET", route, deadline)))
+    async def _document(self, route: str, timeout: float | None) -> dict[str, Any]:
+        return read_document(await self._reply("GET", route, await self._deadline(timeout)))
 
-    def _deadline_steps(self, timeout: float | None) -> Steps[float]:
+    async def _deadline(self, timeout: float | None) -> float:
         """Return the deadline of a call that begins now; starting a local service does not count towards it."""
         if timeout is not None and not isinstance(timeout, Real):
             raise TypeError(f"timeout= must be a number of seconds, not {type(timeout).__name__}")
         if self.settings.mode == "local" and self._local is None:
-            yield AcquireLocal(self.settings.start_timeout)
+            await self._acquire_local(self.settings.start_timeout)
         return time.monotonic() + (self.settings.timeout if timeout is None else float(timeout))
 
-    def _batch_steps(self, entries: list[Entry], key: BatchKey) -> Steps[None]:
+    async def _settle_batch(self, entries: list[Entry], key: BatchKey) -> None:
         """Settle every entry of a batch, whose deadlines differ by the window at most."""
 
-        def score(batch: list[Entry]) -> Steps[Scores]:
+        async def score(batch: list[Entry]) -> Scores:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
             request = assemble_request(texts, references, None, key[0], ("components",))
-            return self._request_steps(request, max(entry.deadline for entry in batch))
+            return await self._scores(request, max(entry.deadline for entry in batch))
 
-        return settle_entries(entries, score)
+        await settle_entries(entries, score)
 
-    def _call_steps(self, method: str, route: str, deadline: float, body: bytes = b"") -> Steps[Reply]:
+    async def _reply(self, method: str, route: str, deadline: float, body: bytes = b"") -> Reply:
         """Send a request, always under the same id, until a reply is final; raise Unavailable."""
         request_id = f"{secrets.token_hex(6)}-{next(_request_numbers):x}"
-        retries = retry_steps(self._endpoints, self.settings, deadline)
-        outcome: Reply | Fault | None = None
-        while True:
+
+        async def attempt(address: Address, seconds: float) -> Reply:
+            headers = self._headers(request_id, address, seconds)
+            head = request_head(method, address, route, headers, len(body))
             try:
-                step = retries.send(outcome)
-            except StopIteration as end:
-                reply: Reply = end.value
-                return reply
-            if isinstance(step, Sleep):
-                outcome = yield step
-                continue
-            headers = self._headers(request_id, step.address, step.seconds)
-            head = request_head(method, step.address, route, headers, len(body))
-            try:
-                received = yield Exchange(step.address, head, body, step.seconds, deadline)
-                outcome = checked_reply(received, request_id, route, step.address)
-            except Fault as fault:
-                outcome = fault
+                reply = await self._transport.exchange(Exchange(address, head, body, seconds, deadline))
+                return checked_reply(reply, request_id, route, address)
+            except Fault:
                 if self._local is not None:
-                    yield AcquireLocal(deadline - time.monotonic())
+                    await self._acquire_local(deadline - time.monotonic())
+                raise
+
+        return await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
 
     def _headers(self, request_id: str, address: Address, seconds: float) -> dict[str, str]:
         """Return the headers of a request to this service, which is asked to reply within `seconds`.
@@ -134,7 +124,7 @@ class BaseClient:
         authorization = address.authorization or (api_key and f"Bearer {api_key}")
         return headers | {"Authorization": authorization} if authorization else headers
 
-    def _acquire_local(self, seconds: float) -> None:
+    def _acquire_local_blocking(self, seconds: float) -> None:
         """Acquire the service of mode "local", starting it if needed; blocks."""
         with self._local_lock:
             if self._local is not None:
@@ -181,7 +171,7 @@ def checked_reply(reply: Reply, request_id: str, route: str, address: Address) -
 
 def resolve_settings(first: Any, given: dict[str, Any]) -> ClientSettings:
     """Return the settings that these arguments of a client mean; raise TypeError or InvalidSetting."""
-    given = {name: value for name, value in given.items() if value is not None or name not in ARGUMENT_NAMES}
+    given = {name: value for name, value in given.items() if value is not None or name not in SETTINGS}
     if isinstance(first, ClientSettings):
         if given:
             raise TypeError(f"{', '.join(given)}: not allowed with a ClientSettings object")

@@ -25,7 +25,7 @@ from .errors import LocalServiceError
 from .settings import ClientSettings
 from .transport.addresses import Address, unix_address
 from .transport.http11 import Exchange, Fault, request_head
-from .transport.sync import SyncTransport
+from .transport.sync import SyncTransport, completed
 
 try:
     import fcntl
@@ -123,7 +123,7 @@ class LocalService:
         """Return `HTTP` and the status of `/readyz`, or why there is none."""
         head = request_head("GET", self.address, "/readyz", {"Connection": "close"}, 0)
         try:
-            reply = SyncTransport(1.0).exchange(Exchange(self.address, head, b"", STATUS_SECONDS, end))
+            reply = completed(SyncTransport(1.0).exchange(Exchange(self.address, head, b"", STATUS_SECONDS, end)))
         except Fault as fault:
             return fault.detail
         return f"HTTP {reply.status}"

@@ -32,24 +32,27 @@ class Reply(NamedTuple):
 
 
 def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
-    """Return the scores of a reply; raise the error it reports, or BadReply if a read_column is invalid."""
+    """Return the scores of a reply; raise the error it reports, or BadReply if a column is invalid."""
     document = read_document(reply, request)
     n = request.responses
-    reasons = read_column(document, "reasons", n, reply)
-    if not all(isinstance(reason, str) for reason in reasons):
-        raise bad_reply("`reasons` has an entry that is not a string", reply)
-    config_id = document.get("config_id")
-    if not isinstance(config_id, str):
-        raise bad_reply("`config_id` is missing", reply)
     components = advantages = None
-    if "components" in request.include:
-        columns = document.get("components")
-        if not isinstance(columns, dict) or not set(COMPONENTS) <= columns.keys():
-            raise bad_reply("`components` is incomplete", reply)
-        components = {name: read_numbers(columns, name, n, reply) for name in columns}
-    if "advantages" in request.include:
-        advantages = read_numbers(document, "advantages", n, reply)
-    rewards = read_numbers(document, "rewards", n, reply)
+    try:
+        reasons = read_column(document, "reasons", n)
+        if not all(isinstance(reason, str) for reason in reasons):
+            raise ValueError("`reasons` has an entry that is not a string")
+        config_id = document.get("config_id")
+        if not isinstance(config_id, str):
+            raise ValueError("`config_id` is missing")
+        if "components" in request.include:
+            columns = document.get("components")
+            if not isinstance(columns, dict) or not set(COMPONENTS) <= columns.keys():
+                raise ValueError("`components` is incomplete")
+            components = {name: read_numbers(columns, name, n) for name in columns}
+        if "advantages" in request.include:
+            advantages = read_numbers(document, "advantages", n)
+        rewards = read_numbers(document, "rewards", n)
+    except ValueError as error:
+        raise bad_reply(str(error), reply) from None
     return Scores(rewards, list(reasons), components, advantages, config_id, reply.request_id)
 
 
@@ -66,28 +69,27 @@ def read_document(reply: Reply, request: ScoreRequest | None = None) -> dict[str
     return document
 
 
-def read_column(document: dict[str, Any], name: str, n: int, reply: Reply) -> list[Any]:
+def read_column(document: dict[str, Any], name: str, n: int) -> list[Any]:
     values = document.get(name)
     if not isinstance(values, list):
-        raise bad_reply(f"`{name}` is missing", reply)
+        raise ValueError(f"`{name}` is missing")
     if len(values) != n:
-        raise bad_reply(f"`{name}` has {len(values)} entries for {n} responses", reply)
+        raise ValueError(f"`{name}` has {len(values)} entries for {n} responses")
     return values
 
 
-def read_numbers(document: dict[str, Any], name: str, n: int, reply: Reply) -> list[float]:
-    values = read_column(document, name, n, reply)
+def read_numbers(document: dict[str, Any], name: str, n: int) -> list[float]:
+    values = read_column(document, name, n)
     if set(map(type, values)) <= {float} and all(map(isfinite, values)):
         return values  # fast path: columns are long and nearly always valid
     for k, value in enumerate(values):
         if type(value) not in (float, int) or not abs(value) <= MAX_FLOAT:
-            raise bad_reply(f"`{name}[{k}]` is not a finite number", reply)
+            raise ValueError(f"`{name}[{k}]` is not a finite number")
     return [float(value) for value in values]
 
 
 def bad_reply(what: str, reply: Reply) -> BadReply:
-    message = f"invalid reply: {what}"
-    return BadReply(message, status=reply.status, request_id=reply.request_id)
+    return BadReply(f"invalid reply: {what}", status=reply.status, request_id=reply.request_id)
 
 
 def error_of(reply: Reply, request: ScoreRequest | None = None) -> AssayError:
@@ -128,10 +130,5 @@ def problem_document(reply: Reply) -> dict[str, Any]:
 
 def issues_of(document: dict[str, Any]) -> list[Issue]:
     errors = document.get("errors")
-    if not isinstance(errors, list):
-        return []
-    return [
-        Issue(str(entry.get("path")), str(entry.get("reason")), str(entry.get("detail")))
-        for entry in errors
-        if isinstance(entry, dict)
-    ]
+    entries = [entry for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
+    return [Issue(*(str(entry.get(name)) for name in ("path", "reason", "detail"))) for entry in entries]

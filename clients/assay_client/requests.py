@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import Issue, invalid
@@ -76,7 +76,7 @@ def score_request(
     except TypeError as error:
         raise TypeError(f"reference_index= must be a list of integers ({error})") from None
     encodable = [content for content in contents if content is not None]
-    return replace(assemble_request(responses, encodable, index, config, columns), records=names)
+    return assemble_request(responses, encodable, index, config, columns, names)
 
 
 def with_records(issues: Sequence[Issue], records: Sequence[object] | None) -> list[Issue]:
@@ -104,6 +104,7 @@ def assemble_request(
     index: list[int] | None,
     config: str,
     columns: tuple[str, ...],
+    records: tuple[object, ...] | None = None,
 ) -> ScoreRequest:
     """Encode a request with checked responses and with references as text or as JSON of their steps."""
     caller_positions = None
@@ -117,7 +118,7 @@ def assemble_request(
         parts += [b',"config":', config.encode()]
     if columns:
         parts += [b',"include":', dumps(list(columns))]
-    return ScoreRequest(b"".join([*parts, b"}"]), len(responses), columns, caller_positions)
+    return ScoreRequest(b"".join([*parts, b"}"]), len(responses), columns, caller_positions, records)
 
 
 def checked_sequence(given: Any, name: str) -> Sequence[Any]:

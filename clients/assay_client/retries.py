@@ -1,18 +1,13 @@
-"""Retry policy of a call, without I/O: which service to try next, how long to wait, and when to give up.
-
-`retry_steps` is a generator. It yields `Send` and receives a `Reply` or a `Fault`, or yields `Sleep` and receives None;
-it returns the final reply or raises Unavailable.
-"""
+"""Retry policy of a call: which service to try next, how long to wait, and when to give up."""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, TypeVar
+from itertools import count
 
 from .errors import Unavailable
 from .replies import Reply, problem_document
@@ -20,7 +15,7 @@ from .settings import ClientSettings
 from .transport.addresses import Address
 from .transport.http11 import Fault
 
-__all__ = ["Endpoints", "Send", "Sleep", "Steps", "retry_after", "retry_steps"]
+__all__ = ["Endpoints", "reply_with_retries", "retry_after"]
 
 RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
 MAX_STALE = 3
@@ -29,60 +24,41 @@ MAX_STALE = 3
 MAX_DETAIL = 200
 
 
-class Send(NamedTuple):
-    """Send the request to this service and wait up to `seconds` for the reply."""
-
-    address: Address
-    seconds: float
-
-
-class Sleep(NamedTuple):
-    """Wait for `seconds`."""
-
-    seconds: float
-
-
-T = TypeVar("T")
-Steps = Generator[Any, Any, T]
-"""What a call does, step by step, without I/O: both clients drive it."""
-
-
 class Endpoints:
-    """The services of one client, used in rotation, those that failed recently last. Thread-safe."""
+    """The services of one client, used in rotation, those that failed recently last. Thread-safe without a lock."""
 
     def __init__(self, addresses: Sequence[Address]) -> None:
         self.addresses = tuple(addresses)
-        self._lock = threading.Lock()
-        self._next = random.randrange(len(self.addresses)) if self.addresses else 0
+        self._turns = count(random.randrange(len(self.addresses)) if self.addresses else 0)
         self._last_until: dict[Address, float] = {}
 
     def in_order(self, now: float) -> list[Address]:
         """Return all addresses in the order to try them."""
-        with self._lock:
-            self._next = (self._next + 1) % len(self.addresses)
-            rotated = self.addresses[self._next :] + self.addresses[: self._next]
-            return sorted(rotated, key=lambda address: max(0.0, self._last_until.get(address, 0.0) - now))
+        first = next(self._turns) % len(self.addresses)
+        rotated = self.addresses[first:] + self.addresses[:first]
+        return sorted(rotated, key=lambda address: max(0.0, self._last_until.get(address, 0.0) - now))
 
     def put_last(self, address: Address, until: float) -> None:
         """Put a service that has failed last until then."""
-        with self._lock:
-            self._last_until[address] = until
+        self._last_until[address] = until
 
     def restore(self, address: Address) -> None:
         """Forget that a service has failed."""
-        if address in self._last_until:
-            with self._lock:
-                self._last_until.pop(address, None)
+        self._last_until.pop(address, None)
 
 
-def retry_steps(
+async def reply_with_retries(
     endpoints: Endpoints,
     settings: ClientSettings,
     deadline: float,
+    attempt: Callable[[Address, float], Awaitable[Reply]],
+    sleep: Callable[[float], Awaitable[None]],
     clock: Callable[[], float] = time.monotonic,
     uniform: Callable[[float, float], float] = random.uniform,
-) -> Steps[Reply]:
-    """Yield the steps of one call until `deadline` on `clock`.
+) -> Reply:
+    """Return the final reply of a call until `deadline` on `clock`; raise Unavailable.
+
+    `attempt` sends the request to a service and returns its reply within some seconds, or raises Fault.
 
     Connection faults, 408, 429, 502, 503 and 504 are retried: immediately on a service not yet tried, else with
     exponential backoff and full jitter, and not before `Retry-After`.
@@ -98,11 +74,14 @@ def retry_steps(
         if now >= deadline or ready_at[address] >= deadline:
             raise unavailable(faults, attempts, delay=ready_at[address] - now if now < deadline else 0.0)
         if ready_at[address] > now:
-            yield Sleep(ready_at[address] - now)
+            await sleep(ready_at[address] - now)
             continue
         attempts += 1
-        outcome = yield Send(address, min(deadline - now, settings.attempt_timeout))
-        assert outcome is not None
+        outcome: Reply | Fault
+        try:
+            outcome = await attempt(address, min(deadline - now, settings.attempt_timeout))
+        except Fault as fault:
+            outcome = fault
         if isinstance(outcome, Reply) and outcome.status not in RETRIED_STATUSES:
             endpoints.restore(address)
             return outcome
@@ -127,7 +106,7 @@ def describe(outcome: Reply | Fault) -> str:
 
 def unavailable(faults: Counter[str], attempts: int, delay: float) -> Unavailable:
     common = faults.most_common(5)
-    causes = "; ".join(f"{cause} ({count} times)" if count > 1 else cause for cause, count in common)
+    causes = "; ".join(f"{cause} ({times} times)" if times > 1 else cause for cause, times in common)
     waiting = f"; the next attempt would be in {delay:.1f} s, past the deadline" if delay > 0 else ""
     tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
     message = f"no reward: the service did not answer within the deadline, after {tried}{waiting}. {causes}"
@@ -135,20 +114,23 @@ def unavailable(faults: Counter[str], attempts: int, delay: float) -> Unavailabl
 
 
 def retry_after(reply: Reply) -> float:
-    """Return the delay that `Retry-After` asks for, in seconds; 0 if the header is missing or invalid."""
+    """Return the delay that `Retry-After` asks for, in seconds; 0 if the header is missing or invalid.
+
+    A date is compared with the service's own clock, or with this machine's if the reply has no date.
+    """
     value = reply.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])
-    try:
-        moment = parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError, IndexError, OverflowError):
+    moment = timestamp(value)
+    if moment is None:
         return 0.0
-    return max(0.0, moment - service_time(reply))
+    now = timestamp(reply.headers.get("date", ""))
+    return max(0.0, moment - (time.time() if now is None else now))
 
 
-def service_time(reply: Reply) -> float:
-    """Return the time on the service's clock, or on this machine's if the reply has no date."""
+def timestamp(date: str) -> float | None:
+    """Return the time of an HTTP date, None if it is none."""
     try:
-        return parsedate_to_datetime(reply.headers.get("date", "")).timestamp()
+        return parsedate_to_datetime(date).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):
-        return time.time()
+        return None

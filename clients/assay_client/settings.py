@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import isfinite
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import InvalidSetting, Issue, invalid, invalid_setting
 from .transport.addresses import Address, address_of
@@ -114,16 +114,17 @@ class ClientSettings:
         """
         environ = os.environ if environ is None else environ
         given = {name: checked_argument(name, value) for name, value in given.items()}
-        issues = [unknown(name) for name in given if name not in ARGUMENT_NAMES]
-        issues += [unknown(v) for v in environ if v.startswith("ASSAY_CLIENT_") and v not in KNOWN_VARIABLES]
+        unknown = [name for name in given if name not in SETTINGS]
+        unknown += [name for name in environ if name.startswith("ASSAY_CLIENT_") and name not in KNOWN_VARIABLES]
+        issues = [Issue(name, "unknown_setting", "no such setting") for name in unknown]
         values = {name: environ[variable] for variable, name in VARIABLES.items() if environ.get(variable)}
-        values.update({name: value for name, value in given.items() if value is not None and name in ARGUMENT_NAMES})
+        values.update({name: value for name, value in given.items() if value is not None and name in SETTINGS})
         variables = {name: variable for variable, name in VARIABLES.items() if given.get(name) is None}
         resolve_mode(values, given)
         read: dict[str, Any] = {}
         for name, value in values.items():
             try:
-                read[FIELD_NAMES.get(name, name)] = PARSERS[name](value)
+                read[FIELD_NAMES.get(name, name)] = SETTINGS[name].parse(value)
             except (TypeError, ValueError, OverflowError) as error:  # noqa: PERF203
                 detail = error.issues[0].detail if isinstance(error, InvalidSetting) else str(error)
                 issues.append(Issue(variables.get(name, name), "invalid_setting", detail))
@@ -143,14 +144,13 @@ class ClientSettings:
 
 def checked_argument(name: str, value: Any) -> Any:
     """Return an argument, with several URLs as a list; raise TypeError if its type is wrong."""
-    types, expected = TYPES.get(name, ((object,), ""))
+    _, types, expected = SETTINGS.get(name, (None, (object,), ""))
+    each = [value]
     if name == "base_url" and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
-        value = list(value)
-        wrong = next((url for url in value if not isinstance(url, str)), None)
-    else:
-        wrong = value if value is not None and not isinstance(value, types) else None
-    if wrong is not None:
-        raise TypeError(f"{name}= must be {expected}, not {type(wrong).__name__}")
+        each = value = list(value)
+    wrong = [one for one in each if not isinstance(one, types)]
+    if value is not None and wrong:
+        raise TypeError(f"{name}= must be {expected}, not {type(wrong[0]).__name__}")
     return value
 
 
@@ -223,37 +223,35 @@ def parse_count(given: Any) -> int:
     return int(given)
 
 
-def unknown(name: str) -> Issue:
-    return Issue(name, "unknown_setting", "no such setting")
+class Setting(NamedTuple):
+    """What an argument accepts."""
+
+    parse: Callable[[Any], Any]
+    types: tuple[type, ...]
+    expected: str
+    """What an error says that it must be."""
 
 
-PARSERS: dict[str, Any] = {
-    "base_url": parse_addresses,
-    "mode": parse_mode,
-    "api_key": parse_key,
-    "command": parse_command,
-    "config": parse_config,
-    "window": parse_seconds,
-    "linger": parse_seconds,
-    "max_batch": parse_count,
-    "max_connections": parse_count,
-    "runtime_dir": os.fspath,
+NUMBER: Any = (Real, str), "a number"  # numbers may be text, as in the environment
+PATH = Setting(os.fspath, (str, os.PathLike), "a path")
+
+SETTINGS = {
+    "base_url": Setting(parse_addresses, (str,), "a URL, a list of URLs or 'local'"),
+    "uds": PATH,
+    "mode": Setting(parse_mode, (str,), "'remote' or 'local'"),
+    "api_key": Setting(parse_key, (str,), "a string"),
+    "command": Setting(parse_command, (str, Sequence), "a command, or a list of its arguments"),
+    "config": Setting(parse_config, (str, Mapping), "a mapping of settings, or its JSON"),
+    "runtime_dir": PATH,
+    **dict.fromkeys(("window", "linger"), Setting(parse_seconds, *NUMBER)),
+    **dict.fromkeys(("max_batch", "max_connections"), Setting(parse_count, *NUMBER)),
     **dict.fromkeys(
-        ("timeout", "attempt_timeout", "connect_timeout", "backoff", "max_backoff", "start_timeout"), parse_positive
+        ("timeout", "attempt_timeout", "connect_timeout", "backoff", "max_backoff", "start_timeout"),
+        Setting(parse_positive, *NUMBER),
     ),
 }
-TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    **dict.fromkeys(PARSERS, ((Real, str), "a number")),
-    "base_url": ((str,), "a URL, a list of URLs or 'local'"),
-    "mode": ((str,), "'remote' or 'local'"),
-    "api_key": ((str,), "a string"),
-    "command": ((str, Sequence), "a command, or a list of its arguments"),
-    "config": ((str, Mapping), "a mapping of settings, or its JSON"),
-    **dict.fromkeys(("uds", "runtime_dir"), ((str, os.PathLike), "a path")),
-}
-"""Types of arguments, and what an error says that they must be. Numbers may be text, as in the environment."""
+"""Arguments of a client by their name."""
 
 FIELD_NAMES = {"base_url": "addresses"}
-ARGUMENT_NAMES = {*PARSERS, "uds"}
 KNOWN_VARIABLES = {*VARIABLES, *ADAPTER_VARIABLES}
-assert {FIELD_NAMES.get(name, name) for name in PARSERS} == {setting.name for setting in fields(ClientSettings)}
+assert {FIELD_NAMES.get(name, name) for name in SETTINGS} - {"uds"} == {one.name for one in fields(ClientSettings)}

@@ -28,21 +28,18 @@ SETTLE_SECONDS = 2.0
 
 def step_means(path: Path) -> dict[str, float]:
     """Return the means over the samples of one step, by column; a column without numbers is left out."""
-    sums: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    samples = 0
     with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            if row.get("score_applies") == 0:
-                continue
-            samples += 1
-            for name in COLUMNS[2:]:
-                if isinstance(row.get(name), (int, float)):
-                    sums[name] = sums.get(name, 0.0) + row[name]
-                    counts[name] = counts.get(name, 0) + 1
-    means = {name: sums[name] / counts[name] for name in sums}
-    return {"step": float(path.stem), "samples": float(samples), **means}
+        samples = [
+            [sample.get(name) for name in COLUMNS[2:]]
+            for sample in map(json.loads, lines)
+            if sample.get("score_applies") != 0
+        ]
+    means = {"step": float(path.stem), "samples": float(len(samples))}
+    for name, column in zip(COLUMNS[2:], zip(*samples, strict=True), strict=False):
+        numbers = [value for value in column if isinstance(value, (int, float))]
+        if numbers:
+            means[name] = sum(numbers) / len(numbers)
+    return means
 
 
 def finished_steps(folder: Path, follow: bool, poll: float = 1.0) -> Iterator[Path]:

@@ -191,4 +191,4 @@ def test_address_families_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
     six, four = socket.AF_INET6, socket.AF_INET
     entries = [entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_a, **_o: entries)
-    assert [target.sockaddr[0] for target in targets_of(ADDRESS)] == ["1", "4", "2", "3"]
+    assert [sockaddr[0] for _, sockaddr in targets_of(ADDRESS)] == ["1", "4", "2", "3"]

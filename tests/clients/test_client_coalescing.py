@@ -177,7 +177,7 @@ def test_an_interrupted_leader_does_not_leave_the_others_waiting(
         entered.wait(5)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(client, "_request_steps", interrupted)
+    monkeypatch.setattr(client, "_scores", interrupted)
     outcomes: list[type[BaseException]] = []
 
     def call() -> None:

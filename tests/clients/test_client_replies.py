@@ -127,8 +127,7 @@ def outcomes(transport: type[Any], server: FaultServer, n: int) -> list[Any]:
         client, found = transport(20, *([9] if transport is AsyncTransport else [])), []
         while len(found) < n:
             try:
-                reply = client.exchange(request)
-                found.append(await reply if transport is AsyncTransport else reply)
+                found.append(await client.exchange(request))
             except Fault as fault:
                 found += [] if fault.stale else [fault]
         client.pool.close()

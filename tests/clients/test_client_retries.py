@@ -12,10 +12,11 @@ import pytest
 
 from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable
 from assay_client.replies import Reply
-from assay_client.retries import Endpoints, Send, Sleep, retry_after, retry_steps
+from assay_client.retries import Endpoints, reply_with_retries, retry_after
 from assay_client.settings import ClientSettings
 from assay_client.transport.addresses import address_of
 from assay_client.transport.http11 import Fault
+from assay_client.transport.sync import completed
 from tests.clients.fault_server import FaultServer, Request, answer, close, http, late, raw, reset, status, truncated
 
 QUICK = {"backoff": 0.01, "max_backoff": 0.05, "timeout": 20}
@@ -183,52 +184,58 @@ def test_a_stale_connection_is_not_a_failure(faults: FaultServer) -> None:
     assert time.monotonic() - started < 2
 
 
-def drive(outcomes: list[Any], **settings: Any) -> tuple[list[Any], list[tuple[float, float]]]:
-    """Return the retry steps for these outcomes, on a clock that only Sleep advances, and the random draws."""
-    moment, draws = 0.0, []
+class Driven:
+    """A call with these outcomes, on a clock that only sleeping advances: attempts, pauses, draws and the result."""
 
-    def uniform(low: float, high: float) -> float:
-        draws.append((low, high))
-        return high
-
-    address = address_of("http://a")
-    own = ClientSettings(addresses=(address,), **settings)
-    steps = retry_steps(Endpoints([address]), own, own.timeout, lambda: moment, uniform)
-    seen: list[Any] = []
-    outcome = None
-    while True:
+    def __init__(self, outcomes: list[Any], **settings: Any) -> None:
+        self.attempts: list[float] = []
+        self.pauses: list[float] = []
+        self.draws: list[tuple[float, float]] = []
+        self._outcomes = outcomes
+        address = address_of("http://a")
+        own = ClientSettings(addresses=(address,), **settings)
+        call = reply_with_retries(
+            Endpoints([address]), own, own.timeout, self._attempt, self._sleep, lambda: sum(self.pauses), self._uniform
+        )
         try:
-            step = steps.send(outcome)
-        except (StopIteration, Unavailable) as end:
-            return [*seen, end], draws
-        seen.append(step)
-        if isinstance(step, Sleep):
-            moment += step.seconds
-            outcome = None
-        else:
-            assert isinstance(step, Send)
-            outcome = outcomes.pop(0)
+            self.result: Reply | Unavailable = completed(call)
+        except Unavailable as error:
+            self.result = error
+
+    async def _attempt(self, address: Any, seconds: float) -> Reply:
+        self.attempts.append(seconds)
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, Fault):
+            raise outcome
+        return outcome
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def _uniform(self, low: float, high: float) -> float:
+        self.draws.append((low, high))
+        return high
 
 
 def test_delays_are_random_up_to_a_bound_that_doubles() -> None:
-    seen, draws = drive([Fault("x")] * 8 + [Reply(200, {}, b"")], backoff=0.1, max_backoff=2.0, timeout=100)
-    assert draws == [(0.0, bound) for bound in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)]
-    assert [step.seconds for step in seen if isinstance(step, Sleep)] == pytest.approx([high for _, high in draws])
-    assert isinstance(seen[-1], StopIteration)
+    call = Driven([Fault("x")] * 8 + [Reply(200, {}, b"")], backoff=0.1, max_backoff=2.0, timeout=100)
+    assert call.draws == [(0.0, bound) for bound in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)]
+    assert call.pauses == pytest.approx([high for _, high in call.draws])
+    assert isinstance(call.result, Reply)
 
 
 def test_attempts_end_by_the_deadline() -> None:
-    seen, _ = drive([Fault("x")] * 50, backoff=1, max_backoff=1, timeout=3.5, attempt_timeout=2)
-    assert [step.seconds for step in seen if isinstance(step, Send)] == [2, 2, 1.5, 0.5]
-    assert isinstance(seen[-1], Unavailable)
-    assert seen[-1].attempts == 4
-    assert "x (4 times)" in str(seen[-1])
+    call = Driven([Fault("x")] * 50, backoff=1, max_backoff=1, timeout=3.5, attempt_timeout=2)
+    assert call.attempts == [2, 2, 1.5, 0.5]
+    assert isinstance(call.result, Unavailable)
+    assert call.result.attempts == 4
+    assert "x (4 times)" in str(call.result)
 
 
 def test_only_a_few_stale_connections_are_retried_without_delay() -> None:
-    seen, draws = drive([Fault("x", stale=True)] * 4 + [Reply(200, {}, b"")], timeout=10)
-    assert [type(step) for step in seen] == [Send] * 4 + [Sleep, Send, StopIteration]
-    assert len(draws) == 1
+    call = Driven([Fault("x", stale=True)] * 4 + [Reply(200, {}, b"")], timeout=10)
+    assert len(call.attempts) == 5
+    assert len(call.pauses) == len(call.draws) == 1
 
 
 def test_clients_start_with_different_services() -> None:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from assay_client import InvalidRequest, Unavailable
 from assay_client.transport.pool import tls_context
-from tests.clients.fault_server import FaultServer, http, raw
+from tests.clients.fault_server import FaultServer, http, late, raw
 from tests.servers import LiveServer
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to create a certificate")
@@ -65,6 +66,17 @@ def test_https(face: Any, guarded: TlsServer, certificate: Path, monkeypatch: py
     assert [score.reward for score in client.together([("x" * k, "r") for k in range(20)])] == [
         k / 1000 for k in range(20)
     ]
+
+
+def test_the_deadline_holds_while_a_service_is_silent(
+    face: Any, guarded: TlsServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_name("certificate.pem")))
+    guarded.otherwise = late(1.5)
+    started = time.monotonic()
+    with pytest.raises(Unavailable, match="no reply in time"):
+        face(base_url=guarded.url, timeout=0.6).score(["abc"], ["r"])
+    assert 0.5 < time.monotonic() - started < 1.4
 
 
 def test_an_untrusted_certificate(face: Any, guarded: TlsServer) -> None:

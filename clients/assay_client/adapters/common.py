@@ -1,4 +1,4 @@
-"""Helpers shared_client by the adapters: per-process clients and conversion of trainer arguments."""
+"""Helpers shared by the adapters: per-process clients and conversion of trainer arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..client import AsyncClient, Client
-from ..errors import AssayError, InvalidRequest, Issue, TooLarge, invalid, invalid_setting
+from ..errors import InvalidRequest, Issue, TooLarge, invalid, invalid_setting
 from ..exchange import BaseClient
 from ..results import COMPONENTS, Score, Scores, reason_code
 from ..settings import VARIABLES
@@ -27,8 +27,8 @@ __all__ = [
     "records_of",
     "reference_of",
     "required",
+    "score_rows",
     "sync_client",
-    "with_batch_rows",
 ]
 
 C = TypeVar("C", bound=BaseClient)
@@ -192,17 +192,26 @@ def records_of(columns: Mapping[str, Any], n: int) -> list[object] | None:
     return None
 
 
-def with_batch_rows(error: AssayError, rows: Sequence[int]) -> AssayError:
-    """Return the error of a request of some rows of a batch, with positions in the whole batch."""
-    if not isinstance(error, InvalidRequest) or isinstance(error, TooLarge):
-        return error
-    issues = []
-    for issue in error.issues:
-        column, k, rest = issue.element
-        issues.append(issue._replace(path=f"{column}[{rows[k]}]{rest}") if 0 <= k < len(rows) else issue)
-    if issues == list(error.issues):
-        return error
-    return invalid(issues, status=error.status, request_id=error.request_id)
+async def score_rows(
+    client: BaseClient,
+    texts: Sequence[str],
+    references: Sequence[Any],
+    records: Sequence[object] | None,
+    rows: Sequence[int],
+    config: Mapping[str, Any] | None = None,
+) -> Scores:
+    """Return the scores of some rows of a batch; errors have positions in the whole batch."""
+    pairs = [texts[k] for k in rows], [references[k] for k in rows]
+    try:
+        return await client._score(*pairs, config=config, records=records and [records[k] for k in rows])
+    except InvalidRequest as error:
+        issues = []
+        for issue in error.issues:
+            column, k, rest = issue.element
+            issues.append(issue._replace(path=f"{column}[{rows[k]}]{rest}") if 0 <= k < len(rows) else issue)
+        if isinstance(error, TooLarge) or issues == list(error.issues):
+            raise
+        raise invalid(issues, status=error.status, request_id=error.request_id) from None
 
 
 def required(reference: Any, record: object = None) -> Any:

@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay_client.adapters.common import metrics_of, pairs_of, sync_client
-from assay_client.results import Score
 
 __all__ = ["compute_score"]
 
@@ -31,17 +30,8 @@ def compute_score(
     `config`, from `worker.reward.reward_function_kwargs`, overrides settings in ASSAY_CLIENT_CONFIG.
     Raise AssayError.
     """
-    if isinstance(reward_inputs, Mapping):
-        (result,) = results_of([reward_inputs], config)
-        return result
-    return results_of(reward_inputs, config)
-
-
-def results_of(samples: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None) -> list[dict[str, float]]:
-    responses = [sample["response"] for sample in samples]
-    scores = sync_client().score(*pairs_of(responses, [sample["ground_truth"] for sample in samples]), config=config)
-    return [result_of(scores.row(k)) for k in range(len(scores))]
-
-
-def result_of(score: Score) -> dict[str, float]:
-    return {"overall": score.reward} | metrics_of(score)
+    samples = [reward_inputs] if isinstance(reward_inputs, Mapping) else reward_inputs
+    pairs = pairs_of([sample["response"] for sample in samples], [sample["ground_truth"] for sample in samples])
+    rows = sync_client().score(*pairs, config=config).rows()
+    results = [{"overall": row.reward} | metrics_of(row) for row in rows]
+    return results[0] if isinstance(reward_inputs, Mapping) else results

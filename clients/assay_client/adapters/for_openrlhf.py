@@ -32,8 +32,7 @@ def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence
     if len(responses) == 1:
         rows = [sync_client().score_one(responses[0], references[0])]
     else:
-        scores = sync_client().score(*pairs_of(responses, references))
-        rows = [scores.row(k) for k in range(len(scores))]
+        rows = list(sync_client().score(*pairs_of(responses, references)).rows())
     rewards = [row.reward for row in rows]
     metrics = [metrics_of(row) for row in rows]
     return {

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay_client.adapters.common import async_client, metrics_of, required
-from assay_client.results import Score
 
 __all__ = ["custom_rm"]
 
@@ -29,9 +28,5 @@ async def custom_rm(args: Any, sample: Any, **kwargs: Any) -> Any:
         return list(await asyncio.gather(*(custom_rm(args, one) for one in sample)))
     record = getattr(sample, "index", None)
     score = await async_client().score_one(sample.response, required(sample.label, record), record=record)
-    return reward_of(args, score)
-
-
-def reward_of(args: Any, score: Score) -> Any:
     key = getattr(args, "reward_key", None)
     return {key: score.reward} | metrics_of(score) if key else score.reward

@@ -15,7 +15,7 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from assay_client.adapters.common import (
     async_client,
@@ -25,13 +25,20 @@ from assay_client.adapters.common import (
     none_on_failure,
     pairs_of,
     records_of,
+    score_rows,
     sync_client,
-    with_batch_rows,
 )
-from assay_client.errors import AssayError, InvalidReference, Issue, LocalServiceError, Unavailable
+from assay_client.errors import (
+    AssayError,
+    InvalidReference,
+    Issue,
+    LocalServiceError,
+    Unavailable,
+    issues_by_position,
+)
 from assay_client.exchange import BaseClient
 from assay_client.results import Scores
-from assay_client.retries import Steps
+from assay_client.transport.sync import completed
 
 __all__ = ["async_score_reward", "score_reward"]
 
@@ -56,8 +63,7 @@ def score_reward(
     functions. Raise AssayError if scoring fails for good. With ASSAY_CLIENT_ON_FAILURE=none, a row with an invalid
     reference gets None, as do all rows while the service does not answer; every other error is still raised.
     """
-    client = sync_client()
-    return client._run(reward_steps(client, completions, columns, none_if_failed, log_metric, log_extra))
+    return completed(rewards_of(sync_client(), completions, columns, none_if_failed, log_metric, log_extra))
 
 
 async def async_score_reward(
@@ -70,25 +76,24 @@ async def async_score_reward(
     **columns: Any,
 ) -> list[float | None]:
     """Return as `score_reward`, but asynchronously: several reward functions can run concurrently."""
-    client = async_client()
-    return await client._run(reward_steps(client, completions, columns, none_if_failed, log_metric, log_extra))
+    return await rewards_of(async_client(), completions, columns, none_if_failed, log_metric, log_extra)
 
 
-def reward_steps(
+async def rewards_of(
     client: BaseClient,
     completions: Sequence[Any],
     columns: Mapping[str, Any],
     none_if_failed: bool | None,
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
-) -> Steps[list[float | None]]:
+) -> list[float | None]:
     """Return the rewards of all rows, and log the means of their components and their reasons.
 
     Raise every error that is not tolerated.
     """
-    rollouts, n = rollouts_of(completions, columns), len(completions)
-    scored = yield from score_steps(client, rollouts, none_on_failure(none_if_failed))
-    rows, scores = scored or ([], None)
+    texts, references = pairs_of(map(completion_text, completions), column_of(columns))
+    records, n = records_of(columns, len(texts)), len(completions)
+    rows, scores = await score_tolerantly(client, texts, references, records, none_on_failure(none_if_failed))
     if log_metric is not None and scores is not None:
         for name, mean in means_of(scores).items():
             log_metric(name, mean)
@@ -97,58 +102,28 @@ def reward_steps(
     return scatter(scores.rewards if scores else [], rows, n)
 
 
-def score_steps(client: BaseClient, rollouts: Rollouts, tolerant: bool) -> Steps[tuple[list[int], Scores] | None]:
-    """Return the rows that could be scored with their scores, or None without any."""
-    while rollouts.rows:
+async def score_tolerantly(
+    client: BaseClient, texts: list[str], references: list[Any], records: list[object] | None, tolerant: bool
+) -> tuple[list[int], Scores | None]:
+    """Return the rows that could be scored, of those with a reference, and their scores, or None without any."""
+    rows = [k for k, reference in enumerate(references) if reference is not None]
+    while rows:
         try:
-            scores = yield from client._score_steps(rollouts.texts, rollouts.references, records=rollouts.records)
+            scores = await score_rows(client, texts, references, records, rows)
         except AssayError as error:  # noqa: PERF203
             if tolerant and isinstance(error, Unavailable) and not isinstance(error, LocalServiceError):
                 log.unanswered(error)
-                return None
-            invalid = issues_by_position(error, len(rollouts.rows)) if tolerant else {}
-            if not invalid:
-                raise with_batch_rows(error, rollouts.rows) from None
-            for position, issue in invalid.items():
-                log.invalid_reference(issue, rollouts.references[position])
-            rollouts = rollouts.select([k for k in range(len(rollouts.rows)) if k not in invalid])
+                break
+            named = issues_by_position(error, rows) if tolerant and isinstance(error, InvalidReference) else {}
+            if not named:
+                raise
+            for row, issues in named.items():
+                log.invalid_reference(issues[-1], references[row])
+            rows = [row for row in rows if row not in named]
         else:
             log.answered()
-            return rollouts.rows, scores
-    return None
-
-
-class Rollouts(NamedTuple):
-    """Rows of a batch to score."""
-
-    rows: list[int]
-    texts: list[str]
-    references: list[Any]
-    records: list[object] | None
-
-    def select(self, positions: Sequence[int]) -> Rollouts:
-        """Return the rows at these positions of the four lists."""
-        records = None if self.records is None else [self.records[k] for k in positions]
-        rows, texts = [self.rows[k] for k in positions], [self.texts[k] for k in positions]
-        return Rollouts(rows, texts, [self.references[k] for k in positions], records)
-
-
-def rollouts_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Rollouts:
-    """Return the rows that have a reference."""
-    texts, references = pairs_of(map(completion_text, completions), column_of(columns))
-    every = Rollouts(list(range(len(texts))), texts, references, records_of(columns, len(texts)))
-    return every.select([k for k, reference in enumerate(references) if reference is not None])
-
-
-def issues_by_position(error: AssayError, n: int) -> dict[int, Issue]:
-    """Return an issue for each reference that an error names; empty if the error names anything else."""
-    named: dict[int, Issue] = {}
-    for issue in error.issues if isinstance(error, InvalidReference) else ():
-        column, position, rest = issue.element
-        if column != "references" or position >= n:
-            return {}
-        named[position] = issue._replace(path=f"reference{rest}")
-    return named
+            return rows, scores
+    return [], None
 
 
 class Log:

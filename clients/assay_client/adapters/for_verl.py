@@ -33,12 +33,13 @@ from assay_client.adapters.common import (
     pairs_of,
     record_of,
     required,
+    score_rows,
     sync_client,
-    with_batch_rows,
 )
-from assay_client.errors import AssayError, InvalidSetting, Issue, invalid_setting
+from assay_client.errors import InvalidSetting, Issue, invalid_setting
 from assay_client.exchange import BaseClient
 from assay_client.results import Score
+from assay_client.transport.sync import completed
 
 __all__ = ["compute_score", "compute_score_batch", "compute_score_sync", "recipe_config"]
 
@@ -60,9 +61,8 @@ async def compute_score(
     selected = selected_sources()
     if not is_selected(data_source, selected):  # in a thread, as verl runs synchronous functions
         return await asyncio.to_thread(score_of_verl, data_source, solution_str, ground_truth, extra_info, kwargs)
-    record, client = record_of(extra_info), async_client()
-    reference, config = required(ground_truth, record), config_of(client, kwargs)
-    return result_of(await client.score_one(solution_str, reference, config=config, record=record), selected)
+    score = await score_call(async_client(), solution_str, ground_truth, extra_info, kwargs)
+    return result_of(score, selected)
 
 
 def compute_score_sync(
@@ -72,9 +72,14 @@ def compute_score_sync(
     selected = selected_sources()
     if not is_selected(data_source, selected):
         return score_of_verl(data_source, solution_str, ground_truth, extra_info, kwargs)
-    record, client = record_of(extra_info), sync_client()
+    return result_of(score_call(sync_client(), solution_str, ground_truth, extra_info, kwargs), selected)
+
+
+def score_call(client: Any, solution_str: str, ground_truth: Any, extra_info: Any, kwargs: Mapping[str, Any]) -> Any:
+    """Call `score_one` of either client."""
+    record = record_of(extra_info)
     reference, config = required(ground_truth, record), config_of(client, kwargs)
-    return result_of(client.score_one(solution_str, reference, config=config, record=record), selected)
+    return client.score_one(solution_str, reference, config=config, record=record)
 
 
 def compute_score_batch(
@@ -91,12 +96,8 @@ def compute_score_batch(
     rows = [k for k in range(len(texts)) if selected is None or is_selected(data_sources[k], selected)]
     found: dict[int, dict[str, float]] = {}
     if rows:
-        pairs = [texts[k] for k in rows], [references[k] for k in rows]
-        records = None if extra_infos is None else [record_of(infos[k]) for k in rows]
-        try:
-            scores = client.score(*pairs, config=config_of(client, kwargs), records=records)
-        except AssayError as error:
-            raise with_batch_rows(error, rows) from None
+        records = None if extra_infos is None else [record_of(info) for info in infos]
+        scores = completed(score_rows(client, texts, references, records, rows, config_of(client, kwargs)))
         found = {row: result_of(score, selected) for row, score in zip(rows, scores.rows(), strict=True)}
     for k in set(range(len(texts))) - found.keys():
         found[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs)

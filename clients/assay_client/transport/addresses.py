@@ -17,9 +17,9 @@ invalid_url = partial(invalid_setting, "base_url")
 PORTS = {"http": 80, "https": 443}
 
 ROUTES = re.compile(
-    r"/v1/(?:score|explain|evaluate|tasks|config)"
+    r"(?:/v1/(?:score|explain|evaluate|tasks|config)"
     r"|/compat/(?:openrlhf|slime|nemo-gym(?:/[a-z_]+)?)"
-    r"|/openapi\.json|/livez|/readyz|/v2/health/(?:live|ready)"
+    r"|/openapi\.json|/livez|/readyz|/v2/health/(?:live|ready))\Z"
 )
 """Routes with which a base URL must not end. `/health` and `/docs` may: a proxy can serve Assay there."""
 
@@ -71,9 +71,7 @@ def address_of(url: str) -> Address:
     if parts.scheme == "http+unix":
         path = unquote(parts.netloc.rpartition("@")[2])
         if not path.startswith("/"):
-            raise invalid_setting(
-                "base_url", "http+unix:// needs the path of the socket, with its slashes encoded as %2F"
-            )
+            raise invalid_url("http+unix:// needs the path of the socket, with its slashes encoded as %2F")
         return check_is_base(Address("", 0, False, path, prefix, authorization))
     if parts.scheme not in PORTS or not parts.hostname:
         raise invalid_url("must be http://HOST[:PORT], https://…, http+unix://… or unix:/PATH")
@@ -83,13 +81,11 @@ def address_of(url: str) -> Address:
 
 def check_is_base(address: Address) -> Address:
     """Return the address; raise InvalidSetting if it is that of a route of the service."""
-    route = next((found for found in ROUTES.finditer(address.prefix) if found.end() == len(address.prefix)), None)
+    route = ROUTES.search(address.prefix)
     if route is None:
         return address
     base = replace(address, prefix=address.prefix[: route.start()].rstrip("/"))
-    raise invalid_setting(
-        "base_url", f"{route[0]} is a route of the service, which the client adds itself: use the base URL {base}"
-    )
+    raise invalid_url(f"{route[0]} is a route of the service, which the client adds itself: use the base URL {base}")
 
 
 def unix_address(path: str) -> Address:
@@ -101,9 +97,7 @@ def unix_address(path: str) -> Address:
 
 def basic_authorization(parts: SplitResult) -> str | None:
     """Return `any:KEY` of `http://any:KEY@host/` as Basic authentication, for trainers that accept only a URL."""
-    credentials, separator, _ = parts.netloc.rpartition("@")
-    if not separator:
+    if "@" not in parts.netloc:
         return None
-    name, _, key = credentials.partition(":")
-    pair = f"{unquote(name)}:{unquote(key)}".encode()
-    return "Basic " + base64.b64encode(pair).decode("ascii")
+    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return "Basic " + base64.b64encode(pair.encode()).decode("ascii")

@@ -15,7 +15,7 @@ import selectors
 import socket
 from itertools import zip_longest
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from .addresses import Address
 
@@ -27,20 +27,17 @@ ATTEMPT_DELAY = 0.25
 IN_PROGRESS = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
-class Target(NamedTuple):
-    """One address of a service."""
-
-    family: int
-    sockaddr: Any
+Target = tuple[int, Any]
+"""Family and socket address of one address of a service."""
 
 
 def targets_of(address: Address) -> list[Target]:
     """Return the addresses of a service, alternating between address families; a name is resolved."""
     if address.socket_path is not None:
-        return [Target(socket.AF_UNIX, address.socket_path)]
+        return [(socket.AF_UNIX, address.socket_path)]
     by_family: dict[int, list[Target]] = {}
     for family, _, _, _, sockaddr in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
-        by_family.setdefault(family, []).append(Target(family, sockaddr))
+        by_family.setdefault(family, []).append((family, sockaddr))
     return [target for group in zip_longest(*by_family.values()) for target in group if target is not None]
 
 
@@ -77,12 +74,13 @@ def connected_socket(address: Address, seconds: float) -> socket.socket:
 
 def start_connecting(target: Target) -> socket.socket:
     """Start connecting to this address without blocking; raise OSError."""
-    sock = socket.socket(target.family, socket.SOCK_STREAM)
+    family, sockaddr = target
+    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        if target.family != socket.AF_UNIX:
+        if family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = sock.connect_ex(target.sockaddr)
+        code = sock.connect_ex(sockaddr)
         if code not in IN_PROGRESS:
             raise OSError(code, os.strerror(code))
     except BaseException:
@@ -100,11 +98,11 @@ async def connected_socket_async(address: Address, seconds: float) -> socket.soc
         except asyncio.CancelledError:  # the thread continues, until it has a socket that nobody needs
             connecting.add_done_callback(close_result)
             raise
-    (target,) = targets_of(address)
-    sock = socket.socket(target.family, socket.SOCK_STREAM)
+    ((family, sockaddr),) = targets_of(address)
+    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, target.sockaddr)
+        await asyncio.get_running_loop().sock_connect(sock, sockaddr)
     except BaseException:
         sock.close()
         raise

@@ -1,39 +1,37 @@
-"""HTTP/1.1 for both transports: the head of a request, and strict checks of the response that `http.client` reads."""
+"""HTTP/1.1 for both transports: the head of a request, and a strict reader of its response.
+
+`http.client` reads a head with the parser of e-mail, which costs more than the rest of a small call, and tolerates what
+must not be scored (docs/decisions/client-without-dependencies.md).
+"""
 
 from __future__ import annotations
 
+import re
+import select
+import socket
+import sys
 from collections.abc import Mapping
-from http.client import BadStatusLine, HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
-from typing import IO, NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..replies import Reply
 from .addresses import Address
 
-__all__ = [
-    "CHUNK_BYTES",
-    "MAX_BODY",
-    "MAX_HEAD",
-    "Exchange",
-    "Fault",
-    "check_length",
-    "closed_early",
-    "http_fault",
-    "read_head",
-    "reply_of",
-    "request_head",
-]
+__all__ = ["CHUNK_BYTES", "MAX_BODY", "MAX_HEAD", "Connection", "Exchange", "Fault", "request_head"]
 
-TLS_ALERT = "\x15\x03"
-SPEAKS_TLS = "the port speaks TLS: use https:// instead of http://"
+STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\0\r\n]*)?")
+HEADER = re.compile(r"([-!#$%&'*+.^_`|~\w]+):([^\0\r\n]*)", re.ASCII)
+CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
+LENGTH = re.compile(r"[0-9]{1,18}")
+TLS_ALERT = b"\x15\x03"
 
 MAX_HEAD = 65_536
-"""Bytes of a line of a response's head, and of a chunk-size line; all of the head on event loops."""
+"""Bytes of a response's head, and of a chunk-size line."""
 
 MAX_BODY = 1 << 30
 """Bytes of a response's body: 65,536 responses with all columns need some 20 MiB."""
 
 CHUNK_BYTES = 1 << 18
-"""Bytes read at once."""
+"""Bytes sent at once."""
 
 
 class Fault(Exception):
@@ -59,12 +57,6 @@ class Exchange(NamedTuple):
     """End of the call on the monotonic clock: until then it waits for a free connection."""
 
 
-class Stream(Protocol):
-    """What `HTTPResponse` needs of a socket."""
-
-    def makefile(self, mode: str, /) -> IO[bytes]: ...
-
-
 def request_head(method: str, address: Address, route: str, headers: Mapping[str, str], length: int) -> bytes:
     """Return the head of a request whose body has `length` bytes."""
     lines = [f"{method} {address.prefix}{route} HTTP/1.1", f"Host: {address.host_header}"]
@@ -74,52 +66,136 @@ def request_head(method: str, address: Address, route: str, headers: Mapping[str
     return "\r\n".join([*lines, "Accept: application/json", "", ""]).encode("latin-1")
 
 
-def read_head(stream: Stream) -> HTTPResponse:
-    """Read one head of a response, which may be an interim one; raise Fault, HTTPException or OSError.
+class Connection:
+    """An open connection, and the reader of its responses. The transports derive from it what sends and receives."""
 
-    `HTTPResponse` ignores what it cannot read of a head, and would then take what follows for the body.
-    """
-    response = HTTPResponse(stream)  # type: ignore[arg-type]
-    response.begin()
-    if response.headers.defects:
-        raise Fault("the reply has a malformed header")
-    coding, length = (", ".join(response.headers.get_all(name, [])) for name in ("transfer-encoding", "content-length"))
-    if coding and not response.chunked:
-        raise Fault("the reply has an unknown transfer coding")
-    if length and not coding and not (length.isascii() and length.isdigit()):
-        raise Fault("the reply has a malformed Content-Length")
-    check_length(response.length or 0)
-    return response
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.reused = False
+        """Whether it has carried an exchange before the present one."""
+        self.started = False
+        """Whether a byte of the reply has arrived."""
+        self._received = bytearray()
+
+    async def exchange(self, request: Exchange, end: float) -> tuple[Reply, bool]:
+        """Return the reply to a request by `end`, and whether the connection is reusable; raise Fault or its cause."""
+        raise NotImplementedError
+
+    async def receive(self) -> bytes:
+        """Return the next bytes, empty at the end of the stream; all that have arrived, also those after a reply."""
+        raise NotImplementedError
+
+    def is_idle(self) -> bool:
+        """Return whether it has neither been closed by its peer nor received bytes since its last exchange."""
+        try:
+            if sys.platform == "win32":
+                return not select.select([self.sock], [], [], 0)[0]
+            poll = select.poll()  # not select(), which is limited to descriptors below 1024
+            poll.register(self.sock, select.POLLIN)
+            return not poll.poll(0)
+        except (OSError, ValueError):
+            return False
+
+    def close(self) -> None:
+        """Close it; safe in any thread."""
+        self.sock.close()
+
+    async def read_reply(self) -> tuple[Reply, bool]:
+        """Return the next reply, and whether the connection may carry another exchange (RFC 9112, section 6.3)."""
+        status = 0
+        while status < 200:  # the final response follows interim ones
+            keep_alive, status, headers = await self._read_head()
+        coding, length = headers.get("transfer-encoding"), headers.get("content-length")
+        if coding is not None:
+            if coding.lower() != "chunked":
+                raise Fault("the reply has an unknown transfer coding")
+            body = await self._read_chunks()
+        elif status in (204, 304):
+            body = b""
+        elif length is None:
+            keep_alive, body = False, await self._read_to_end()
+        elif LENGTH.fullmatch(length):
+            body = await self._read_exactly(check_length(int(length)))
+        else:
+            raise Fault("the reply has a malformed Content-Length")
+        return Reply(status, headers, body), keep_alive and not self._received
+
+    async def _read_head(self) -> tuple[bool, int, dict[str, str]]:
+        """Return whether the connection stays open, the status, and the headers by their names in lower case."""
+        await self._fill(4)
+        if self._received.startswith(TLS_ALERT):
+            raise Fault("the port speaks TLS: use https:// instead of http://")
+        if not self._received.startswith(b"HTTP"):  # a service of another protocol may wait for more
+            raise Fault("the reply is not HTTP")
+        first, *lines = (await self._read_until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        found = STATUS_LINE.fullmatch(first)
+        if found is None:
+            raise Fault("the reply is not HTTP/1.1")
+        headers: dict[str, str] = {}
+        for line in lines:
+            header = HEADER.fullmatch(line)
+            if header is None:
+                raise Fault("the reply has a malformed header")
+            name, value = header[1].lower(), header[2].strip(" \t")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        keep_alive = found[1] == "1" and "close" not in headers.get("connection", "").lower()
+        return keep_alive, int(found[2]), headers
+
+    async def _read_chunks(self) -> bytes:
+        body = bytearray()
+        while True:
+            size = CHUNK_SIZE.fullmatch(await self._read_until(b"\r\n"))
+            if size is None:
+                raise Fault("the reply has a malformed chunk")
+            length = int(size[1], 16)
+            if not length:
+                break
+            check_length(len(body) + length)
+            body += await self._read_exactly(length)
+            if await self._read_exactly(2) != b"\r\n":
+                raise Fault("a chunk of the reply is longer than announced")
+        while await self._read_until(b"\r\n"):
+            pass  # trailers
+        return bytes(body)
+
+    async def _read_to_end(self) -> bytes:
+        while await self._receive_more():
+            check_length(len(self._received))
+        return self._take(check_length(len(self._received)))
+
+    async def _read_until(self, end: bytes) -> bytes:
+        """Return what precedes `end`, and skip both."""
+        while (pos := self._received.find(end, 0, MAX_HEAD)) < 0:
+            if len(self._received) > MAX_HEAD:
+                raise Fault(f"the head of the reply exceeds {MAX_HEAD} bytes")
+            await self._fill(len(self._received) + 1)
+        return self._take(pos + len(end))[:pos]
+
+    async def _read_exactly(self, length: int) -> bytes:
+        await self._fill(length)
+        return self._take(length)
+
+    async def _fill(self, length: int) -> None:
+        """Receive until there are `length` bytes."""
+        while len(self._received) < length:
+            if not await self._receive_more():
+                missing = "in the middle of" if self.started else "without"
+                raise Fault(f"the connection was closed {missing} a reply")
+
+    async def _receive_more(self) -> bool:
+        received = await self.receive()
+        self.started = self.started or bool(received)
+        self._received += received
+        return bool(received)
+
+    def _take(self, length: int) -> bytes:
+        taken = bytes(self._received[:length])
+        del self._received[:length]
+        return taken
 
 
-def check_length(length: int) -> None:
-    """Raise Fault for a body of more bytes than any reply has."""
+def check_length(length: int) -> int:
+    """Return the length of a body; raise Fault if no reply has so many bytes."""
     if length > MAX_BODY:
         raise Fault(f"the body of the reply exceeds {MAX_BODY} bytes")
-
-
-def reply_of(response: HTTPResponse, body: bytes) -> Reply:
-    """Return the complete reply."""
-    headers: dict[str, str] = {}
-    for name, value in response.headers.items():
-        name = name.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return Reply(response.status, headers, body)
-
-
-def closed_early(received: bytes | bytearray) -> Fault:
-    """Return the Fault of a connection that was closed after these bytes of a response."""
-    if received.startswith(TLS_ALERT.encode()):
-        return Fault(SPEAKS_TLS)
-    return Fault(f"the connection was closed {'in the middle of' if received else 'without'} a reply")
-
-
-def http_fault(error: HTTPException) -> str:
-    """Return what is wrong with a response, in the words of an error message."""
-    if isinstance(error, RemoteDisconnected):
-        return "the connection was closed without a reply"
-    if isinstance(error, BadStatusLine):
-        return SPEAKS_TLS if str(error).startswith(TLS_ALERT) else "the reply is not HTTP"
-    if isinstance(error, IncompleteRead):
-        return "the reply has an incomplete or malformed chunk"
-    return f"the reply has a malformed head ({str(error) or type(error).__name__})"
+    return length

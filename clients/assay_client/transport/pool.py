@@ -1,23 +1,19 @@
-"""What both transports share: the pool of idle connections, TLS, and the errors of connections."""
+"""What both transports share: exchanges, the pool of idle connections, TLS, and the errors of connections."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import select
-import socket
 import ssl
-import sys
 import threading
 from functools import lru_cache
-from http.client import HTTPException
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
 
+from ..replies import Reply
 from .addresses import Address
-from .http11 import Fault, http_fault
+from .http11 import Connection, Exchange, Fault
 
-__all__ = ["CLOSED_IN_HANDSHAKE", "Pool", "connection_fault", "is_still_idle", "tls_context"]
+__all__ = ["CLOSED_IN_HANDSHAKE", "Pool", "Transport", "tls_context"]
 
 MAX_IDLE_SECONDS = 30.0
 """After this an idle connection is no longer used: well before the service closes it (75 s)."""
@@ -31,30 +27,10 @@ NOT_TLS = {
 }
 """Reasons that versions of OpenSSL give if the first bytes of a reply are not TLS but, for example, HTTP."""
 
-
 CLOSED_IN_HANDSHAKE = "the connection was closed during the TLS handshake: the port may not speak TLS"
 
 
-class Connection(Protocol):
-    """An open connection of either transport."""
-
-    sock: socket.socket
-    reused: bool
-    """Whether it has carried an exchange before the present one."""
-    started: bool
-    """Whether a byte of the reply has arrived."""
-
-    def is_idle(self) -> bool:
-        """Return whether it is open and has received nothing since its last exchange."""
-
-    def close(self) -> None:
-        """Close it; safe in any thread."""
-
-
-C = TypeVar("C", bound=Connection)
-
-
-class Pool(Generic[C]):
+class Pool:
     """Idle connections of one client in one process. Thread-safe.
 
     They are kept by event loop (None: connections that block), because a loop's are of use to it only and end with it,
@@ -62,10 +38,10 @@ class Pool(Generic[C]):
     """
 
     def __init__(self) -> None:
-        self._idle: dict[tuple[asyncio.AbstractEventLoop | None, Address], list[tuple[float, C]]] = {}
+        self._idle: dict[tuple[asyncio.AbstractEventLoop | None, Address], list[tuple[float, Connection]]] = {}
         self._lock = threading.Lock()
 
-    def take(self, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> C | None:
+    def take(self, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> Connection | None:
         """Return a connection that still appears open, or None."""
         while True:
             with self._lock:
@@ -78,7 +54,7 @@ class Pool(Generic[C]):
                 return connection
             connection.close()
 
-    def put(self, connection: C, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def put(self, connection: Connection, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Keep a connection after its exchange is complete."""
         with self._lock:
             kept = self._idle.setdefault((loop, address), [])
@@ -104,26 +80,47 @@ class Pool(Generic[C]):
         for kept in self._idle.values():
             for _, connection in kept:
                 connection.sock.close()
-        _inherited.append(self._idle)  # else the garbage collector would end them through the parent's loops
-        self._idle = {}
+        self._inherited = self._idle  # else the garbage collector would end them through the parent's loops
+        self._idle, self._lock = {}, threading.Lock()
 
     def __del__(self) -> None:
         self.close()
 
 
-_inherited: list[object] = []
+class Transport:
+    """Connections of one client in one process.
 
+    Its coroutines, and those of its connections, are shared by the transport that blocks, in which none suspends.
+    """
 
-def is_still_idle(sock: socket.socket) -> bool:
-    """Return whether an idle connection has neither been closed by its peer nor received unexpected bytes."""
-    try:
-        if sys.platform == "win32":
-            return not select.select([sock], [], [], 0)[0]
-        poll = select.poll()  # not select(), which is limited to descriptors below 1024
-        poll.register(sock, select.POLLIN)
-        return not poll.poll(0)
-    except (OSError, ValueError):
-        return False
+    def __init__(self, connect_timeout: float) -> None:
+        self._connect_timeout = connect_timeout
+        self.pool = Pool()
+
+    async def exchange(self, request: Exchange, loop: asyncio.AbstractEventLoop | None = None) -> Reply:
+        """Send one request and read its response; raise Fault. The connection is kept if it is reusable."""
+        address, end = request.address, monotonic() + request.seconds
+        connection = self.pool.take(address, loop)
+        reusable = False
+        try:
+            if connection is None:
+                connection = await self._connect(address, min(request.seconds, self._connect_timeout))
+            reply, reusable = await connection.exchange(request, end)
+            if reusable:
+                self.pool.put(connection, address, loop)
+            return reply
+        except (OSError, asyncio.TimeoutError, Fault) as error:
+            fault = connection_fault(error, connection)
+            if fault.stale:
+                self.pool.close(address, loop)
+            raise fault from error
+        finally:
+            if connection is not None and not reusable:
+                connection.close()
+
+    async def _connect(self, address: Address, seconds: float) -> Connection:
+        """Open a connection; raise OSError, TimeoutError or Fault."""
+        raise NotImplementedError
 
 
 @lru_cache(maxsize=1)
@@ -139,8 +136,6 @@ def connection_fault(error: Exception, connection: Connection | None) -> Fault:
         return Fault(error.detail, stale)
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return Fault("no connection in time" if connection is None else "no reply in time")
-    if isinstance(error, HTTPException):
-        return Fault(http_fault(error), stale)
     if isinstance(error, ssl.SSLCertVerificationError):
         return Fault(f"its certificate is not trusted ({error.verify_message})")
     if isinstance(error, ssl.SSLError):  # its errno is OpenSSL's, not the operating system's
