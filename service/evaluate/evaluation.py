@@ -1,18 +1,36 @@
-"""Evaluation of records: metrics per record, aggregated, and by groups."""
+"""The tasks by name, and evaluation of records: metrics per record, aggregated, and by groups.
+
+The module of a task is imported when the task is first requested.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ..errors import InvalidRequest, Issue
-from .registry import task_named
 from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress
 
-__all__ = ["Result", "evaluate", "evaluate_checked", "record_issues"]
+__all__ = ["TASKS", "Result", "evaluate", "evaluate_checked", "every_task", "record_issues", "task_named"]
+
+TASKS = {
+    "score": ".score",
+    "scirecipe": ".paper_table",
+    "lexical": ".lexical",
+    "bioprobench.pqa": ".bioprobench.pqa",
+    "bioprobench.ord": ".bioprobench.ord",
+    "bioprobench.err": ".bioprobench.err",
+    "bioprobench.gen": ".bioprobench.gen",
+    "bioprobench.rea_err": ".bioprobench.rea_err",
+    "bioplanner": ".bioplanner",
+    "llam_eval": ".llam_eval",
+}
+"""Name of a task to the module with its `TASK`, in the order of listings."""
 
 UNKNOWN = "unknown"
 """The group of records without the field."""
@@ -67,6 +85,22 @@ class Result:
             "failed": [{"record": failure.record, "reason": failure.reason} for failure in self.failed],
         }
         return reply | ({"unavailable": self.unavailable} if self.unavailable else {})
+
+
+@cache
+def task_named(name: str) -> Task:
+    """Return the task of this name; raises InvalidRequest if it is unknown."""
+    if name not in TASKS:
+        raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(TASKS)}")])
+    task = import_module(TASKS[name], __package__).TASK
+    assert isinstance(task, Task)
+    assert task.name == name
+    return task
+
+
+def every_task() -> list[Task]:
+    """Return all tasks, in order."""
+    return [task_named(name) for name in TASKS]
 
 
 def evaluate(task: str, records: Records, **options: Any) -> Result:

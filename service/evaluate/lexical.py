@@ -11,9 +11,8 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ..errors import InvalidRequest, Issue
-from .import_optional import import_optional
-from .optional_dependencies import OptionalDependencies, not_installed
-from .task import OK, Advance, Evaluation, Failure, Metric, Record, Records, Rewards, Task, ignore_progress
+from .optional_dependencies import OptionalDependencies, import_optional, not_installed
+from .task import OK, Advance, Evaluation, Failure, Metric, Record, Records, Rewards, Task
 from .text.embedders import no_weights
 from .text.text_pairs import (
     ADVANCE_EVERY,
@@ -117,7 +116,7 @@ class Lexical(Task):
     compares = True
     components = ("reward",)
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics if metric.per_record}
         pairs, failed = readable(records, options.section)
         columns["failed"] = np.zeros(len(records))
@@ -156,14 +155,11 @@ class Lexical(Task):
         }
         return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen, advance)
-        reasons = [OK] * len(records)
-        for failure in found.failed:
-            reasons[failure.record] = TOO_LONG
         rewards = np.nan_to_num(found.columns[options.reward], nan=0.0)
-        return Rewards(rewards, reasons, {"reward": rewards})
+        return Rewards(rewards, found.failed, {"reward": rewards})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept the text itself, or an object with a `reference`."""

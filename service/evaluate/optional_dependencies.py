@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeVar
 
 from ..errors import Issue, NotInstalled
 from .task import Task
 
-__all__ = ["OptionalDependencies", "not_installed"]
+__all__ = ["OptionalDependencies", "import_optional", "not_installed"]
 
 T = TypeVar("T")
 
@@ -16,6 +18,19 @@ T = TypeVar("T")
 def not_installed(path: str, detail: str) -> NotInstalled:
     """Return the error of a missing dependency; `detail` says what to install or set."""
     return NotInstalled([Issue(path, "not_installed", detail)])
+
+
+def import_optional(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
+    """Import `module`; if it is not installed, raises NotInstalled with the extra that provides it.
+
+    purpose: what needs it, the beginning of the error's sentence (`METEOR`). path: the option that asked for it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        missing = (error.name or module).partition(".")[0]
+        detail = f"{purpose} needs {missing}, which is not installed: pip install 'assay[{extra}]'"
+        raise not_installed(path, detail) from error
 
 
 class OptionalDependencies:

@@ -12,14 +12,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from .import_optional import import_optional
 from .lexical import TASK as LEXICAL
-from .optional_dependencies import OptionalDependencies
+from .optional_dependencies import OptionalDependencies, import_optional
 from .scirecipe import orc_of
 from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord
-from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress, mean_of
+from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, mean_of
 from .text.meteor import meteor_scorer
 from .text.text_pairs import (
     KEYWORD,
@@ -105,7 +104,7 @@ class PaperTable(Task):
     def available_for(self, metric: Metric, records: Records) -> bool:
         return SCORE.available_for(metric, records)
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Compute both halves; a record that lacks a field of one of them still has the other."""
         shown = {metric.name for metric in self.wanted(options)}
         wanted = shown | set(NINE) if "avg" in shown else shown
@@ -115,7 +114,7 @@ class PaperTable(Task):
             limited = ScoreOptions(
                 profile=options.profile, think_prefilled=options.think_prefilled, metrics=of_plan, by=[]
             )
-            plan = SCORE.evaluate(records, limited)
+            plan = SCORE.evaluate(records, limited, advance)
         prose = compare_prose(self, records, options, wanted, advance)
         columns = plan.columns | prose.columns
 

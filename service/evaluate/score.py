@@ -12,7 +12,7 @@ from ..settings import ScoreSettings
 from . import paper, thoth
 from .paper import Pair
 from .scirecipe import level_of, library_of, reference_of
-from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress
+from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 
@@ -111,7 +111,7 @@ class ScoreTask(Task):
         """Return whether any record names a library of actions, for the metrics of adherence."""
         return metric.name in SHARES and any(library_of(record) is not None for record in records)
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Measure by either profile; a record with an invalid reference has no values."""
         wanted = [metric.name for metric in self.wanted(options)]
         columns = {name: np.full(len(records), np.nan) for name in wanted}

@@ -14,7 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from ....kernels.similarity.levenshtein import levenshtein_distances
 from ..optional_dependencies import OptionalDependencies
 from ..python_source import Unreadable
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task
 from ..text.embedders import Embedder, cls_model_named, embedded, embedder_of
 from ..text.sequences import compare_sequences
 from .agreement import mean
@@ -134,7 +134,7 @@ class Pseudocode(Task):
     compares = True
     components = ("order_similarity", "function_precision", "function_recall")
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         readings = []
         for row, record in enumerate(records, start=1):
             readings.append(read(record, by_script=options.mode == "upstream"))
@@ -162,7 +162,7 @@ class Pseudocode(Task):
             columns["scibert_score"] = similarities(readings, embedder)
         return Evaluation(columns, failed, unavailable=dependencies.require_any())
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         names_of = cache(names_called)  # of the true programs, each read once
         readings = []
         for row, record in enumerate(records, start=1):
@@ -177,12 +177,12 @@ class Pseudocode(Task):
         precision, recall = shares.values()
         total = precision + recall
         f1 = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
-        reasons = [
-            reading.failure[0] if reading.failure else OK if reading.in_order and reading.in_order[0] else NO_CALLS
-            for reading in readings
-        ]
+        failed = []
+        for row, reading in enumerate(readings):
+            if reading.failure is not None or not (reading.in_order and reading.in_order[0]):
+                failed.append(Failure(row, reading.failure[0] if reading.failure else NO_CALLS, of_response=True))
         chosen = f1 if options.reward == "function_f1" else similarity
-        return Rewards(chosen, reasons, {"order_similarity": similarity, **shares})
+        return Rewards(chosen, failed, {"order_similarity": similarity, **shares})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record, as an object or its JSON text, or the true program; it must parse and call a function."""

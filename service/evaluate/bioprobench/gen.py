@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Evaluation, Failure, Metric, Record, Records, Task, ignore_progress
+from ..task import Advance, Evaluation, Failure, Metric, Record, Records, Task
 from ..text.embedders import Embedder, embedded, embedder_of
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
 from ..text.text_pairs import (
@@ -26,7 +26,7 @@ from ..text.text_pairs import (
     fill_rouge,
 )
 from ..text.word_tokens import NltkRules
-from .answers import FAILURES, NOT_TEXT, generated_text, nan_column
+from .answers import FAILURES, NOT_TEXT, generated_text
 
 __all__ = ["TASK", "generated_steps", "matched"]
 
@@ -93,8 +93,8 @@ class Gen(Task):
     )
     failures = UNREAD
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
-        columns = {metric.name: nan_column(len(records)) for metric in self.metrics}
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics}
         pairs, failed = readable(records)
         columns["failed"][:] = 0.0
         columns["failed"][[failure.record for failure in failed if failure.reason == NOT_TEXT]] = 1.0

@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from ..python_source import Unreadable, parse_python
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
-from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, nan_column, share
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of
+from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, share
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "TASK", "Order", "compared", "literal", "order_of"]
 
@@ -72,8 +72,11 @@ def literal(text: str) -> Any:
         raise Unreadable(NOT_LITERAL) from None
 
 
-def order_of(response: object, steps: int) -> list[int] | str:
-    """Return the indices that a response gives for n steps, each at least once, else the reason why it has none."""
+def order_of(response: object, steps: int, once: bool = False) -> list[int] | str:
+    """Return the indices that a response gives for n steps, each at least once, else the reason why it has none.
+
+    once: a response that repeats an index has none.
+    """
     if not isinstance(response, str):
         return NOT_TEXT
     block = last_block(after_thinking(response))
@@ -90,7 +93,9 @@ def order_of(response: object, steps: int) -> list[int] | str:
         indices = list(given)
     except TypeError:  # not iterable, or lists inside
         return NOT_INDICES
-    return indices if all(isinstance(index, int) for index in indices) else NOT_INDICES
+    if not all(isinstance(index, int) for index in indices):
+        return NOT_INDICES
+    return REPEATS if once and len(indices) > steps else indices
 
 
 def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
@@ -182,20 +187,25 @@ class Ord(Task):
     reasons = REASONS
     components = ("exact_match", "kendall_tau")
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
-        exact, tau, repeated = (nan_column(len(records)) for _ in range(3))
-        pairs, concordant = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        exact, tau, repeated = np.full((3, len(records)), np.nan)
+        pairs, concordant = np.zeros((2, len(records)), np.int64)
         failed = []
         differ = once_each(steps_differ)
         for row, record in enumerate(records):
-            found = self._compared(record, options, differ)
             if row % ADVANCE_EVERY == 0:
                 advance(row)
-            if isinstance(found, str):
-                failed.append(Failure(row, found, of_response=found != STEPS_DIFFER))
+            shown, right = record["wrong_steps"], record["correct_steps"]
+            if differ(shown, right):
+                failed.append(Failure(row, STEPS_DIFFER))
                 continue
-            order, repeated[row] = found
+            indices = order_of(record.get("generated_response"), len(right), options.repeats == "failed")
+            if isinstance(indices, str):
+                failed.append(Failure(row, indices, of_response=True))
+                continue
+            order = compared([shown[index] for index in indices], right)
             exact[row], pairs[row], concordant[row], tau[row] = order.exact, order.pairs, order.concordant, order.tau
+            repeated[row] = len(indices) > len(right)
         advance(len(records))
         unread = np.isnan(exact)
         columns = {
@@ -207,28 +217,24 @@ class Ord(Task):
         }
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
-            read = rows[~unread[rows]]
-            total, agreeing = int(pairs[read].sum()), int(concordant[read].sum())
+            total, agreeing = int(pairs[rows].sum()), int(concordant[rows].sum())
             return {
-                "exact_match": share(float(exact[read].sum()), len(read)),
+                "exact_match": mean_of(exact[rows]) or 0.0,
                 "kendall_tau": share(2 * agreeing - total, total),
-                "kendall_tau_macro": share(float(tau[read].sum()), len(read)),
+                "kendall_tau_macro": mean_of(tau[rows]) or 0.0,
             }
 
         return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]})
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         found = self.evaluate(records, options, advance)
         exact, tau = found.columns["exact_match"], found.columns["kendall_tau"]
         distinct = once_each(lambda steps: len(set(steps)))
         single = np.array([distinct(record["correct_steps"]) < 2 for record in records], bool)
         exact = np.nan_to_num(exact, nan=0.0)
         tau = np.nan_to_num(np.where(single & ~np.isnan(tau), exact, tau), nan=-1.0)
-        reasons = [OK] * len(records)
-        for failure in found.failed:
-            reasons[failure.record] = failure.reason
         rewards = exact if options.reward == "exact_match" else tau
-        return Rewards(rewards, reasons, {"exact_match": exact, "kendall_tau": tau})
+        return Rewards(rewards, found.failed, {"exact_match": exact, "kendall_tau": tau})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record of the benchmark, as an object or JSON text, whose two lists hold the same steps."""
@@ -236,21 +242,6 @@ class Ord(Task):
         if record is not None and steps_differ(record["wrong_steps"], record["correct_steps"]):
             return None, "wrong_steps does not begin with the steps of correct_steps, in any order"
         return record, wrong
-
-    def _compared(
-        self, record: Mapping[str, Any], options: OrdOptions, differ: Callable[..., bool]
-    ) -> tuple[Order, bool] | str:
-        """Return the order of a record and whether it repeats a step, else the reason why it has none."""
-        shown, right = record["wrong_steps"], record["correct_steps"]
-        if differ(shown, right):
-            return STEPS_DIFFER
-        indices = order_of(record.get("generated_response"), len(right))
-        if isinstance(indices, str):
-            return indices
-        repeats = len(indices) > len(right)
-        if repeats and options.repeats == "failed":
-            return REPEATS
-        return compared([shown[index] for index in indices], right), repeats
 
 
 TASK = Ord()

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import InvalidRequest, Issue
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress, mean_of
+from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, mean_of
 from .endpoint import Endpoint, JudgeFault, Judgement
 from .scores import expected_by_logprobs, expected_by_samples, geval_mean
 
@@ -135,7 +135,7 @@ class LlamEval(Task):
     )
     failures = FAILURES
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         tallies = [Tally() for _ in records]
         questions: list[Question] = []
         for row, record in enumerate(records):

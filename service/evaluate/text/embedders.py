@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidRequest, Issue
-from ..import_optional import import_optional
-from ..optional_dependencies import not_installed
+from ..optional_dependencies import import_optional, not_installed
 
 __all__ = [
     "Embedder",
