@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
@@ -34,12 +34,17 @@ def import_optional(module: str, extra: str, purpose: str, path: str = "task") -
 
 
 class OptionalDependencies:
-    """Loads the dependencies of the wanted metrics and records the metrics that lack theirs."""
+    """Loads the dependencies of the wanted metrics and records the metrics that lack theirs.
 
-    def __init__(self, task: Task, options: Any) -> None:
+    mean: a metric that is the mean of others, `parts`, which are wanted where it is.
+    """
+
+    def __init__(self, task: Task, options: Any, mean: str = "", parts: Sequence[str] = ()) -> None:
         self.wanted = {metric.name for metric in task.wanted(options)}
         self.by_name = {*(options.metrics or ())}
         """Metrics requested by name: a missing dependency of theirs is an error."""
+        for names in (self.wanted, self.by_name):
+            names.update(parts if mean in names else ())
         self.unavailable: dict[str, str] = {}
         self._first: NotInstalled | None = None
 

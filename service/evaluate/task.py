@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -32,7 +32,10 @@ __all__ = [
     "Task",
     "ignore_progress",
     "mean_of",
+    "reporting",
 ]
+
+T = TypeVar("T")
 
 OK = "ok"
 """The reason of a response that could be read, in every task."""
@@ -40,6 +43,7 @@ OK = "ok"
 USUAL = "usual"
 """A name in `options.metrics` that means all default metrics."""
 
+ADVANCE_EVERY = 64
 MAX_NAME = 100
 """Characters of an unknown name that an error repeats."""
 
@@ -53,6 +57,15 @@ aborts the evaluation."""
 
 def ignore_progress(_done: int) -> None:
     """Ignore the progress: the default `Advance`."""
+
+
+def reporting(records: Sequence[T], advance: Advance) -> Iterator[T]:
+    """Yield the records; report the progress after every 64 and at the end."""
+    for done, record in enumerate(records, start=1):
+        yield record
+        if done % ADVANCE_EVERY == 0:
+            advance(done)
+    advance(len(records))
 
 
 class Metric(NamedTuple):
@@ -136,22 +149,6 @@ class Evaluation:
     over: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
-
-    def summary(self, rows: np.ndarray) -> tuple[dict[str, Any], dict[str, int]]:
-        """Return `count` and the value of every metric over int64 `rows`, and which values cover fewer, and how many.
-
-        A value of several columns covers as many as the column with the fewest.
-        """
-        found: dict[str, Any] = {"count": len(rows)}
-        found |= {name: mean_of(column[rows]) for name, column in self.columns.items()}
-        found |= self.corpus(rows) if self.corpus else {}
-        columns: dict[str, Sequence[np.ndarray]] = {name: [column] for name, column in self.columns.items()}
-        counts = {
-            name: min((int((~np.isnan(column[rows])).sum()) for column in several), default=0)
-            for name, several in (columns | dict(self.over)).items()
-        }
-        fewer = {name: n for name, n in counts.items() if n < len(rows) and found.get(name) is not None}
-        return found, fewer
 
 
 @dataclass
@@ -300,11 +297,10 @@ def path_of(location: Sequence[Any]) -> str:
 def inside(record: Any, location: Sequence[Any]) -> list[Any]:
     """Return the beginning of `location` that leads to a value of the record, without the types that were tried."""
     path: list[Any] = []
-    value = record
     for part in location:
-        keys = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
-        if part not in keys:
+        try:
+            record = record[part]
+        except (IndexError, KeyError, TypeError):
             break
-        value = value[part]
         path.append(part)
     return path

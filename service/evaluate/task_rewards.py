@@ -132,16 +132,16 @@ def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -
         for name in given
         if name in EVALUATION_ONLY
     ]
-    if remote:
-        issues += [o._replace(path=o.path.replace("options.", "config.", 1)) for o in task.local_issues(given)]
+    found = task.local_issues(given) if remote else []
     try:
         options = task.checked({name: value for name, value in given.items() if name not in EVALUATION_ONLY})
     except ScoringError as error:
-        reasons = {"unknown_option": "unknown_setting", "invalid_option": "invalid_setting"}
-        issues += [
-            Issue(o.path.replace("options.", "config.", 1), reasons.get(o.reason, o.reason), o.detail)
-            for o in error.issues
-        ]
+        found += error.issues
+    reasons = {"unknown_option": "unknown_setting", "invalid_option": "invalid_setting"}
+    issues += [
+        Issue(path.replace("options.", "config.", 1), reasons.get(reason, reason), detail)
+        for path, reason, detail in found
+    ]
     if issues:
         raise InvalidSetting(issues)
     return options

@@ -11,7 +11,7 @@ from pydantic import Field
 from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of
 from .answers import FAILURES, share, truth_of
 
-__all__ = ["CLASSIFICATION", "TASK", "ErrOptions", "ErrRecord", "VerdictTask", "Verdicts"]
+__all__ = ["CLASSIFICATION", "TASK", "VERDICT_FAILURES", "ErrOptions", "ErrRecord", "Verdicts"]
 
 NO_GOLD = "no_gold"
 
@@ -31,11 +31,12 @@ CLASSIFICATION = (
 )
 """What ERR and REA-ERR share."""
 
-REASONS = {
-    OK: "A verdict was read.",
+VERDICT_FAILURES = {
     **FAILURES,
     "no_truth_value": "Where the verdict should stand is neither True nor False, in these spellings or in lower case.",
+    NO_GOLD: "The record has no is_correct: a fault of the record.",
 }
+REASONS = {OK: "A verdict was read."} | {name: text for name, text in VERDICT_FAILURES.items() if name != NO_GOLD}
 
 
 class ErrRecord(Record):
@@ -106,9 +107,7 @@ def verdict_of(record: Mapping[str, Any], strict_markers: bool) -> bool | str:
 class VerdictTask(Task):
     """A task on records of ERR."""
 
-    failures = {name: text for name, text in REASONS.items() if name != OK} | {
-        NO_GOLD: "The record has no is_correct: a fault of the record."
-    }
+    failures = VERDICT_FAILURES
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Accept any object: any field may hold anything or be missing."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from ..python_source import Unreadable, parse_python
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of, reporting
 from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, share
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "TASK", "Order", "compared", "literal", "order_of"]
-
-T = TypeVar("T")
 
 MAX_LENGTH = 65_536
 """Characters of an answer; ten thousand indices take less."""
@@ -26,7 +24,6 @@ MAX_DEPTH = 64
 PLAIN_LIST = re.compile(r"\[ ?(?:0|[1-9][0-9]{0,8})(?:, ?(?:0|[1-9][0-9]{0,8}))*+\]")
 """Nearly every answer: a list of short numbers, which needs no parser."""
 
-ADVANCE_EVERY = 64
 NOT_LITERAL = "not_literal"
 NOT_INDICES = "not_indices"
 REPEATS = "repeats"
@@ -103,22 +100,6 @@ def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
     return len(shown) < len(right) or not set(shown[: len(right)]) >= set(right)
 
 
-def once_each(function: Callable[..., T]) -> Callable[..., T]:
-    """Cache `function` by the identity of its arguments: thousands of responses share the lists of one reference.
-
-    The arguments must outlive the returned function.
-    """
-    known: dict[tuple[int, ...], T] = {}
-
-    def cached(*lists: Sequence[str]) -> T:
-        key = tuple(map(id, lists))
-        if key not in known:
-            known[key] = function(*lists)
-        return known[key]
-
-    return cached
-
-
 def compared(given: Sequence[str], right: Sequence[str]) -> Order:
     """Compare the texts of the steps in a given order with the same texts in the right one."""
     last = {text: pos for pos, text in enumerate(given)}
@@ -188,15 +169,20 @@ class Ord(Task):
     components = ("exact_match", "kendall_tau")
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        return self._read(records, options, advance)[0]
+
+    def _read(self, records: Records, options: OrdOptions, advance: Advance) -> tuple[Evaluation, np.ndarray]:
+        """Return the evaluation, and the number of pairs of steps of each order that was read, int64 (n,)."""
         exact, tau, repeated = np.full((3, len(records)), np.nan)
         pairs, concordant = np.zeros((2, len(records)), np.int64)
         failed = []
-        differ = once_each(steps_differ)
-        for row, record in enumerate(records):
-            if row % ADVANCE_EVERY == 0:
-                advance(row)
+        differ: dict[tuple[int, int], bool] = {}  # by identity: thousands of responses share the lists of a reference
+        for row, record in enumerate(reporting(records, advance)):
             shown, right = record["wrong_steps"], record["correct_steps"]
-            if differ(shown, right):
+            lists = id(shown), id(right)
+            if lists not in differ:
+                differ[lists] = steps_differ(shown, right)
+            if differ[lists]:
                 failed.append(Failure(row, STEPS_DIFFER))
                 continue
             indices = order_of(record.get("generated_response"), len(right), options.repeats == "failed")
@@ -206,7 +192,6 @@ class Ord(Task):
             order = compared([shown[index] for index in indices], right)
             exact[row], pairs[row], concordant[row], tau[row] = order.exact, order.pairs, order.concordant, order.tau
             repeated[row] = len(indices) > len(right)
-        advance(len(records))
         unread = np.isnan(exact)
         columns = {
             "exact_match": exact,
@@ -224,15 +209,12 @@ class Ord(Task):
                 "kendall_tau_macro": mean_of(tau[rows]) or 0.0,
             }
 
-        return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]})
+        return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]}), pairs
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
-        found = self.evaluate(records, options, advance)
-        exact, tau = found.columns["exact_match"], found.columns["kendall_tau"]
-        distinct = once_each(lambda steps: len(set(steps)))
-        single = np.array([distinct(record["correct_steps"]) < 2 for record in records], bool)
-        exact = np.nan_to_num(exact, nan=0.0)
-        tau = np.nan_to_num(np.where(single & ~np.isnan(tau), exact, tau), nan=-1.0)
+        found, pairs = self._read(records, options, advance)
+        exact, tau = found.columns["exact_match_over_all"], found.columns["kendall_tau"]
+        tau = np.nan_to_num(np.where((pairs == 0) & ~np.isnan(tau), exact, tau), nan=-1.0)
         rewards = exact if options.reward == "exact_match" else tau
         return Rewards(rewards, found.failed, {"exact_match": exact, "kendall_tau": tau})
 

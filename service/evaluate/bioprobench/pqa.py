@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of, reporting
 from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block
 
 __all__ = ["TASK", "Answer", "answer_of"]
@@ -104,30 +104,30 @@ class Pqa(Task):
     components = ("accuracy", "brier", "confidence")
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        found = self._read(records)[0]
-        advance(len(records))
-        return found
+        return self._read(records, advance)[0]
 
-    def _read(self, records: Records) -> tuple[Evaluation, np.ndarray]:
+    def _read(self, records: Records, advance: Advance) -> tuple[Evaluation, np.ndarray]:
         """Return the evaluation, and the confidence of each answer from 0 to 1, NaN where it could not be read."""
-        right, confidence, fractional = np.full((3, len(records)), np.nan)
-        failed = []
-        for row, record in enumerate(records):
+        rows, said, failed = [], [], []
+        for row, record in enumerate(reporting(records, advance)):
             answer = answer_of(record["generated_response"])
             if isinstance(answer, str):
                 failed.append(Failure(row, answer, of_response=True))
             else:
-                right[row], fractional[row] = answer.text == record["answer"], answer.fraction
-                confidence[row] = answer.confidence / 100
+                rows.append(row)
+                said.append((answer.text == record["answer"], answer.confidence / 100, answer.fraction))
+        columns = np.full((3, len(records)), np.nan)
+        columns[:, rows] = np.array(said, float).reshape(-1, 3).T
+        right, confidence, fractional = columns
         unread = np.isnan(right)
-        columns = {
+        found = {
             "accuracy": right,
             "brier": (confidence - right) ** 2,
             "failed": unread.astype(float),
             "accuracy_over_all": np.where(unread, 0.0, right),
             "fractional_confidence": fractional,
         }
-        return Evaluation(columns, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0}), confidence
+        return Evaluation(found, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0}), confidence
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Accept any object with both fields, which may hold anything."""
@@ -136,7 +136,7 @@ class Pqa(Task):
         return super().validation_errors(record)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
-        found, confidence = self._read(records)
+        found, confidence = self._read(records, advance)
         right = found.columns["accuracy_over_all"]
         brier = np.nan_to_num(found.columns["brier"], nan=1.0)
         confidence = np.nan_to_num(confidence, nan=0.0)
