@@ -10,7 +10,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple, Self
 
@@ -23,7 +23,7 @@ from assay.service.bench.measure import Run, Timing, WrongAnswerError, clocked, 
 from assay.service.evaluate.evaluation import evaluate
 
 from . import evaluation_twins as twins
-from .evaluation_twins import Columns
+from .evaluation_twins import Record, Values
 
 __all__ = ["COMPARISONS", "Comparison", "EvaluationBenchmark", "benchmarks_of", "main"]
 
@@ -45,8 +45,8 @@ class Comparison(NamedTuple):
     title: str
     task: str
     options: dict[str, Any]
-    plain: Callable[[Sequence[dict[str, Any]]], Columns]
-    """Computes the values to check, by metric."""
+    plain: Callable[[Record], Values]
+    """Computes the values to check of one record."""
     share: float
     """Share of the records that plain Python processes per run: some metrics are slow."""
     script: float | None
@@ -54,9 +54,8 @@ class Comparison(NamedTuple):
     the benchmark; for orientation only."""
 
 
-ROUGE = {"metrics": ["rouge_1", "rouge_2", "rouge_l"]}
+ROUGE = {"metrics": list(twins.ROUGE)}
 STEPS = {"metrics": ["step_recall", "step_precision"], "embedder": "hashed_words"}
-CALLS = {"metrics": list(twins.PSEUDOCODE)}
 THOTH = {"profile": "thoth"}
 
 COMPARISONS = (
@@ -65,20 +64,22 @@ COMPARISONS = (
     Comparison("pqa", "BioProBench PQA", "bioprobench.pqa", {}, twins.plain_pqa, 1.0, 3.5),
     Comparison("ord", "BioProBench ORD", "bioprobench.ord", {}, twins.plain_ord, 1.0, 39.7),
     Comparison("err", "BioProBench ERR", "bioprobench.err", {}, twins.plain_err, 1.0, 2.1),
-    Comparison("bioplanner", "BioPlanner", "bioplanner", CALLS, twins.plain_pseudocode, 0.2, 4500.0),
+    Comparison("bioplanner", "BioPlanner", "bioplanner", {}, twins.plain_pseudocode, 0.2, 4500.0),
     Comparison("gen_rouge", "BioProBench GEN, ROUGE", "bioprobench.gen", ROUGE, twins.plain_rouge, 0.1, None),
     Comparison("gen_steps", "BioProBench GEN, steps", "bioprobench.gen", STEPS, twins.plain_steps, 0.2, 249_000.0),
 )
 
 
+@dataclass
 class EvaluationBenchmark:
     """One side of a comparison."""
 
-    def __init__(
-        self, name: str, title: str, records: Sequence[dict[str, Any]], work: Callable[[], Columns], expected: Columns
-    ) -> None:
-        self.name, self.title, self.responses = name, title, len(records)
-        self._work, self._expected = work, expected
+    name: str
+    title: str
+    responses: int
+    work: Callable[[], Mapping[str, Any]]
+    """Computes columns by metric, the first rows of which must be `expected`."""
+    expected: Mapping[str, Any]
 
     def __enter__(self) -> Self:
         return self
@@ -87,26 +88,29 @@ class EvaluationBenchmark:
         pass
 
     def run(self) -> Run:
-        columns, run = clocked(self._work, time.process_time)
-        for name, expected in self._expected.items():
+        columns, run = clocked(self.work, time.process_time)
+        for name, expected in self.expected.items():
             found = np.asarray(columns[name], np.float64)[: len(expected)]
             if not np.allclose(found, expected, rtol=0, atol=TOLERANCE, equal_nan=True):
                 raise WrongAnswerError(f"{self.name}: {name} differs from the reference")
         return run
 
 
-def benchmarks_of(comparison: Comparison, records: Sequence[dict[str, Any]]) -> tuple[EvaluationBenchmark, ...]:
+def benchmarks_of(comparison: Comparison, records: Sequence[Record]) -> tuple[EvaluationBenchmark, ...]:
     """Return our benchmark and the plain one of a comparison; raises ModuleNotFoundError if a library is missing."""
-    few = records[: max(1, round(comparison.share * len(records)))]
-    expected = comparison.plain(few)
+    name, title, few = comparison.name, comparison.title, records[: max(1, round(comparison.share * len(records)))]
 
-    def ours() -> Columns:
+    def ours() -> Mapping[str, Any]:
         return evaluate(comparison.task, records, **comparison.options).per_record
 
-    plain = partial(comparison.plain, few)
+    def plain() -> Mapping[str, Any]:
+        found = [comparison.plain(record) for record in few]
+        return {metric: np.array([values[metric] for values in found], np.float64) for metric in found[0]}
+
+    expected = plain()
     return (
-        EvaluationBenchmark(comparison.name, comparison.title, records, ours, expected),
-        EvaluationBenchmark(f"{comparison.name}_plain", f"{comparison.title}, plain", few, plain, expected),
+        EvaluationBenchmark(name, title, len(records), ours, expected),
+        EvaluationBenchmark(f"{name}_plain", f"{title}, plain", len(few), plain, expected),
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import math
 import random
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -18,8 +19,9 @@ from examples.rollouts import as_request, generate
 from tests.reference import bioplanner, bioprobench, protocol_metrics, scorer, thoth_metrics
 
 __all__ = [
-    "PSEUDOCODE",
-    "Columns",
+    "ROUGE",
+    "Record",
+    "Values",
     "plain_err",
     "plain_ord",
     "plain_paper",
@@ -32,20 +34,18 @@ __all__ = [
 ]
 
 WORD = re.compile(r"[a-z]+")
-PSEUDOCODE = (
-    "function_precision",
-    "function_recall",
-    "argument_precision",
-    "argument_recall",
-    "argument_bleu",
-    "levenshtein",
-)
+ROUGE = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL"}
+"""Metrics with the names of rouge-score."""
+NAN = math.nan
+MAX_REFERENCES = 4_096
+"""References that are parsed once, like those of one evaluation."""
 
-Columns = Mapping[str, Any]
-"""Values of each metric, in the order of the records."""
+Record = dict[str, Any]
+Values = dict[str, Any]
+"""Values of one record by metric."""
 
 
-def records_of(count: int, seed: int) -> dict[str, list[dict[str, Any]]]:
+def records_of(count: int, seed: int) -> dict[str, list[Record]]:
     """Return `count` records for each task, by its name."""
     dice = random.Random(seed)
     request = as_request(generate(-(-count // 5), 5, seed))
@@ -69,25 +69,21 @@ def prose(answer: str) -> list[str]:
     return [line.strip() for line in (sections.orc if sections else answer).splitlines() if line.strip()]
 
 
-def question(dice: random.Random, response: str) -> dict[str, Any]:
+def question(dice: random.Random, response: str) -> Record:
     said = dice.choice(["5 ml & 80", "5 ml & 95%", "6 ml & 20", "5 ml 70", "5 ml & many", "5 ml"])
     block = f"[ANSWER_START]{said}[ANSWER_END]" if dice.random() < 0.9 else said
     return {"answer": "5 ml", "generated_response": f"<think>{response[:400]}</think>{block}"}
 
 
-def ordering(dice: random.Random, steps: list[str]) -> dict[str, Any]:
+def ordering(dice: random.Random, steps: list[str]) -> Record:
     shown = dice.sample(steps, len(steps))
     right = [shown.index(step) for step in steps]
     swapped = dice.sample(right, len(right))
     said = dice.choice([right, right, swapped, swapped, right[1:]])
-    return {
-        "wrong_steps": shown,
-        "correct_steps": steps,
-        "generated_response": f"[ANSWER_START]{said}[ANSWER_END]",
-    }
+    return {"wrong_steps": shown, "correct_steps": steps, "generated_response": f"[ANSWER_START]{said}[ANSWER_END]"}
 
 
-def verdict(dice: random.Random, response: str) -> dict[str, Any]:
+def verdict(dice: random.Random, response: str) -> Record:
     said = dice.choice(["True", "False", "true", "It is False.", "perhaps"])
     return {
         "is_correct": dice.random() < 0.5,
@@ -95,11 +91,11 @@ def verdict(dice: random.Random, response: str) -> dict[str, Any]:
     }
 
 
-def generation(response: str, steps: list[str]) -> dict[str, Any]:
+def generation(response: str, steps: list[str]) -> Record:
     return {"output": steps, "generated_response": "\n".join(prose(response)[:40])}
 
 
-def pseudocode(dice: random.Random, steps: list[str]) -> dict[str, Any]:
+def pseudocode(dice: random.Random, steps: list[str]) -> Record:
     """Make a program with a call for each step, and a prediction with some calls missing or swapped."""
     words = [WORD.findall(step.lower()) for step in steps]
     calls = [f'{"_".join(w[1:3]) or "rest"}(what="{" ".join(w[3:8])}", times="{dice.randrange(9)}")' for w in words]
@@ -113,97 +109,85 @@ def pseudocode(dice: random.Random, steps: list[str]) -> dict[str, Any]:
     }
 
 
-def plain_paper(records: Sequence[dict[str, Any]]) -> Columns:
-    parsed = {reference: scorer.parse_reference(reference) for reference in {r["reference"] for r in records}}
-    found = [
-        protocol_metrics.paper_metrics(
-            protocol_metrics.predicted_steps(record["response"]), parsed[record["reference"]]
-        )
-        for record in records
-    ]
-    return {name: [values[name] for values in found] for name in found[0]}
+def plain_paper(record: Record) -> Values:
+    return protocol_metrics.paper_metrics(
+        protocol_metrics.predicted_steps(record["response"]), parsed_reference(record["reference"])
+    )
 
 
-def plain_thoth(records: Sequence[dict[str, Any]]) -> Columns:
-    found = [thoth_metrics.thoth_metrics(record["response"], record["reference"]) for record in records]
-    return {name: [values[name] for values in found] for name in found[0]}
+parsed_reference = lru_cache(MAX_REFERENCES)(scorer.parse_reference)
 
 
-def plain_pqa(records: Sequence[dict[str, Any]]) -> Columns:
-    accuracy, brier = [], []
-    for record in records:
-        read = bioprobench.pqa(record["generated_response"])
-        right = float(read is not None and read[0] == record["answer"])
-        accuracy.append(np.nan if read is None else right)
-        brier.append(np.nan if read is None else (read[1] / 100 - right) ** 2)
-    return {"accuracy": accuracy, "brier": brier}
+def plain_thoth(record: Record) -> Values:
+    return thoth_metrics.thoth_metrics(record["response"], record["reference"])
 
 
-def plain_ord(records: Sequence[dict[str, Any]]) -> Columns:
-    exact = []
-    for record in records:
-        shown, right = record["wrong_steps"], record["correct_steps"]
-        read = bioprobench.order(record["generated_response"], len(right))
-        given = None if read is None else [shown[k] for k in read]
-        exact.append(np.nan if given is None else float(given == right))
-        if given is not None:
-            bioprobench.pairs_in_order(given, right)
-    return {"exact_match": exact}
+def plain_pqa(record: Record) -> Values:
+    read = bioprobench.pqa(record["generated_response"])
+    if read is None:
+        return {"accuracy": NAN, "brier": NAN}
+    right = float(read[0] == record["answer"])
+    return {"accuracy": right, "brier": (read[1] / 100 - right) ** 2}
 
 
-def plain_err(records: Sequence[dict[str, Any]]) -> Columns:
-    read = [bioprobench.verdict(record["generated_response"]) for record in records]
-    pairs = zip(read, records, strict=True)
-    return {"accuracy": [np.nan if said is None else float(said == r["is_correct"]) for said, r in pairs]}
+def plain_ord(record: Record) -> Values:
+    shown, right = record["wrong_steps"], record["correct_steps"]
+    read = bioprobench.order(record["generated_response"], len(right))
+    if read is None:
+        return {"exact_match": NAN}
+    given = [shown[k] for k in read]
+    bioprobench.pairs_in_order(given, right)
+    return {"exact_match": float(given == right)}
 
 
-def plain_rouge(records: Sequence[dict[str, Any]]) -> Columns:
+def plain_err(record: Record) -> Values:
+    said = bioprobench.verdict(record["generated_response"])
+    return {"accuracy": NAN if said is None else float(said == record["is_correct"])}
+
+
+def plain_rouge(record: Record) -> Values:
     """Call the library that the script calls, in the same way."""
-    kinds = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL"}
-    scorer = import_module("rouge_score.rouge_scorer").RougeScorer(list(kinds.values()), use_stemmer=True)
-    found = [scorer.score(" ".join(r["output"]), bioprobench.generated(r["generated_response"])) for r in records]
-    return {name: [values[kind].fmeasure for values in found] for name, kind in kinds.items()}
+    found = rouge_scorer().score(" ".join(record["output"]), bioprobench.generated(record["generated_response"]))
+    return {name: found[kind].fmeasure for name, kind in ROUGE.items()}
 
 
-def plain_steps(records: Sequence[dict[str, Any]]) -> Columns:
+@cache
+def rouge_scorer() -> Any:
+    return import_module("rouge_score.rouge_scorer").RougeScorer(list(ROUGE.values()), use_stemmer=True)
+
+
+def plain_steps(record: Record) -> Values:
     """Compute the cosine of each pair of steps one by one, like the script."""
-    recall, precision = [], []
-    for record in records:
-        steps = [
-            line.strip() for line in bioprobench.generated(record["generated_response"]).split("\n") if line.strip()
-        ]
-        if not steps:
-            recall.append(0.0)
-            precision.append(1.0)
-            continue
-        ours, theirs = hashed_words(steps), hashed_words(record["output"])
-        cosines = [
-            [float(a @ b) / (float(np.linalg.norm(a)) * float(np.linalg.norm(b)) or 1.0) for b in ours] for a in theirs
-        ]
-        shares = bioprobench.step_shares(cosines)
-        recall.append(shares[0])
-        precision.append(shares[1])
-    return {"step_recall": recall, "step_precision": precision}
+    lines = bioprobench.generated(record["generated_response"]).split("\n")
+    steps = [line.strip() for line in lines if line.strip()]
+    if not steps:
+        return {"step_recall": 0.0, "step_precision": 1.0}
+    ours, theirs = hashed_words(steps), hashed_words(record["output"])
+    cosines = [
+        [float(a @ b) / (float(np.linalg.norm(a)) * float(np.linalg.norm(b)) or 1.0) for b in ours] for a in theirs
+    ]
+    return dict(zip(("step_recall", "step_precision"), bioprobench.step_shares(cosines), strict=True))
 
 
-def plain_pseudocode(records: Sequence[dict[str, Any]]) -> Columns:
+def plain_pseudocode(record: Record) -> Values:
     """Compute all metrics but those of embeddings; BLEU with the library that the script calls."""
     bleu = import_module("nltk.translate.bleu_score").sentence_bleu
-    found: dict[str, list[float]] = {name: [] for name in PSEUDOCODE}
-    for record in records:
-        true, functions = record["ground_truth"], record["prediction_functions"]
-        predicted = f"{functions}\n{record['prediction_code']}"
-        names = [node.name for node in ast.walk(ast.parse(functions)) if isinstance(node, ast.FunctionDef)]
-        ours, theirs = bioplanner.stated(predicted), bioplanner.stated(true)
-        found["function_precision"].append(bioplanner.share(set(theirs), set(ours)))
-        found["function_recall"].append(bioplanner.share(set(ours), set(theirs)))
-        precisions, recalls = bioplanner.argument_shares(predicted, true)
-        found["argument_precision"].append(np.mean(precisions))
-        found["argument_recall"].append(np.mean(recalls))
-        pairs = [(ours[name], theirs[name]) for name in ours.keys() & theirs.keys()]
-        words = [[bioplanner.argument_words(arguments) for arguments in pair] for pair in pairs]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found["argument_bleu"].append(np.mean([bleu([a], b, (0.5, 0.5)) for a, b in words]))
-        found["levenshtein"].append(bioplanner.penalized_distance(names, predicted, true))
-    return found
+    true, functions = record["ground_truth"], record["prediction_functions"]
+    predicted = f"{functions}\n{record['prediction_code']}"
+    names = [node.name for node in ast.walk(ast.parse(functions)) if isinstance(node, ast.FunctionDef)]
+    ours, theirs = bioplanner.stated(predicted), bioplanner.stated(true)
+    precisions, recalls = bioplanner.argument_shares(predicted, true)
+    words = [
+        [bioplanner.argument_words(calls[name]) for calls in (ours, theirs)] for name in ours.keys() & theirs.keys()
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bleus = [bleu([a], b, (0.5, 0.5)) for a, b in words]
+    return {
+        "function_precision": bioplanner.share(set(theirs), set(ours)),
+        "function_recall": bioplanner.share(set(ours), set(theirs)),
+        "argument_precision": np.mean(precisions),
+        "argument_recall": np.mean(recalls),
+        "argument_bleu": np.mean(bleus),
+        "levenshtein": bioplanner.penalized_distance(names, predicted, true),
+    }

@@ -110,8 +110,7 @@ def _evaluate(
     quiet: bool,
 ) -> EvaluatedFile:
     """Read and evaluate the file; raises DocumentError and ScoringError."""
-    from ..evaluate.evaluation import evaluate_checked
-    from ..evaluate.registry import task_named
+    from ..evaluate.evaluation import evaluate_checked, task_named
     from ..files.answers import read_answers
     from ..report.evaluated_file import EvaluatedFile
 
@@ -161,7 +160,7 @@ def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
 def _list(ctx: click.Context, requested: bool) -> None:
     if not requested or ctx.resilient_parsing:
         return
-    from ..evaluate.registry import every_task
+    from ..evaluate.evaluation import every_task
 
     for task in every_task():
         click.echo(f"{task.name}\n    {task.description}")

@@ -12,11 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .evaluation import Result, evaluate
-    from .registry import TASKS
+    from .evaluation import TASKS, Result, evaluate
     from .task_rewards import rewards
 
-_HOMES = {"TASKS": ".registry", "Result": ".evaluation", "evaluate": ".evaluation", "rewards": ".task_rewards"}
+_HOMES = {"TASKS": ".evaluation", "Result": ".evaluation", "evaluate": ".evaluation", "rewards": ".task_rewards"}
 
 __all__ = ["TASKS", "Result", "evaluate", "rewards"]
 

@@ -1,18 +1,36 @@
-"""Evaluation of records: metrics per record, aggregated, and by groups."""
+"""The tasks by name, and evaluation of records: metrics per record, aggregated, and by groups.
+
+The module of a task is imported when the task is first requested.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ..errors import InvalidRequest, Issue
-from .registry import task_named
-from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress
+from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress, mean_of
 
-__all__ = ["Result", "evaluate", "evaluate_checked", "record_issues"]
+__all__ = ["TASKS", "Result", "evaluate", "evaluate_checked", "every_task", "record_issues", "task_named"]
+
+TASKS = {
+    "score": ".score",
+    "scirecipe": ".paper_table",
+    "lexical": ".lexical",
+    "bioprobench.pqa": ".bioprobench.pqa",
+    "bioprobench.ord": ".bioprobench.ord",
+    "bioprobench.err": ".bioprobench.err",
+    "bioprobench.gen": ".bioprobench.gen",
+    "bioprobench.rea_err": ".bioprobench.rea_err",
+    "bioplanner": ".bioplanner.pseudocode",
+    "llam_eval": ".llam_eval.judged",
+}
+"""Name of a task to the module with its `TASK`, in the order of listings."""
 
 UNKNOWN = "unknown"
 """The group of records without the field."""
@@ -69,6 +87,22 @@ class Result:
         return reply | ({"unavailable": self.unavailable} if self.unavailable else {})
 
 
+@cache
+def task_named(name: str) -> Task:
+    """Return the task of this name; raises InvalidRequest if it is unknown."""
+    if name not in TASKS:
+        raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(TASKS)}")])
+    task = import_module(TASKS[name], __package__).TASK
+    assert isinstance(task, Task)
+    assert task.name == name
+    return task
+
+
+def every_task() -> list[Task]:
+    """Return all tasks, in order."""
+    return [task_named(name) for name in TASKS]
+
+
 def evaluate(task: str, records: Records, **options: Any) -> Result:
     """Evaluate records, as `POST /v1/evaluate` does.
 
@@ -123,14 +157,30 @@ def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
 def evaluate_checked(task: Task, records: Records, options: Any, advance: Advance = ignore_progress) -> Result:
     """Evaluate valid records with valid options."""
     found = task.evaluate(records, options, advance)
-    aggregate, counts = found.summary(np.arange(len(records)))
+    aggregate, counts = summary_of(found, np.arange(len(records)))
     result = Result(task.name, found.columns, aggregate, {}, found.failed, found.unavailable, {}, counts, {})
     for field in options.by:
         values = result.groups[field] = values_of(found, records, field)
-        parts = {value: found.summary(rows) for value, rows in rows_by(values).items()}
+        parts = {value: summary_of(found, rows) for value, rows in rows_by(values).items()}
         result.by[field] = {value: part for value, (part, _) in parts.items()}
         result.counts_by[field] = {value: fewer for value, (_, fewer) in parts.items()}
     return result
+
+
+def summary_of(found: Evaluation, rows: np.ndarray) -> tuple[Aggregate, dict[str, int]]:
+    """Return `count` and the value of every metric over int64 `rows`, and which values cover fewer, and how many.
+
+    A value of several columns covers as many as the column with the fewest.
+    """
+    values: Aggregate = {"count": len(rows)}
+    values |= {name: mean_of(column[rows]) for name, column in found.columns.items()}
+    values |= found.corpus(rows) if found.corpus else {}
+    columns = {name: [column] for name, column in found.columns.items()} | dict(found.over)
+    counts = {
+        name: min((int((~np.isnan(column[rows])).sum()) for column in several), default=0)
+        for name, several in columns.items()
+    }
+    return values, {name: n for name, n in counts.items() if n < len(rows) and values.get(name) is not None}
 
 
 def values_of(found: Evaluation, records: Records, field: str) -> list[str]:

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ..errors import InvalidRequest, Issue
-from .import_optional import import_optional
-from .optional_dependencies import OptionalDependencies, not_installed
-from .task import OK, Advance, Evaluation, Failure, Metric, Record, Records, Rewards, Task, ignore_progress
-from .text.embedders import no_weights
+from .optional_dependencies import OptionalDependencies, import_optional, not_installed
+from .task import OK, Advance, Evaluation, Metric, Record, Records, Rewards, Task
+from .text.embedders import loading_weights
+from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.text_pairs import (
-    ADVANCE_EVERY,
     MAX_LENGTH,
     METEOR_METRIC,
     ROUGE_METRICS,
     TOO_LONG,
     KeywordOptions,
     Pair,
-    fill_keywords,
-    fill_nltk,
-    fill_rouge,
+    TextPairs,
+    comparable,
 )
-from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.word_tokens import NltkRules
 
 __all__ = ["TASK", "BertScore"]
@@ -39,10 +37,7 @@ ORDERS = 4
 BLEU = tuple(f"bleu_{n}" for n in range(1, ORDERS + 1))
 VANILLA = ("bleu_avg", "rouge_l", "bertscore")
 NO_RESPONSE = "no_response"
-FAILURES = {
-    NO_RESPONSE: "The record has no response.",
-    **PAIR_FAILURES,
-}
+FAILURES = {NO_RESPONSE: "The record has no response.", **PAIR_FAILURES}
 REASONS = {OK: "The response was compared.", TOO_LONG: FAILURES[TOO_LONG]}
 BERTSCORE_NEEDS = "BERTScore needs weights: pip install 'assay[bertscore]' and set bertscore_model (roberta-large)"
 
@@ -71,14 +66,6 @@ class LexicalOptions(KeywordOptions):
     reward: Literal["vanilla", "bleu_avg", "rouge_l", "meteor", "bertscore"] = Field(
         "vanilla", description="Rewards: this metric of the response."
     )
-
-
-class Bleus(NamedTuple):
-    """Counts of sacreBLEU for each row, int64 (n, …): matches and n-grams by order, and lengths of both texts."""
-
-    matches: np.ndarray
-    totals: np.ndarray
-    lengths: np.ndarray
 
 
 class Lexical(Task):
@@ -117,22 +104,19 @@ class Lexical(Task):
     compares = True
     components = ("reward",)
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics if metric.per_record}
-        pairs, failed = readable(records, options.section)
+        pairs, failed = comparable(((record["reference"], record["response"]) for record in records), NO_RESPONSE)
         columns["failed"] = np.zeros(len(records))
         columns["failed"][[failure.record for failure in failed if failure.reason == NO_RESPONSE]] = 1.0
-        dependencies = OptionalDependencies(self, options)
-        dependencies.wanted |= set(VANILLA) if "vanilla" in dependencies.wanted else set()
-        dependencies.by_name |= set(VANILLA) if "vanilla" in dependencies.by_name else set()
-        counted = dependencies.load(
-            lambda: count_bleu(pairs, len(records), options.bleu_tokens, advance), *BLEU, "bleu_avg", "corpus_bleu"
-        )
-        if counted is not None:
-            fill_bleu(pairs, columns, counted)
-        fill_rouge(pairs, columns, dependencies, advance)
-        fill_nltk(pairs, columns, dependencies, options.nltk, advance)
-        failed += fill_keywords(pairs, columns, dependencies, options, advance)
+        pairs = [Pair(row, *(section_of(text, options.section) for text in texts)) for row, *texts in pairs]
+        dependencies = OptionalDependencies(self, options, "vanilla", VANILLA)
+        texts = TextPairs(pairs, columns, dependencies, advance)
+        bleu = dependencies.load(partial(bleu_metric, options.bleu_tokens), *BLEU, "bleu_avg", "corpus_bleu")
+        counts = fill_bleu(texts, bleu) if bleu is not None else np.zeros(0)
+        texts.fill_rouge()
+        texts.fill_nltk(options.nltk)
+        failed += texts.fill_keywords(options)
         bertscore = dependencies.load(lambda: bertscore_of(options), "bertscore", "vanilla")
         if bertscore is not None and pairs:
             rows = [pair.row for pair in pairs]
@@ -146,8 +130,8 @@ class Lexical(Task):
         advance(len(records))
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
-            read = rows[~np.isnan(columns["bleu_avg"][rows])] if counted else rows[:0]
-            return {"corpus_bleu": together(counted, read) if counted and len(read) else None}
+            read = rows[~np.isnan(columns["bleu_avg"][rows])]
+            return {"corpus_bleu": bleu_of(bleu, counts[read].sum(axis=0)) if len(read) else None}
 
         unavailable = {
             name: detail
@@ -156,14 +140,11 @@ class Lexical(Task):
         }
         return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen, advance)
-        reasons = [OK] * len(records)
-        for failure in found.failed:
-            reasons[failure.record] = TOO_LONG
         rewards = np.nan_to_num(found.columns[options.reward], nan=0.0)
-        return Rewards(rewards, reasons, {"reward": rewards})
+        return Rewards(rewards, found.failed, {"reward": rewards})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept the text itself, or an object with a `reference`."""
@@ -175,20 +156,6 @@ class Lexical(Task):
         return record, wrong
 
 
-def readable(records: Records, section: str | None) -> tuple[list[Pair], list[Failure]]:
-    """Return the records that can be compared, and why the others cannot."""
-    pairs, failed = [], []
-    for row, record in enumerate(records):
-        response, reference = record["response"], record["reference"]
-        if response is None:
-            failed.append(Failure(row, NO_RESPONSE, of_response=True))
-        elif max(len(response), len(reference)) > MAX_LENGTH:
-            failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
-        else:
-            pairs.append(Pair(row, section_of(reference, section), section_of(response, section)))
-    return pairs, failed
-
-
 def section_of(text: str, section: str | None) -> str:
     """Return the text between the first opening tag and the next closing one; the whole text without them."""
     if section is None:
@@ -198,33 +165,34 @@ def section_of(text: str, section: str | None) -> str:
     return text[opening.end() : closing.start()].strip() if opening and closing else text
 
 
-def bleu_metric(tokens: str) -> Any:
+def bleu_metric(tokens: str = "13a") -> Any:
+    """Return sacreBLEU's metric of sentences; raises NotInstalled."""
     library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
     return library.BLEU(tokenize=tokens, effective_order=True, max_ngram_order=ORDERS)
 
 
-def count_bleu(pairs: Sequence[Pair], count: int, tokens: str, advance: Advance) -> Bleus:
-    metric = bleu_metric(tokens)
-    found = Bleus(*(np.zeros((count, width), np.int64) for width in (ORDERS, ORDERS, 2)))
-    for done, (row, reference, generated) in enumerate(pairs, start=1):
-        if done % ADVANCE_EVERY == 0:
-            advance(row)
+def fill_bleu(texts: TextPairs, metric: Any) -> np.ndarray:
+    """Fill `bleu_1` to `bleu_4` from the counts of order 4, and their mean.
+
+    Return the counts, int64 (n, 10): lengths of both texts, matches by order, and n-grams by order.
+    """
+    columns = texts.columns
+    counts = np.zeros((len(columns["bleu_avg"]), 2 + 2 * ORDERS), np.int64)
+    for row, reference, generated in texts:
         score = metric.sentence_score(generated, [reference])
-        found.matches[row], found.totals[row], found.lengths[row] = (
-            score.counts,
-            score.totals,
-            (score.sys_len, score.ref_len),
-        )
-    return found
+        counts[row] = score.sys_len, score.ref_len, *score.counts, *score.totals
+        for order, name in enumerate(BLEU, start=1):
+            columns[name][row] = bleu_of(metric, counts[row], order, of_sentence=True)
+    columns["bleu_avg"][:] = np.mean([columns[name] for name in BLEU], axis=0)
+    return counts
 
 
-def together(counted: Bleus, rows: Any, order: int = ORDERS, of_sentence: bool = False) -> float:
-    """Return BLEU from 0 to 1 of some rows as one text."""
-    library = import_optional("sacrebleu.metrics", "lexical", "BLEU")
-    ours, theirs = counted.lengths[rows].sum(axis=0).tolist()
-    score = library.BLEU.compute_bleu(
-        correct=counted.matches[rows].sum(axis=0)[:order].tolist(),
-        total=counted.totals[rows].sum(axis=0)[:order].tolist(),
+def bleu_of(metric: Any, counts: np.ndarray, order: int = ORDERS, of_sentence: bool = False) -> float:
+    """Return BLEU from 0 to 1 of a row of counts, or of a sum of rows as one text."""
+    ours, theirs, *by_order = counts.tolist()
+    score = metric.compute_bleu(
+        correct=by_order[:order],
+        total=by_order[ORDERS : ORDERS + order],
         sys_len=ours,
         ref_len=theirs,
         smooth_method="exp",
@@ -234,14 +202,6 @@ def together(counted: Bleus, rows: Any, order: int = ORDERS, of_sentence: bool =
     return float(score.score) / 100
 
 
-def fill_bleu(pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], counted: Bleus) -> None:
-    """Fill `bleu_1` to `bleu_4` from the counts of order 4, and their mean."""
-    for pair in pairs:
-        for n, name in enumerate(BLEU, start=1):
-            columns[name][pair.row] = together(counted, [pair.row], n, of_sentence=True)
-    columns["bleu_avg"][:] = np.mean([columns[name] for name in BLEU], axis=0)
-
-
 def bertscore_of(options: LexicalOptions) -> BertScore:
     """Return the function that computes BERTScore; raises NotInstalled if the options name none."""
     if options.bertscore is not None:
@@ -249,10 +209,8 @@ def bertscore_of(options: LexicalOptions) -> BertScore:
     if options.bertscore_model is None:
         raise not_installed("options.bertscore_model", BERTSCORE_NEEDS)
     library = import_optional("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
-    try:
+    with loading_weights("options.bertscore_model"):
         scorer = library.BERTScorer(model_type=options.bertscore_model, lang="en")
-    except Exception as error:  # anything from the hub, the file system or the library
-        raise no_weights("options.bertscore_model", error) from error
     return lambda responses, references: scorer.score(responses, references)[2]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeVar
 
 from ..errors import Issue, NotInstalled
 from .task import Task
 
-__all__ = ["OptionalDependencies", "not_installed"]
+__all__ = ["OptionalDependencies", "import_optional", "not_installed"]
 
 T = TypeVar("T")
 
@@ -18,13 +20,31 @@ def not_installed(path: str, detail: str) -> NotInstalled:
     return NotInstalled([Issue(path, "not_installed", detail)])
 
 
-class OptionalDependencies:
-    """Loads the dependencies of the wanted metrics and records the metrics that lack theirs."""
+def import_optional(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
+    """Import `module`; if it is not installed, raises NotInstalled with the extra that provides it.
 
-    def __init__(self, task: Task, options: Any) -> None:
+    purpose: what needs it, the beginning of the error's sentence (`METEOR`). path: the option that asked for it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        missing = (error.name or module).partition(".")[0]
+        detail = f"{purpose} needs {missing}, which is not installed: pip install 'assay[{extra}]'"
+        raise not_installed(path, detail) from error
+
+
+class OptionalDependencies:
+    """Loads the dependencies of the wanted metrics and records the metrics that lack theirs.
+
+    mean: a metric that is the mean of others, `parts`, which are wanted where it is.
+    """
+
+    def __init__(self, task: Task, options: Any, mean: str = "", parts: Sequence[str] = ()) -> None:
         self.wanted = {metric.name for metric in task.wanted(options)}
         self.by_name = {*(options.metrics or ())}
         """Metrics requested by name: a missing dependency of theirs is an error."""
+        for names in (self.wanted, self.by_name):
+            names.update(parts if mean in names else ())
         self.unavailable: dict[str, str] = {}
         self._first: NotInstalled | None = None
 

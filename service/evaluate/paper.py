@@ -13,7 +13,7 @@ from ...kernels.protocol_metrics import MEASURES, measure_protocols
 from ...kernels.reading.references import References
 from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
-from ..errors import Issue, row_of
+from ..errors import row_of
 from ..scoring.references import parse_valid_references
 from ..scoring.scorer import rules_of
 from ..scoring.text_columns import references_as_column, rows_of, text_column
@@ -48,8 +48,9 @@ class Measured(NamedTuple):
     """The pairs whose reference is invalid, with the reason."""
 
 
-def measure(pairs: Sequence[Pair], settings: ScoreSettings) -> Measured:
+def measure(pairs: Sequence[Pair], think_prefilled: bool) -> Measured:
     """Measure every pair; equal references and equal libraries are parsed once."""
+    settings = ScoreSettings(think_prefilled=think_prefilled)
     warmup()
     responses = text_column([pair.response for pair in pairs])
     index, entries = numbered([pair.reference for pair in pairs])
@@ -77,13 +78,9 @@ def numbered(references: Sequence[str | Mapping[str, Any]]) -> tuple[np.ndarray,
     entries: list[str | Mapping[str, Any]] = []
     index = np.empty(len(references), np.int64)
     for row, reference in enumerate(references):
-        number = numbers.get(reference) if isinstance(reference, str) else None
-        if number is None:
-            number = len(entries)
+        index[row] = numbers.setdefault(reference, len(entries)) if isinstance(reference, str) else len(entries)
+        if index[row] == len(entries):
             entries.append(reference)
-            if isinstance(reference, str):
-                numbers[reference] = number
-        index[row] = number
     return frozen(index, np.int64), entries
 
 
@@ -93,11 +90,7 @@ def read_references(
     """Parse the references; return them, and the reasons of the invalid ones by number."""
     column, malformed = references_as_column(entries)
     references, issues = parse_valid_references(column, settings.max_steps)
-    return references, reasons_of(issues) | reasons_of(malformed)
-
-
-def reasons_of(issues: Sequence[Issue]) -> dict[int, str]:
-    return {row_of(issue): issue.reason for issue in issues}
+    return references, {row_of(issue): issue.reason for issue in (*issues, *malformed)}
 
 
 def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndarray, References]:
@@ -105,9 +98,8 @@ def read_libraries(libraries: Sequence[tuple[str, ...] | None]) -> tuple[np.ndar
     numbers: dict[tuple[str, ...], int] = {}
     rows = [NO_LIBRARY if library is None else numbers.setdefault(library, len(numbers)) for library in libraries]
     references, issues = parse_valid_references(library_column(list(numbers)), MAX_LIBRARY, MAX_LIBRARY)
-    empty = reasons_of(issues)
-    index = [NO_LIBRARY if row in empty else row for row in rows] if empty else rows
-    return frozen(np.array(index, np.int64), np.int64), references
+    empty = {row_of(issue) for issue in issues}
+    return frozen(np.array([NO_LIBRARY if row in empty else row for row in rows], np.int64), np.int64), references
 
 
 def library_column(libraries: Sequence[tuple[str, ...]]) -> TextColumn:

@@ -6,57 +6,41 @@ computes some of them differently; profile `thoth` follows it, profile `paper` f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from .import_optional import import_optional
+from .lexical import BLEU, bleu_metric, fill_bleu
 from .lexical import TASK as LEXICAL
 from .optional_dependencies import OptionalDependencies
 from .scirecipe import orc_of
-from .score import FAILURES as SCORE_FAILURES
 from .score import TASK as SCORE
-from .score import ScoreOptions, ScoreRecord
-from .task import USUAL, Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress, mean_of
+from .score import ScoreOptions, ScoreRecord, ScoreTask
+from .task import Advance, Evaluation, Metric, Records, mean_of
 from .text.meteor import meteor_scorer
-from .text.text_pairs import (
-    KEYWORD,
-    KEYWORDS_NEED_MODEL,
-    MAX_LENGTH,
-    TOO_LONG,
-    KeywordOptions,
-    Pair,
-    fill_keywords,
-    fill_rouge,
-)
+from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, TOO_LONG, KeywordOptions, Pair, TextPairs, comparable
 from .text.word_tokens import NltkRules
 from .thoth import sections_in
 
 __all__ = ["NINE", "TASK", "TableOptions"]
 
-NINE = (
-    "semantic_a",
-    "order_lcs",
-    "order_s",
-    "order_tau",
-    "step_m",
-    "bleu_avg",
-    "rouge_l",
-    "meteor",
-    "keyword_f1",
-)
+NINE = ("semantic_a", "order_lcs", "order_s", "order_tau", "step_m", "bleu_avg", "rouge_l", "meteor", "keyword_f1")
 """The columns of the paper's tables, of which AVG is the mean."""
 
 OF_SCORE = {metric.name: metric for metric in SCORE.metrics}
 OF_WORDS = {metric.name: metric for metric in LEXICAL.metrics}
-BLEU = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
 WORDS = (*BLEU, "bleu_avg", "rouge_1", "rouge_2", "rouge_l", "meteor", *KEYWORD)
 TITLES = {"rouge_1": "ROUGE-1", "rouge_2": "ROUGE-2", "rouge_l": "ROUGE-L"}
 
 NO_ORC = "no_orc"
-ADVANCE_EVERY = 64
+FAILURES = {
+    **SCORE.failures,
+    NO_ORC: "The reference has no <orc> section to compare the answer's with.",
+    TOO_LONG: "A text has too many characters, or the reference too many bytes or steps.",
+    KEYWORDS_NEED_MODEL: LEXICAL.failures[KEYWORDS_NEED_MODEL],
+}
 
 
 def metrics_of() -> tuple[Metric, ...]:
@@ -82,56 +66,37 @@ class TableOptions(ScoreOptions, KeywordOptions):
     nltk: NltkRules = Field("3.9", description="Profile paper: whose rules split words for METEOR.")
 
 
-class PaperTable(Task):
+class PaperTable(ScoreTask):
     """The table of the paper."""
 
-    name: ClassVar[str] = "scirecipe"
-    description: ClassVar[str] = "The paper's tables (arXiv 2510.15600): nine metrics of plan and prose, and AVG."
-    record: ClassVar[type[Record]] = TableRecord
-    options: ClassVar[type[Options]] = TableOptions
-    metrics: ClassVar[tuple[Metric, ...]] = metrics_of()
-    failures: ClassVar[Mapping[str, str]] = {
-        **SCORE_FAILURES,
-        NO_ORC: "The reference has no <orc> section to compare the answer's with.",
-        TOO_LONG: "A text has too many characters, or the reference too many bytes or steps.",
-        KEYWORDS_NEED_MODEL: LEXICAL.failures[KEYWORDS_NEED_MODEL],
-    }
-    response: ClassVar[str] = "response"
-    derived_fields: ClassVar[tuple[str, ...]] = SCORE.derived_fields
+    name = "scirecipe"
+    description = "The paper's tables (arXiv 2510.15600): nine metrics of plan and prose, and AVG."
+    record = TableRecord
+    options = TableOptions
+    metrics = metrics_of()
+    failures = FAILURES
 
-    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
-        return SCORE.validation_errors(record)
-
-    def available_for(self, metric: Metric, records: Records) -> bool:
-        return SCORE.available_for(metric, records)
-
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Compute both halves; a record that lacks a field of one of them still has the other."""
-        shown = {metric.name for metric in self.wanted(options)}
-        wanted = shown | set(NINE) if "avg" in shown else shown
-        of_plan = [name for name in OF_SCORE if name in wanted]
+        shown = {metric.name: metric for metric in self.wanted(options)}
+        dependencies = OptionalDependencies(self, options, "avg", NINE)
+        of_plan = [name for name in OF_SCORE if name in dependencies.wanted]
         plan = Evaluation({})
         if of_plan:
-            limited = ScoreOptions(
-                profile=options.profile, think_prefilled=options.think_prefilled, metrics=of_plan, by=[]
-            )
-            plan = SCORE.evaluate(records, limited)
-        prose = compare_prose(self, records, options, wanted, advance)
+            limited = ScoreOptions(profile=options.profile, think_prefilled=options.think_prefilled, metrics=of_plan)
+            plan = SCORE.evaluate(records, limited, advance)
+        prose = compare_prose(records, options, dependencies, advance)
         columns = plan.columns | prose.columns
-
-        def corpus(rows: np.ndarray) -> dict[str, float | None]:
-            return {"avg": average(columns, rows)} if "avg" in shown else {}
-
-        kept = {metric.name: columns[metric.name] for metric in self.wanted(options) if metric.per_record}
+        kept = {name: columns[name] for name, metric in shown.items() if metric.per_record}
         unavailable = {name: why for name, why in prose.unavailable.items() if name in shown}
-        over = {}
+        found = Evaluation(kept, sorted([*plan.failed, *prose.failed]), None, {}, unavailable, plan.derived)
         if "avg" in shown:
-            over["avg"] = [columns[name] for name in NINE]
+            found.corpus = lambda rows: {"avg": average(columns, rows)}
+            found.over = {"avg": [columns[name] for name in NINE]}
             missing = [m.title for m in self.metrics if m.name in NINE and m.name in prose.unavailable]
             if missing:
                 unavailable["avg"] = f"It needs all nine columns, and there is no {' and no '.join(missing)}."
-        failed = sorted([*plan.failed, *prose.failed])
-        return Evaluation(kept, failed, corpus, over, unavailable, plan.derived)
+        return found
 
 
 def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None:
@@ -141,90 +106,57 @@ def average(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> float | None
     return sum(known) / len(known) if len(known) == len(means) else None
 
 
-def compare_prose(task: Task, records: Records, options: Any, wanted: set[str], advance: Advance) -> Evaluation:
-    """Compute the lexical metrics among `wanted` of the two `<orc>` sections; without one in the answer they are 0."""
-    pairs, failed = prose_pairs(records, options.think_prefilled)
+def compare_prose(records: Records, options: Any, dependencies: OptionalDependencies, advance: Advance) -> Evaluation:
+    """Compute the wanted lexical metrics of the two `<orc>` sections, trimmed; without one in the answer they are 0."""
     columns = {name: np.full(len(records), np.nan) for name in WORDS}
-    if not wanted & set(WORDS):
+    if not dependencies.wants(*WORDS):
         return Evaluation(columns)
-    dependencies = OptionalDependencies(task, options)
-    dependencies.wanted |= wanted
-    dependencies.by_name |= set(NINE) if "avg" in dependencies.by_name else set()
-    empty = [pair.row for pair in pairs if not (pair.reference and pair.generated)]
+    opening = "<think>" if options.think_prefilled else ""
+    pairs, failed = comparable(((orc_of(record), opening + record["response"]) for record in records), NO_ORC)
+    present = []
+    for row, reference, response in pairs:
+        sections = sections_in(response)
+        pair = Pair(row, reference.strip(), sections.orc.strip() if sections else "")
+        if pair.reference and pair.generated:
+            present.append(pair)
+    empty = sorted({pair.row for pair in pairs} - {pair.row for pair in present})
     for column in columns.values():
         column[empty] = 0.0
-    present = [pair for pair in pairs if pair.reference and pair.generated]
-    fill_rouge(present, columns, dependencies, advance)
+    texts = TextPairs(present, columns, dependencies, advance)
+    texts.fill_rouge()
     if options.profile == "thoth":
-        fill_as_the_script(present, columns, dependencies, advance)
+        fill_as_the_script(texts)
     else:
-        fill_as_defined(present, columns, dependencies, options, advance)
-    failed += fill_keywords(present, columns, dependencies, options, advance)
+        fill_as_defined(texts, options.nltk)
+    failed += texts.fill_keywords(options)
     for name in dependencies.require_any():
         columns[name][empty] = np.nan
     return Evaluation(columns, failed, unavailable=dependencies.unavailable)
 
 
-def prose_pairs(records: Records, think_prefilled: bool) -> tuple[list[Pair], list[Failure]]:
-    """Return the two sections of each record, trimmed, and the records whose reference has none."""
-    pairs, failed = [], []
-    for row, record in enumerate(records):
-        response = f"<think>{record['response']}" if think_prefilled else record["response"]
-        reference = orc_of(record)
-        if reference is None:
-            failed.append(Failure(row, NO_ORC))
-        elif max(len(response), len(reference)) > MAX_LENGTH:
-            failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
-        else:
-            found = sections_in(response)
-            pairs.append(Pair(row, reference.strip(), found.orc.strip() if found else ""))
-    return pairs, failed
-
-
-def fill_as_the_script(
-    pairs: Sequence[Pair], columns: Mapping[str, np.ndarray], dependencies: OptionalDependencies, advance: Advance
-) -> None:
+def fill_as_the_script(texts: TextPairs) -> None:
     """Fill BLEU-n with sacreBLEU's precision of order n, without brevity penalty, and METEOR over the pieces between
     white space, punctuation included.
     """
-    if dependencies.wants(*BLEU, "bleu_avg"):
-        library = dependencies.load(lambda: import_optional("sacrebleu.metrics", "lexical", "BLEU"), *BLEU, "bleu_avg")
-        if library is not None:
-            metric = library.BLEU(effective_order=True)
-            for row, reference, generated in pairs:
-                precisions = metric.sentence_score(generated, [reference]).precisions
-                for name, precision in zip(BLEU, precisions, strict=True):
-                    columns[name][row] = precision / 100
-                columns["bleu_avg"][row] = sum(columns[name][row] for name in BLEU) / len(BLEU)
-    meteor = dependencies.load(meteor_scorer, "meteor")
-    if meteor is None:
-        return
-    for done, (row, reference, generated) in enumerate(pairs, start=1):
-        theirs, ours = ([word.lower() for word in text.split()] for text in (reference, generated))
-        columns["meteor"][row] = meteor(theirs, ours)
-        if done % ADVANCE_EVERY == 0:
-            advance(row)
+    columns = texts.columns
+    bleu = texts.dependencies.load(bleu_metric, *BLEU, "bleu_avg")
+    meteor = texts.dependencies.load(meteor_scorer, "meteor")
+    for row, reference, generated in texts if bleu or meteor else ():
+        if bleu is not None:
+            precisions = bleu.sentence_score(generated, [reference]).precisions
+            for name, precision in zip(BLEU, precisions, strict=True):
+                columns[name][row] = precision / 100
+            columns["bleu_avg"][row] = sum(columns[name][row] for name in BLEU) / len(BLEU)
+        if meteor is not None:
+            columns["meteor"][row] = meteor(reference.lower().split(), generated.lower().split())
 
 
-def fill_as_defined(
-    pairs: Sequence[Pair],
-    columns: Mapping[str, np.ndarray],
-    dependencies: OptionalDependencies,
-    options: Any,
-    advance: Advance,
-) -> None:
+def fill_as_defined(texts: TextPairs, rules: NltkRules) -> None:
     """Fill BLEU-n and METEOR as the task `lexical` does."""
-    names = [name for name in (*BLEU, "bleu_avg", "meteor") if dependencies.wants(name)]
-    if not names:
-        return
-    by_name = [name for name in names if name in dependencies.by_name]
-    chosen = LEXICAL.checked({"metrics": by_name if by_name == names else [USUAL, *by_name], "nltk": options.nltk})
-    records = [{"reference": pair.reference, "response": pair.generated} for pair in pairs]
-    found = LEXICAL.evaluate(records, chosen, advance)
-    rows = [pair.row for pair in pairs]
-    for name in names:
-        columns[name][rows] = found.columns[name]
-    dependencies.unavailable |= {name: why for name, why in found.unavailable.items() if name in names}
+    bleu = texts.dependencies.load(bleu_metric, *BLEU, "bleu_avg")
+    if bleu is not None:
+        fill_bleu(texts, bleu)
+    texts.fill_nltk(rules)
 
 
 TASK = PaperTable()

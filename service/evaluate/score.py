@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ..settings import ScoreSettings
 from . import paper, thoth
 from .paper import Pair
 from .scirecipe import level_of, library_of, reference_of
-from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress
+from .task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task
 
 __all__ = ["TASK", "ScoreOptions", "ScoreRecord", "ScoreTask"]
 
 PIECE_ROWS = 4_096
 """Records between two calls of the progress callback."""
 
-METRICS = (
+METRICS: tuple[Metric, ...] = (
     Metric("step_m", "Step-M", "1 where prediction and reference have the same number of steps.", percent=True),
     Metric("order_s", "Order-S", "1 where the sequences of actions are equal.", percent=True),
     Metric("order_lcs", "Order-LCS", "2 · LCS / (n + m) of the sequences of actions.", percent=True),
@@ -85,14 +83,14 @@ class ScoreOptions(Options):
 class ScoreTask(Task):
     """SCORE's metrics. The reward of the same name is not computed here: it is `Scorer`'s."""
 
-    name: ClassVar[str] = "score"
-    description: ClassVar[str] = "SCORE's evaluation metrics of Sketch-and-Fill answers (arXiv 2510.15600, Appendix F)."
-    record: ClassVar[type[Record]] = ScoreRecord
-    options: ClassVar[type[Options]] = ScoreOptions
-    metrics: ClassVar[tuple[Metric, ...]] = METRICS
-    failures: ClassVar[Mapping[str, str]] = FAILURES
-    response: ClassVar[str] = "response"
-    derived_fields: ClassVar[tuple[str, ...]] = ("level",)
+    name = "score"
+    description = "SCORE's evaluation metrics of Sketch-and-Fill answers (arXiv 2510.15600, Appendix F)."
+    record = ScoreRecord
+    options = ScoreOptions
+    metrics = METRICS
+    failures = FAILURES
+    response = "response"
+    derived_fields = ("level",)
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Validate as every task does, but faster for valid records, of which there may be tens of thousands."""
@@ -111,37 +109,28 @@ class ScoreTask(Task):
         """Return whether any record names a library of actions, for the metrics of adherence."""
         return metric.name in SHARES and any(library_of(record) is not None for record in records)
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Measure by either profile; a record with an invalid reference has no values."""
         wanted = [metric.name for metric in self.wanted(options)]
         columns = {name: np.full(len(records), np.nan) for name in wanted}
         failed: list[Failure] = []
         levels: list[int | None] = []
-        with_libraries = bool(SHARES.keys() & set(wanted))
+        library = library_of if SHARES.keys() & set(wanted) else lambda _record: None
+        measure = thoth.measure if options.profile == "thoth" else paper.measure
         for first in range(0, len(records), PIECE_ROWS):
-            piece = [pair_of(record, with_libraries) for record in records[first : first + PIECE_ROWS]]
-            if options.profile == "thoth":
-                found, steps, reasons = thoth.measure(piece, options.think_prefilled)
-            else:
-                settings = ScoreSettings(think_prefilled=options.think_prefilled)
-                found, steps, reasons = paper.measure(piece, settings)
-            readable = np.ones(len(piece), bool)
-            readable[list(reasons)] = False
-            has_library = np.array([pair.library is not None for pair in piece])
+            some = records[first : first + PIECE_ROWS]
+            pairs = [Pair(record["response"], reference_of(record), library(record)) for record in some]
+            found, steps, reasons = measure(pairs, options.think_prefilled)
+            readable = np.array([row not in reasons for row in range(len(pairs))])
+            shared = readable & (found["steps"] > 0) & [pair.library is not None for pair in pairs]
             for name, column in columns.items():
-                rows = readable & has_library & (found["steps"] > 0) if name in SHARES else readable
+                rows = shared if name in SHARES else readable
                 values = found[SHARES[name]] / np.maximum(found["steps"], 1.0) if name in SHARES else found[name]
-                column[first : first + len(piece)][rows] = values[rows]
+                column[first : first + len(pairs)][rows] = values[rows]
             failed += [Failure(first + row, reason) for row, reason in sorted(reasons.items())]
-            levels += [
-                level_of(count) if known else None for count, known in zip(steps.tolist(), readable, strict=True)
-            ]
-            advance(first + len(piece))
+            levels += [None if row in reasons else level_of(count) for row, count in enumerate(steps.tolist())]
+            advance(first + len(pairs))
         return Evaluation(columns, failed, derived={"level": levels})
-
-
-def pair_of(record: Mapping[str, Any], with_library: bool) -> Pair:
-    return Pair(record["response"], reference_of(record), library_of(record) if with_library else None)
 
 
 TASK = ScoreTask()

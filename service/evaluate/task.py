@@ -1,6 +1,6 @@
 """The interface of evaluations: a task computes columns of metrics, and their aggregates, from records and options.
 
-A module with a task has one public name, `TASK`, an instance of a subclass of `Task`, and is listed in `registry.py`.
+A module with a task has one public name, `TASK`, an instance of a subclass of `Task`, and is listed in `evaluation.py`.
 Importing it is cheap: heavy and optional packages are imported inside the methods that use them, which raise
 `errors.NotInstalled` with what to install.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -32,7 +32,10 @@ __all__ = [
     "Task",
     "ignore_progress",
     "mean_of",
+    "reporting",
 ]
+
+T = TypeVar("T")
 
 OK = "ok"
 """The reason of a response that could be read, in every task."""
@@ -40,6 +43,7 @@ OK = "ok"
 USUAL = "usual"
 """A name in `options.metrics` that means all default metrics."""
 
+ADVANCE_EVERY = 64
 MAX_NAME = 100
 """Characters of an unknown name that an error repeats."""
 
@@ -53,6 +57,15 @@ aborts the evaluation."""
 
 def ignore_progress(_done: int) -> None:
     """Ignore the progress: the default `Advance`."""
+
+
+def reporting(records: Sequence[T], advance: Advance) -> Iterator[T]:
+    """Yield the records; report the progress after every 64 and at the end."""
+    for done, record in enumerate(records, start=1):
+        yield record
+        if done % ADVANCE_EVERY == 0:
+            advance(done)
+    advance(len(records))
 
 
 class Metric(NamedTuple):
@@ -137,32 +150,16 @@ class Evaluation:
     unavailable: dict[str, str] = field(default_factory=dict)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
 
-    def summary(self, rows: np.ndarray) -> tuple[dict[str, Any], dict[str, int]]:
-        """Return `count` and the value of every metric over int64 `rows`, and which values cover fewer, and how many.
-
-        A value of several columns covers as many as the column with the fewest.
-        """
-        found: dict[str, Any] = {"count": len(rows)}
-        found |= {name: mean_of(column[rows]) for name, column in self.columns.items()}
-        found |= self.corpus(rows) if self.corpus else {}
-        columns: dict[str, Sequence[np.ndarray]] = {name: [column] for name, column in self.columns.items()}
-        counts = {
-            name: min((int((~np.isnan(column[rows])).sum()) for column in several), default=0)
-            for name, several in (columns | dict(self.over)).items()
-        }
-        fewer = {name: n for name, n in counts.items() if n < len(rows) and found.get(name) is not None}
-        return found, fewer
-
 
 @dataclass
 class Rewards:
     """Per-response rewards of a task: columns of length n, every number finite.
 
-    reasons: each one of the task's `reasons`. components: name to float64 (n,), the same names for every request.
+    failed: for responses with another reason than `ok`. components: name to float64 (n,), the same for every request.
     """
 
     rewards: np.ndarray
-    reasons: list[str]
+    failed: list[Failure]
     components: dict[str, np.ndarray]
 
 
@@ -193,14 +190,14 @@ class Task(ABC):
     """Names of the components of its rewards, the same for every request."""
 
     @abstractmethod
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Evaluate valid records; `options` is an instance of `self.options`.
 
         The content of a response never raises. Only the metrics that are `wanted` have to be computed.
         Raises NotInstalled if a metric requested by name, or every metric, lacks an optional dependency.
         """
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         """Compute the rewards of records whose response is a string; only for tasks with `reward`.
 
         Many records may share the objects of one reference, which are read once.
@@ -216,16 +213,16 @@ class Task(ABC):
             return [("", "wrong_type", "must be an object")]
         if self.record.__pydantic_validator__.isinstance_python(record):  # half the time of creating an instance
             return []
-        found: dict[str, tuple[str, list[str]]] = {}
+        found: dict[tuple[str, str], dict[str, None]] = {}
         try:
             self.record.model_validate(record)
         except ValidationError as error:
-            for one in findings(error):
-                if one["type"] == "missing":
-                    found.setdefault(path_of(one["loc"]), ("missing_field", ["this field is required"]))
+            for kind, location, message in invalid_fields(error):
+                if kind == "missing":
+                    found[path_of(location), "missing_field"] = {"this field is required": None}
                 else:
-                    found.setdefault(path_of(inside(record, one["loc"])), ("wrong_type", []))[1].append(one["msg"])
-        return [(path, reason, ", or: ".join(dict.fromkeys(details))) for path, (reason, details) in found.items()]
+                    found.setdefault((path_of(inside(record, location)), "wrong_type"), {})[message] = None
+        return [(path, reason, ", or: ".join(details)) for (path, reason), details in found.items()]
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Return the fields of a record except its response, from an entry of `references` in a request for rewards.
@@ -247,14 +244,19 @@ class Task(ABC):
 
     def checked(self, given: Mapping[str, Any] | None) -> Any:
         """Validate options; raises InvalidRequest naming every invalid one as `options.NAME`."""
+        names = [USUAL, *(metric.name for metric in self.metrics)]
         try:
             options = self.options.model_validate(dict(given or {}))
         except ValidationError as error:
-            raise InvalidRequest([option_issue(found) for found in findings(error)]) from None
-        names = {USUAL, *(metric.name for metric in self.metrics)}
+            known = {"extra_forbidden": ("unknown_option", "there is no option of this name")}
+            issues = [
+                Issue(f"options.{path_of(location)}", *known.get(kind, ("invalid_option", message)))
+                for kind, location, message in invalid_fields(error)
+            ]
+            raise InvalidRequest(issues) from None
         wrong = [k for k, name in enumerate(options.metrics or ()) if name not in names]
         if wrong:
-            detail = f"must be one of: {USUAL}, {', '.join(metric.name for metric in self.metrics)}"
+            detail = f"must be one of: {', '.join(names)}"
             raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
         return options
 
@@ -278,9 +280,10 @@ class Task(ABC):
         return tuple(m for m in self.metrics if m.name in named or (m.default and USUAL in named))
 
 
-def findings(error: ValidationError) -> list[dict[str, Any]]:
-    """Return pydantic's errors without the offending values."""
-    return [dict(found) for found in error.errors(include_url=False, include_input=False, include_context=False)]
+def invalid_fields(error: ValidationError) -> list[tuple[str, tuple[int | str, ...], str]]:
+    """Return the type, location and message of each of pydantic's errors, which do not quote the value."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return [(one["type"], one["loc"], one["msg"]) for one in found]
 
 
 def path_of(location: Sequence[Any]) -> str:
@@ -291,21 +294,13 @@ def path_of(location: Sequence[Any]) -> str:
     return path.removeprefix(".")
 
 
-def option_issue(found: Mapping[str, Any]) -> Issue:
-    path = f"options.{path_of(found['loc'])}"
-    if found["type"] == "extra_forbidden":
-        return Issue(path, "unknown_option", "there is no option of this name")
-    return Issue(path, "invalid_option", found["msg"])
-
-
 def inside(record: Any, location: Sequence[Any]) -> list[Any]:
     """Return the beginning of `location` that leads to a value of the record, without the types that were tried."""
     path: list[Any] = []
-    value = record
     for part in location:
-        keys = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
-        if part not in keys:
+        try:
+            record = record[part]
+        except (IndexError, KeyError, TypeError):
             break
-        value = value[part]
         path.append(part)
     return path

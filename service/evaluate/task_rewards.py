@@ -21,8 +21,8 @@ from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores, group_advantages
 from ..scoring.text_columns import checked_texts
 from ..settings import RULES_VERSION
-from .registry import TASKS, every_task, task_named
-from .task import Advance, Options, Rewards, Task, ignore_progress
+from .evaluation import TASKS, every_task, task_named
+from .task import OK, Advance, Options, Task, ignore_progress
 
 __all__ = [
     "SCORE",
@@ -46,9 +46,12 @@ EVALUATION_ONLY = frozenset(Options.model_fields)
 
 
 @dataclass
-class TaskScores(Rewards):
+class TaskScores:
     """Columns of length n, in the order of the responses: rewards and components float64 and finite, reasons str."""
 
+    rewards: np.ndarray
+    reasons: list[str]
+    components: dict[str, np.ndarray]
     reference_index: np.ndarray
 
     def __len__(self) -> int:
@@ -129,16 +132,16 @@ def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -
         for name in given
         if name in EVALUATION_ONLY
     ]
-    if remote:
-        issues += [o._replace(path=o.path.replace("options.", "config.", 1)) for o in task.local_issues(given)]
+    found = task.local_issues(given) if remote else []
     try:
         options = task.checked({name: value for name, value in given.items() if name not in EVALUATION_ONLY})
     except ScoringError as error:
-        reasons = {"unknown_option": "unknown_setting", "invalid_option": "invalid_setting"}
-        issues += [
-            Issue(o.path.replace("options.", "config.", 1), reasons.get(o.reason, o.reason), o.detail)
-            for o in error.issues
-        ]
+        found += error.issues
+    reasons = {"unknown_option": "unknown_setting", "invalid_option": "invalid_setting"}
+    issues += [
+        Issue(path.replace("options.", "config.", 1), reasons.get(reason, reason), detail)
+        for path, reason, detail in found
+    ]
     if issues:
         raise InvalidSetting(issues)
     return options
@@ -202,7 +205,8 @@ def reward_responses(
     for column in (found.rewards, *found.components.values()):
         if column.shape != (len(records),) or not np.isfinite(column).all():
             raise ArithmeticError(f"{task.name} gave a reward that is not a finite number")
-    reasons = [TOO_LONG if over else reason for reason, over in zip(found.reasons, long, strict=True)]
+    failed = {failure.record: failure.reason for failure in found.failed}
+    reasons = [TOO_LONG if over else failed.get(row, OK) for row, over in enumerate(long)]
     return TaskScores(found.rewards, reasons, found.components, reference_index)
 
 

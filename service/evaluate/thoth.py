@@ -88,15 +88,10 @@ def read_block(block: str) -> Block:
     """Read the lines and steps of a key block."""
     lines = [line.rstrip() for line in block.strip().splitlines() if line.strip()]
     try:
-        return Block(len(lines), key_steps(lines))
+        found = [known_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
     except (AttributeError, TypeError):  # an action that is not a string, an array that is not iterable
         return Block(len(lines), None)
-
-
-def key_steps(lines: Sequence[str]) -> list[Step]:
-    """Return the steps among the lines; raises AttributeError or TypeError for values that the script fails on."""
-    found = [known_step(line) if len(line) <= MAX_KEPT_LENGTH else step_in(line) for line in lines]
-    return [step for step in found if step is not None]
+    return Block(len(lines), [step for step in found if step is not None])
 
 
 def step_in(line: str) -> Step | None:
@@ -181,7 +176,7 @@ def adherence(taken: Sequence[str], needed: set[str], library: Sequence[str]) ->
     }
 
 
-def measure(pairs: Sequence[Pair], think_prefilled: bool = False) -> Measured:
+def measure(pairs: Sequence[Pair], think_prefilled: bool) -> Measured:
     """Measure every pair. References are texts, whole answers or key blocks, or objects with steps."""
     columns = {name: np.zeros(len(pairs)) for name in (*METRICS, "steps", "outside_library", "distractors")}
     expected_steps = np.zeros(len(pairs), np.int64)

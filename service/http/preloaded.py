@@ -7,7 +7,7 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported: a process with threads must not be forked
 
 from ...kernels.warmup import warmup
-from ..evaluate.registry import every_task
+from ..evaluate.evaluation import every_task
 from .endpoints import evaluate, score
 from .endpoints.trainers import aggregate
 from .request import jobs

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidRequest, Issue
-from ..evaluate.import_optional import import_optional
+from ..evaluate.optional_dependencies import import_optional
 from ..files.columns.batch_scorer import BatchScorer
 from ..files.columns.results import error_field, result_columns, result_fields
 from ..files.rows.rows import Fields

@@ -12,7 +12,7 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, Issue, row_of
-from ..evaluate.import_optional import import_optional
+from ..evaluate.optional_dependencies import import_optional
 from ..scoring.reference_index import check_index, resolve_reference_index
 from ..scoring.references import issues_of_all
 from ..scoring.scorer import Scorer

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..config import Config, load
 from ..errors import InvalidSetting, Issue, ScoringError
-from ..evaluate.import_optional import import_optional
+from ..evaluate.optional_dependencies import import_optional
 from ..http.app import Application, create_app
 from ..http.wire.stage_times import StageTimes
 from ..scoring.scorer import Scorer

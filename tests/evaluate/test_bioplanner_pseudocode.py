@@ -12,16 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.kernels.similarity.levenshtein import levenshtein_distances
-from assay.service.evaluate.bioplanner.agreement import precision_recall
-from assay.service.evaluate.bioplanner.calls import (
-    called_names,
-    calls_by_script,
-    calls_in,
-    calls_with_arguments,
-    defined_functions,
-    parse_program,
-    walked_names,
-)
+from assay.service.evaluate.bioplanner.calls import Program, calls_by_script, defined_functions
+from assay.service.evaluate.bioplanner.reading import precision_recall
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.python_source import Unreadable, depth
 from assay.service.evaluate.text.sequences import compare_sequences
@@ -133,7 +125,7 @@ def test_a_dropped_step_is_seen_by_grammar_alone():
 
 def test_calls_by_grammar():
     code = "def f(x, y):\n    g(1)\nfor i in h(2):\n    f('a', y=3 + 4)\no.run(f(5), **z)\n(lambda: 0)()\nk(*w)"
-    found = calls_with_arguments(parse_program(code))
+    found = Program(code).calls()
     assert [(call.name, dict(call.arguments)) for call in found] == [
         ("h", {"0": "2"}),
         ("f", {"x": "a", "y": "3 + 4"}),
@@ -144,23 +136,22 @@ def test_calls_by_grammar():
 
 
 def test_calls_are_walked_level_by_level():
-    assert walked_names(calls_in(parse_program("for i in j:\n    a(b())\nc()"))) == ["c", "a", "b"]
+    assert Program("for i in j:\n    a(b())\nc()").walked_names() == ["c", "a", "b"]
     with pytest.raises(Unreadable, match="attribute_call"):
-        walked_names(calls_in(parse_program("robot.run()")))
+        Program("robot.run()").walked_names()
 
 
 def test_calls_are_in_the_order_of_their_names():
     code = "f(g(h()), k())\na.b().c(d())\nf()()\ndef z(x=y()):\n    w()"
-    assert called_names(calls_in(parse_program(code))) == ["f", "g", "h", "k", "b", "c", "d", "f"]
+    assert Program(code).names() == ["f", "g", "h", "k", "b", "c", "d", "f"]
 
 
 @given(st.integers(0, 10**6))
 @examples(30)
 def test_the_walk_is_that_of_python(seed):
-    tree = parse_program(
-        random_program(random.Random(seed), ["wash", "spin"]) + "\ndef f(x=g()):\n    h(k())\n    i(j=l())"
-    )
-    assert [node for node, _ in calls_in(tree)] == [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    code = random_program(random.Random(seed), ["wash", "spin"]) + "\ndef f(x=g()):\n    h(k())\n    i(j=l())"
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    assert Program(code).walked_names() == [ast.unparse(node.func) for node in calls]
 
 
 def test_definitions_are_cut_as_the_script_cuts_them():
@@ -205,7 +196,7 @@ def test_parsing_warns_of_nothing():
     """An invalid escape is a warning of Python's parser, which would show a piece of the text."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert isinstance(parse_program(r"f('\d')"), ast.Module)
+        assert Program(r"f('\d')").names() == ["f"]
 
 
 def test_depth_counts_open_brackets():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from assay.service.evaluate import evaluate, rewards
-from assay.service.evaluate.registry import every_task
+from assay.service.evaluate.evaluation import every_task
 from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assay.service.errors import InvalidRequest
 from assay.service.evaluate import evaluate
-from assay.service.evaluate.registry import task_named
+from assay.service.evaluate.evaluation import task_named
 from tests.conftest import ROOT
 from tests.reference.protocol_metrics import adherence, paper_metrics, predicted_steps
 from tests.reference.scorer import UnreadableReferenceError, parse_reference

@@ -42,4 +42,4 @@ def test_wrong_answers_are_not_timed():
         benchmark.run()
         wrong = {"step_m": [0.5] * 5}
         with pytest.raises(WrongAnswerError, match="step_m"):
-            EvaluationBenchmark(benchmark.name, benchmark.title, [{}] * 5, benchmark._work, wrong).run()
+            EvaluationBenchmark(benchmark.name, benchmark.title, 5, benchmark.work, wrong).run()

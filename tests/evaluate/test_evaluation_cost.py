@@ -12,8 +12,8 @@ from assay.service.evaluate.bioprobench.answers import generated_text, truth_of
 from assay.service.evaluate.bioprobench.ord import order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.llam_eval.scores import stated_score
-from assay.service.evaluate.text.keywords import candidates
-from assay.service.evaluate.text.rouge import rouge_words
+from assay.service.evaluate.text.ngrams import rouge_words
+from assay.service.evaluate.text.text_pairs import candidates
 from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
 from tests.evaluate.word_lists import needs_sentences
 

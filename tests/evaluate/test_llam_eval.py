@@ -209,7 +209,7 @@ def test_an_interrupted_evaluation_stops_asking():
     def stop(done):
         raise KeyboardInterrupt
 
-    from assay.service.evaluate.registry import task_named
+    from assay.service.evaluate.evaluation import task_named
 
     task = task_named("llam_eval")
     with standing_in(always("3", pause=0.01)) as judge:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.errors import InvalidReference, InvalidSetting, NotInstalled
-from assay.service.evaluate.registry import task_named
+from assay.service.evaluate.evaluation import task_named
 from assay.service.evaluate.task_rewards import rewards
 from tests.strategies import examples
 

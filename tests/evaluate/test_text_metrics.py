@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from assay.service.evaluate.bioprobench.gen import generated_steps, matched
 from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.text import keywords as keyword_metrics
-from assay.service.evaluate.text import meteor
-from assay.service.evaluate.text.bleu import METHOD_1, NO_SMOOTHING, sentence_bleu
+from assay.service.evaluate.text import meteor, text_pairs
 from assay.service.evaluate.text.embedders import embedded, hashed_words
-from assay.service.evaluate.text.rouge import rouge_l, rouge_n, rouge_words
+from assay.service.evaluate.text.ngrams import METHOD_1, NO_SMOOTHING, rouge_l, rouge_n, rouge_words, sentence_bleu
 from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
 from tests.evaluate.word_lists import forget_wordnet, needs_sentences, needs_wordnet, write_wordnet
 from tests.reference import bioprobench as twin_steps
@@ -52,7 +50,7 @@ def test_bleu_is_that_of_nltk(reference, hypothesis):
 @given(st.lists(st.tuples(word_lists(), word_lists()), max_size=4))
 @examples(60)
 def test_rouge(pairs):
-    assert rouge_l(pairs).tolist() == pytest.approx([twin.rouge_l(*pair) for pair in pairs], abs=1e-12)
+    assert rouge_l(pairs) == pytest.approx([twin.rouge_l(*pair) for pair in pairs], abs=1e-12)
     for reference, hypothesis in pairs:
         for n in (1, 2):
             assert rouge_n(reference, hypothesis, n) == pytest.approx(twin.rouge_n(reference, hypothesis, n), abs=1e-12)
@@ -252,9 +250,9 @@ def test_keywords_beyond_the_limit_need_an_embedder():
     def by_length(texts):
         return [[1.0, len(text)] for text in texts]
 
-    assert len(keyword_metrics.keywords(many_words(64), None)) == 64
-    assert keyword_metrics.keywords(many_words(65), None) is None
-    chosen = keyword_metrics.keywords(many_words(100), by_length)
+    assert len(text_pairs.keywords(many_words(64), None)) == 64
+    assert text_pairs.keywords(many_words(65), None) is None
+    chosen = text_pairs.keywords(many_words(100), by_length)
     assert len(chosen) == 64
     assert {f"word{k}" for k in range(10)}.isdisjoint(chosen), "the shortest are the farthest from the text"
     record = {"output": many_words(65), "generated_response": many_words(10)}
@@ -267,11 +265,11 @@ def test_keywords_beyond_the_limit_need_an_embedder():
 
 
 def test_keywords_are_words_of_two_characters_that_mean_something():
-    assert keyword_metrics.candidates("The 5 mL of DMEM, the Σs and a_b!") == ["a_b", "dmem", "ml", "σs"]
-    precision, recall, f1 = keyword_metrics.overlap({"a", "b"}, {"a"})
+    assert text_pairs.candidates("The 5 mL of DMEM, the Σs and a_b!") == ["a_b", "dmem", "ml", "σs"]
+    precision, recall, f1 = text_pairs.overlap({"a", "b"}, {"a"})
     assert (precision, recall) == (1.0, 0.5)
     assert f1 == pytest.approx(2 / 3, abs=1e-7)
-    assert keyword_metrics.overlap(set(), {"a"}) == (0.0, 0.0, 0.0)
+    assert text_pairs.overlap(set(), {"a"}) == (0.0, 0.0, 0.0)
 
 
 def test_lexical_is_sacrebleu_s():

@@ -8,23 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..python_source import Unreadable, parse_python
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_LENGTH",
-    "Call",
-    "called_names",
-    "calls_by_script",
-    "calls_with_arguments",
-    "defined_functions",
-    "parse_program",
-    "walked_names",
-]
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "Call", "Program", "calls_by_script", "defined_functions"]
 
 MAX_LENGTH = 262_144
 """Characters of a text that is parsed."""
@@ -36,7 +25,7 @@ MAX_LEVELS = 150
 
 HEAD = re.compile(r"(?<!\w)(\w++)\s*+\(")
 ARGUMENT = re.compile(r"""(?<!\w)(\w++)=["']([^"']++)["']""")
-DEFINITION = re.compile(r"def [\w_]++\(.*?\):")
+DEFINITION = re.compile(r"^def \w++\(.*?\):.*+(?:\n[^\S\n].*+)*+", re.MULTILINE)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 WITHOUT_CALLS = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.Pass)
 
@@ -48,6 +37,13 @@ class Call(NamedTuple):
     """Of the function, or of the attribute in `robot.run(…)`."""
     arguments: Mapping[str, str]
     """The text of each value, of a string without quotes, by name, or by position (`0`, `1`, …) if it is unknown."""
+
+
+class Named(NamedTuple):
+    """A call in a program, with the name of its function or attribute."""
+
+    name: str
+    node: ast.Call
 
 
 def calls_by_script(code: str) -> dict[str, dict[str, str]]:
@@ -70,12 +66,6 @@ def calls_by_script(code: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def parse_program(code: str) -> ast.Module:
-    """Parse a text; raises Unreadable if it is not Python or exceeds the limits."""
-    tree: ast.Module = parse_python(code, MAX_LENGTH, MAX_DEPTH)
-    return tree
-
-
 def defined_functions(code: str) -> list[str]:
     """Return the names of functions whose definitions begin a line, in order, as the script extracts them.
 
@@ -83,94 +73,62 @@ def defined_functions(code: str) -> list[str]:
     """
     return [
         node.name
-        for chunk in definitions(code)
-        for node in ast.walk(parse_program(chunk))
+        for definition in DEFINITION.findall(code)
+        for node in ast.walk(parse_python(definition, MAX_LENGTH, MAX_DEPTH))
         if isinstance(node, ast.FunctionDef)
     ]
 
 
-def definitions(code: str) -> list[str]:
-    """Return the texts of those definitions."""
-    lines = code.split("\n")
-    starts = [k for k, line in enumerate(lines) if DEFINITION.match(line)]
-    found = []
-    for begin, limit in pairwise([*starts, len(lines)]):
-        stop = begin + 1
-        while stop < limit and lines[stop][:1].isspace():
-            stop += 1
-        found.append("\n".join(lines[begin:stop]))
-    return found
+class Program:
+    """The calls of a program, by Python's grammar; raises Unreadable if it is not Python or exceeds the limits."""
 
+    def __init__(self, code: str) -> None:
+        self._calls: list[ast.Call] = []
+        """All, in the order of `ast.walk`, level by level."""
+        self._in_order: list[Named] = []
+        """Those of plain names and of attributes outside definitions, in the order of the text."""
+        self._parameters: dict[str, list[str]] = {}
+        level: list[tuple[ast.AST, bool]] = [(parse_python(code, MAX_LENGTH, MAX_DEPTH), False)]
+        for node, in_definition in level:  # it grows during the loop
+            if isinstance(node, DEFINITIONS):
+                in_definition = True
+                self._parameters[node.name] = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
+            elif isinstance(node, ast.Call):
+                self._calls.append(node)
+                if not in_definition and isinstance(node.func, ast.Name | ast.Attribute):
+                    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                    self._in_order.append(Named(name, node))
+            for field in node._fields:
+                value = getattr(node, field, None)
+                children = value if isinstance(value, list) else (value,)
+                level += [
+                    (child, in_definition)
+                    for child in children
+                    if isinstance(child, ast.AST) and not isinstance(child, WITHOUT_CALLS)
+                ]
+        self._in_order.sort(key=lambda call: (call.node.func.end_lineno or 0, call.node.func.end_col_offset or 0))
 
-class Found(NamedTuple):
-    """A call in a program, and whether it is inside a function's definition."""
+    def walked_names(self) -> list[str]:
+        """Return the names of all calls in the script's order, including those in definitions.
 
-    node: ast.Call
-    in_definition: bool
-
-
-def calls_in(tree: ast.Module) -> list[Found]:
-    """Return every call of a program in the order of `ast.walk`, level by level."""
-    found = []
-    level: list[tuple[ast.AST, bool]] = [(tree, False)]
-    for node, in_definition in level:  # it grows during the loop
-        inside = in_definition or isinstance(node, DEFINITIONS)
-        for name in node._fields:
-            value = getattr(node, name, None)
-            for child in value if isinstance(value, list) else (value,):
-                if isinstance(child, ast.AST) and not isinstance(child, WITHOUT_CALLS):
-                    level.append((child, inside))
-                    if isinstance(child, ast.Call):
-                        found.append(Found(child, inside))
-    return found
-
-
-def walked_names(calls: Iterable[Found]) -> list[str]:
-    """Return the names of all calls of a text in the script's order, including those in definitions.
-
-    Raises Unreadable for a call of anything but a plain name.
-    """
-    names = []
-    for node, _ in calls:
-        if not isinstance(node.func, ast.Name):
+        Raises Unreadable for a call of anything but a plain name.
+        """
+        if not all(isinstance(node.func, ast.Name) for node in self._calls):
             raise Unreadable("attribute_call")
-        names.append(node.func.id)
-    return names
+        return [node.func.id for node in self._calls if isinstance(node.func, ast.Name)]
 
+    def names(self) -> list[str]:
+        """Return the names of the calls outside definitions, in the order of the text."""
+        return [call.name for call in self._in_order]
 
-def in_order(calls: Iterable[Found]) -> list[ast.Call]:
-    """Return the calls of plain names and of attributes outside definitions, in the order of the text."""
-    nodes = [node for node, inside in calls if not inside and isinstance(node.func, ast.Name | ast.Attribute)]
-    nodes.sort(key=lambda node: (node.func.end_lineno or 0, node.func.end_col_offset or 0))
-    return nodes
+    def calls(self) -> list[Call]:
+        """Return those calls with their arguments; raises Unreadable for an argument that cannot be unparsed."""
+        return [Call(name, self._arguments(name, node)) for name, node in self._in_order]
 
-
-def called_names(calls: Iterable[Found]) -> list[str]:
-    """Return the names of those calls."""
-    return [name_of(node) for node in in_order(calls)]
-
-
-def calls_with_arguments(tree: ast.Module) -> list[Call]:
-    """Return those calls with their arguments; raises Unreadable for an argument that cannot be unparsed."""
-    parameters = {
-        node.name: [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
-        for node in ast.walk(tree)
-        if isinstance(node, DEFINITIONS)
-    }
-    return [call_of(node, parameters) for node in in_order(calls_in(tree))]
-
-
-def name_of(node: ast.Call) -> str:
-    assert isinstance(node.func, ast.Name | ast.Attribute)
-    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-
-
-def call_of(node: ast.Call, parameters: Mapping[str, list[str]]) -> Call:
-    name = name_of(node)
-    known = parameters.get(name, [])
-    arguments = {known[pos] if pos < len(known) else str(pos): text_of(value) for pos, value in enumerate(node.args)}
-    arguments.update({keyword.arg or "**": text_of(keyword.value) for keyword in node.keywords})
-    return Call(name, arguments)
+    def _arguments(self, name: str, node: ast.Call) -> dict[str, str]:
+        known = self._parameters.get(name, [])
+        positional = {known[k] if k < len(known) else str(k): text_of(value) for k, value in enumerate(node.args)}
+        return positional | {keyword.arg or "**": text_of(keyword.value) for keyword in node.keywords}
 
 
 def text_of(node: ast.expr) -> str:

@@ -9,20 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from ....kernels.similarity.levenshtein import levenshtein_distances
 from ..optional_dependencies import OptionalDependencies
 from ..python_source import Unreadable
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
-from ..text.embedders import Embedder, cls_model_named, embedded, embedder_of
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, reporting
+from ..text.embedders import Embedder, EmbedderOption, cls_model, embedded, embedder_of
 from ..text.sequences import compare_sequences
-from .agreement import mean
-from .reading import Reading, names_called, read, read_order
+from .calls import Program
+from .reading import Reading, mean, read, read_order
 
 __all__ = ["TASK"]
-
-ADVANCE_EVERY = 64
 
 FAILURES = {
     "syntax_error": "The text, or a definition in it, is not Python.",
@@ -60,7 +57,7 @@ class PseudocodeOptions(Options):
         description="`upstream` computes what the public script does; `fixed` reads programs by Python's grammar: "
         "calls in the order of the text without those in definitions, each counted, prediction against truth.",
     )
-    embedder: Literal["hashed_words"] | SkipJsonSchema[Embedder] | None = Field(
+    embedder: EmbedderOption = Field(
         None,
         description="For scibert_score: `hashed_words` needs no weights but is not comparable with published values; "
         "in Python, any function of texts to vectors.",
@@ -91,12 +88,7 @@ class Pseudocode(Task):
         Metric("argument_precision", "Arg P", "Of the arguments of matched calls, the share that is right, by name."),
         Metric("argument_recall", "Arg R", "Of the true arguments of matched calls, the share predicted, by name."),
         Metric("argument_bleu", "Arg BLEU", "BLEU-2 of the names and values of the arguments of matched calls."),
-        Metric(
-            "scibert_score",
-            "SciBERT",
-            "Mean cosine of the embedded values of matched arguments.",
-            low=-1.0,
-        ),
+        Metric("scibert_score", "SciBERT", "Mean cosine of the embedded values of matched arguments.", low=-1.0),
         Metric(
             "levenshtein",
             "Lev",
@@ -134,18 +126,10 @@ class Pseudocode(Task):
     compares = True
     components = ("order_similarity", "function_precision", "function_recall")
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
-        readings = []
-        for row, record in enumerate(records, start=1):
-            readings.append(read(record, by_script=options.mode == "upstream"))
-            if row % ADVANCE_EVERY == 0:
-                advance(row)
-        advance(len(records))
-        columns = {
-            name: np.array([reading.values.get(name, math.nan) for reading in readings])
-            for name in (metric.name for metric in self.metrics)
-        }
-        columns["levenshtein"] = sequence_distances(readings, [reading.sequences for reading in readings])
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        readings = [read(record, options.mode == "upstream") for record in reporting(records, advance)]
+        columns = {metric.name: column_of(readings, metric.name) for metric in self.metrics}
+        columns["levenshtein"] = distances([reading.sequences for reading in readings])
         columns["levenshtein"] += [reading.penalty for reading in readings]
         lines = np.array([record["ground_truth"].count("\n") + 1 for record in records], float)
         columns["levenshtein_scaled"] = columns["levenshtein"] / lines
@@ -157,32 +141,27 @@ class Pseudocode(Task):
             if reading.failure is not None
         ]
         dependencies = OptionalDependencies(self, options)
-        embedder = dependencies.load(partial(embedder_of, options, SCIBERT_NEEDS, cls_model_named), "scibert_score")
+        embedder = dependencies.load(partial(embedder_of, options, SCIBERT_NEEDS, cls_model), "scibert_score")
         if embedder is not None:
             columns["scibert_score"] = similarities(readings, embedder)
         return Evaluation(columns, failed, unavailable=dependencies.require_any())
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
-        names_of = cache(names_called)  # of the true programs, each read once
-        readings = []
-        for row, record in enumerate(records, start=1):
-            readings.append(read_order(record, names_of))
-            if row % ADVANCE_EVERY == 0:
-                advance(row)
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+        names_of = cache(lambda true: Program(true).names())  # each is read once
+        readings = [read_order(record, names_of) for record in reporting(records, advance)]
         similarity = np.nan_to_num(1 - normalized_distances(readings), nan=0.0)
-        shares = {
-            name: np.nan_to_num(np.array([reading.values.get(name, math.nan) for reading in readings], float), nan=0.0)
-            for name in ("function_precision", "function_recall")
-        }
-        precision, recall = shares.values()
+        names = ("function_precision", "function_recall")
+        precision, recall = (np.nan_to_num(column_of(readings, name), nan=0.0) for name in names)
         total = precision + recall
         f1 = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
-        reasons = [
-            reading.failure[0] if reading.failure else OK if reading.in_order and reading.in_order[0] else NO_CALLS
-            for reading in readings
+        failed = [
+            Failure(row, reading.failure[0] if reading.failure else NO_CALLS, of_response=True)
+            for row, reading in enumerate(readings)
+            if reading.failure or not (reading.in_order and reading.in_order[0])
         ]
         chosen = f1 if options.reward == "function_f1" else similarity
-        return Rewards(chosen, reasons, {"order_similarity": similarity, **shares})
+        components = zip(self.components, (similarity, precision, recall), strict=True)
+        return Rewards(chosen, failed, dict(components))
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record, as an object or its JSON text, or the true program; it must parse and call a function."""
@@ -193,25 +172,27 @@ class Pseudocode(Task):
         if record is None:
             return record, wrong
         try:
-            names = names_called(record["ground_truth"])
+            names = Program(record["ground_truth"]).names()
         except Unreadable as error:
             return None, f"ground_truth: {FAILURES[error.reason]}"
         return (record, "") if names else (None, "ground_truth: it calls no function")
 
 
-def sequence_distances(
-    readings: Sequence[Reading], sequences: Sequence[tuple[list[str], list[str]] | None]
-) -> np.ndarray:
+def column_of(readings: Sequence[Reading], name: str) -> np.ndarray:
+    return np.array([reading.values.get(name, math.nan) for reading in readings], float)
+
+
+def distances(sequences: Sequence[tuple[list[str], list[str]] | None]) -> np.ndarray:
     """Return the distances of the sequences that are not None, float64 (n,), NaN elsewhere."""
     rows = [row for row, pair in enumerate(sequences) if pair is not None]
-    found = np.full(len(readings), np.nan)
+    found = np.full(len(sequences), np.nan)
     found[rows] = compare_sequences(levenshtein_distances, [pair for pair in sequences if pair is not None])
     return found
 
 
 def normalized_distances(readings: Sequence[Reading]) -> np.ndarray:
     longest = [max(map(len, reading.in_order)) if reading.in_order else 0 for reading in readings]
-    return sequence_distances(readings, [reading.in_order for reading in readings]) / np.maximum(1, longest)
+    return distances([reading.in_order for reading in readings]) / np.maximum(1, longest)
 
 
 def similarities(readings: Sequence[Reading], embedder: Embedder) -> np.ndarray:

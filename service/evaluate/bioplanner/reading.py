@@ -1,40 +1,31 @@
-"""One record: the calls of its two programs, as BioPlanner's script finds them and by Python's grammar."""
+"""One record: the calls of its two programs, as BioPlanner's script finds them and by Python's grammar, compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 from ..python_source import Unreadable
-from .agreement import (
-    Matched,
-    argument_bleu,
-    argument_precision_recall,
-    matched_by_name,
-    matched_in_order,
-    precision_recall,
-    value_pairs,
-)
-from .calls import (
-    Found,
-    called_names,
-    calls_by_script,
-    calls_in,
-    calls_with_arguments,
-    defined_functions,
-    parse_program,
-    walked_names,
-)
+from ..text.ngrams import METHOD_1, NO_SMOOTHING, sentence_bleu
+from .calls import Call, Program, calls_by_script, defined_functions
 
-__all__ = ["Reading", "names_called", "read", "read_order"]
+__all__ = ["Reading", "mean", "precision_recall", "read", "read_order"]
 
+NAN = math.nan
+S = TypeVar("S")
 T = TypeVar("T")
 
+SEPARATOR = re.compile(r"""[\s,()"']""")
 UNDEFINED = "undefined_function"
 MAX_FUNCTIONS = 51
 """Functions that the script can number: it has 52 letters, one of them for undefined functions."""
+
+Matched = Sequence[tuple[Mapping[str, str], Mapping[str, str]]]
+"""Arguments of matched calls: (predicted, true)."""
 
 
 @dataclass
@@ -48,22 +39,36 @@ class Reading:
     in_order: tuple[list[str], list[str]] | None = None
     """The same by Python's grammar."""
     pairs: list[tuple[str, str]] = field(default_factory=list)
-    """Values of matched arguments, predicted and true."""
+    """Values of the arguments that both of two matched calls have, predicted and true."""
     failure: tuple[str, bool] | None = None
-    """Why something is missing, and whether the prediction is the cause."""
+    """The first reason why something is missing, and whether the prediction is the cause."""
+
+    def add_functions(self, predicted: Iterable[str], true: Iterable[str]) -> None:
+        """Compare the names of the called functions."""
+        self.values["function_precision"], self.values["function_recall"] = precision_recall(predicted, true)
+
+    def add_arguments(self, matched: Matched, as_script: bool) -> None:
+        """Compare the arguments of matched calls: means over the calls."""
+        shares = [precision_recall(predicted, true) for predicted, true in matched]
+        self.values["argument_precision"] = mean(precision for precision, _ in shares)
+        self.values["argument_recall"] = mean(recall for _, recall in shares)
+        self.values["argument_bleu"] = mean(argument_bleu(predicted, true, as_script) for predicted, true in matched)
+        self.pairs = [
+            (value, true[name]) for predicted, true in matched for name, value in predicted.items() if name in true
+        ]
 
 
 def predicted_text(record: Mapping[str, Any]) -> str:
     return f"{record.get('prediction_functions', '')}\n{record['prediction_code']}"
 
 
-def both(reading: Reading, predicted: Callable[[], T], true: Callable[[], T]) -> tuple[T, T] | None:
-    """Read the prediction, then the truth; None, with the reading's first failure recorded, if one is unreadable."""
+def both(reading: Reading, function: Callable[[S], T], predicted: S, true: S) -> tuple[T, T] | None:
+    """Apply `function` to both sides; None, with the reading's first failure recorded, if one is unreadable."""
     of_prediction = True
     try:
-        first = predicted()
+        first = function(predicted)
         of_prediction = False
-        return first, true()
+        return first, function(true)
     except Unreadable as error:
         reading.failure = reading.failure or (error.reason, of_prediction)
         return None
@@ -74,38 +79,23 @@ def read(record: Mapping[str, Any], by_script: bool) -> Reading:
     reading = Reading()
     predicted, true = predicted_text(record), record["ground_truth"]
     known = known_functions(reading, record) if by_script else None
-    trees = both(reading, partial(parse_program, predicted), partial(parse_program, true))
-    if trees is not None:
-        found = calls_in(trees[0]), calls_in(trees[1])
-        reading.in_order = called_names(found[0]), called_names(found[1])
+    programs = both(reading, Program, predicted, true)
+    if programs is not None:
+        reading.in_order = programs[0].names(), programs[1].names()
     if by_script:
-        stated_by = calls_by_script(predicted), calls_by_script(true)
-        functions_of(reading, precision_recall(*stated_by))
-        arguments_of(reading, matched_by_name(*stated_by), as_script=True)
-        if trees is not None and known is not None:
-            read_as_script(reading, {*known, UNDEFINED}, found)
-    elif trees is not None and reading.in_order is not None:
+        ours, theirs = calls_by_script(predicted), calls_by_script(true)
+        reading.add_functions(ours, theirs)
+        matched = [(arguments, theirs[name]) for name, arguments in ours.items() if name in theirs]
+        reading.add_arguments(matched, as_script=True)
+        if programs is not None and known is not None:
+            read_as_script(reading, {*known, UNDEFINED}, programs)
+    elif programs is not None and reading.in_order is not None:
         reading.sequences = reading.in_order
-        functions_of(reading, precision_recall(*reading.in_order))
-        calls = both(reading, *(partial(calls_with_arguments, tree) for tree in trees))
+        reading.add_functions(*reading.in_order)
+        calls = both(reading, Program.calls, *programs)
         if calls is not None:
-            arguments_of(reading, matched_in_order(*calls), as_script=False)
+            reading.add_arguments(matched_in_order(*calls), as_script=False)
     return reading
-
-
-def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) -> Reading:
-    """Read what a reward needs of a record; `names_of` is `names_called` for the true program, and may be cached."""
-    reading = Reading()
-    predicted = partial(names_called, predicted_text(record))
-    reading.in_order = both(reading, predicted, partial(names_of, record["ground_truth"]))
-    if reading.in_order is not None:
-        functions_of(reading, precision_recall(*reading.in_order))
-    return reading
-
-
-def names_called(text: str) -> list[str]:
-    """Return the names of the calls of a text in its order, by Python's grammar; raises Unreadable."""
-    return called_names(calls_in(parse_program(text)))
 
 
 def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | None:
@@ -120,20 +110,58 @@ def known_functions(reading: Reading, record: Mapping[str, Any]) -> list[str] | 
     return known
 
 
-def functions_of(reading: Reading, found: tuple[float, float]) -> None:
-    reading.values["function_precision"], reading.values["function_recall"] = found
-
-
-def arguments_of(reading: Reading, matched: Matched, as_script: bool) -> None:
-    reading.values["argument_precision"], reading.values["argument_recall"] = argument_precision_recall(matched)
-    reading.values["argument_bleu"] = argument_bleu(matched, as_script)
-    reading.pairs = value_pairs(matched)
-
-
-def read_as_script(reading: Reading, allowed: set[str], found: Sequence[list[Found]]) -> None:
+def read_as_script(reading: Reading, allowed: set[str], programs: tuple[Program, Program]) -> None:
     """Read the two sequences that the script compares, or record a failure if it would raise."""
-    names = both(reading, *(partial(walked_names, calls) for calls in found))
+    names = both(reading, Program.walked_names, *programs)
     if names is not None:
         reading.penalty = sum(name not in allowed for name in names[0])
         predicted, true = ([name if name in allowed else UNDEFINED for name in side] for side in names)
         reading.sequences = predicted, true
+
+
+def read_order(record: Mapping[str, Any], names_of: Callable[[str], list[str]]) -> Reading:
+    """Read what a reward needs of a record; `names_of` gives the names that its true program, which is valid, calls."""
+    reading = Reading()
+    try:
+        reading.in_order = Program(predicted_text(record)).names(), names_of(record["ground_truth"])
+        reading.add_functions(*reading.in_order)
+    except Unreadable as error:
+        reading.failure = (error.reason, True)
+    return reading
+
+
+def precision_recall(predicted: Iterable[str], true: Iterable[str]) -> tuple[float, float]:
+    """Return precision and recall of names, counted as often as they occur; NaN without any."""
+    ours, theirs = Counter(list(predicted)), Counter(list(true))
+    common = (ours & theirs).total()
+    return (common / ours.total() if ours else NAN, common / theirs.total() if theirs else NAN)
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean of the values that are not NaN, NaN without any."""
+    numbers = [value for value in values if not math.isnan(value)]
+    return math.fsum(numbers) / len(numbers) if numbers else NAN
+
+
+def matched_in_order(predicted: Sequence[Call], true: Sequence[Call]) -> Matched:
+    """Match the first calls of a function with each other, the second calls, and so on."""
+    left: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
+    for call in reversed(true):
+        left[call.name].append(call.arguments)
+    return [(call.arguments, left[call.name].pop()) for call in predicted if left[call.name]]
+
+
+def argument_bleu(predicted: Mapping[str, str], true: Mapping[str, str], as_script: bool) -> float:
+    """Return BLEU-2 of the texts `name value name value …` of two calls.
+
+    as_script: unsmoothed, with the true text as the hypothesis and the predicted one as the reference.
+    """
+    ours, theirs = words(predicted), words(true)
+    if as_script:
+        return sentence_bleu(ours, theirs, smoothing=NO_SMOOTHING)
+    return sentence_bleu(theirs, ours, smoothing=METHOD_1)
+
+
+def words(arguments: Mapping[str, str]) -> list[str]:
+    text = " ".join(part for pair in arguments.items() for part in pair)
+    return [word for word in SEPARATOR.split(text) if word]

@@ -6,10 +6,6 @@ response that repeats the opening marker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-
 __all__ = [
     "END",
     "FAILURES",
@@ -20,7 +16,6 @@ __all__ = [
     "first_block",
     "generated_text",
     "last_block",
-    "nan_column",
     "share",
     "truth_of",
 ]
@@ -90,17 +85,12 @@ def truth_of(response: object, cut_instruction: bool = True, needs_markers: bool
     return "no_truth_value"
 
 
-def nan_column(count: int) -> np.ndarray:
-    """Return float64 (count,) of NaN."""
-    return np.full(count, np.nan)
-
-
-def share(part: float, whole: int) -> float:
+def share(part: int, whole: int) -> float:
     """Return part / whole, or 0 if `whole` is 0, as the scripts do."""
     return part / whole if whole else 0.0
 
 
-FAILURES: Mapping[str, str] = {
+FAILURES = {
     NOT_TEXT: "The response is not text.",
     NO_MARKERS: f"The response has no {START} with an {END} after it.",
 }

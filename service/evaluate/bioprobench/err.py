@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
-from .answers import FAILURES, nan_column, share, truth_of
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of
+from .answers import FAILURES, share, truth_of
 
-__all__ = ["CLASSIFICATION", "TASK", "Classification", "VerdictTask", "classified", "classify"]
+__all__ = ["CLASSIFICATION", "TASK", "VERDICT_FAILURES", "ErrOptions", "ErrRecord", "Verdicts"]
 
 NO_GOLD = "no_gold"
 
@@ -31,82 +31,12 @@ CLASSIFICATION = (
 )
 """What ERR and REA-ERR share."""
 
-CLASSIFICATION_FAILURES = {
+VERDICT_FAILURES = {
     **FAILURES,
     "no_truth_value": "Where the verdict should stand is neither True nor False, in these spellings or in lower case.",
     NO_GOLD: "The record has no is_correct: a fault of the record.",
 }
-
-REASONS = {OK: "A verdict was read."} | {
-    name: text for name, text in CLASSIFICATION_FAILURES.items() if name != NO_GOLD
-}
-
-
-class Classification:
-    """Verdicts of records with the truth, one row each."""
-
-    def __init__(self, count: int, read: Sequence[tuple[int, bool, Any]], failed: list[Failure]) -> None:
-        """Take (row, verdict, truth) of the records whose response could be read."""
-        self.failed = failed
-        self.right, self.boolean = nan_column(count), nan_column(count)
-        rows = [row for row, _, _ in read]
-        verdict = np.array([verdict for _, verdict, _ in read], bool)
-        erroneous = np.array([gold is False for _, _, gold in read], bool)
-        boolean = np.array([gold is True or gold is False for _, _, gold in read], bool)
-        self.right[rows] = [verdict == gold for _, verdict, gold in read]
-        self.boolean[rows] = np.where(boolean, self.right[rows], np.nan)
-        self.hit, self.false_alarm, self.miss = (np.zeros(count, bool) for _ in range(3))
-        self.hit[rows], self.miss[rows] = ~verdict & erroneous, verdict & erroneous
-        self.false_alarm[rows] = ~verdict & boolean & ~erroneous
-        self.unread = np.isnan(self.right)
-        self.without_gold = np.zeros(count, bool)
-        self.without_gold[[failure.record for failure in failed if failure.reason == NO_GOLD]] = True
-
-    def columns(self) -> dict[str, np.ndarray]:
-        return {
-            "accuracy": self.right,
-            "failed": self.unread.astype(float),
-            "accuracy_over_all": np.where(self.unread & ~self.without_gold, 0.0, self.right),
-            "accuracy_bool_gold": self.boolean,
-        }
-
-    @property
-    def over(self) -> dict[str, list[np.ndarray]]:
-        """Columns of precision, recall and F1: verdicts that could be read, of truths that are booleans."""
-        return {name: [self.boolean] for name in ("precision", "recall", "f1")}
-
-    def corpus(self, rows: np.ndarray) -> dict[str, float | None]:
-        """Return accuracy, precision, recall and F1 of some rows, 0 if undefined, as the script does."""
-        read = rows[~self.unread[rows]]
-        hits = int(self.hit[read].sum())
-        precision = share(hits, hits + int(self.false_alarm[read].sum()))
-        recall = share(hits, hits + int(self.miss[read].sum()))
-        f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
-        return {
-            "accuracy": share(float(self.right[read].sum()), len(read)),
-            "precision": precision,
-            "recall": recall,
-            "f1": f1,
-        }
-
-
-def classify(record: Mapping[str, Any], strict_markers: bool) -> bool | str:
-    """Return the verdict of a record's response (True: the step is right), else the reason why it has none."""
-    if "is_correct" not in record:
-        return NO_GOLD
-    return truth_of(record.get("generated_response"), needs_markers=strict_markers)
-
-
-def classified(records: Records, strict_markers: bool) -> Classification:
-    """Classify all records. A truth that is not a boolean is compared, but is not an erroneous step."""
-    read, failed = [], []
-    for row, record in enumerate(records):
-        verdict = classify(record, strict_markers)
-        if isinstance(verdict, str):
-            failed.append(Failure(row, verdict, of_response=verdict != NO_GOLD))
-        else:
-            read.append((row, verdict, record["is_correct"]))
-    return Classification(len(records), read, failed)
+REASONS = {OK: "A verdict was read."} | {name: text for name, text in VERDICT_FAILURES.items() if name != NO_GOLD}
 
 
 class ErrRecord(Record):
@@ -126,10 +56,58 @@ class ErrOptions(Options):
     )
 
 
+class Verdicts:
+    """The verdicts of n records beside the truth: columns of length n.
+
+    A truth that is not a boolean is compared, but is not an erroneous step.
+    """
+
+    def __init__(self, records: Records, strict_markers: bool) -> None:
+        verdicts = [verdict_of(record, strict_markers) for record in records]
+        golds = [record.get("is_correct") for record in records]
+        self.failed = [
+            Failure(row, verdict, of_response=verdict != NO_GOLD)
+            for row, verdict in enumerate(verdicts)
+            if isinstance(verdict, str)
+        ]
+        unread, without_gold = np.zeros((2, len(records)), bool)
+        unread[[failure.record for failure in self.failed]] = True
+        without_gold[[failure.record for failure in self.failed if not failure.of_response]] = True
+        boolean = np.array([isinstance(gold, bool) for gold in golds], bool)
+        self.erroneous = np.array([gold is False for gold in golds], bool)
+        self.called = np.array([verdict is False for verdict in verdicts], bool)
+        right = [verdict == gold for verdict, gold in zip(verdicts, golds, strict=True)]
+        self.right = np.where(unread, np.nan, right)
+        self.of_boolean = np.where(boolean, self.right, np.nan)
+        self.hit, self.false_alarm = self.called & self.erroneous, self.called & boolean & ~self.erroneous
+        self.miss = self.erroneous & ~self.called & ~unread
+        self.columns = {
+            "accuracy": self.right,
+            "failed": unread.astype(float),
+            "accuracy_over_all": np.where(unread & ~without_gold, 0.0, self.right),
+            "accuracy_bool_gold": self.of_boolean,
+        }
+        self.over = {name: [self.of_boolean] for name in ("precision", "recall", "f1")}
+
+    def corpus(self, rows: np.ndarray) -> dict[str, float | None]:
+        """Return accuracy, precision, recall and F1 of some rows, 0 if undefined, as the script does."""
+        hits, false_alarms, misses = (int(column[rows].sum()) for column in (self.hit, self.false_alarm, self.miss))
+        precision, recall = share(hits, hits + false_alarms), share(hits, hits + misses)
+        f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
+        return {"accuracy": mean_of(self.right[rows]) or 0.0, "precision": precision, "recall": recall, "f1": f1}
+
+
+def verdict_of(record: Mapping[str, Any], strict_markers: bool) -> bool | str:
+    """Return the verdict of a record's response (True: the step is right), else the reason why it has none."""
+    if "is_correct" not in record:
+        return NO_GOLD
+    return truth_of(record.get("generated_response"), needs_markers=strict_markers)
+
+
 class VerdictTask(Task):
     """A task on records of ERR."""
 
-    failures = CLASSIFICATION_FAILURES
+    failures = VERDICT_FAILURES
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Accept any object: any field may hold anything or be missing."""
@@ -148,23 +126,15 @@ class Err(VerdictTask):
     reasons = REASONS
     components = ("accuracy", "called_erroneous")
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
-        found = classified(records, options.strict_markers)
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        found = Verdicts(records, options.strict_markers)
         advance(len(records))
-        return Evaluation(found.columns(), found.failed, found.corpus, found.over)
+        return Evaluation(found.columns, found.failed, found.corpus, found.over)
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
-        verdicts = [classify(record, options.strict_markers) for record in records]
-        right = np.array(
-            [
-                not isinstance(verdict, str) and verdict == record["is_correct"]
-                for verdict, record in zip(verdicts, records, strict=True)
-            ],
-            float,
-        )
-        called = np.array([verdict is False for verdict in verdicts], float)
-        reasons = [verdict if isinstance(verdict, str) else OK for verdict in verdicts]
-        return Rewards(right, reasons, {"accuracy": right, "called_erroneous": called})
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+        found = Verdicts(records, options.strict_markers)
+        right = np.nan_to_num(found.right, nan=0.0)
+        return Rewards(right, found.failed, {"accuracy": right, "called_erroneous": found.called.astype(float)})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record of the benchmark, as an object or JSON text, or the truth itself, as a boolean or text."""

@@ -8,25 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from ..optional_dependencies import OptionalDependencies
-from ..task import Advance, Evaluation, Failure, Metric, Record, Records, Task, ignore_progress
-from ..text.embedders import Embedder, embedded, embedder_of
+from ..task import Advance, Evaluation, Metric, Record, Records, Task
+from ..text.embedders import Embedder, EmbedderOption, embedded, embedder_of
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
-from ..text.text_pairs import (
-    MAX_LENGTH,
-    METEOR_METRIC,
-    ROUGE_METRICS,
-    TOO_LONG,
-    KeywordOptions,
-    Pair,
-    fill_keywords,
-    fill_nltk,
-    fill_rouge,
-)
+from ..text.text_pairs import METEOR_METRIC, ROUGE_METRICS, KeywordOptions, Pair, TextPairs, comparable
 from ..text.word_tokens import NltkRules
-from .answers import FAILURES, NOT_TEXT, generated_text, nan_column
+from .answers import FAILURES, NOT_TEXT, generated_text
 
 __all__ = ["TASK", "generated_steps", "matched"]
 
@@ -56,7 +45,7 @@ class GenOptions(KeywordOptions):
     nltk: NltkRules = Field(
         "3.9", description="Whose rules split words: NLTK 3.8 and 3.9 as when published, or 3.10's, whatever is here."
     )
-    embedder: Literal["hashed_words"] | SkipJsonSchema[Embedder] | None = Field(
+    embedder: EmbedderOption = Field(
         None,
         description="For step recall and precision: `hashed_words` needs no weights but is not comparable with "
         "published values; in Python, any function of texts to vectors.",
@@ -68,8 +57,7 @@ class GenOptions(KeywordOptions):
         json_schema_extra={"local": True},
     )
     empty_step_precision: Literal["one", "zero"] = Field(
-        "one",
-        description="Step precision where nothing was generated: 1, as the public script has it, or 0.",
+        "one", description="Step precision where nothing was generated: 1, as the public script has it, or 0."
     )
 
 
@@ -93,15 +81,17 @@ class Gen(Task):
     )
     failures = UNREAD
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
-        columns = {metric.name: nan_column(len(records)) for metric in self.metrics}
-        pairs, failed = readable(records)
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics}
+        pairs, failed = comparable(map(texts_of, records), NOT_TEXT)
+        pairs = [pair._replace(generated=generated_text(pair.generated)) for pair in pairs]
         columns["failed"][:] = 0.0
         columns["failed"][[failure.record for failure in failed if failure.reason == NOT_TEXT]] = 1.0
         dependencies = OptionalDependencies(self, options)
-        fill_nltk(pairs, columns, dependencies, options.nltk, advance)
-        fill_rouge(pairs, columns, dependencies, advance)
-        failed += fill_keywords(pairs, columns, dependencies, options, advance)
+        texts = TextPairs(pairs, columns, dependencies, advance)
+        texts.fill_nltk(options.nltk)
+        texts.fill_rouge()
+        failed += texts.fill_keywords(options)
         embedder = dependencies.load(partial(embedder_of, options, STEPS_NEED), *STEP)
         if embedder is not None:
             fill_steps(records, pairs, columns, embedder, float(options.empty_step_precision == "one"), advance)
@@ -109,19 +99,9 @@ class Gen(Task):
         return Evaluation(columns, sorted(failed), unavailable=dependencies.require_any())
 
 
-def readable(records: Records) -> tuple[list[Pair], list[Failure]]:
-    """Return the records that can be compared, and why the others cannot."""
-    pairs, failed = [], []
-    for row, record in enumerate(records):
-        response, output = record["generated_response"], record["output"]
-        reference = output if isinstance(output, str) else " ".join(output)
-        if response is None:
-            failed.append(Failure(row, NOT_TEXT, of_response=True))
-        elif max(len(response), len(reference)) > MAX_LENGTH:
-            failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
-        else:
-            pairs.append(Pair(row, reference, generated_text(response)))
-    return pairs, failed
+def texts_of(record: Mapping[str, Any]) -> tuple[str, str | None]:
+    output = record["output"]
+    return output if isinstance(output, str) else " ".join(output), record["generated_response"]
 
 
 def fill_steps(

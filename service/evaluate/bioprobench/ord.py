@@ -5,19 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from ..python_source import Unreadable, parse_python
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
-from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, nan_column, share
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of, reporting
+from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, share
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "TASK", "Order", "compared", "literal", "order_of"]
-
-T = TypeVar("T")
 
 MAX_LENGTH = 65_536
 """Characters of an answer; ten thousand indices take less."""
@@ -26,7 +24,6 @@ MAX_DEPTH = 64
 PLAIN_LIST = re.compile(r"\[ ?(?:0|[1-9][0-9]{0,8})(?:, ?(?:0|[1-9][0-9]{0,8}))*+\]")
 """Nearly every answer: a list of short numbers, which needs no parser."""
 
-ADVANCE_EVERY = 64
 NOT_LITERAL = "not_literal"
 NOT_INDICES = "not_indices"
 REPEATS = "repeats"
@@ -72,8 +69,11 @@ def literal(text: str) -> Any:
         raise Unreadable(NOT_LITERAL) from None
 
 
-def order_of(response: object, steps: int) -> list[int] | str:
-    """Return the indices that a response gives for n steps, each at least once, else the reason why it has none."""
+def order_of(response: object, steps: int, once: bool = False) -> list[int] | str:
+    """Return the indices that a response gives for n steps, each at least once, else the reason why it has none.
+
+    once: a response that repeats an index has none.
+    """
     if not isinstance(response, str):
         return NOT_TEXT
     block = last_block(after_thinking(response))
@@ -90,28 +90,14 @@ def order_of(response: object, steps: int) -> list[int] | str:
         indices = list(given)
     except TypeError:  # not iterable, or lists inside
         return NOT_INDICES
-    return indices if all(isinstance(index, int) for index in indices) else NOT_INDICES
+    if not all(isinstance(index, int) for index in indices):
+        return NOT_INDICES
+    return REPEATS if once and len(indices) > steps else indices
 
 
 def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
     """Return whether no order of the first shown steps can be the right one; the script allows more to follow."""
     return len(shown) < len(right) or not set(shown[: len(right)]) >= set(right)
-
-
-def once_each(function: Callable[..., T]) -> Callable[..., T]:
-    """Cache `function` by the identity of its arguments: thousands of responses share the lists of one reference.
-
-    The arguments must outlive the returned function.
-    """
-    known: dict[tuple[int, ...], T] = {}
-
-    def cached(*lists: Sequence[str]) -> T:
-        key = tuple(map(id, lists))
-        if key not in known:
-            known[key] = function(*lists)
-        return known[key]
-
-    return cached
 
 
 def compared(given: Sequence[str], right: Sequence[str]) -> Order:
@@ -182,21 +168,30 @@ class Ord(Task):
     reasons = REASONS
     components = ("exact_match", "kendall_tau")
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
-        exact, tau, repeated = (nan_column(len(records)) for _ in range(3))
-        pairs, concordant = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        return self._read(records, options, advance)[0]
+
+    def _read(self, records: Records, options: OrdOptions, advance: Advance) -> tuple[Evaluation, np.ndarray]:
+        """Return the evaluation, and the number of pairs of steps of each order that was read, int64 (n,)."""
+        exact, tau, repeated = np.full((3, len(records)), np.nan)
+        pairs, concordant = np.zeros((2, len(records)), np.int64)
         failed = []
-        differ = once_each(steps_differ)
-        for row, record in enumerate(records):
-            found = self._compared(record, options, differ)
-            if row % ADVANCE_EVERY == 0:
-                advance(row)
-            if isinstance(found, str):
-                failed.append(Failure(row, found, of_response=found != STEPS_DIFFER))
+        differ: dict[tuple[int, int], bool] = {}  # by identity: thousands of responses share the lists of a reference
+        for row, record in enumerate(reporting(records, advance)):
+            shown, right = record["wrong_steps"], record["correct_steps"]
+            lists = id(shown), id(right)
+            if lists not in differ:
+                differ[lists] = steps_differ(shown, right)
+            if differ[lists]:
+                failed.append(Failure(row, STEPS_DIFFER))
                 continue
-            order, repeated[row] = found
+            indices = order_of(record.get("generated_response"), len(right), options.repeats == "failed")
+            if isinstance(indices, str):
+                failed.append(Failure(row, indices, of_response=True))
+                continue
+            order = compared([shown[index] for index in indices], right)
             exact[row], pairs[row], concordant[row], tau[row] = order.exact, order.pairs, order.concordant, order.tau
-        advance(len(records))
+            repeated[row] = len(indices) > len(right)
         unread = np.isnan(exact)
         columns = {
             "exact_match": exact,
@@ -207,28 +202,21 @@ class Ord(Task):
         }
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
-            read = rows[~unread[rows]]
-            total, agreeing = int(pairs[read].sum()), int(concordant[read].sum())
+            total, agreeing = int(pairs[rows].sum()), int(concordant[rows].sum())
             return {
-                "exact_match": share(float(exact[read].sum()), len(read)),
+                "exact_match": mean_of(exact[rows]) or 0.0,
                 "kendall_tau": share(2 * agreeing - total, total),
-                "kendall_tau_macro": share(float(tau[read].sum()), len(read)),
+                "kendall_tau_macro": mean_of(tau[rows]) or 0.0,
             }
 
-        return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]})
+        return Evaluation(columns, failed, corpus, {"kendall_tau_macro": [tau]}), pairs
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
-        found = self.evaluate(records, options, advance)
-        exact, tau = found.columns["exact_match"], found.columns["kendall_tau"]
-        distinct = once_each(lambda steps: len(set(steps)))
-        single = np.array([distinct(record["correct_steps"]) < 2 for record in records], bool)
-        exact = np.nan_to_num(exact, nan=0.0)
-        tau = np.nan_to_num(np.where(single & ~np.isnan(tau), exact, tau), nan=-1.0)
-        reasons = [OK] * len(records)
-        for failure in found.failed:
-            reasons[failure.record] = failure.reason
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+        found, pairs = self._read(records, options, advance)
+        exact, tau = found.columns["exact_match_over_all"], found.columns["kendall_tau"]
+        tau = np.nan_to_num(np.where((pairs == 0) & ~np.isnan(tau), exact, tau), nan=-1.0)
         rewards = exact if options.reward == "exact_match" else tau
-        return Rewards(rewards, reasons, {"exact_match": exact, "kendall_tau": tau})
+        return Rewards(rewards, found.failed, {"exact_match": exact, "kendall_tau": tau})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record of the benchmark, as an object or JSON text, whose two lists hold the same steps."""
@@ -236,21 +224,6 @@ class Ord(Task):
         if record is not None and steps_differ(record["wrong_steps"], record["correct_steps"]):
             return None, "wrong_steps does not begin with the steps of correct_steps, in any order"
         return record, wrong
-
-    def _compared(
-        self, record: Mapping[str, Any], options: OrdOptions, differ: Callable[..., bool]
-    ) -> tuple[Order, bool] | str:
-        """Return the order of a record and whether it repeats a step, else the reason why it has none."""
-        shown, right = record["wrong_steps"], record["correct_steps"]
-        if differ(shown, right):
-            return STEPS_DIFFER
-        indices = order_of(record.get("generated_response"), len(right))
-        if isinstance(indices, str):
-            return indices
-        repeats = len(indices) > len(right)
-        if repeats and options.repeats == "failed":
-            return REPEATS
-        return compared([shown[index] for index in indices], right), repeats
 
 
 TASK = Ord()

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, ignore_progress
-from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block, nan_column, share
+from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of, reporting
+from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block
 
 __all__ = ["TASK", "Answer", "answer_of"]
 
@@ -103,34 +103,31 @@ class Pqa(Task):
     reasons = REASONS
     components = ("accuracy", "brier", "confidence")
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        return self._read(records, advance)[0]
+
+    def _read(self, records: Records, advance: Advance) -> tuple[Evaluation, np.ndarray]:
+        """Return the evaluation, and the confidence of each answer from 0 to 1, NaN where it could not be read."""
         rows, said, failed = [], [], []
-        for row, record in enumerate(records):
+        for row, record in enumerate(reporting(records, advance)):
             answer = answer_of(record["generated_response"])
             if isinstance(answer, str):
                 failed.append(Failure(row, answer, of_response=True))
             else:
                 rows.append(row)
-                said.append((answer.text == record["answer"], answer.confidence, answer.fraction))
-        right, brier, fractional = (nan_column(len(records)) for _ in range(3))
-        if said:
-            right[rows], brier[rows], fractional[rows] = np.array(said, float).T
-            brier = (brier / 100 - right) ** 2
-        advance(len(records))
+                said.append((answer.text == record["answer"], answer.confidence / 100, answer.fraction))
+        columns = np.full((3, len(records)), np.nan)
+        columns[:, rows] = np.array(said, float).reshape(-1, 3).T
+        right, confidence, fractional = columns
         unread = np.isnan(right)
-        columns = {
+        found = {
             "accuracy": right,
-            "brier": brier,
+            "brier": (confidence - right) ** 2,
             "failed": unread.astype(float),
             "accuracy_over_all": np.where(unread, 0.0, right),
             "fractional_confidence": fractional,
         }
-
-        def corpus(rows: np.ndarray) -> dict[str, float | None]:
-            read = rows[~unread[rows]]
-            return {"accuracy": share(float(right[read].sum()), len(read))}
-
-        return Evaluation(columns, failed, corpus)
+        return Evaluation(found, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0}), confidence
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Accept any object with both fields, which may hold anything."""
@@ -138,15 +135,13 @@ class Pqa(Task):
             return []
         return super().validation_errors(record)
 
-    def rewards(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Rewards:
-        found = self.evaluate(records, options)
-        answers = [answer_of(record["generated_response"]) for record in records]
+    def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
+        found, confidence = self._read(records, advance)
         right = found.columns["accuracy_over_all"]
         brier = np.nan_to_num(found.columns["brier"], nan=1.0)
-        confidence = np.array([0.0 if isinstance(answer, str) else answer.confidence / 100 for answer in answers])
-        reasons = [answer if isinstance(answer, str) else OK for answer in answers]
+        confidence = np.nan_to_num(confidence, nan=0.0)
         rewards = right - brier if options.reward == "calibrated" else right
-        return Rewards(rewards, reasons, {"accuracy": right, "brier": brier, "confidence": confidence})
+        return Rewards(rewards, found.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record of the benchmark, as an object or JSON text, or the right answer itself."""

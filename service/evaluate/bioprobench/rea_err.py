@@ -9,28 +9,17 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..task import Advance, Evaluation, Metric, Records, ignore_progress
-from .answers import after_thinking, nan_column, share, truth_of
-from .err import CLASSIFICATION, ErrOptions, ErrRecord, VerdictTask, classified
+from ..task import Advance, Evaluation, Metric, Records, mean_of
+from .answers import after_thinking, truth_of
+from .err import CLASSIFICATION, ErrOptions, ErrRecord, Verdicts, VerdictTask
 
-__all__ = ["TASK", "Judge", "first_of_each"]
+__all__ = ["TASK", "Judge"]
 
 JUDGED = "LLM_judge"
 
 Judge = Callable[[Mapping[str, Any], str], object]
 """Takes a record and its response without thoughts and instructions, and returns the judgement: text with a marked True
 or False, anything else for none. Called once for each record with a `corrupted_text` and without an `LLM_judge`."""
-
-
-def first_of_each(records: Records) -> list[int]:
-    """Return one row per id, in file order: that of a judged record if there is one, else the first."""
-    chosen: dict[Any, int] = {}
-    for row, record in enumerate(records):
-        name = record.get("id")
-        key = ("row", row) if name is None else ("id", str(name))
-        if key not in chosen or (JUDGED in record and JUDGED not in records[chosen[key]]):
-            chosen[key] = row
-    return sorted(chosen.values())
 
 
 class ReaErrRecord(ErrRecord):
@@ -84,41 +73,47 @@ class ReaErr(VerdictTask):
         ),
     )
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
-        found = classified(records, options.strict_markers)
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
+        found = Verdicts(records, options.strict_markers)
         counted = np.ones(len(records), bool)
         if options.deduplicate:
             counted[:] = False
             counted[first_of_each(records)] = True
         consistent, judge_failed = judgements(records, counted, options.judge, advance)
-        erroneous = np.array([record.get("is_correct") is False for record in records], bool)
-        flagged = found.hit & (consistent == 1.0)
-        columns = found.columns() | {
+        any_judged = np.isfinite(judge_failed).any()
+        flagged = (found.hit & (consistent == 1.0)).astype(float)
+        columns = found.columns | {
             "consistency": consistent,
-            "consistency_eq8": np.where(erroneous, flagged.astype(float), np.nan),
+            "consistency_eq8": np.where(found.erroneous & any_judged, flagged, np.nan),
             "judge_failed": judge_failed,
         }
-        if not np.isfinite(judge_failed).any():
-            columns["consistency_eq8"][:] = np.nan
         for column in columns.values():
             column[~counted] = np.nan
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
             rows = rows[counted[rows]]
-            read = rows[~np.isnan(consistent[rows])]
-            judged = bool(np.isfinite(judge_failed[rows]).any())
-            return found.corpus(rows) | (
-                {"consistency": share(float(consistent[read].sum()), len(read))} if judged else {}
-            )
+            judged = np.isfinite(judge_failed[rows]).any()
+            return found.corpus(rows) | ({"consistency": mean_of(consistent[rows]) or 0.0} if judged else {})
 
         return Evaluation(columns, [failure for failure in found.failed if counted[failure.record]], corpus, found.over)
+
+
+def first_of_each(records: Records) -> list[int]:
+    """Return one row per id, in file order: that of a judged record if there is one, else the first."""
+    chosen: dict[Any, int] = {}
+    for row, record in enumerate(records):
+        name = record.get("id")
+        key = ("row", row) if name is None else ("id", str(name))
+        if key not in chosen or (JUDGED in record and JUDGED not in records[chosen[key]]):
+            chosen[key] = row
+    return sorted(chosen.values())
 
 
 def judgements(
     records: Records, counted: np.ndarray, judge: Judge | None, advance: Advance
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return whether each judged record is consistent, and whether its judgement could not be read; else NaN."""
-    consistent, failed = nan_column(len(records)), nan_column(len(records))
+    consistent, failed = np.full((2, len(records)), np.nan)
     for row, record in enumerate(records):
         if not counted[row] or not (JUDGED in record or (judge and record.get("corrupted_text"))):
             continue

@@ -1,5 +1,1 @@
 """Llam-Eval: a language model judges protocols by six criteria, from 1 to 5 (ProtoMed-LLM)."""
-
-from .judged import TASK
-
-__all__ = ["TASK"]

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import InvalidRequest, Issue
-from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, ignore_progress, mean_of
+from ..task import Advance, Evaluation, Failure, Metric, Options, Record, Records, Task, mean_of
 from .endpoint import Endpoint, JudgeFault, Judgement
 from .scores import expected_by_logprobs, expected_by_samples, geval_mean
 
@@ -135,7 +135,7 @@ class LlamEval(Task):
     )
     failures = FAILURES
 
-    def evaluate(self, records: Records, options: Any, advance: Advance = ignore_progress) -> Evaluation:
+    def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         tallies = [Tally() for _ in records]
         questions: list[Question] = []
         for row, record in enumerate(records):
@@ -169,23 +169,21 @@ class Tally:
         self.reason: str | None = NOT_JUDGED
 
     def add(self, criterion: str, judgement: Judgement, options: LlamEvalOptions) -> None:
-        by_samples, valid = expected_by_samples(judgement.texts, criterion if options.parser == "form" else "")
-        by_logprobs = None
-        if judgement.texts:
-            self.values["valid_samples"].append(valid / len(judgement.texts))
-            self.values["score_geval"].append(geval_mean(judgement.texts))
-        if judgement.logprobs is not None:
-            by_logprobs, raw, mass = expected_by_logprobs(judgement.logprobs)
-            self.values["score_logprobs_raw"].append(raw)
-            self.values["logprobs_mass"].append(mass)
-            if by_logprobs is not None:
-                self.values["score_logprobs"].append(by_logprobs)
-        score = by_samples if options.method == "samples" else by_logprobs
+        texts, logprobs = judgement
+        found: dict[str, float | None] = {}
+        by_samples, valid = expected_by_samples(texts, criterion if options.parser == "form" else "")
+        if texts:
+            found |= {"valid_samples": valid / len(texts), "score_geval": geval_mean(texts)}
+        if logprobs is not None:
+            names = ("score_logprobs", "score_logprobs_raw", "logprobs_mass")
+            found |= zip(names, expected_by_logprobs(logprobs), strict=True)
+        score = found["score"] = by_samples if options.method == "samples" else found.get("score_logprobs")
+        if criterion.strip().capitalize() in CRITERIA:
+            found[slug(criterion)] = score
+        for name, value in found.items():
+            if value is not None:
+                self.values[name].append(value)
         self.reason = (None if self.reason == NOT_JUDGED else self.reason) if score is not None else NO_SCORE
-        if score is not None:
-            self.values["score"].append(score)
-            if criterion.strip().capitalize() in CRITERIA:
-                self.values[slug(criterion)].append(score)
 
     def mean(self, metric: str) -> float:
         found = self.values[metric]

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ..import_optional import import_optional
-from ..optional_dependencies import not_installed
+from ..optional_dependencies import import_optional, not_installed
 from .word_tokens import porter_stemmer
 
 __all__ = ["FOLDERS", "Lemma", "Synonyms", "Synset", "meteor_scorer", "synonyms_by_wordnet"]

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from ..optional_dependencies import OptionalDependencies
 from ..task import Advance, Failure, Metric, Options
-from .bleu import sentence_bleu
-from .embedders import Embedder, chosen_embedder
-from .keywords import keywords, overlap
+from .embedders import Embedder, EmbedderOption, chosen_embedder, embedded
 from .meteor import meteor_scorer
-from .rouge import rouge_l, rouge_n, rouge_words
+from .ngrams import rouge_l, rouge_n, rouge_words, sentence_bleu
 from .sequences import pieces
+from .stop_words import STOP_WORDS
 from .word_tokens import NltkRules, porter_stemmer, word_tokenizer
 
 __all__ = [
-    "ADVANCE_EVERY",
     "FAILURES",
     "KEYWORD",
     "KEYWORDS_NEED_MODEL",
     "MAX_LENGTH",
     "METEOR_METRIC",
-    "ROUGE",
     "ROUGE_METRICS",
     "TOO_LONG",
     "KeywordOptions",
     "Pair",
-    "fill_keywords",
-    "fill_nltk",
-    "fill_rouge",
+    "TextPairs",
+    "comparable",
 ]
 
 MAX_LENGTH = 262_144
@@ -50,6 +47,11 @@ their text."""
 MAX_CHARACTERS = 1 << 20
 """Characters of the pairs in one call of the kernel of subsequences: words take ten times as much memory."""
 
+MAX_KEYWORDS = 64
+WORD = re.compile(r"\b\w\w+\b")
+EPSILON = 1e-8
+"""A term of the public script's denominator of F1: equal sets have 0.999999995."""
+
 FAILURES = {
     TOO_LONG: f"A text has more than {MAX_LENGTH:,} characters.",
     KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them.",
@@ -62,13 +64,11 @@ ROUGE_METRICS = (
     Metric("rouge_l", "R-L", "F-measure of the longest common subsequence of stemmed words.", percent=True),
 )
 
-Columns = Mapping[str, np.ndarray]
-
 
 class KeywordOptions(Options):
     """Which embedder ranks keywords."""
 
-    keyword_embedder: Literal["hashed_words"] | SkipJsonSchema[Embedder] | None = Field(
+    keyword_embedder: EmbedderOption = Field(
         None,
         description="For keywords of texts with more than 64 candidates: `hashed_words`, or in Python any function of "
         "texts to vectors.",
@@ -89,61 +89,106 @@ class Pair(NamedTuple):
     generated: str
 
 
-def fill_nltk(
-    pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDependencies, rules: NltkRules, advance: Advance
-) -> None:
-    """Fill `bleu` (BLEU-2, smoothing method 1) and `meteor`, over words of the lower-cased texts by NLTK's rules."""
-    split = dependencies.load(partial(word_tokenizer, rules), "bleu", "meteor")
-    meteor = dependencies.load(meteor_scorer, "meteor")
-    if split is None:
-        return
-    words = lru_cache(MAX_CACHED_REFERENCES)(lambda text: split(text.lower()))
-    for done, (row, reference, generated) in enumerate(pairs, start=1):
-        theirs, ours = words(reference), split(generated.lower())
-        if dependencies.wants("bleu"):
-            columns["bleu"][row] = sentence_bleu(theirs, ours)
-        if meteor is not None and dependencies.wants("meteor"):
-            columns["meteor"][row] = meteor(theirs, ours)
-        if done % ADVANCE_EVERY == 0:
-            advance(row)
+def comparable(texts: Iterable[tuple[str | None, str | None]], reason_of_none: str) -> tuple[list[Pair], list[Failure]]:
+    """Return the pairs (reference, response) that can be compared, and why the others cannot."""
+    pairs, failed = [], []
+    for row, (reference, response) in enumerate(texts):
+        if reference is None or response is None:
+            failed.append(Failure(row, reason_of_none, of_response=response is None))
+        elif max(len(response), len(reference)) > MAX_LENGTH:
+            failed.append(Failure(row, TOO_LONG, of_response=len(response) > MAX_LENGTH))
+        else:
+            pairs.append(Pair(row, reference, response))
+    return pairs, failed
 
 
-def fill_rouge(pairs: Sequence[Pair], columns: Columns, dependencies: OptionalDependencies, advance: Advance) -> None:
-    """Fill `rouge_1`, `rouge_2` and `rouge_l`."""
-    stem = dependencies.load(porter_stemmer, *ROUGE)
-    if stem is None:
-        return
-    words = lru_cache(MAX_CACHED_REFERENCES)(lambda text: rouge_words(text, stem))
-    for piece in pieces([len(pair.reference) + len(pair.generated) for pair in pairs], MAX_CHARACTERS):
-        some = pairs[piece]
-        rows = [pair.row for pair in some]
-        split = [(words(pair.reference), rouge_words(pair.generated, stem)) for pair in some]
-        for n in (1, 2):
-            columns[f"rouge_{n}"][rows] = [rouge_n(theirs, ours, n) for theirs, ours in split]
-        columns["rouge_l"][rows] = rouge_l(split)
-        advance(piece.stop)
+@dataclass
+class TextPairs:
+    """Pairs whose metrics are filled into columns: those that are wanted and whose dependencies are installed."""
+
+    pairs: Sequence[Pair]
+    columns: Mapping[str, np.ndarray]
+    dependencies: OptionalDependencies
+    advance: Advance
+
+    def __iter__(self) -> Iterator[Pair]:
+        """Yield the pairs and report the progress."""
+        for done, pair in enumerate(self.pairs, start=1):
+            yield pair
+            if done % ADVANCE_EVERY == 0:
+                self.advance(pair.row)
+
+    def fill_nltk(self, rules: NltkRules) -> None:
+        """Fill `bleu` (BLEU-2, smoothing method 1) and `meteor`, over lower-case words by NLTK's rules."""
+        split = self.dependencies.load(partial(word_tokenizer, rules), "bleu", "meteor")
+        meteor = self.dependencies.load(meteor_scorer, "meteor")
+        if split is None:
+            return
+        words = lru_cache(MAX_CACHED_REFERENCES)(lambda text: split(text.lower()))
+        for row, reference, generated in self:
+            theirs, ours = words(reference), split(generated.lower())
+            if self.dependencies.wants("bleu"):
+                self.columns["bleu"][row] = sentence_bleu(theirs, ours)
+            if meteor is not None and self.dependencies.wants("meteor"):
+                self.columns["meteor"][row] = meteor(theirs, ours)
+
+    def fill_rouge(self) -> None:
+        """Fill `rouge_1`, `rouge_2` and `rouge_l`."""
+        stem = self.dependencies.load(porter_stemmer, *ROUGE)
+        if stem is None:
+            return
+        words = lru_cache(MAX_CACHED_REFERENCES)(lambda text: rouge_words(text, stem))
+        for piece in pieces([len(pair.reference) + len(pair.generated) for pair in self.pairs], MAX_CHARACTERS):
+            some = self.pairs[piece]
+            rows = [pair.row for pair in some]
+            split = [(words(pair.reference), rouge_words(pair.generated, stem)) for pair in some]
+            for n in (1, 2):
+                self.columns[f"rouge_{n}"][rows] = [rouge_n(theirs, ours, n) for theirs, ours in split]
+            self.columns["rouge_l"][rows] = rouge_l(split)
+            self.advance(piece.stop)
+
+    def fill_keywords(self, options: KeywordOptions) -> list[Failure]:
+        """Fill the three metrics of keywords; return the rows that lack them because there is no embedder."""
+        if not self.dependencies.wants(*KEYWORD):
+            return []
+        embedder = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
+        found = lru_cache(MAX_CACHED_REFERENCES)(lambda text: keywords(text, embedder))
+        failed = []
+        for row, reference, generated in self:
+            theirs, ours = found(reference), keywords(generated, embedder)
+            if theirs is None or ours is None:
+                failed.append(Failure(row, KEYWORDS_NEED_MODEL))
+                continue
+            for name, value in zip(KEYWORD, overlap(theirs, ours), strict=True):
+                self.columns[name][row] = value
+        return failed
 
 
-def fill_keywords(
-    pairs: Sequence[Pair],
-    columns: Columns,
-    dependencies: OptionalDependencies,
-    options: KeywordOptions,
-    advance: Advance,
-) -> list[Failure]:
-    """Fill the three metrics of keywords; return the rows that lack them because there is no embedder."""
-    if not dependencies.wants(*KEYWORD):
-        return []
-    embedder = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
-    found = lru_cache(MAX_CACHED_REFERENCES)(lambda text: keywords(text, embedder))
-    failed = []
-    for done, (row, reference, generated) in enumerate(pairs, start=1):
-        if done % ADVANCE_EVERY == 0:
-            advance(row)
-        theirs, ours = found(reference), keywords(generated, embedder)
-        if theirs is None or ours is None:
-            failed.append(Failure(row, KEYWORDS_NEED_MODEL))
-            continue
-        for name, value in zip(KEYWORD, overlap(theirs, ours), strict=True):
-            columns[name][row] = value
-    return failed
+def candidates(text: str) -> list[str]:
+    """Return the distinct words of two or more characters that are not stop words, lower case, sorted."""
+    return sorted(set(WORD.findall(text.lower())) - STOP_WORDS)
+
+
+def keywords(text: str, embedder: Embedder | None) -> set[str] | None:
+    """Return the words of a text that KeyBERT ranks highest; None if it has more than 64 candidates and no embedder.
+
+    KeyBERT's candidates are all words except stop words, and it ranks them by the cosine of their vectors with the
+    text's. A text with 64 candidates or fewer keeps them all, so it needs no model.
+    """
+    words = candidates(text)
+    if len(words) <= MAX_KEYWORDS:
+        return set(words)
+    if embedder is None:
+        return None
+    vectors = embedded(embedder, [text, *words], "options.keyword_embedder")
+    ranks = np.array([vectors[word] for word in words]) @ vectors[text]
+    return {words[k] for k in ranks.argsort()[-MAX_KEYWORDS:]}
+
+
+def overlap(reference: set[str], generated: set[str]) -> tuple[float, float, float]:
+    """Return precision, recall and F1 of the generated keywords as BioProBench has them, all 0 if a side is empty."""
+    if not reference or not generated:
+        return 0.0, 0.0, 0.0
+    common = len(reference & generated)
+    precision, recall = common / len(generated), common / len(reference)
+    return precision, recall, 2 * precision * recall / (precision + recall + EPSILON)

@@ -14,8 +14,7 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from ..import_optional import import_optional
-from ..optional_dependencies import not_installed
+from ..optional_dependencies import import_optional, not_installed
 
 __all__ = ["NltkRules", "porter_stemmer", "treebank_words", "word_tokenizer"]
 

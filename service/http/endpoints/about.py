@@ -9,7 +9,7 @@ import orjson
 
 from ....kernels.score import COMPONENTS
 from ...config import Config
-from ...evaluate.registry import every_task
+from ...evaluate.evaluation import every_task
 from ...evaluate.task import Task
 from ...evaluate.task_rewards import SCORE, TOO_LONG, reward_schema
 from ...settings import RULES_VERSION, ScoreSettings

@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 
 from ...errors import InvalidRequest, Issue, ScoringError
-from ...evaluate.evaluation import evaluate_checked, record_issues
-from ...evaluate.registry import task_named
+from ...evaluate.evaluation import evaluate_checked, record_issues, task_named
 from ...evaluate.task import Task
 from ..request.deadline import Deadline
 from ..request.exchange import Exchange

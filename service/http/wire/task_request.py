@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 
 from ...errors import InvalidRequest, Issue, ScoringError
-from ...evaluate.registry import TASKS
+from ...evaluate.evaluation import TASKS
 from ...evaluate.task import Advance, Task, ignore_progress
 from ...evaluate.task_rewards import (
     SCORE,
