@@ -10,10 +10,10 @@ from ...errors import Issue, ScoringError
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .compression import Body
-from .json_codec import INCLUDES, Answer, Limits
+from .json_codec import Answer, Limits
 from .problems import Problem, invalid_request
 from .stage_times import StageTimes
-from .validation import issues_of, parse_query
+from .validation import INCLUDES, issues_of, parse_query
 
 __all__ = ["answer_arrow"]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....errors import InvalidReference, Issue, row_of
-from ....scoring.scorer import Scorer
+from ....errors import InvalidReference
+from ....scoring.references import issues_of_all
 from ....scoring.scores import Scores
 from ...request.exchange import Exchange
 from ...request.paths import Paths
@@ -18,7 +18,6 @@ from ...wire.compression import Body
 from ...wire.json_codec import Limits
 from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
-from ...wire.validation import parse_issues
 from .dialect import Dialect, Texts, rename_paths
 from .json_document import Document
 from .query_settings import ParsedQuery, QuerySettings
@@ -96,8 +95,11 @@ class TrainerEndpoint:
 
         Raise Problem otherwise, with every issue of the request, those of its references last.
         """
-        reference_path = self._dialect.reference_path(parsed.options)
-        issues = reference_issues(texts, reference_path, parsed.scorer, limits)
+        issues = texts.reference_issues
+        if texts.references is not None:
+            max_steps = parsed.scorer.settings.max_steps
+            issues = issues_of_all(texts.references, issues, max_steps, limits.max_reference_bytes)
+        issues = rename_paths(issues, "references", self._dialect.reference_path(parsed.options))
         only_references = issues and not texts.issues
         masked = self._dialect.masked(issues, document, parsed.options) if only_references else None
         problem = invalid_request(texts.issues + issues)
@@ -110,12 +112,3 @@ class TrainerEndpoint:
         reply = self._dialect.encode(scores, document, parsed.options)
         times.encoded()
         return Answer(reply, scores)
-
-
-def reference_issues(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -> list[Issue]:
-    """Return every issue of a request's references, under the trainer's names."""
-    found = list(texts.reference_issues)
-    if texts.references is not None:
-        found += parse_issues(texts.references, scorer, limits, {issue.path for issue in found})
-    found.sort(key=row_of)
-    return rename_paths(found, "references", reference_path)
