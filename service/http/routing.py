@@ -45,11 +45,6 @@ class DirectRoute(APIRoute):
         self.max_queue_seconds = next(limits, None)
         self.app = self.serve
 
-    @property
-    def guarded(self) -> bool:
-        """True for a route that needs a key once keys are configured."""
-        return self.keys is not None
-
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key, read the body, and call the endpoint with the exchange."""
         exchange = scope[EXCHANGE]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fastapi import FastAPI
@@ -137,17 +137,16 @@ def text_of(*media_types: str) -> dict[str, Any]:
     return {"content": {media_type: {"schema": {"type": "string"}} for media_type in media_types}}
 
 
-def complete(app: FastAPI, guarded: Iterable[str]) -> dict[str, Any]:
-    """Return the complete document; `guarded` are the paths that need a key if keys are configured."""
+def complete(app: FastAPI, is_guarded: Callable[[str], bool]) -> dict[str, Any]:
+    """Return the complete document; `is_guarded` tells which paths need a key if keys are configured."""
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     _, models = models_json_schema([(model, "validation") for model in MODELS], ref_template=REFERENCE)
     document.setdefault("components", {})["schemas"] = dict(sorted(models["$defs"].items()))
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
-    guarded = set(guarded)
     for path, operations in document["paths"].items():
         for operation in operations.values():
             operation.setdefault("parameters", []).append(REQUEST_ID_PARAMETER)
-            operation["security"] = [{}, {"bearer": []}, {"basic": []}] if path in guarded else []
+            operation["security"] = [{}, {"bearer": []}, {"basic": []}] if is_guarded(path) else []
             for response in operation["responses"].values():
                 response.setdefault("headers", dict(REPLY_HEADERS))
     return document

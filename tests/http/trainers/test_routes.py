@@ -12,7 +12,6 @@ import pytest
 from assay import ScoreSettings
 from assay.service.http.app import create_app
 from assay.service.http.endpoints.trainers.contract import EXAMPLES, MODELS
-from assay.service.http.routes import routes_by_address
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, Rollout, by_aiohttp, expected_of, post
 from tests.servers import launched
@@ -237,7 +236,8 @@ def test_the_liveness_check_needs_no_key(guarded):
 
 
 def test_trainers_are_patient_by_route():
-    routes = routes_by_address(create_app())
+    (middleware,) = create_app().user_middleware
+    routes: Any = middleware.kwargs["routes"]
     patience = {path: routes[path, "POST"].max_queue_seconds for path in PATHS}
     assert 120 < patience["/compat/openrlhf"] < 180
     assert 60 < patience["/compat/slime"] < 120
