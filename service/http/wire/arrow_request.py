@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -33,7 +34,7 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     try:
         columns, found = arrow.read_stream(stream, limits.max_responses, limits.max_body_bytes)
         times.decoded()
-        scores = score_stream(columns, issues + found, scorer, limits)
+        scores = score_stream(arrow, columns, issues + found, scorer, limits)
         times.scored()
         reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.config_id)
     except arrow.NotArrowError as error:
@@ -50,25 +51,21 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     return Answer(reply, scores)
 
 
-def score_stream(columns: Any, issues: list[Issue], scorer: Scorer, limits: Limits) -> Scores:
+def score_stream(arrow: Any, columns: Any, issues: list[Issue], scorer: Scorer, limits: Limits) -> Scores:
     """Return the scores of the columns of a stream.
 
     Raise NotArrowError, which takes precedence over other errors, and ScoringError.
     """
+    if columns is None:
+        raise ScoringError(issues)
+    validators = partial(arrow.validate, columns.responses), partial(arrow.validate, columns.references)
     try:
-        if columns is None or issues:
+        if issues:
             raise ScoringError(issues)
-        return scorer.score_columns(
-            columns.responses,
-            columns.references,
-            columns.reference_index,
-            limits.max_reference_bytes,
-            columns.validate_responses,
-            columns.validate_references,
-        )
+        return scorer.score_columns(*columns, limits.max_reference_bytes, *validators)
     except ScoringError:
-        if columns is not None:
-            columns.validate()
+        arrow.validate(columns.references, 0, columns.references.rows)
+        arrow.validate(columns.responses, 0, columns.responses.rows)
         raise
 
 
