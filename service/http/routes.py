@@ -79,6 +79,7 @@ class RouteTable:
         endpoint: Any,
         kinds: tuple[str, ...] = (),
         intake: Intake | None = None,
+        models: tuple[type[BaseModel], ...] = (),
         **description: Any,
     ) -> None:
         """Register one route with its kinds of errors; POST routes get a default `intake`."""
@@ -98,6 +99,7 @@ class RouteTable:
         route = self._app.router.routes[-1]
         assert isinstance(route, DirectRoute)
         self.by_address[path, method] = route
+        route.models = (*models, description.get("response_model"))
         if is_guarded(path):
             route.keys = self._keys
         if method == "POST":
@@ -120,7 +122,7 @@ class RouteTable:
         extra["parameters"] = [*parameters, *extra["parameters"]]
         if reply is not None:
             description["reply"] = {"content": {"application/json": {"example": reply}}}
-        self.add("POST", path, endpoint, kinds, intake, openapi_extra=extra, **description)
+        self.add("POST", path, endpoint, kinds, intake, models, openapi_extra=extra, **description)
 
     def add_heads(self) -> None:
         """Register HEAD for every GET route."""

@@ -38,6 +38,9 @@ class DirectRoute(APIRoute):
     keys: Keys | None = None
     """The accepted keys; None for routes that need no key."""
 
+    models: tuple[Any, ...] = ()
+    """The models of requests and replies, or unions of them, whose schemas belong to the OpenAPI document."""
+
     def __init__(self, path: str, endpoint: Any, **description: Any) -> None:
         super().__init__(path, endpoint, **description)
         self.methods: set[str]

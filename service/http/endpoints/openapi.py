@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -11,14 +11,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ...contract import EXAMPLE_COMPONENTS
-from ...explain.schema import ExplainRequest, Explanation
-from ..wire import contract
+from ..wire.contract import ProblemDocument
 from ..wire.problems import KINDS
-from .trainers.contract import MODELS as TRAINER_MODELS
 
 __all__ = ["body_of", "complete", "problems_of", "text_of"]
 
-MODELS: tuple[type[BaseModel], ...] = (*contract.MODELS, ExplainRequest, Explanation, *TRAINER_MODELS)
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
 
@@ -140,8 +137,11 @@ def text_of(*media_types: str) -> dict[str, Any]:
 def complete(app: FastAPI, is_guarded: Callable[[str], bool]) -> dict[str, Any]:
     """Return the complete document; `is_guarded` tells which paths need a key if keys are configured."""
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    _, models = models_json_schema([(model, "validation") for model in MODELS], ref_template=REFERENCE)
-    document.setdefault("components", {})["schemas"] = dict(sorted(models["$defs"].items()))
+    given = [kind for route in app.routes for kind in getattr(route, "models", ())]
+    models = {model for kind in given for model in (kind, *get_args(kind)) if isinstance(model, type(BaseModel))}
+    kinds = [(model, "validation") for model in {ProblemDocument, *models}]
+    _, schemas = models_json_schema(kinds, ref_template=REFERENCE)
+    document.setdefault("components", {})["schemas"] = dict(sorted(schemas["$defs"].items()))
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
     for path, operations in document["paths"].items():
         for operation in operations.values():
