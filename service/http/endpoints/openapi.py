@@ -138,9 +138,9 @@ def complete(app: FastAPI, is_guarded: Callable[[str], bool]) -> dict[str, Any]:
     """Return the complete document; `is_guarded` tells which paths need a key if keys are configured."""
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     given = [kind for route in app.routes for kind in getattr(route, "models", ())]
-    models = {model for kind in given for model in (kind, *get_args(kind)) if isinstance(model, type(BaseModel))}
-    kinds = [(model, "validation") for model in {ProblemDocument, *models}]
-    _, schemas = models_json_schema(kinds, ref_template=REFERENCE)
+    kinds = [kind for one in given for kind in (one, *get_args(one))]
+    models = {ProblemDocument, *filter(lambda kind: isinstance(kind, type(BaseModel)), kinds)}
+    _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     document.setdefault("components", {})["schemas"] = dict(sorted(schemas["$defs"].items()))
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
     for path, operations in document["paths"].items():

@@ -58,14 +58,15 @@ def score_stream(arrow: Any, columns: Any, issues: list[Issue], scorer: Scorer, 
     """
     if columns is None:
         raise ScoringError(issues)
-    validators = partial(arrow.validate, columns.responses), partial(arrow.validate, columns.references)
+    texts = columns.responses, columns.references
+    validators = [partial(arrow.validate, column) for column in texts]
     try:
         if issues:
             raise ScoringError(issues)
-        return scorer.score_columns(*columns, limits.max_reference_bytes, *validators)
+        return scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes, *validators)
     except ScoringError:
-        arrow.validate(columns.references, 0, columns.references.rows)
-        arrow.validate(columns.responses, 0, columns.responses.rows)
+        for column in texts:
+            arrow.validate(column, 0, column.rows)
         raise
 
 
