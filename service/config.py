@@ -137,6 +137,8 @@ class Config:
 class SettingSource(NamedTuple):
     """One value of one source."""
 
+    model: type[BaseModel]
+    """The model of the setting, which may have none of this name."""
     name: str
     value: Any
     path: str
@@ -149,9 +151,9 @@ class SettingSource(NamedTuple):
 MODELS: tuple[type[BaseModel], ...] = (ServerSettings, ScoreSettings)
 
 
-def model_of(name: str) -> type[BaseModel] | None:
+def model_of(name: str) -> type[BaseModel]:
     """Return the model that has a setting of this name; no name is in both."""
-    return next((model for model in MODELS if name in model.model_fields), None)
+    return ScoreSettings if name in ScoreSettings.model_fields else ServerSettings
 
 
 def load(
@@ -170,13 +172,21 @@ def load(
     issues: list[Issue] = []
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for given in (*from_file(path, issues), *from_environment(environ, issues), *from_flags(flags or {}, issues)):
+    for model, name, value, where, origin, text in (
+        *from_file(path, issues),
+        *from_environment(environ, issues),
+        *from_flags(flags or {}),
+    ):
+        if name not in model.model_fields:
+            issues.append(unknown_setting(where))
+            continue
+        validate = model.model_validate_strings if text else model.model_validate
         try:
-            values[given.name] = parse_value(given)
-            origins[given.name] = given.origin
+            values[name] = getattr(validate({name: value}), name)
+            origins[name] = origin
         except ValidationError as error:
             message = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"]
-            issues.append(Issue(given.path, "invalid_setting", message))
+            issues.append(Issue(where, "invalid_setting", message))
     keys = keys_of_file(values, origins, issues)
     if issues:
         raise InvalidSetting(issues)
@@ -187,13 +197,11 @@ def load(
     return Config(ServerSettings(**server), ScoreSettings(**score), MappingProxyType(origins), len(keys))
 
 
-def from_flags(flags: Mapping[str, Any], issues: list[Issue]) -> Iterator[SettingSource]:
+def from_flags(flags: Mapping[str, Any]) -> Iterator[SettingSource]:
     for name, value in flags.items():
-        flag = "--" + name.replace("_", "-")
-        if model_of(name) is None:
-            issues.append(unknown_setting(flag))
-        elif value is not None:
-            yield SettingSource(name, value, flag, f"flag {flag}", text=False)
+        if value is not None:
+            flag = "--" + name.replace("_", "-")
+            yield SettingSource(model_of(name), name, value, flag, f"flag {flag}", text=False)
 
 
 def from_environment(environ: Mapping[str, str], issues: list[Issue]) -> Iterator[SettingSource]:
@@ -201,13 +209,9 @@ def from_environment(environ: Mapping[str, str], issues: list[Issue]) -> Iterato
     if links:
         issues.append(Issue(", ".join(links), "unknown_setting", HINT))
     for variable in sorted(environ):
-        if not variable.startswith(PREFIX) or is_foreign(variable) or variable in links:
-            continue
-        name = variable.removeprefix(PREFIX).lower()
-        if model_of(name) is None:
-            issues.append(unknown_setting(variable))
-        else:
-            yield SettingSource(name, environ[variable], variable, f"environment {variable}", text=True)
+        if variable.startswith(PREFIX) and not is_foreign(variable) and variable not in links:
+            name = variable.removeprefix(PREFIX).lower()
+            yield SettingSource(model_of(name), name, environ[variable], variable, f"environment {variable}", text=True)
 
 
 def is_foreign(variable: str) -> bool:
@@ -228,31 +232,14 @@ def from_file(path: str | os.PathLike[str] | None, issues: list[Issue]) -> Itera
         issues.append(Issue(str(path), "not_toml", where))
         return
     for table, model in zip(("server", "score"), MODELS, strict=True):
-        yield from from_table(path, table, tables.pop(table, {}), model, issues)
+        entries = tables.pop(table, {})
+        if isinstance(entries, dict):
+            for name, value in entries.items():
+                yield SettingSource(model, name, value, f"{path}: {table}.{name}", str(path), text=False)
+        else:
+            issues.append(Issue(f"{path}: {table}", "invalid_setting", "this is the name of a table"))
     detail = "only the tables [server] and [score] are known"
     issues.extend(unknown_setting(f"{path}: {name}", detail) for name in tables)
-
-
-def from_table(
-    path: str | os.PathLike[str], table: str, entries: Any, model: type[BaseModel], issues: list[Issue]
-) -> Iterator[SettingSource]:
-    if not isinstance(entries, dict):
-        issues.append(Issue(f"{path}: {table}", "invalid_setting", "this is the name of a table"))
-        return
-    for name, value in entries.items():
-        key = f"{path}: {table}.{name}"
-        if name in model.model_fields:
-            yield SettingSource(name, value, key, str(path), text=False)
-        else:
-            issues.append(unknown_setting(key))
-
-
-def parse_value(given: SettingSource) -> Any:
-    """Return the value in the type of its setting; raises ValidationError."""
-    model = model_of(given.name)
-    assert model is not None
-    validate = model.model_validate_strings if given.text else model.model_validate
-    return getattr(validate({given.name: given.value}), given.name)
 
 
 def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: list[Issue]) -> tuple[SecretStr, ...]:

@@ -13,7 +13,6 @@ from ..http.wire.json_codec import Batch, Limits, decode_score_request, encode, 
 from ..http.wire.problems import Problem
 from ..http.wire.stage_times import StageTimes
 from ..http.wire.task_request import answer_task, names_other_task
-from ..http.wire.validation import all_issues
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
@@ -54,11 +53,11 @@ def score_request(job: Job, scorer: Scorer, document: str, observer: Observer | 
         if observer is not None:
             observer.add(rollouts_of(document, batch), scores)
         if job.target_format == "json":
-            write_document(job.target, encode(scores, batch, batch.scorer.config_id))
+            write_document(job.target, encode(scores, batch.scorer.config_id, batch.components, batch.advantages))
         else:
             write_rows(job, rollouts_of(document, batch), batch, scores)
     except ScoringError as error:
-        write_issues(job, all_issues(envelope, scorer, LIMITS) or error.issues)
+        write_issues(job, error.issues)
         return False
     return True
 

@@ -15,7 +15,8 @@ from ..version import VERSION
 from .endpoints.about import About
 from .endpoints.openapi import complete
 from .middleware import RequestMiddleware
-from .routes import add_routes, guarded_paths, routes_by_address
+from .routes import add_routes
+from .routing import is_guarded
 from .state import ServiceState
 
 __all__ = ["Application", "create_app"]
@@ -42,7 +43,7 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the complete OpenAPI document, built once."""
         if not self.openapi_schema:
-            self.openapi_schema = complete(self, guarded_paths(self))
+            self.openapi_schema = complete(self, is_guarded)
         return self.openapi_schema
 
 
@@ -79,6 +80,5 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.service = state
-    add_routes(app, state, about)
-    app.add_middleware(RequestMiddleware, state=state, routes=routes_by_address(app))
+    app.add_middleware(RequestMiddleware, state=state, routes=add_routes(app, state, about))
     return app

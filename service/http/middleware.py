@@ -91,7 +91,7 @@ class RequestMiddleware:
         """
         method, path = exchange.scope["method"], exchange.scope["path"]
         route = self.routes.get((path, method))
-        if method != "POST" and (route is None or not route.guarded):
+        if method != "POST" and (route is None or route.keys is None):
             return
         address = path if (path, "GET") in self.routes else route_of(exchange)  # unknown paths are never logged
         self.state.refusals.log(exchange, address, problem)

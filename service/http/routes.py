@@ -22,10 +22,9 @@ from .endpoints.score import ScoreEndpoint
 from .endpoints.trainers import contract as trainers
 from .endpoints.trainers.aggregate import aggregate_endpoint
 from .endpoints.trainers.dialect import Dialect
-from .endpoints.trainers.endpoint import TrainerEndpoint
+from .endpoints.trainers.endpoint import TrainerEndpoint, query_parameters
 from .endpoints.trainers.nemo_gym import NemoGym, Sessions
 from .endpoints.trainers.openrlhf import OpenRlhf
-from .endpoints.trainers.query_settings import query_parameters
 from .endpoints.trainers.slime import Slime
 from .request.intake import Intake
 from .routing import DirectRoute, is_guarded
@@ -46,7 +45,7 @@ from .wire.contract import (
     VersionReply,
 )
 
-__all__ = ["RouteTable", "add_routes", "guarded_paths", "routes_by_address"]
+__all__ = ["RouteTable", "add_routes"]
 
 SCORING_KINDS = (
     "not-json",
@@ -69,6 +68,8 @@ class RouteTable:
     def __init__(self, app: FastAPI, state: ServiceState) -> None:
         self._app = app
         self._keys = state.keys
+        self.by_address: dict[tuple[str, str], DirectRoute] = {}
+        """All routes by path and method."""
         self.intake = partial(Intake, state.config.server, state.readiness, state.admission)
 
     def add(
@@ -78,6 +79,7 @@ class RouteTable:
         endpoint: Any,
         kinds: tuple[str, ...] = (),
         intake: Intake | None = None,
+        models: tuple[type[BaseModel], ...] = (),
         **description: Any,
     ) -> None:
         """Register one route with its kinds of errors; POST routes get a default `intake`."""
@@ -96,6 +98,8 @@ class RouteTable:
         )
         route = self._app.router.routes[-1]
         assert isinstance(route, DirectRoute)
+        self.by_address[path, method] = route
+        route.models = (*models, description.get("response_model"))
         if is_guarded(path):
             route.keys = self._keys
         if method == "POST":
@@ -118,16 +122,17 @@ class RouteTable:
         extra["parameters"] = [*parameters, *extra["parameters"]]
         if reply is not None:
             description["reply"] = {"content": {"application/json": {"example": reply}}}
-        self.add("POST", path, endpoint, kinds, intake, openapi_extra=extra, **description)
+        self.add("POST", path, endpoint, kinds, intake, models, openapi_extra=extra, **description)
 
     def add_heads(self) -> None:
         """Register HEAD for every GET route."""
-        for route in [route for route in self._app.routes if isinstance(route, DirectRoute) and "GET" in route.methods]:
-            self.add("HEAD", route.path, route.endpoint, include_in_schema=False)
+        for (path, method), route in list(self.by_address.items()):
+            if method == "GET":
+                self.add("HEAD", path, route.endpoint, include_in_schema=False)
 
 
-def add_routes(app: FastAPI, state: ServiceState, about: About) -> None:
-    """Register all routes."""
+def add_routes(app: FastAPI, state: ServiceState, about: About) -> dict[tuple[str, str], DirectRoute]:
+    """Register all routes; return them by path and method."""
     table = RouteTable(app, state)
     add_scoring(table, state)
     add_evaluation(table, state, about)
@@ -143,6 +148,7 @@ def add_routes(app: FastAPI, state: ServiceState, about: About) -> None:
     if state.config.server.docs:
         add_docs(table)
     table.add_heads()
+    return table.by_address
 
 
 def add_scoring(table: RouteTable, state: ServiceState) -> None:
@@ -252,14 +258,3 @@ def add_docs(table: RouteTable) -> None:
     table.add("GET", "/docs/openapi.json", docs.openapi_of_page, include_in_schema=False)
     for name in docs.FILES:
         table.add("GET", f"/docs/{name}", docs.file_endpoint(name), include_in_schema=False)
-
-
-def guarded_paths(app: FastAPI) -> list[str]:
-    """Return the paths that need a key if keys are configured."""
-    return [route.path for route in app.routes if isinstance(route, DirectRoute) and route.guarded]
-
-
-def routes_by_address(app: FastAPI) -> dict[tuple[str, str], DirectRoute]:
-    """Return all routes by path and method."""
-    routes = [route for route in app.routes if isinstance(route, DirectRoute)]
-    return {(route.path, method): route for route in routes for method in route.methods}

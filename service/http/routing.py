@@ -38,17 +38,15 @@ class DirectRoute(APIRoute):
     keys: Keys | None = None
     """The accepted keys; None for routes that need no key."""
 
+    models: tuple[Any, ...] = ()
+    """The models of requests and replies, or unions of them, whose schemas belong to the OpenAPI document."""
+
     def __init__(self, path: str, endpoint: Any, **description: Any) -> None:
         super().__init__(path, endpoint, **description)
         self.methods: set[str]
         limits = (seconds for base, seconds in MAX_QUEUE_SECONDS.items() if is_below(path, base))
         self.max_queue_seconds = next(limits, None)
         self.app = self.serve
-
-    @property
-    def guarded(self) -> bool:
-        """True for a route that needs a key once keys are configured."""
-        return self.keys is not None
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key, read the body, and call the endpoint with the exchange."""

@@ -12,9 +12,9 @@ from tests.fuzz.fuzzing import fuzz
 
 # isort: split
 from assay import Scorer
+from assay.service.http.endpoints.trainers.endpoint import ParsedQuery
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
-from assay.service.http.endpoints.trainers.query_settings import ParsedQuery
 from assay.service.http.endpoints.trainers.slime import Slime
 from assay.service.http.wire.compression import JSON, Body
 from assay.service.http.wire.fast_path import FastPath

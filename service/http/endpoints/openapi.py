@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, get_args
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -11,14 +11,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ...contract import EXAMPLE_COMPONENTS
-from ...explain.schema import ExplainRequest, Explanation
-from ..wire import contract
+from ..wire.contract import ProblemDocument
 from ..wire.problems import KINDS
-from .trainers.contract import MODELS as TRAINER_MODELS
 
 __all__ = ["body_of", "complete", "problems_of", "text_of"]
 
-MODELS: tuple[type[BaseModel], ...] = (*contract.MODELS, ExplainRequest, Explanation, *TRAINER_MODELS)
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
 
@@ -137,17 +134,19 @@ def text_of(*media_types: str) -> dict[str, Any]:
     return {"content": {media_type: {"schema": {"type": "string"}} for media_type in media_types}}
 
 
-def complete(app: FastAPI, guarded: Iterable[str]) -> dict[str, Any]:
-    """Return the complete document; `guarded` are the paths that need a key if keys are configured."""
+def complete(app: FastAPI, is_guarded: Callable[[str], bool]) -> dict[str, Any]:
+    """Return the complete document; `is_guarded` tells which paths need a key if keys are configured."""
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    _, models = models_json_schema([(model, "validation") for model in MODELS], ref_template=REFERENCE)
-    document.setdefault("components", {})["schemas"] = dict(sorted(models["$defs"].items()))
+    given = [kind for route in app.routes for kind in getattr(route, "models", ())]
+    kinds = [kind for one in given for kind in (one, *get_args(one))]
+    models = {ProblemDocument, *filter(lambda kind: isinstance(kind, type(BaseModel)), kinds)}
+    _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
+    document.setdefault("components", {})["schemas"] = dict(sorted(schemas["$defs"].items()))
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
-    guarded = set(guarded)
     for path, operations in document["paths"].items():
         for operation in operations.values():
             operation.setdefault("parameters", []).append(REQUEST_ID_PARAMETER)
-            operation["security"] = [{}, {"bearer": []}, {"basic": []}] if path in guarded else []
+            operation["security"] = [{}, {"bearer": []}, {"basic": []}] if is_guarded(path) else []
             for response in operation["responses"].values():
                 response.setdefault("headers", dict(REPLY_HEADERS))
     return document

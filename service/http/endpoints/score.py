@@ -19,7 +19,6 @@ from ..wire.json_codec import Answer, Limits, decode_score_request, encode, pars
 from ..wire.problems import invalid_request
 from ..wire.stage_times import StageTimes
 from ..wire.task_request import answer_task, names_other_task
-from ..wire.validation import all_issues
 
 __all__ = ["ScoreEndpoint", "answer_json", "fast_answer", "task_answer"]
 
@@ -57,7 +56,7 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
     times.decoded()
     scores = path.score()
     times.scored()
-    reply = encode(scores, path, path.config_id)
+    reply = encode(scores, path.config_id, path.components, False)
     times.encoded()
     return Answer(reply, scores)
 
@@ -76,9 +75,9 @@ def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -
         times.decoded()
         scores = batch.score()
         times.scored()
-        reply = encode(scores, batch, batch.scorer.config_id)
+        reply = encode(scores, batch.scorer.config_id, batch.components, batch.advantages)
     except ScoringError as error:
-        raise invalid_request(all_issues(envelope, scorer, limits) or error.issues) from None
+        raise invalid_request(error.issues) from None
     times.encoded()
     return Answer(reply, scores)
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ __all__ = [
     "StreamColumns",
     "read_stream",
     "text_column_of",
+    "validate",
     "write_stream",
 ]
 
@@ -46,31 +47,16 @@ class NotArrowError(ValueError):
         super().__init__(detail)
 
 
-class StreamColumns:
-    """The columns of a stream, with each distinct reference once. Validate texts before reading them."""
+class StreamColumns(NamedTuple):
+    """The columns of a stream, with each distinct reference once. `validate` texts before reading them."""
 
-    __slots__ = ("reference_index", "references", "responses")
-
-    def __init__(self, responses: Any, references: Any, reference_index: np.ndarray) -> None:
-        self.responses, self.references = text_column_of(responses), text_column_of(references)
-        self.reference_index = reference_index
-
-    def validate_responses(self, first: int, last: int) -> None:
-        """Raise NotArrowError unless the responses [first, last) lie inside their buffer and are UTF-8."""
-        validate(self.responses, first, last)
-
-    def validate_references(self, first: int, last: int) -> None:
-        """Raise NotArrowError unless the references [first, last) lie inside their buffer and are UTF-8."""
-        validate(self.references, first, last)
-
-    def validate(self) -> None:
-        """Raise NotArrowError unless all texts lie inside their buffers and are UTF-8."""
-        self.validate_references(0, self.references.rows)
-        self.validate_responses(0, self.responses.rows)
+    responses: TextColumn
+    references: TextColumn
+    reference_index: np.ndarray
 
 
 def validate(column: TextColumn, first: int, last: int) -> None:
-    """Raise NotArrowError unless the rows [first, last) are valid texts."""
+    """Raise NotArrowError unless the rows [first, last) lie inside their buffer and are UTF-8."""
     if not is_valid_column(*rows_of(column, first, last)):
         raise NotArrowError
 
@@ -122,7 +108,7 @@ def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tu
     index = reference.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if ((index < 0) | (index >= len(reference.dictionary))).any():
         raise NotArrowError
-    return StreamColumns(arrays["response"], reference.dictionary, index), []
+    return StreamColumns(text_column_of(arrays["response"]), text_column_of(reference.dictionary), index), []
 
 
 def _merge_chunks(column: pa.ChunkedArray) -> pa.ChunkedArray:

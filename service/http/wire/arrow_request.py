@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -10,10 +11,10 @@ from ...errors import Issue, ScoringError
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .compression import Body
-from .json_codec import INCLUDES, Answer, Limits
+from .json_codec import Answer, Limits
 from .problems import Problem, invalid_request
 from .stage_times import StageTimes
-from .validation import issues_of, parse_query
+from .validation import INCLUDES, issues_of, parse_query
 
 __all__ = ["answer_arrow"]
 
@@ -33,7 +34,7 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     try:
         columns, found = arrow.read_stream(stream, limits.max_responses, limits.max_body_bytes)
         times.decoded()
-        scores = score_stream(columns, issues + found, scorer, limits)
+        scores = score_stream(arrow, columns, issues + found, scorer, limits)
         times.scored()
         reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.config_id)
     except arrow.NotArrowError as error:
@@ -50,25 +51,22 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     return Answer(reply, scores)
 
 
-def score_stream(columns: Any, issues: list[Issue], scorer: Scorer, limits: Limits) -> Scores:
+def score_stream(arrow: Any, columns: Any, issues: list[Issue], scorer: Scorer, limits: Limits) -> Scores:
     """Return the scores of the columns of a stream.
 
     Raise NotArrowError, which takes precedence over other errors, and ScoringError.
     """
+    if columns is None:
+        raise ScoringError(issues)
+    texts = columns.responses, columns.references
+    validators = [partial(arrow.validate, column) for column in texts]
     try:
-        if columns is None or issues:
+        if issues:
             raise ScoringError(issues)
-        return scorer.score_columns(
-            columns.responses,
-            columns.references,
-            columns.reference_index,
-            limits.max_reference_bytes,
-            columns.validate_responses,
-            columns.validate_references,
-        )
+        return scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes, *validators)
     except ScoringError:
-        if columns is not None:
-            columns.validate()
+        for column in texts:
+            arrow.validate(column, 0, column.rows)
         raise
 
 

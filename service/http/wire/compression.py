@@ -9,11 +9,6 @@ from typing import Any, NamedTuple
 from ...errors import Issue
 from .problems import Problem
 
-try:
-    import zstandard
-except ImportError:  # an optional extra: without it, zstd is not supported
-    zstandard = None  # type: ignore[assignment]
-
 __all__ = ["ARROW", "JSON", "Body", "check_encoding", "decompress", "media_type_of", "too_large"]
 
 JSON = b"application/json"
@@ -33,6 +28,20 @@ MAX_RATIO = 200
 
 MIN_RATIO_BYTES = 1 << 20
 """Decompressed bytes up to which the ratio does not matter."""
+
+
+ENCODING_NAMES = {b"identity": b"", b"x-gzip": b"gzip"}
+DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {b"gzip": lambda: zlib.decompressobj(wbits=31)}
+"""A function for each supported encoding that begins a stream."""
+ERRORS: tuple[type[Exception], ...] = (zlib.error,)
+
+try:
+    import zstandard
+except ImportError:  # an optional extra: without it, zstd is not supported
+    pass
+else:
+    ERRORS = (zlib.error, zstandard.ZstdError)
+    DECOMPRESSORS[b"zstd"] = lambda: zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
 
 
 class Body(NamedTuple):
@@ -69,14 +78,11 @@ def media_type_of(content_type: bytes, supported: tuple[bytes, ...] = (JSON, ARR
 
 def check_encoding(encoding: bytes) -> bytes:
     """Return the Content-Encoding's canonical name, empty for none; raise Problem if it is not supported."""
-    name = encoding.strip().lower()
-    if name in (b"", b"identity"):
-        return b""
-    if name in (b"gzip", b"x-gzip"):
-        return b"gzip"
-    if name == b"zstd" and zstandard is not None:
+    given = encoding.strip().lower()
+    name = ENCODING_NAMES.get(given, given)
+    if not name or name in DECOMPRESSORS:
         return name
-    supported = "gzip" if zstandard is None else "gzip, zstd"
+    supported = b", ".join(DECOMPRESSORS).decode()
     issue = Issue("Content-Encoding", "unsupported_encoding", f"supported: {supported}")
     raise Problem("unsupported-encoding", "The body's Content-Encoding is not supported.", [issue])
 
@@ -92,7 +98,7 @@ def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes | 
         return body
     ratio_limit = max(MIN_RATIO_BYTES, MAX_RATIO * len(body))
     whole = bytearray()
-    new_stream = decompressor_of(encoding)
+    new_stream = DECOMPRESSORS[encoding]
     stream, frames = new_stream(), 1
     view = memoryview(body)
     try:
@@ -103,26 +109,18 @@ def decompress(body: bytes | bytearray, encoding: bytes, limit: int) -> bytes | 
                     stream, frames = new_stream(), frames + 1
                 whole += stream.decompress(piece)
                 piece = stream.unused_data
-                if len(whole) > min(limit, ratio_limit):
-                    raise too_large(limit) if len(whole) > limit else expands_too_much()
+                if len(whole) > limit:
+                    raise too_large(limit)
+                if len(whole) > ratio_limit:
+                    issue = Issue("body", "too_large", f"more than {MAX_RATIO} times its compressed size")
+                    raise Problem("too-large", f"A body may expand to {MAX_RATIO} times its compressed size.", [issue])
                 if frames > MAX_FRAMES:
                     raise bad_encoding(f"more than {MAX_FRAMES} frames")
-    except decompression_errors():
+    except ERRORS:
         raise bad_encoding("the compressed stream is damaged") from None
     if not stream.eof:
         raise bad_encoding("the compressed stream ends early")
     return whole
-
-
-def decompressor_of(encoding: bytes) -> Callable[[], Any]:
-    if encoding == b"gzip":
-        return lambda: zlib.decompressobj(wbits=31)
-    return zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj
-
-
-def decompression_errors() -> tuple[type[Exception], ...]:
-    """Return the types of errors that decompressors raise."""
-    return (zlib.error,) if zstandard is None else (zlib.error, zstandard.ZstdError)
 
 
 def bad_encoding(detail: str) -> Problem:
@@ -133,8 +131,3 @@ def bad_encoding(detail: str) -> Problem:
 def too_large(limit: int) -> Problem:
     issue = Issue("body", "too_large", f"more than {limit} bytes")
     return Problem("too-large", f"A body may have {limit} bytes, before and after decompression.", [issue])
-
-
-def expands_too_much() -> Problem:
-    issue = Issue("body", "too_large", f"more than {MAX_RATIO} times its compressed size")
-    return Problem("too-large", f"A body may expand to {MAX_RATIO} times its compressed size.", [issue])

@@ -13,20 +13,14 @@ from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
 from ...settings import ScoreSettings
 
 __all__ = [
-    "MODELS",
-    "Components",
     "ConfigReply",
     "EvaluateReply",
     "EvaluateRequest",
     "IndexReply",
-    "IssueModel",
-    "MetricDescription",
     "ProblemDocument",
-    "RewardDescription",
     "ScoreReply",
     "ScoreRequest",
     "StatusReply",
-    "TaskDescription",
     "TaskRewardRequest",
     "TasksReply",
     "VersionReply",
@@ -243,6 +237,3 @@ class IndexReply(Contract):
     name: str
     version: str
     links: dict[str, str]
-
-
-MODELS: list[type[Contract]] = [globals()[name] for name in __all__[1:]]

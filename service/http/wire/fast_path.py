@@ -31,8 +31,6 @@ class FastPath:
     It holds one request at a time: `read` it, then `score` it. The columns are valid until the next `read`.
     """
 
-    advantages = False
-
     def __init__(self, scorer: Scorer, max_bytes: int, limits: Limits) -> None:
         self.components = False
         self.rows = 0

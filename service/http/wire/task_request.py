@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
@@ -19,24 +19,12 @@ from ...evaluate.task_rewards import (
     reward_task,
 )
 from .envelope import Envelope
-from .json_codec import Limits, element_issues, encode, envelope_issues, json_document, read_index
+from .json_codec import Limits, encode, json_document
 from .problems import Problem, invalid_request
 from .stage_times import StageTimes
-from .validation import index_issues, issues_of
+from .validation import element_issues, envelope_issues, issues_of, read_index
 
 __all__ = ["answer_task", "names_other_task"]
-
-
-class TaskBatch(NamedTuple):
-    """A decoded request."""
-
-    task: Task
-    responses: list[str]
-    references: list[Any]
-    reference_index: np.ndarray
-    options: Any
-    components: bool
-    advantages: bool
 
 
 def names_other_task(envelope: Envelope) -> bool:
@@ -55,20 +43,22 @@ def answer_task(
     """Return the reply to a request whose envelope names another task; raise Problem with every error."""
     times.start()
     try:
-        batch = decode_task_request(json_document(body), envelope, limits)
+        task, options, columns = decode_task_request(json_document(body), envelope, limits)
         times.decoded()
-        columns = batch.responses, batch.references, batch.reference_index
-        scores = reward_responses(batch.task, *columns, batch.options, advance=advance)
+        scores = reward_responses(task, *columns, options, advance=advance)
         times.scored()
-        reply = encode(scores, batch, config_id_of(batch.task, batch.options))
+        include = envelope.values.get("include", ())
+        reply = encode(scores, config_id_of(task, options), "components" in include, "advantages" in include)
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.encoded()
     return reply
 
 
-def decode_task_request(document: Any, envelope: Envelope, limits: Limits) -> TaskBatch:
-    """Return the batch of a request; raise InvalidRequest with every error."""
+def decode_task_request(
+    document: Any, envelope: Envelope, limits: Limits
+) -> tuple[Task, Any, tuple[list[str], list[Any], np.ndarray]]:
+    """Return task, options, and the columns responses, references and reference index; raise InvalidRequest."""
     values = envelope.values
     task, found = issues_of(reward_task, values["task"])
     found += [issue for issue in envelope_issues(envelope) if issue.path != "task"]
@@ -80,15 +70,13 @@ def decode_task_request(document: Any, envelope: Envelope, limits: Limits) -> Ta
     if task is not None and envelope.references is not None:
         references, issues = issues_of(read_references, task, document["references"], limits.max_reference_bytes)
         found += issues
-    found += element_issues(envelope, "responses") + index_issues(envelope, invalid, limits)
-    if found or task is None or references is None or envelope.responses is None:
-        raise InvalidRequest(found or [Issue("task", "unknown_task", "there is no reward of this name")])
-    index = read_index(values.get("reference_index"), envelope.responses.rows, len(references))
+    index, issues = read_index(envelope, invalid, limits.max_responses)
+    found += element_issues(envelope, "responses") + issues
+    if found or task is None or references is None or index is None:
+        raise InvalidRequest(found)
     if task.compares:
         check_compared(references, index, limits.max_compared_bytes)
-    include = values.get("include", ())
-    columns = document["responses"], references, index
-    return TaskBatch(task, *columns, options, "components" in include, "advantages" in include)
+    return task, options, (document["responses"], references, index)
 
 
 def check_compared(references: list[Any], reference_index: np.ndarray, max_bytes: int) -> None:

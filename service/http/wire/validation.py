@@ -1,36 +1,47 @@
-"""Collects every validation error of a request that has already been found invalid.
-
-Scoring stops at the first kind of error; clients want all of them at once.
-"""
+"""The issues of requests: functions collect all of them, because clients want every one at once."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from ....kernels.column import TextColumn
-from ...errors import InvalidRequest, Issue, ScoringError, row_of
+from ...errors import InvalidRequest, Issue, ScoringError
+from ...evaluate.task_rewards import SCORE, reward_names
 from ...scoring.reference_index import check_index, resolve_reference_index
-from ...scoring.references import parse_references
-from ...scoring.scorer import Scorer
 from ...scoring.scores import group_advantages
-from .envelope import Envelope
-from .json_codec import (
-    MAX_ENTRIES,
-    Limits,
-    element_issues,
-    entry_limit_issue,
-    envelope_issues,
-    integer_issues,
-    is_index,
-)
+from .envelope import MAX_UNKNOWN, Envelope
 
-__all__ = ["all_issues", "field_issues", "index_issues", "issues_of", "parse_issues", "parse_query"]
+__all__ = [
+    "INCLUDES",
+    "element_issues",
+    "envelope_issues",
+    "field_issues",
+    "issues_of",
+    "parse_query",
+    "read_index",
+]
+
+COLUMNS = ("references", "responses")
+VALUES: dict[str, type[Any]] = {"reference_index": list, "config": dict, "include": list, "task": str}
+INCLUDES = ("components", "advantages")
+
+JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
+
+ROW_DETAILS = {
+    ("responses", "wrong_type"): "must be a string",
+    ("references", "wrong_type"): "must be a string or an object with steps",
+    ("references", "bad_step_schema"): "must have one field, steps, an array of objects",
+    ("references", "no_steps"): "it has no step",
+    ("references", "too_long"): "its steps are over the limit of bytes",
+}
+
+MAX_ENTRIES = 256
+"""Maximum entries of `config` and of `include`."""
 
 FIELD_ERRORS = {
     "missing": ("missing_field", "this field is required"),
@@ -43,24 +54,6 @@ FIELD_ERRORS = {
     "less_than_equal": ("out_of_range", "must be at most {le}"),
 }
 """Reason and detail by pydantic's error type."""
-
-
-def all_issues(envelope: Envelope, scorer: Scorer, limits: Limits) -> list[Issue]:
-    """Return every issue, in the order: fields, config, references, responses, index, advantages."""
-    found = envelope_issues(envelope)
-    if not envelope.is_object:
-        return found
-    invalid = {issue.path for issue in found}
-    config = envelope.values.get("config")
-    if config and "config" not in invalid:
-        overridden, issues = issues_of(scorer.with_overrides, config)
-        scorer = overridden or scorer
-        found += issues
-    issues = element_issues(envelope, "references")
-    if envelope.references is not None:
-        issues += parse_issues(envelope.references, scorer, limits, {issue.path for issue in issues})
-    found += sorted(issues, key=row_of)
-    return found + element_issues(envelope, "responses") + index_issues(envelope, invalid, limits)
 
 
 def issues_of(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Issue]]:
@@ -94,34 +87,88 @@ def field_issues(model: type[BaseModel], document: Any) -> list[Issue]:
     return []
 
 
-def parse_issues(references: TextColumn, scorer: Scorer, limits: Limits, reported: set[str]) -> list[Issue]:
-    """Return the issues of references that cannot be parsed, except those of `reported` paths."""
-    issues = issues_of(parse_references, references, scorer.settings.max_steps, limits.max_reference_bytes)[1]
-    return [issue for issue in issues if issue.path not in reported]
+def envelope_issues(envelope: Envelope) -> list[Issue]:
+    """Return the issues of the fields, without those of elements of columns."""
+    if not envelope.is_object:
+        return [Issue("body", "wrong_type", "must be an object")]
+    if len(envelope.unknown) == MAX_UNKNOWN:
+        return [entry_limit_issue("body")]
+    issues = [
+        Issue(name, "missing_field", "this field is required")
+        for name in COLUMNS
+        if getattr(envelope, name) is None and name not in envelope.not_arrays
+    ]
+    issues += [Issue(name, "wrong_type", "must be an array") for name in envelope.not_arrays]
+    issues += [Issue(name, "unknown_field", "there is no field of this name") for name in envelope.unknown]
+    for name, value in envelope.values.items():
+        if type(value) is not VALUES[name]:
+            issues.append(Issue(name, "wrong_type", f"must be {JSON_NAMES[VALUES[name]]}"))
+        elif name == "include":
+            issues += include_issues(value)
+        elif name == "task" and value != SCORE:
+            issues.append(Issue(name, "unknown_task", f"must be one of: {', '.join(reward_names())}"))
+        elif name == "config" and len(value) > MAX_ENTRIES:
+            issues.append(entry_limit_issue(name))
+    return issues
 
 
-def index_issues(envelope: Envelope, invalid: set[str], limits: Limits) -> list[Issue]:
-    """Return the issues of `reference_index`: wrong length, invalid elements, and advantages without groups.
+def element_issues(envelope: Envelope, name: str) -> list[Issue]:
+    """Return an issue for every element of a column that is neither text nor steps."""
+    return [
+        Issue(f"{name}[{row}]", reason, ROW_DETAILS[name, reason])
+        for row, reason in envelope.invalid_rows.get(name, ())
+    ]
 
-    None if a column is missing, or the field is one of the `invalid` ones.
+
+def include_issues(include: list[Any]) -> list[Issue]:
+    if len(include) > MAX_ENTRIES:
+        return [entry_limit_issue("include")]
+    detail = f"must be one of: {', '.join(INCLUDES)}"
+    return [Issue(f"include[{k}]", "unknown_column", detail) for k, n in enumerate(include) if n not in INCLUDES]
+
+
+def read_index(
+    envelope: Envelope, invalid: Collection[str], max_responses: int
+) -> tuple[np.ndarray | None, list[Issue]]:
+    """Return the reference of each response, int64 (n,), and the issues of the index and of advantages without groups.
+
+    The index is None if it is invalid. It is not looked into if it is one of the `invalid` fields, or if a column is
+    missing.
     """
     if envelope.references is None or envelope.responses is None or "reference_index" in invalid:
-        return []
+        return None, []
     responses, references = envelope.responses.rows, envelope.references.rows
     given = envelope.values.get("reference_index")
     if given is None:
-        index, found = issues_of(resolve_reference_index, responses, references, None)
+        index, issues = issues_of(resolve_reference_index, responses, references, None)
     else:
-        index = np.array([entry if is_index(entry) else 0 for entry in given[: limits.max_responses]], np.int64)
-        _, found = issues_of(resolve_reference_index, responses, references, np.empty(len(given), np.int64))
-        wrong = integer_issues(given[: limits.max_responses])
-        reported = {issue.path for issue in wrong}
-        outside = issues_of(check_index, index, references)[1]
-        found += wrong + [issue for issue in outside if issue.path not in reported]
+        entries = given[:max_responses]
+        issues = integer_issues(entries)
+        wrong = {issue.path for issue in issues}
+        index = np.array([entry if is_index(entry) else 0 for entry in entries] if wrong else entries, np.int64)
+        issues += [issue for issue in issues_of(check_index, index, references)[1] if issue.path not in wrong]
+        issues = issues_of(resolve_reference_index, responses, references, np.empty(len(given), np.int64))[1] + issues
     include = () if "include" in invalid else envelope.values.get("include", ())
-    if not found and len(index) and "advantages" in include:
-        found = issues_of(group_advantages, np.zeros(len(index)), index, 0)[1]
-    return found
+    if not issues and len(index) and "advantages" in include and np.bincount(index).max() < 2:
+        issues = issues_of(group_advantages, np.zeros(len(index)), index, 0)[1]
+    return None if issues else index, issues
+
+
+def integer_issues(entries: list[Any]) -> list[Issue]:
+    """Return an issue for every element that is not a 64-bit integer (true and 1.0 are not)."""
+    if set(map(type, entries)) <= {int} and (not entries or max(entries) < 2**63):
+        return []
+    detail = "must be a 64-bit integer"
+    return [Issue(f"reference_index[{k}]", "wrong_type", detail) for k, e in enumerate(entries) if not is_index(e)]
+
+
+def is_index(entry: Any) -> bool:
+    """Return True if `entry`, as parsed from JSON, is an integer that fits an int64."""
+    return type(entry) is int and entry < 2**63
+
+
+def entry_limit_issue(name: str) -> Issue:
+    return Issue(name, "too_many", f"more than {MAX_ENTRIES} entries")
 
 
 def parse_query(query: bytes) -> tuple[dict[str, str], list[Issue]]:

@@ -125,14 +125,14 @@ def test_an_unexpected_error_is_500(monkeypatch, caplog, copies):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("column", ["rewards", "components", "advantages"])
 def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
-    def spoiled(scores, batch, config_id):
+    def spoiled(scores, *arguments):
         if column == "rewards":
             scores.rewards[0] = value
         elif column == "components":
             scores.measures[3, 0] = value
         else:
             monkeypatch.setattr(type(scores), "advantages", lambda self: self.rewards + value)
-        return encode(scores, batch, config_id)
+        return encode(scores, *arguments)
 
     encode = score.encode  # type: ignore[attr-defined]
     app = create_app(Config())
@@ -142,7 +142,7 @@ def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
         problem_of(client.post("/v1/score", json=REQUEST | {"include": ["components", "advantages"]}), 500)
 
 
-def test_issues_that_validation_does_not_find_are_reported(monkeypatch):
+def test_issues_of_decoding_are_reported(monkeypatch):
     app = create_app(Config())
     issue = Issue("somewhere", "unforeseen", "something")
 

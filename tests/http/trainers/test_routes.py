@@ -11,8 +11,8 @@ import pytest
 
 from assay import ScoreSettings
 from assay.service.http.app import create_app
-from assay.service.http.endpoints.trainers.contract import EXAMPLES, MODELS
-from assay.service.http.routes import routes_by_address
+from assay.service.http.endpoints.trainers import contract
+from assay.service.http.endpoints.trainers.contract import EXAMPLES
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, Rollout, by_aiohttp, expected_of, post
 from tests.servers import launched
@@ -237,7 +237,8 @@ def test_the_liveness_check_needs_no_key(guarded):
 
 
 def test_trainers_are_patient_by_route():
-    routes = routes_by_address(create_app())
+    (middleware,) = create_app().user_middleware
+    routes: Any = middleware.kwargs["routes"]
     patience = {path: routes[path, "POST"].max_queue_seconds for path in PATHS}
     assert 120 < patience["/compat/openrlhf"] < 180
     assert 60 < patience["/compat/slime"] < 120
@@ -257,10 +258,9 @@ def test_examples_are_right(client, description, path):
     reply = operation["responses"]["200"]["content"]["application/json"]
     assert (request["example"], reply["example"]) == EXAMPLES[path]
     assert client.post(path, json=request["example"]).json() == reply["example"]
-    models = {model.__name__: model for model in MODELS}
-    models[request["schema"]["$ref"].rpartition("/")[2]].model_validate(request["example"])
+    getattr(contract, request["schema"]["$ref"].rpartition("/")[2]).model_validate(request["example"])
     schema = reply["schema"].get("anyOf", [reply["schema"]])[0]
-    models[schema["$ref"].rpartition("/")[2]].model_validate(reply["example"])
+    getattr(contract, schema["$ref"].rpartition("/")[2]).model_validate(reply["example"])
 
 
 @pytest.mark.parametrize("path", SCORING)

@@ -13,11 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from assay import Scorer
 from assay.service.http.endpoints.trainers.contract import OpenRlhfRequest, SlimeRequest, VerifyRequest
-from assay.service.http.endpoints.trainers.endpoint import TrainerEndpoint
+from assay.service.http.endpoints.trainers.endpoint import ParsedQuery, TrainerEndpoint
 from assay.service.http.endpoints.trainers.json_document import Document, MemberNames
 from assay.service.http.endpoints.trainers.nemo_gym import NemoGym
 from assay.service.http.endpoints.trainers.openrlhf import OpenRlhf
-from assay.service.http.endpoints.trainers.query_settings import ParsedQuery
 from assay.service.http.endpoints.trainers.slime import Slime
 from assay.service.http.request.paths import Paths
 from assay.service.http.request.readiness import Readiness

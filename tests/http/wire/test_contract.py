@@ -14,7 +14,6 @@ from assay import Scorer
 from assay.service.errors import Issue, ScoringError
 from assay.service.http.wire.contract import ScoreRequest
 from assay.service.http.wire.json_codec import Limits, decode_score_request, parse_envelope
-from assay.service.http.wire.validation import all_issues
 from tests.http.samples import PERFECT, REFERENCE, STEPS
 
 LIMITS = Limits(64 << 20, 65_536, 262_144)
@@ -73,31 +72,23 @@ def refused_by_model(document: Any) -> bool:
     return False
 
 
-@given(document=documents() | junk)
-def test_models_and_decoder_agree(scorer, document):
-    found = all_issues(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
-    if refused_by_model(document):
-        assert found
-    if {issue.reason for issue in found} & SHAPE_REASONS:
-        assert refused_by_model(document)
-
-
-def found_by_decoder(document: Any, scorer: Scorer) -> set[Issue]:
-    """Return the issues at which decoding stops."""
+def issues_found(document: Any, scorer: Scorer) -> list[Issue]:
+    """Return the issues of a request, found while it is decoded or scored."""
     try:
         batch = decode_score_request(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
         scores = batch.score()
         if batch.advantages:
             scores.advantages()
     except ScoringError as error:
-        return set(error.issues)
-    return set()
+        return list(error.issues)
+    return []
 
 
 @given(document=documents() | junk)
-def test_validation_finds_issues_exactly_if_decoding_fails(scorer, document):
-    found = all_issues(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
-    first = found_by_decoder(document, scorer)
-    assert bool(found) == bool(first)
-    assert first <= set(found)
+def test_models_and_decoder_agree(scorer, document):
+    found = issues_found(document, scorer)
+    if refused_by_model(document):
+        assert found
+    if {issue.reason for issue in found} & SHAPE_REASONS:
+        assert refused_by_model(document)
     assert len({(issue.path, issue.reason) for issue in found}) == len(found)

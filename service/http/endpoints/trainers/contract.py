@@ -12,7 +12,6 @@ from .reply_numbers import FREQUENT_REASONS, NUMBERS
 
 __all__ = [
     "EXAMPLES",
-    "MODELS",
     "AggregateReply",
     "AggregateRequest",
     "AliveReply",
@@ -143,8 +142,6 @@ class AggregateReply(BaseModel):
     agent_metrics: dict[str, float] = Field(description="Statistics of all rollouts.")
     key_metrics: dict[str, float] = Field(description="Means over all rollouts.")
 
-
-MODELS: list[type[BaseModel]] = [globals()[name] for name in __all__[2:]]
 
 PROMPT = "<|im_start|>user\nHow are cells lysed?<|im_end|>\n<|im_start|>assistant\n"
 ONE = {

@@ -12,8 +12,9 @@ from .....kernels.column import TextColumn
 from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.envelope import TooManyError, open_envelope
-from ...wire.json_codec import Limits, element_issues
+from ...wire.json_codec import Limits
 from ...wire.problems import Problem
+from ...wire.validation import element_issues
 from .json_document import ABSENT, Document, MemberNames
 
 __all__ = [

@@ -1,29 +1,50 @@
-"""The endpoint of trainers' requests: `POST /v1/score` in the trainer's format."""
+"""The endpoint of trainers' requests: `POST /v1/score` in the trainer's format, with settings in the query."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Iterable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, ValidationError
 
-from ....errors import InvalidReference, Issue, row_of
+from ....errors import InvalidReference, InvalidSetting, Issue
+from ....scoring.references import issues_of_all
 from ....scoring.scorer import Scorer
 from ....scoring.scores import Scores
+from ....settings import ScoreSettings, setting_issues
 from ...request.exchange import Exchange
 from ...request.paths import Paths
 from ...request.telemetry.metrics import Metrics
 from ...request.telemetry.refusal_log import RefusalLog
 from ...wire.compression import Body
-from ...wire.json_codec import Limits
+from ...wire.fast_path import FastPath
 from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
-from ...wire.validation import parse_issues
-from .dialect import Dialect, Texts, rename_paths
-from .json_document import Document
-from .query_settings import ParsedQuery, QuerySettings
+from ...wire.validation import parse_query
+from .dialect import Dialect, RouteOptions, Texts, rename_paths
+from .json_document import Document, MemberNames
 
-__all__ = ["TrainerEndpoint"]
+__all__ = ["ParsedQuery", "TrainerEndpoint", "query_parameters"]
+
+MAX_CACHED = 64
+"""Queries that one route caches; a trainer uses one or a few."""
+
+MAX_CACHED_BYTES = 2048
+"""Maximum bytes of a cached query."""
+
+
+class ParsedQuery(NamedTuple):
+    """What a query selects."""
+
+    scorer: Scorer
+    fast_path: FastPath
+    """For the event loop's thread."""
+    options: Any
+    """Options of the route."""
+    names: MemberNames
+    """The members of a request that are read."""
 
 
 class Answer(NamedTuple):
@@ -42,16 +63,40 @@ class TrainerEndpoint:
         self._paths = paths
         self._metrics = metrics
         self._refusals = refusals
-        self._settings = QuerySettings(dialect, paths)
+        self._cached = lru_cache(MAX_CACHED)(self._parse)
 
     def check_query(self, exchange: Exchange, _media_type: bytes) -> None:
         """Raise Problem unless the query names settings and options of this route."""
-        self._settings.parse(exchange.scope["query_string"])
+        self._parsed(exchange)
+
+    def _parsed(self, exchange: Exchange) -> ParsedQuery:
+        """Parse the query, or return it from the cache; raise Problem `invalid-request` with every error.
+
+        For the event loop's thread, once the service is ready.
+        """
+        query = exchange.scope["query_string"]
+        return self._cached(query) if len(query) <= MAX_CACHED_BYTES else self._parse(query)
+
+    def _parse(self, query: bytes) -> ParsedQuery:
+        given, issues = parse_query(query)
+        own = {name: value for name, value in given.items() if name in self._dialect.options.model_fields}
+        settings = {name: value for name, value in given.items() if name not in own}
+        options, found = read_strings(self._dialect.options, own)
+        issues += found
+        overrides, found = read_strings(ScoreSettings, settings)
+        issues += found
+        if issues:
+            raise invalid_request(issues)
+        try:
+            scorer = self._paths.scorer.with_overrides({name: getattr(overrides, name) for name in settings})
+        except InvalidSetting as error:
+            raise invalid_request(in_query(error.issues)) from None
+        return ParsedQuery(scorer, self._paths.fast_path.with_config(scorer), options, self._dialect.names(options))
 
     async def answer(self, exchange: Exchange) -> None:
         """Score rollouts in the trainer's format, with the settings of the query."""
         body, times = exchange.request_body, exchange.times
-        parsed = self._settings.parse(exchange.scope["query_string"])
+        parsed = self._parsed(exchange)
         fast = partial(self._answer_short, body, parsed, times)
         result = await self._paths.answer(exchange, fast, partial(self._answer_long, body, parsed, times))
         if isinstance(result.scores, Problem):
@@ -82,22 +127,25 @@ class TrainerEndpoint:
         limits = self._paths.limits
         texts = self._dialect.texts(document, parsed.options, limits)
         if texts.issues or texts.reference_issues or texts.references is None or texts.responses is None:
-            return self._without_scores(texts, document, parsed, limits)
+            return self._without_scores(texts, document, parsed)
         times.decoded()
         index = np.arange(texts.responses.rows, dtype=np.int64)
         try:
             scores = parsed.scorer.score_columns(texts.responses, texts.references, index, limits.max_reference_bytes)
         except InvalidReference:
-            return self._without_scores(texts, document, parsed, limits)
+            return self._without_scores(texts, document, parsed)
         return self._encoded(scores, document, parsed, times)
 
-    def _without_scores(self, texts: Texts, document: Document, parsed: ParsedQuery, limits: Limits) -> Answer:
+    def _without_scores(self, texts: Texts, document: Document, parsed: ParsedQuery) -> Answer:
         """Return the reply that masks a rollout, if only its reference is invalid and the query asks for it.
 
         Raise Problem otherwise, with every issue of the request, those of its references last.
         """
-        reference_path = self._dialect.reference_path(parsed.options)
-        issues = reference_issues(texts, reference_path, parsed.scorer, limits)
+        issues = texts.reference_issues
+        if texts.references is not None:
+            max_steps = parsed.scorer.settings.max_steps
+            issues = issues_of_all(texts.references, issues, max_steps, self._paths.limits.max_reference_bytes)
+        issues = rename_paths(issues, "references", self._dialect.reference_path(parsed.options))
         only_references = issues and not texts.issues
         masked = self._dialect.masked(issues, document, parsed.options) if only_references else None
         problem = invalid_request(texts.issues + issues)
@@ -112,10 +160,28 @@ class TrainerEndpoint:
         return Answer(reply, scores)
 
 
-def reference_issues(texts: Texts, reference_path: str, scorer: Scorer, limits: Limits) -> list[Issue]:
-    """Return every issue of a request's references, under the trainer's names."""
-    found = list(texts.reference_issues)
-    if texts.references is not None:
-        found += parse_issues(texts.references, scorer, limits, {issue.path for issue in found})
-    found.sort(key=row_of)
-    return rename_paths(found, "references", reference_path)
+def read_strings(model: type[BaseModel], given: dict[str, str]) -> tuple[Any, list[Issue]]:
+    """Validate strings as fields of `model`; return the instance or None, and every issue."""
+    try:
+        return model.model_validate_strings(given), []
+    except ValidationError as error:
+        return None, in_query(setting_issues(error))
+
+
+def in_query(issues: Iterable[Issue]) -> list[Issue]:
+    """Return issues of settings with paths of the query."""
+    return [issue._replace(path=issue.path.replace("config.", "query.", 1)) for issue in issues]
+
+
+def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
+    """Return the query parameters of a route for OpenAPI."""
+    properties = options.model_json_schema().get("properties", {}) | ScoreSettings.model_json_schema()["properties"]
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "description": schema["description"],
+            "schema": {key: value for key, value in schema.items() if key not in ("description", "title")},
+        }
+        for name, schema in properties.items()
+    ]
