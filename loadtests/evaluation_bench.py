@@ -12,20 +12,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from assay.service.bench.machine import machine
-from assay.service.bench.measure import Run, Timing, WrongAnswerError, clocked, measure
+from assay.service.bench.measure import Benchmark, Run, Timing, WrongAnswerError, clocked, measure, without_setup
+from assay.service.bench.report import machine
 from assay.service.evaluate.evaluation import evaluate
 
 from . import evaluation_twins as twins
 from .evaluation_twins import Columns
 
-__all__ = ["COMPARISONS", "Comparison", "EvaluationBenchmark", "benchmarks_of", "main"]
+__all__ = ["COMPARISONS", "Comparison", "benchmarks_of", "checked", "main"]
 
 TOLERANCE = 1e-9
 MICRO = 1e6
@@ -71,31 +71,17 @@ COMPARISONS = (
 )
 
 
-class EvaluationBenchmark:
-    """One side of a comparison."""
-
-    def __init__(
-        self, name: str, title: str, records: Sequence[dict[str, Any]], work: Callable[[], Columns], expected: Columns
-    ) -> None:
-        self.name, self.title, self.responses = name, title, len(records)
-        self._work, self._expected = work, expected
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def run(self) -> Run:
-        columns, run = clocked(self._work, time.process_time)
-        for name, expected in self._expected.items():
-            found = np.asarray(columns[name], np.float64)[: len(expected)]
-            if not np.allclose(found, expected, rtol=0, atol=TOLERANCE, equal_nan=True):
-                raise WrongAnswerError(f"{self.name}: {name} differs from the reference")
-        return run
+def checked(work: Callable[[], Columns], expected: Columns) -> Run:
+    """Time one side of a comparison; raises WrongAnswerError if its first values are not the expected ones."""
+    columns, run = clocked(work, time.process_time)
+    for name, values in expected.items():
+        found = np.asarray(columns[name], np.float64)[: len(values)]
+        if not np.allclose(found, values, rtol=0, atol=TOLERANCE, equal_nan=True):
+            raise WrongAnswerError(f"{name} differs from the reference")
+    return run
 
 
-def benchmarks_of(comparison: Comparison, records: Sequence[dict[str, Any]]) -> tuple[EvaluationBenchmark, ...]:
+def benchmarks_of(comparison: Comparison, records: Sequence[dict[str, Any]]) -> tuple[Benchmark, ...]:
     """Return our benchmark and the plain one of a comparison; raises ModuleNotFoundError if a library is missing."""
     few = records[: max(1, round(comparison.share * len(records)))]
     expected = comparison.plain(few)
@@ -103,17 +89,19 @@ def benchmarks_of(comparison: Comparison, records: Sequence[dict[str, Any]]) -> 
     def ours() -> Columns:
         return evaluate(comparison.task, records, **comparison.options).per_record
 
-    plain = partial(comparison.plain, few)
+    def benchmark(name: str, title: str, count: int, work: Callable[[], Columns]) -> Benchmark:
+        return Benchmark(name, title, count, without_setup(partial(checked, work, expected)))
+
     return (
-        EvaluationBenchmark(comparison.name, comparison.title, records, ours, expected),
-        EvaluationBenchmark(f"{comparison.name}_plain", f"{comparison.title}, plain", few, plain, expected),
+        benchmark(comparison.name, comparison.title, len(records), ours),
+        benchmark(f"{comparison.name}_plain", f"{comparison.title}, plain", len(few), partial(comparison.plain, few)),
     )
 
 
 def measured(count: int, repeats: int, seed: int) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Run every comparison; return its figures by name, and the skipped ones by title with the reason."""
     records = twins.records_of(count, seed)
-    benchmarks: list[EvaluationBenchmark] = []
+    benchmarks: list[Benchmark] = []
     skipped: dict[str, str] = {}
     for comparison in COMPARISONS:
         try:
