@@ -17,10 +17,7 @@ from ..files.rows.rows import (
     DocumentError,
     Location,
     Rollout,
-    array_rows,
-    json_document,
-    jsonl_rows,
-    open_source,
+    open_rows,
     pieces,
     read_reference,
     reference_rollout,
@@ -137,8 +134,9 @@ def references(
                     [None] * len(values),
                 )
         return
-    with open_source(source) as (stream, _):
-        rows = jsonl_rows(stream, max_line_bytes) if fmt == "jsonl" else array_rows(json_document(stream.read()))
+    with open_rows(source, fmt, max_line_bytes) as (rows, _, _):
+        if rows is None:
+            raise DocumentError("there is no array of rows")
         for piece in pieces(rows):
             read = [read_reference(row, field, max_line_bytes) for row in piece]
             yield [rollout for rollout, _ in read], [record for _, record in read]

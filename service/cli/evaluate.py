@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError
-from ..files.different_files import require_different_files
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
-from .options import SOME_FAILED, Failure, json_or_text, names_in, pair_option
+from .options import SOME_FAILED, Failure, json_or_text, names_in, pair_option, require_different_files
 
 if TYPE_CHECKING:
     from ..report.evaluated_file import EvaluatedFile

@@ -13,8 +13,7 @@ import pyarrow as pa
 from ....kernels.score import COMPONENTS
 from ...errors import InvalidRequest, Issue
 from ...scoring.text_columns import references_as_column
-from ..rows.atomic_file import temp_dir_for
-from ..rows.output import Write
+from ..rows.output import Write, temp_dir_for
 from ..rows.rows import PIECE_BYTES, Fields
 from .results import column_output, result_fields
 
