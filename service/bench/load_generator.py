@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 import uvloop
 
-from .measure import cpu_seconds
+from .measure import cpu_seconds, elapsed
 
 __all__ = ["Plan"]
 
@@ -117,15 +117,14 @@ async def measured(plan: Plan, requests: list[bytes], count: int) -> dict[str, A
         server, client, started = cpu_seconds(plan.server_pid), time.process_time(), time.perf_counter()
         await run(burst, connections, plan.seconds)
         seconds, client = time.perf_counter() - started, time.process_time() - client
-        server_after = cpu_seconds(plan.server_pid)
+        server_seconds = elapsed(server, cpu_seconds(plan.server_pid))
     finally:
         for connection in connections:
             connection.burst = None
             connection.transport.close()
-    known = server is not None and server_after is not None
     return {
         "seconds": seconds,
-        "cpu_seconds": server_after - server if known else None,  # type: ignore[operator]
+        "cpu_seconds": server_seconds,
         "client_seconds": client,
         "wrong": next((fault for reply in burst.replies if (fault := fault_of(plan, *reply))), None),
     }

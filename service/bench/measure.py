@@ -94,9 +94,12 @@ def clocked(work: Callable[[], T], cpu: Callable[[], float | None]) -> tuple[T, 
     started = time.perf_counter()
     result = work()
     seconds = time.perf_counter() - started
-    cpu_after = cpu()
-    known = cpu_before is not None and cpu_after is not None
-    return result, Run(seconds, cpu_after - cpu_before if known else None)  # type: ignore[operator]
+    return result, Run(seconds, elapsed(cpu_before, cpu()))
+
+
+def elapsed(before: float | None, after: float | None) -> float | None:
+    """Return the time between two readings of a clock; None if one is missing."""
+    return None if before is None or after is None else after - before
 
 
 def cpu_seconds(pid: int) -> float | None:

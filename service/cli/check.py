@@ -95,7 +95,8 @@ class Rules(NamedTuple):
         from ..evaluate.thoth import key_block
 
         checked = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
-        requested = is_published(record) if self.scirecipe is None else self.scirecipe
+        published = isinstance(record.get("key"), str) and "orc" in record
+        requested = published if self.scirecipe is None else self.scirecipe
         for violation in violations(checked):
             if requested or violation.rule == "library":
                 yield f"{violation.detail} ({violation.rule})"
@@ -110,11 +111,6 @@ class Rules(NamedTuple):
                 yield f"the answer uses {outside} actions that are not in the row's library (outside_library)"
             if distractors:
                 yield f"the answer uses {distractors} actions of the library that the reference does not (distractors)"
-
-
-def is_published(record: dict[str, Any]) -> bool:
-    """Return whether a row is a published SciRecipe record."""
-    return isinstance(record.get("key"), str) and "orc" in record
 
 
 def references(

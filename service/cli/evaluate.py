@@ -144,10 +144,8 @@ def _evaluate(
 
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     """Return `level` and `type` if the records have them or the task derives them."""
-    available = {field for field in USUAL_GROUPS if any(record.get(field) is not None for record in records)}
-    if task.derived_fields:
-        available |= set(task.derived_fields)
-    return [field for field in USUAL_GROUPS if field in available]
+    found = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
+    return [name for name in USUAL_GROUPS if name in found or name in task.derived_fields]
 
 
 def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:

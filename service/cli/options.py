@@ -68,15 +68,10 @@ def _option(name: str, annotation: Any, text: str) -> Callable[[Function], Funct
     flag = "--" + name.replace("_", "-")
     if annotation is bool:
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=text)
-    return click.option(flag, name, default=None, type=_type(annotation), help=text)
-
-
-def _type(annotation: Any) -> Any:
-    if get_origin(annotation) is Literal:
-        return click.Choice(get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
-    return NUMBERS.get(annotation, click.STRING)
+    choices = click.Choice(get_args(annotation)) if get_origin(annotation) is Literal else None
+    return click.option(flag, name, default=None, type=choices or NUMBERS.get(annotation, click.STRING), help=text)
 
 
 def _help(field: Any) -> str:

@@ -89,7 +89,8 @@ class FieldType:
             return
         try:
             found = pa.array(values).type
-            self._wide = self._wide or not _is_lossless(values, _with_floats(found), found)
+            if (floats := _with_floats(found)) != found and not self._wide:
+                self._wide = not _fit(values, floats)
             self._type = common_type(self._type, found, self._wide)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
             self._text = True
@@ -136,9 +137,8 @@ def _with_floats(kind: Any) -> Any:
     return pa.float64() if pa.types.is_integer(kind) else kind
 
 
-def _is_lossless(values: Sequence[Any], kind: Any, found: Any) -> bool:
-    if kind == found:
-        return True
+def _fit(values: Sequence[Any], kind: Any) -> bool:
+    """Return whether the type holds the values exactly."""
     try:
         pa.array(values, kind)
     except pa.ArrowInvalid:
