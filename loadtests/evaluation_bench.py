@@ -10,22 +10,22 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from statistics import median
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from assay.service.bench.machine import machine
-from assay.service.bench.measure import Run, Timing, WrongAnswerError, clocked, measure
+from assay.service.bench.measure import Benchmark, Run, Timing, WrongAnswerError, clocked, measure, without_setup
+from assay.service.bench.report import machine
 from assay.service.evaluate.evaluation import evaluate
 
 from . import evaluation_twins as twins
 from .evaluation_twins import Record, Values
 
-__all__ = ["COMPARISONS", "Comparison", "EvaluationBenchmark", "benchmarks_of", "main"]
+__all__ = ["COMPARISONS", "Comparison", "benchmarks_of", "checked", "main"]
 
 TOLERANCE = 1e-9
 MICRO = 1e6
@@ -70,33 +70,17 @@ COMPARISONS = (
 )
 
 
-@dataclass
-class EvaluationBenchmark:
-    """One side of a comparison."""
-
-    name: str
-    title: str
-    responses: int
-    work: Callable[[], Mapping[str, Any]]
-    """Computes columns by metric, the first rows of which must be `expected`."""
-    expected: Mapping[str, Any]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def run(self) -> Run:
-        columns, run = clocked(self.work, time.process_time)
-        for name, expected in self.expected.items():
-            found = np.asarray(columns[name], np.float64)[: len(expected)]
-            if not np.allclose(found, expected, rtol=0, atol=TOLERANCE, equal_nan=True):
-                raise WrongAnswerError(f"{self.name}: {name} differs from the reference")
-        return run
+def checked(work: Callable[[], Mapping[str, Any]], expected: Mapping[str, Any]) -> Run:
+    """Time one side of a comparison; raises WrongAnswerError if its first values are not the expected ones."""
+    columns, run = clocked(work, time.process_time)
+    for name, values in expected.items():
+        found = np.asarray(columns[name], np.float64)[: len(values)]
+        if not np.allclose(found, values, rtol=0, atol=TOLERANCE, equal_nan=True):
+            raise WrongAnswerError(f"{name} differs from the reference")
+    return run
 
 
-def benchmarks_of(comparison: Comparison, records: Sequence[Record]) -> tuple[EvaluationBenchmark, ...]:
+def benchmarks_of(comparison: Comparison, records: Sequence[Record]) -> tuple[Benchmark, ...]:
     """Return our benchmark and the plain one of a comparison; raises ModuleNotFoundError if a library is missing."""
     name, title, few = comparison.name, comparison.title, records[: max(1, round(comparison.share * len(records)))]
 
@@ -108,16 +92,20 @@ def benchmarks_of(comparison: Comparison, records: Sequence[Record]) -> tuple[Ev
         return {metric: np.array([values[metric] for values in found], np.float64) for metric in found[0]}
 
     expected = plain()
+
+    def benchmark(name: str, title: str, count: int, work: Callable[[], Mapping[str, Any]]) -> Benchmark:
+        return Benchmark(name, title, count, without_setup(partial(checked, work, expected)))
+
     return (
-        EvaluationBenchmark(name, title, len(records), ours, expected),
-        EvaluationBenchmark(f"{name}_plain", f"{title}, plain", len(few), plain, expected),
+        benchmark(name, title, len(records), ours),
+        benchmark(f"{name}_plain", f"{title}, plain", len(few), plain),
     )
 
 
 def measured(count: int, repeats: int, seed: int) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Run every comparison; return its figures by name, and the skipped ones by title with the reason."""
     records = twins.records_of(count, seed)
-    benchmarks: list[EvaluationBenchmark] = []
+    benchmarks: list[Benchmark] = []
     skipped: dict[str, str] = {}
     for comparison in COMPARISONS:
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import orjson
@@ -18,10 +18,10 @@ from . import TITLES
 from .bare_server import bare_reply
 from .checkout import plain_scorer
 from .load_generator import Plan
-from .measure import Benchmark, BenchmarkError, Run, WrongAnswerError, clocked
+from .measure import Benchmark, BenchmarkError, Run, Start, WrongAnswerError, clocked, without_setup
 from .servers import ServerProcess, bare_server, service
 
-__all__ = ["Bursts", "Prepared", "Size", "arrow_rewards", "build", "in_process", "over_http", "singles", "some_rows"]
+__all__ = ["arrow_rewards", "build", "bursts", "in_process", "over_http", "singles", "some_rows"]
 
 Request = dict[str, Any]
 """The body of POST /v1/score, decoded."""
@@ -32,7 +32,6 @@ Batch = tuple[list[str], list[Any], list[int]]
 Score = Callable[[list[str], list[Any], list[int]], Sequence[float] | np.ndarray]
 """Returns the rewards of a batch."""
 
-Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
 StartServer = Callable[[], AbstractContextManager[ServerProcess]]
 
 SCORE = "/v1/score"
@@ -49,46 +48,43 @@ MAX_SECONDS = 120.0
 """Timeout of a burst."""
 
 
-class Size(NamedTuple):
-    """Number of requests per run and of connections."""
-
-    requests: int
-    connections: int
-
-
-def build(
-    names: Collection[str], request: Request, plain_count: int, size: Size
-) -> tuple[list[Benchmark], dict[str, str]]:
+def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) -> tuple[list[Benchmark], dict[str, str]]:
     """Return the benchmarks with these names, and the skipped ones with the reason.
 
     Computes the rewards that they are checked against; plain Python verifies these. Raises NotACheckoutError.
+    sizes: `plain_responses` of plain Python, `singles` per run, and the `connections` that send them.
     """
     batch = request["responses"], request["references"], request["reference_index"]
     rewards = Scorer().score(*batch).rewards
     known, count = rewards.tolist(), len(rewards)
-    plain_count = min(plain_count, count)
+    plain_count, single_count = min(sizes["plain_responses"], count), sizes["singles"]
     body, rows = orjson.dumps(request), some_rows(count)
-    bodies = [single_body(request, row) for row in rows]
+    send_singles = partial(singles, [single_body(request, row) for row in rows], single_count, sizes["connections"])
     own, bare = [{"rewards": [known[row]]} for row in rows], [bare_reply(1)] * len(rows)
-    makers: dict[str, Callable[[], Start]] = {
-        "in_process": lambda: partial(in_process, scorer(1), batch, rewards),
-        "in_process_all_cores": lambda: partial(in_process, scorer(None), batch, rewards),
-        "http_json": lambda: partial(over_http, service, body, JSON, json_rewards, known),
-        "http_arrow": lambda: partial(over_http, service, arrow_stream(request), ARROW, arrow_rewards, known),
-        "floor": lambda: partial(over_http, bare_server, body, JSON, orjson.loads, bare_reply(count)),
-        "singles": lambda: partial(singles, service, bodies, own, size),
-        "singles_bare": lambda: partial(singles, bare_server, bodies, bare, size),
-        "plain_python": lambda: partial(
-            in_process, plain_scorer(), first_responses(batch, plain_count), rewards[:plain_count], PLAIN_TOLERANCE
-        ),
+
+    def arrow() -> Start:
+        return partial(over_http, service, arrow_stream(request), ARROW, arrow_rewards, known)
+
+    def plain() -> Start:
+        few = first_responses(batch, plain_count)
+        return without_setup(in_process(plain_scorer(), few, rewards[:plain_count], PLAIN_TOLERANCE))
+
+    makers: dict[str, tuple[int, Callable[[], Start]]] = {
+        "in_process": (count, lambda: without_setup(in_process(scorer(1), batch, rewards))),
+        "in_process_all_cores": (count, lambda: without_setup(in_process(scorer(None), batch, rewards))),
+        "http_json": (count, lambda: partial(over_http, service, body, JSON, json_rewards, known)),
+        "http_arrow": (count, arrow),
+        "floor": (count, lambda: partial(over_http, bare_server, body, JSON, orjson.loads, bare_reply(count))),
+        "singles": (single_count, lambda: partial(send_singles, service, own)),
+        "singles_bare": (single_count, lambda: partial(send_singles, bare_server, bare)),
+        "plain_python": (plain_count, plain),
     }
-    sizes = {"singles": size.requests, "singles_bare": size.requests, "plain_python": plain_count}
     benchmarks: list[Benchmark] = []
     skipped: dict[str, str] = {}
-    for name in makers:
+    for name, (responses, make) in makers.items():
         try:
             if name in names:
-                benchmarks.append(Prepared(name, TITLES[name], sizes.get(name, count), makers[name]()))
+                benchmarks.append(Benchmark(name, TITLES[name], responses, make()))
         except ModuleNotFoundError as error:
             if error.name != "pyarrow":
                 raise
@@ -96,31 +92,8 @@ def build(
     return benchmarks, skipped
 
 
-class Prepared:
-    """A benchmark with `start`: a context that sets it up and yields the function that runs it once."""
-
-    def __init__(self, name: str, title: str, responses: int, start: Start) -> None:
-        self.name, self.title, self.responses = name, title, responses
-        self._start = start
-
-    def __enter__(self) -> Self:
-        self._context = self._start()
-        self._run = self._context.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._context.__exit__(None, None, None)
-
-    def run(self) -> Run:
-        try:
-            return self._run()
-        except WrongAnswerError as error:
-            raise WrongAnswerError(f"{self.title}: {error}") from None
-
-
-@contextmanager
-def in_process(score: Score, batch: Batch, rewards: np.ndarray, tolerance: float = 0.0) -> Iterator[Callable[[], Run]]:
-    """Score strings with a function in this process; its rewards may differ by `tolerance`."""
+def in_process(score: Score, batch: Batch, rewards: np.ndarray, tolerance: float = 0.0) -> Callable[[], Run]:
+    """Return a function that scores strings in this process; its rewards may differ by `tolerance`."""
 
     def run() -> Run:
         found, run = clocked(lambda: score(*batch), time.process_time)
@@ -128,7 +101,7 @@ def in_process(score: Score, batch: Batch, rewards: np.ndarray, tolerance: float
             raise WrongAnswerError("the rewards differ from those of another run of the kernels")
         return run
 
-    yield run
+    return run
 
 
 def scorer(threads: int | None) -> Score:
@@ -187,13 +160,13 @@ def arrow_stream(request: Request) -> bytes:
 
 @contextmanager
 def singles(
-    start: StartServer, bodies: list[str], expected: list[dict[str, Any]], size: Size
+    bodies: list[str], count: int, connections: int, start: StartServer, expected: list[dict[str, Any]]
 ) -> Iterator[Callable[[], Run]]:
-    """Send bodies with one response each over many persistent connections; fields of every reply are compared."""
+    """Send `count` bodies with one response each over persistent connections; fields of every reply are compared."""
     with start() as server:
-        plan = Plan(server.port, server.pid, size.connections, SCORE, bodies, expected, MAX_SECONDS)
-        with Bursts(plan) as bursts:
-            yield lambda: bursts.burst(size.requests)
+        plan = Plan(server.port, server.pid, connections, SCORE, bodies, expected, MAX_SECONDS)
+        with bursts(plan) as send:
+            yield lambda: send(count)
 
 
 def some_rows(rows: int) -> list[int]:
@@ -208,27 +181,25 @@ def single_body(request: Request, row: int) -> str:
     return orjson.dumps({"references": [reference], "responses": [request["responses"][row]]}).decode()
 
 
-class Bursts:
-    """Sends bursts on demand by a load generator in a separate process."""
+@contextmanager
+def bursts(plan: Plan) -> Iterator[Callable[[int], Run]]:
+    """Start a load generator in a separate process; yield the function that sends a number of requests with it.
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    The function raises WrongAnswerError, or BenchmarkError if replies are missing.
+    """
+    command = [sys.executable, "-m", f"{__package__}.load_generator"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    orders, outcomes = process.stdin, process.stdout
 
-    def __enter__(self) -> Self:
-        command = [sys.executable, "-m", f"{__package__}.load_generator"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._write_line(orjson.dumps(self._plan._asdict()))
-        return self
+    def write_line(line: bytes) -> None:
+        orders.write(line + b"\n")
+        orders.flush()
 
-    def __exit__(self, *error: object) -> None:
-        self._process.terminate()
-        self._process.communicate()
-
-    def burst(self, requests: int) -> Run:
-        """Send `requests` requests; raises WrongAnswerError, or BenchmarkError if replies are missing."""
-        self._write_line(b"%d" % requests)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+    def send(requests: int) -> Run:
+        write_line(b"%d" % requests)
+        line = outcomes.readline()
         if not line:
             raise BenchmarkError("the load generator ended")
         outcome = orjson.loads(line)
@@ -238,7 +209,9 @@ class Bursts:
             raise WrongAnswerError(outcome["wrong"])
         return Run(outcome["seconds"], outcome["cpu_seconds"], outcome["client_seconds"])
 
-    def _write_line(self, line: bytes) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + b"\n")
-        self._process.stdin.flush()
+    try:
+        write_line(orjson.dumps(plan._asdict()))
+        yield send
+    finally:
+        process.terminate()
+        process.communicate()

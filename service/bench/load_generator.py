@@ -12,12 +12,13 @@ import gc
 import re
 import sys
 import time
+from itertools import cycle, islice
 from typing import Any, NamedTuple
 
 import orjson
 import uvloop
 
-from .measure import cpu_seconds
+from .measure import cpu_seconds, elapsed
 
 __all__ = ["Plan"]
 
@@ -44,21 +45,14 @@ class Burst:
 
     def __init__(self, requests: list[bytes], count: int) -> None:
         self.requests = requests
-        self.left = self.unanswered = count
+        self.numbers = islice(cycle(range(len(requests))), count)
+        self.count = count
         self.replies: list[tuple[int, bytes]] = []
         self.finished = asyncio.get_running_loop().create_future()
 
-    def draw(self) -> int | None:
-        """Return the number of the next request; None if none is left."""
-        if self.left == 0:
-            return None
-        self.left -= 1
-        return self.left % len(self.requests)
-
     def answered(self, number: int, reply: bytes) -> None:
         self.replies.append((number, reply))
-        self.unanswered -= 1
-        if self.unanswered == 0:
+        if len(self.replies) == self.count:
             self.finished.set_result(None)
 
     def failed(self, error: Exception) -> None:
@@ -77,13 +71,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
 
-    def start(self, burst: Burst) -> None:
-        self.burst = burst
-        self.send_next()
-
     def send_next(self) -> None:
         assert self.burst is not None
-        self.number = self.burst.draw()
+        self.number = next(self.burst.numbers, None)
         if self.number is not None:
             self.transport.write(self.burst.requests[self.number])
 
@@ -127,15 +117,14 @@ async def measured(plan: Plan, requests: list[bytes], count: int) -> dict[str, A
         server, client, started = cpu_seconds(plan.server_pid), time.process_time(), time.perf_counter()
         await run(burst, connections, plan.seconds)
         seconds, client = time.perf_counter() - started, time.process_time() - client
-        server_after = cpu_seconds(plan.server_pid)
+        server_seconds = elapsed(server, cpu_seconds(plan.server_pid))
     finally:
         for connection in connections:
             connection.burst = None
             connection.transport.close()
-    known = server is not None and server_after is not None
     return {
         "seconds": seconds,
-        "cpu_seconds": server_after - server if known else None,  # type: ignore[operator]
+        "cpu_seconds": server_seconds,
         "client_seconds": client,
         "wrong": next((fault for reply in burst.replies if (fault := fault_of(plan, *reply))), None),
     }
@@ -144,7 +133,8 @@ async def measured(plan: Plan, requests: list[bytes], count: int) -> dict[str, A
 async def run(burst: Burst, connections: list[Connection], seconds: float) -> None:
     """Run a burst; raises TimeoutError, or ConnectionError if the server closes a connection."""
     for connection in connections:
-        connection.start(burst)
+        connection.burst = burst
+        connection.send_next()
     async with asyncio.timeout(seconds):
         await burst.finished
 

@@ -7,8 +7,8 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from typing import NamedTuple, Protocol, Self, TypeVar
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import NamedTuple, TypeVar
 
 __all__ = ["Benchmark", "BenchmarkError", "Run", "Timing", "WrongAnswerError", "clocked", "cpu_seconds", "measure"]
 
@@ -33,21 +33,23 @@ class Run(NamedTuple):
     """CPU time of a separate load generator; None without one."""
 
 
-class Benchmark(Protocol):
+Start = Callable[[], AbstractContextManager[Callable[[], Run]]]
+"""Sets up a benchmark, untimed; yields the function that processes the responses once and raises BenchmarkError."""
+
+
+def without_setup(run: Callable[[], Run]) -> Start:
+    """Return the start of a benchmark that needs none."""
+    return lambda: nullcontext(run)
+
+
+class Benchmark(NamedTuple):
     """One way to process a batch."""
 
     name: str
     title: str
     responses: int
     """Responses per run."""
-
-    def __enter__(self) -> Self:
-        """Set up, untimed."""
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def run(self) -> Run:
-        """Process the responses once; raises BenchmarkError."""
+    start: Start
 
 
 class Timing(NamedTuple):
@@ -92,9 +94,12 @@ def clocked(work: Callable[[], T], cpu: Callable[[], float | None]) -> tuple[T, 
     started = time.perf_counter()
     result = work()
     seconds = time.perf_counter() - started
-    cpu_after = cpu()
-    known = cpu_before is not None and cpu_after is not None
-    return result, Run(seconds, cpu_after - cpu_before if known else None)  # type: ignore[operator]
+    return result, Run(seconds, elapsed(cpu_before, cpu()))
+
+
+def elapsed(before: float | None, after: float | None) -> float | None:
+    """Return the time between two readings of a clock; None if one is missing."""
+    return None if before is None or after is None else after - before
 
 
 def cpu_seconds(pid: int) -> float | None:
@@ -116,12 +121,20 @@ def measure(benchmarks: Sequence[Benchmark], repeats: int, seed: int = 0) -> lis
     So noise affects all benchmarks, and none always follows the same other one. Raises BenchmarkError.
     """
     dice = random.Random(seed)
+    work: dict[str, Callable[[], Run]] = {}
     runs: dict[str, list[Run]] = {benchmark.name: [] for benchmark in benchmarks}
+
+    def run(benchmark: Benchmark) -> Run:
+        try:
+            return work[benchmark.name]()
+        except WrongAnswerError as error:
+            raise WrongAnswerError(f"{benchmark.title}: {error}") from None
+
     with ExitStack() as stack:
         for benchmark in benchmarks:
-            stack.enter_context(benchmark)
-            benchmark.run()
+            work[benchmark.name] = stack.enter_context(benchmark.start())
+            run(benchmark)
         for _ in range(repeats):
             for benchmark in dice.sample(benchmarks, len(benchmarks)):
-                runs[benchmark.name].append(benchmark.run())
+                runs[benchmark.name].append(run(benchmark))
     return [Timing(one.name, one.title, one.responses, tuple(runs[one.name])) for one in benchmarks]

@@ -2,25 +2,126 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..scoring.threads import usable_cores
 from ..terminal import table
-from .machine import load_average, machine
+from ..version import VERSION
 from .measure import Timing
-from .ratios import Finding, findings
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Results", "as_json", "as_parts"]
+__all__ = [
+    "RATIOS",
+    "Finding",
+    "Ratio",
+    "Results",
+    "as_parts",
+    "findings",
+    "load_average",
+    "machine",
+    "notes",
+    "results_json",
+]
+
+PACKAGES = ("numba", "numpy", "orjson", "starlette", "uvicorn", "uvloop", "httptools", "pyarrow")
+"""Packages that affect the figures."""
 
 BUSY_CLIENT = 0.9
 """Share of a core above which the load generator may be the bottleneck."""
 
 BUSY_MACHINE = 0.5
 """Runnable processes per core before the start, above which times are unreliable."""
+
+
+class Ratio(NamedTuple):
+    """Time per response of one benchmark over that of another, and the goal: a lower or an upper bound."""
+
+    name: str
+    title: str
+    of: str
+    over: str
+    bound: tuple[str, float] | None = None
+    """The goal, if any: `≥` or `≤`, and the number."""
+    cpu: bool = True
+    """Whether the ratio of CPU times is meaningful: more threads save time, not work."""
+
+    @property
+    def goal(self) -> str | None:
+        """The goal as text."""
+        return "{} {:g}".format(*self.bound) if self.bound else None
+
+    def met(self, ratio: float) -> bool | None:
+        """Return whether a measured ratio meets the goal; None without one."""
+        if self.bound is None:
+            return None
+        sign, number = self.bound
+        return ratio >= number if sign == "≥" else ratio <= number
+
+
+RATIOS = (
+    Ratio("in_process_speedup", "in process, times as fast as plain Python", "plain_python", "in_process", ("≥", 20)),
+    Ratio(
+        "all_cores_speedup",
+        "all cores, times as fast as one thread",
+        "in_process",
+        "in_process_all_cores",
+        ("≥", 1.7),
+        cpu=False,
+    ),
+    Ratio("http_over_floor", "HTTP JSON, time over the floor's", "http_json", "floor", ("≤", 1.5)),
+    Ratio("arrow_over_floor", "HTTP Arrow, time over the floor's", "http_arrow", "floor", ("≤", 0.8)),
+    Ratio(
+        "singles_over_bare", "singles, requests per second over a bare route's", "singles_bare", "singles", ("≥", 0.7)
+    ),
+    Ratio("http_speedup", "HTTP JSON, times as fast as plain Python in process", "plain_python", "http_json"),
+)
+
+
+class Finding(NamedTuple):
+    """One measured ratio."""
+
+    ratio: Ratio
+    median: float
+    """Over the repeats, whose two runs are close in time."""
+    low: float
+    high: float
+    cpu: float | None
+    """Ratio of CPU times over all repeats, which other processes do not affect."""
+
+
+def findings(timings: Sequence[Timing]) -> list[Finding]:
+    """Return every ratio whose two benchmarks were measured."""
+    by_name = {timing.name: timing for timing in timings}
+    found = []
+    for ratio in RATIOS:
+        if ratio.of in by_name and ratio.over in by_name:
+            of, over = by_name[ratio.of], by_name[ratio.over]
+            each = [above / below for above, below in zip(of.seconds, over.seconds, strict=True)]
+            cpu = of.cpu_seconds / over.cpu_seconds if ratio.cpu and of.cpu_seconds and over.cpu_seconds else None
+            found.append(Finding(ratio, median(each), min(each), max(each), cpu))
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Return cores, Python and versions of installed packages."""
+    versions = {package: version(package) for package in PACKAGES if find_spec(package)}
+    return {"assay": VERSION, "cores": usable_cores(), "python": platform.python_version(), **versions}
+
+
+def load_average() -> float | None:
+    """Return the average number of runnable processes over the last minute; None if unsupported."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
 
 
 class Results(NamedTuple):
@@ -33,13 +134,8 @@ class Results(NamedTuple):
     load: float | None = None
     """Load average of the machine before the start."""
 
-    @classmethod
-    def start(cls) -> Results:
-        """Return empty results with the current load average."""
-        return cls((), {}, {}, load_average())
 
-
-def as_json(results: Results) -> dict[str, Any]:
+def results_json(results: Results) -> dict[str, Any]:
     """Return the results as a JSON object; `seconds` of a benchmark has an entry for each run."""
     return {
         "ratios": {found.ratio.name: ratio_json(found) for found in findings(results.timings)},

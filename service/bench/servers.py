@@ -1,4 +1,4 @@
-"""The two servers of the benchmarks, each in a separate process while it is measured."""
+"""Servers of benchmarks and load tests, each in a separate process while it is measured."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Self
 
 from ..config import PREFIX
 from .measure import BenchmarkError, Run, clocked, cpu_seconds
 
-__all__ = ["ServerProcess", "bare_server", "service"]
+__all__ = ["SERVE", "ServerProcess", "bare_server", "service"]
 
-READY_WITHIN = 300.0
+READY_WITHIN = 600.0
+"""Seconds; enough for a machine without cached kernels."""
 
 SETTLING = 0.02
 """Time after a reply until the server is idle: it updates metrics and frees memory."""
 
-SERVE = ["-c", "from assay.service.cli.main import main; main()", "serve"]
-QUIET = ["--log-level", "warning", "--drain-seconds", "0"]
+SERVE = ("-c", "from assay.service.cli.main import main; main()", "serve", "--drain-seconds", "0")
 
 KEPT = ("ASSAY_CACHE_DIR",)
 
@@ -30,18 +32,21 @@ KEPT = ("ASSAY_CACHE_DIR",)
 class ServerProcess:
     """Runs `python ARGUMENTS --port PORT` on a free loopback port, with one persistent connection.
 
-    The server gets the environment without the caller's settings, so that every server uses the defaults.
+    The server gets the environment without the caller's settings, so that every server uses the defaults. Its output
+    goes to the file `log`, if given.
     """
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], log: Path | None = None) -> None:
         self._arguments = arguments
+        self._log = log
 
     def __enter__(self) -> Self:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         environment = {name: v for name, v in os.environ.items() if name in KEPT or not name.startswith(PREFIX)}
         command = [sys.executable, *self._arguments, "--port", str(self.port)]
-        self._process = subprocess.Popen(command, env=environment)
+        with nullcontext() if self._log is None else self._log.open("wb") as sink:
+            self._process = subprocess.Popen(command, env=environment, stdout=sink, stderr=sink)
         self.pid = self._process.pid
         self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=READY_WITHIN)
         try:
@@ -55,6 +60,10 @@ class ServerProcess:
         self._connection.close()
         self._process.terminate()
         self._process.wait()
+
+    def alive(self) -> bool:
+        """Return whether the process has not ended."""
+        return self._process.poll() is None
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU seconds of the server, once it is idle."""
@@ -82,7 +91,7 @@ class ServerProcess:
     def _wait(self) -> None:
         started = time.monotonic()
         while time.monotonic() - started < READY_WITHIN:
-            if self._process.poll() is not None:
+            if not self.alive():
                 raise BenchmarkError(f"the server ended with exit code {self._process.returncode}")
             try:
                 self._connection.request("GET", "/readyz")
@@ -98,7 +107,7 @@ class ServerProcess:
 
 def service(*flags: str) -> ServerProcess:
     """Return an `assay serve` process with these flags."""
-    return ServerProcess([*SERVE, *QUIET, *flags])
+    return ServerProcess([*SERVE, "--log-level", "warning", *flags])
 
 
 def bare_server() -> ServerProcess:

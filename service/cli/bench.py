@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
+import orjson
 
 from ..bench import TITLES
 from .options import Failure, Function, echo_json, names_in
-
-if TYPE_CHECKING:
-    from ..bench.report import Results
 
 __all__ = ["command"]
 
@@ -45,34 +42,20 @@ def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
 
     Run it in a checkout of Assay: it uses the rollout generator and the plain-Python scorer there.
     """
-    from ..bench import report
-    from ..bench.checkout import NotACheckoutError
-    from ..bench.measure import BenchmarkError
+    from ..bench.benchmarks import build
+    from ..bench.checkout import NotACheckoutError, batch_of
+    from ..bench.measure import BenchmarkError, measure
+    from ..bench.report import Results, as_parts, load_average, results_json
     from ..terminal import show
 
+    load = load_average()
     try:
-        results = measured(lanes, sizes)
+        request = batch_of(sizes["prompts"], sizes["samples"], sizes["seed"])
+        benchmarks, skipped = build(lanes, request, sizes)
+        timings = measure(benchmarks, sizes["repeats"], sizes["seed"])
     except (NotACheckoutError, BenchmarkError) as error:
         raise Failure(str(error)) from None
-    if as_json:
-        echo_json(report.as_json(results))
-    else:
-        show(*report.as_parts(results))
-
-
-def measured(names: tuple[str, ...], sizes: dict[str, int]) -> Results:
-    """Build the batch and the benchmarks and run them; raises NotACheckoutError and BenchmarkError."""
-    import orjson
-
-    from ..bench.benchmarks import Size, build
-    from ..bench.checkout import batch_of
-    from ..bench.measure import measure
-    from ..bench.report import Results
-
-    results = Results.start()
-    request = batch_of(sizes["prompts"], sizes["samples"], sizes["seed"])
     responses = request["responses"]
-    benchmarks, skipped = build(names, request, sizes["plain_responses"], Size(sizes["singles"], sizes["connections"]))
     batch = {
         "responses": len(responses),
         "references": len(request["references"]),
@@ -80,4 +63,8 @@ def measured(names: tuple[str, ...], sizes: dict[str, int]) -> Results:
         "body_bytes": len(orjson.dumps(request)),
         **sizes,
     }
-    return results._replace(timings=measure(benchmarks, sizes["repeats"], sizes["seed"]), batch=batch, skipped=skipped)
+    results = Results(timings, batch, skipped, load)
+    if as_json:
+        echo_json(results_json(results))
+    else:
+        show(*as_parts(results))

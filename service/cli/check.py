@@ -17,10 +17,7 @@ from ..files.rows.rows import (
     DocumentError,
     Location,
     Rollout,
-    array_rows,
-    json_document,
-    jsonl_rows,
-    open_source,
+    open_rows,
     pieces,
     read_reference,
     reference_rollout,
@@ -98,7 +95,8 @@ class Rules(NamedTuple):
         from ..evaluate.thoth import key_block
 
         checked = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
-        requested = is_published(record) if self.scirecipe is None else self.scirecipe
+        published = isinstance(record.get("key"), str) and "orc" in record
+        requested = published if self.scirecipe is None else self.scirecipe
         for violation in violations(checked):
             if requested or violation.rule == "library":
                 yield f"{violation.detail} ({violation.rule})"
@@ -113,11 +111,6 @@ class Rules(NamedTuple):
                 yield f"the answer uses {outside} actions that are not in the row's library (outside_library)"
             if distractors:
                 yield f"the answer uses {distractors} actions of the library that the reference does not (distractors)"
-
-
-def is_published(record: dict[str, Any]) -> bool:
-    """Return whether a row is a published SciRecipe record."""
-    return isinstance(record.get("key"), str) and "orc" in record
 
 
 def references(
@@ -137,8 +130,9 @@ def references(
                     [None] * len(values),
                 )
         return
-    with open_source(source) as (stream, _):
-        rows = jsonl_rows(stream, max_line_bytes) if fmt == "jsonl" else array_rows(json_document(stream.read()))
+    with open_rows(source, fmt, max_line_bytes) as (rows, _, _):
+        if rows is None:
+            raise DocumentError("there is no array of rows")
         for piece in pieces(rows):
             read = [read_reference(row, field, max_line_bytes) for row in piece]
             yield [rollout for rollout, _ in read], [record for _, record in read]

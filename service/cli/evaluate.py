@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError
-from ..files.different_files import require_different_files
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
-from .options import SOME_FAILED, Failure, json_or_text, names_in, pair_option
+from .options import SOME_FAILED, Failure, json_or_text, names_in, pair_option, require_different_files
 
 if TYPE_CHECKING:
     from ..report.evaluated_file import EvaluatedFile
@@ -144,10 +143,8 @@ def _evaluate(
 
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
     """Return `level` and `type` if the records have them or the task derives them."""
-    available = {field for field in USUAL_GROUPS if any(record.get(field) is not None for record in records)}
-    if task.derived_fields:
-        available |= set(task.derived_fields)
-    return [field for field in USUAL_GROUPS if field in available]
+    found = {name for name in USUAL_GROUPS if any(record.get(name) is not None for record in records)}
+    return [name for name in USUAL_GROUPS if name in found or name in task.derived_fields]
 
 
 def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:

@@ -73,27 +73,22 @@ def command(
         raise Failure(f"{name}: {error}") from None
     where = rollout.location.within(name)
     if rollout.fault is not None:
-        raise _fault(where, [rollout.fault])
+        raise _failed(where, [rollout.fault])
     try:
         scorer = Scorer(settings).with_overrides(config if isinstance(config, dict) else {})
         explanation = explain(scorer, rollout.response, rollout.reference, suggestions)
     except ScoringError as error:
-        faults = [Fault(issue.reason, f"{issue.path}: {issue.detail}") for issue in error.issues]
-        raise _fault(where, faults) from None
+        raise _failed(where, [Fault(issue.reason, f"{issue.path}: {issue.detail}") for issue in error.issues]) from None
     if as_json:
         click.echo(explanation.model_dump_json(indent=2).encode())
         return
-    click.echo(as_text(explanation), color=_colored(color))
+    colored = {"always": True, "never": False}.get(color)  # None: click decides, by standard output
+    if color == "auto" and os.environ.get("NO_COLOR"):
+        colored = False
+    click.echo(as_text(explanation), color=colored)
 
 
-def _colored(choice: str) -> bool | None:
-    """Return whether to use color; None lets click decide (if standard output is a terminal)."""
-    if choice != "auto":
-        return choice == "always"
-    return False if os.environ.get("NO_COLOR") else None
-
-
-def _fault(where: str, faults: list[Fault]) -> click.exceptions.Exit:
+def _failed(where: str, faults: list[Fault]) -> click.exceptions.Exit:
     for fault in faults:
         click.echo(f"{where}: {fault.detail} ({fault.reason})", err=True)
     return click.exceptions.Exit(SOME_FAILED)

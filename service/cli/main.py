@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ..http.process.signals import handle_early
-from .first_start import watched_start
+from ..terminal import watched_start
 
 __all__ = ["main"]
 

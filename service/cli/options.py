@@ -1,7 +1,10 @@
-"""Flags generated from the settings models, so that every setting has a flag and help."""
+"""What commands share: flags generated from the settings models, so that every setting has one, errors and checks."""
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -25,6 +28,7 @@ __all__ = [
     "load_config",
     "names_in",
     "pair_option",
+    "require_different_files",
     "settings_options",
 ]
 
@@ -64,15 +68,10 @@ def _option(name: str, annotation: Any, text: str) -> Callable[[Function], Funct
     flag = "--" + name.replace("_", "-")
     if annotation is bool:
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=text)
-    return click.option(flag, name, default=None, type=_type(annotation), help=text)
-
-
-def _type(annotation: Any) -> Any:
-    if get_origin(annotation) is Literal:
-        return click.Choice(get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
-    return NUMBERS.get(annotation, click.STRING)
+    choices = click.Choice(get_args(annotation)) if get_origin(annotation) is Literal else None
+    return click.option(flag, name, default=None, type=choices or NUMBERS.get(annotation, click.STRING), help=text)
 
 
 def _help(field: Any) -> str:
@@ -131,3 +130,37 @@ class Failure(click.ClickException):
     """An error that ends the command: a message on standard error, exit code 2."""
 
     exit_code = USAGE
+
+
+NamedPath = tuple[str, str | os.PathLike[str] | None]
+"""The name of a file in messages, and its path: "-" for a standard stream, None for no file."""
+
+
+def require_different_files(inputs: Iterable[NamedPath], outputs: Iterable[NamedPath]) -> None:
+    """Raise click.UsageError if an output is the same file as an input or as another output.
+
+    Links are followed, also from "-" to the file that a standard stream is redirected to; outputs that do not exist yet
+    are compared by path.
+    """
+    taken = {file_identity(path, sys.stdin): name for name, path in inputs}
+    for name, path in outputs:
+        found = file_identity(path, sys.stdout)
+        if found is not None and found in taken:
+            raise click.UsageError(f"{taken[found]} and {name} are the same file: {path}")
+        taken[found] = name
+
+
+def file_identity(path: str | os.PathLike[str] | None, standard: object) -> tuple[int, int] | str | None:
+    """Return a value that is equal for two spellings of one file; None if it cannot be overwritten.
+
+    `standard` is the stream that "-" means.
+    """
+    if path is None:
+        return None
+    try:
+        found = os.fstat(standard.fileno()) if path == "-" else os.stat(path)  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):  # missing, or not a stream of the operating system
+        return None if path == "-" else os.path.realpath(path)
+    if not stat.S_ISREG(found.st_mode) and (path == "-" or stat.S_ISCHR(found.st_mode)):
+        return None  # a terminal, a pipe, /dev/null
+    return (found.st_dev, found.st_ino)

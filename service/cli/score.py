@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InvalidRequest, ScoringError
-from ..files.different_files import require_different_files
 from ..files.formats import FORMATS, format_of, is_columnar
-from ..files.rows.rows import DocumentError, Fields, Row, array_rows, json_document, jsonl_rows, open_source
+from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
 from ..terminal import Progress, show
 from .options import (
@@ -25,6 +22,7 @@ from .options import (
     load_config,
     names_in,
     pair_option,
+    require_different_files,
     settings_options,
 )
 
@@ -160,20 +158,21 @@ def _run(job: Job, settings: ScoreSettings, quiet: bool, target: str | None) -> 
 
     scorer = Scorer(settings)
     report = _start_report(target, job, scorer)
+    observe = report.add if report is not None else None
     started, summary, failed = time.perf_counter(), None, False
     if is_columnar(job.source_format):
         from ..files.columns.source import open_columns  # needs the extra
         from ..files.score_columns import score_columns
 
         with open_columns(job.source) as source, Progress(source.rows, quiet) as progress:
-            summary = score_columns(job, scorer, source, progress, report)
+            summary = score_columns(job, scorer, source, progress, observe)
     else:
-        with _open_rows(job) as (rows, document, size):
+        with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
             if rows is None:
-                failed = not score_request(job, scorer, document, report)
+                failed = not score_request(job, scorer, document, observe)
             else:
                 with Progress(size, quiet) as progress:
-                    summary = score_rows(job, scorer_of_rows(job, scorer), rows, progress, report)
+                    summary = score_rows(job, scorer_of_rows(job, scorer), rows, progress, observe)
     if report is not None:
         report.write(target, summary.faults if summary is not None else {})
     return failed if summary is None else _show(summary, started, quiet)
@@ -195,33 +194,21 @@ def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
 def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
     """Do the job with the reward of another task; return whether some rows could not be scored."""
     from ..evaluate.task_rewards import reward_options, reward_task
-    from ..files.score_rows import score_rows
-    from ..files.task_rows import scorer_of_task_rows
+    from ..files.request_file import require_request
+    from ..files.score_rows import score_rows, scorer_of_task_rows
 
     if is_columnar(job.source_format) or is_columnar(job.target_format):
         raise click.UsageError("--task supports only JSONL and JSON")
     task = reward_task(name)
     scorer = scorer_of_task_rows(job, task, reward_options(task, task_options))
     started = time.perf_counter()
-    with _open_rows(job) as (rows, _, size):
+    with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
         if rows is None:
+            require_request(document)
             raise click.UsageError("--task cannot be combined with a request, which names its task")
         with Progress(size, quiet) as progress:
             summary = score_rows(job, scorer, rows, progress)
     return _show(summary, started, quiet)
-
-
-@contextmanager
-def _open_rows(job: Job) -> Iterator[tuple[Iterator[Row] | None, str, int | None]]:
-    """Yield the rows of a JSONL or JSON file, None for a request, with its document; and the size of the file."""
-    from ..files.request_file import is_request
-
-    with open_source(job.source) as (stream, size):
-        document = "" if job.source_format == "jsonl" else json_document(stream.read())
-        if job.source_format == "jsonl":
-            yield jsonl_rows(stream, job.max_line_bytes), document, size
-        else:
-            yield None if is_request(document) else array_rows(document), document, size
 
 
 def _show(summary: Summary, started: float, quiet: bool) -> bool:

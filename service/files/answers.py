@@ -12,17 +12,7 @@ import orjson
 
 from ..evaluate.task import Task
 from .formats import is_columnar
-from .rows.rows import (
-    JSON_WHITESPACE,
-    DocumentError,
-    Fault,
-    Location,
-    array_rows,
-    decode_row,
-    json_document,
-    jsonl_rows,
-    open_source,
-)
+from .rows.rows import DocumentError, Fault, Location, decode_row, open_rows
 
 __all__ = ["RESPONSE_NAMES", "Answers", "read_answers"]
 
@@ -124,18 +114,13 @@ def read_rows(source: str, fmt: str, max_line_bytes: int) -> Iterator[tuple[Loca
             for number, record in enumerate(columns.records()):
                 yield Location("row", number), record, None
         return
-    with open_source(source) as (stream, _):
-        if fmt == "jsonl":
-            for row in jsonl_rows(stream, max_line_bytes):
+    with open_rows(source, fmt, max_line_bytes) as (rows, document, _):
+        if rows is not None:
+            for row in rows:
                 yield (row.location, *decode_row(row, max_line_bytes))
-            return
-        document = json_document(stream.read())
-    if document.lstrip(JSON_WHITESPACE).startswith("["):
-        for row in array_rows(document):
-            yield (row.location, *decode_row(row, max_line_bytes))
-    else:
-        for number, record in enumerate(records_of_request(document)):
-            yield Location("record", number), record, None
+        else:
+            for number, record in enumerate(records_of_request(document)):
+                yield Location("record", number), record, None
 
 
 def records_of_request(document: str) -> list[Any]:

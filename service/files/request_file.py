@@ -19,27 +19,26 @@ from ..scoring.scores import Scores
 from .formats import is_columnar
 from .rows.output import line_output, with_results, write_document
 from .rows.rows import JSON_WHITESPACE, DocumentError, Location, Rollout
-from .score_rows import Job, Observer, column_results, row_output
+from .score_rows import Job, Observe, column_results, row_output
 
-__all__ = ["is_request", "score_request"]
+__all__ = ["require_request", "score_request"]
 
 LIMITS = Limits(2**62, 2**62, MAX_REFERENCE_BYTES, max_compared_bytes=2**62)
 """Files have no limits, except that of a reference."""
 
 
-def is_request(document: str) -> bool:
-    """Return whether a JSON document is a request, not an array of rows; raises DocumentError if it is neither."""
-    first = document.lstrip(JSON_WHITESPACE)[:1]
-    if first not in ("[", "{"):
+def require_request(document: str) -> None:
+    """Raise DocumentError unless a JSON document without an array of rows may be a request."""
+    if not document.lstrip(JSON_WHITESPACE).startswith("{"):
         raise DocumentError("neither an array of rows nor a request")
-    return first == "{"
 
 
-def score_request(job: Job, scorer: Scorer, document: str, observer: Observer | None = None) -> bool:
+def score_request(job: Job, scorer: Scorer, document: str, observe: Observe | None = None) -> bool:
     """Write the reply of the service (JSON) or a row for each response (other formats); return whether that worked.
 
     For an invalid request, every validation error is listed on standard error and in the output.
     """
+    require_request(document)
     try:
         envelope = parse_envelope(document.encode(), LIMITS)
     except Problem as problem:
@@ -50,8 +49,8 @@ def score_request(job: Job, scorer: Scorer, document: str, observer: Observer | 
     try:
         batch = decode_score_request(envelope, scorer, LIMITS)
         scores = batch.score()
-        if observer is not None:
-            observer.add(rollouts_of(document, batch), scores)
+        if observe is not None:
+            observe(rollouts_of(document, batch), scores)
         if job.target_format == "json":
             write_document(job.target, encode(scores, batch.scorer.config_id, batch.components, batch.advantages))
         else:

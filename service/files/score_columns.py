@@ -21,10 +21,9 @@ from .columns.batch_scorer import BatchScorer, is_text
 from .columns.results import SpooledResults, column_output
 from .columns.source import ColumnSource
 from .formats import is_columnar
-from .rows.atomic_file import temp_dir_for
-from .rows.output import RESULT_NAMES
+from .rows.output import RESULT_NAMES, temp_dir_for
 from .rows.rows import DocumentError, Location, Rollout
-from .score_rows import Job, Observer, row_output
+from .score_rows import Job, Observe, row_output
 from .summary import Summary
 
 __all__ = ["score_columns"]
@@ -34,7 +33,7 @@ CONFIG_ID = b"config_id"
 
 
 def score_columns(
-    job: Job, scorer: Scorer, source: ColumnSource, progress: Progress, observer: Observer | None = None
+    job: Job, scorer: Scorer, source: ColumnSource, progress: Progress, observe: Observe | None = None
 ) -> Summary:
     """Score the rows of `source` and write them in their order.
 
@@ -46,7 +45,7 @@ def score_columns(
     summary = Summary()
     with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
         results = SpooledResults(spool, job.components, job.advantages)
-        _score(job, scorer, source, results, summary, progress, observer)
+        _score(job, scorer, source, results, summary, progress, observe)
         write = _write_columns if is_columnar(job.target_format) else _write_rows
         write(job, scorer, source, results)
     return summary
@@ -73,7 +72,7 @@ def _score(
     results: SpooledResults,
     summary: Summary,
     progress: Progress,
-    observer: Observer | None,
+    observe: Observe | None,
 ) -> None:
     batches = BatchScorer(scorer, job.fields, job.advantages)
     names = list(dict.fromkeys(name for name in job.fields if name is not None))
@@ -84,8 +83,8 @@ def _score(
         scored = batches.score(batch)
         results.add(scored)
         summary.add(scored.scores)
-        if observer is not None:
-            observer.add(_rollouts(job, batch, scored.valid.tolist(), first), scored.scores)
+        if observe is not None:
+            observe(_rollouts(job, batch, scored.valid.tolist(), first), scored.scores)
         for row, fault in sorted(scored.faults.items()):
             summary.faults[fault.reason] += 1
             progress.message(f"{job.source_name}[{first + row}]: {fault.detail} ({fault.reason})")

@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -17,25 +17,41 @@ from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..terminal import Progress
 from .formats import is_columnar
-from .grouped_rewards import GroupedRewards
-from .rows.atomic_file import temp_dir_for
-from .rows.output import Write, array_output, error_row, line_output, with_results
-from .rows.rows import PIECE_BYTES, Fields, Rollout, Row, numbered, pieces, read_rollout, reference_faults
-from .summary import Summary
+from .rows.output import Write, array_output, error_row, line_output, temp_dir_for, with_results
+from .rows.rows import (
+    PIECE_BYTES,
+    Fault,
+    Fields,
+    Rollout,
+    Row,
+    decode_rollout,
+    missing_fields,
+    numbered,
+    pieces,
+    read_rollout,
+    reference_faults,
+)
+from .summary import GroupedRewards, Summary
 
 if TYPE_CHECKING:
+    from ..evaluate.task import Task
     from ..evaluate.task_rewards import TaskScores
 
 __all__ = [
     "Job",
-    "Observer",
+    "Observe",
     "RowScorer",
     "column_results",
     "row_output",
     "score_rollouts",
     "score_rows",
     "scorer_of_rows",
+    "scorer_of_task_rows",
 ]
+
+
+TASK_DDOF = 1
+"""Of the advantages of other tasks."""
 
 
 class Job(NamedTuple):
@@ -73,11 +89,8 @@ class RowScorer(NamedTuple):
     ddof: int
 
 
-class Observer(Protocol):
-    """Receives every scored row."""
-
-    def add(self, rollouts: Sequence[Rollout], scores: Any) -> None:
-        """Add rows without a fault and their scores, in order."""
+Observe = Callable[[Sequence[Rollout], Any], None]
+"""Receives rows without a fault and their scores, in order, piece by piece."""
 
 
 def scorer_of_rows(job: Job, scorer: Scorer) -> RowScorer:
@@ -89,8 +102,51 @@ def scorer_of_rows(job: Job, scorer: Scorer) -> RowScorer:
     return RowScorer(read, lambda rollouts: score_rollouts(scorer, rollouts), scorer.settings.advantage_ddof)
 
 
+def scorer_of_task_rows(job: Job, task: Task, options: Any) -> RowScorer:
+    """Return how the rows of a job are scored with the reward of a task, with checked options.
+
+    A row is a record of its benchmark, or a response and a reference.
+    """
+    from ..evaluate.task_rewards import reward_responses
+
+    def read(row: Row) -> Rollout:
+        rollout, record = decode_rollout(row, job.max_line_bytes)
+        if rollout.fault is None:
+            rollout.fault = _fill(rollout, record, task, job.fields)
+        return rollout
+
+    def score(rollouts: list[Rollout]) -> TaskScores:
+        valid = [rollout for rollout in rollouts if rollout.fault is None]
+        responses, references = [one.response for one in valid], [one.reference for one in valid]
+        return reward_responses(task, responses, references, np.arange(len(valid), dtype=np.int64), options)
+
+    return RowScorer(read, score, TASK_DDOF)
+
+
+def _fill(rollout: Rollout, record: dict[str, Any], task: Task, fields: Fields) -> Fault | None:
+    """Fill the fields of a rollout from its record; return the fault that prevents it.
+
+    The response is in the given field, or else in that of the benchmark; without a reference, the whole record is one.
+    """
+    response = fields.response if fields.response in record else task.response
+    if fault := missing_fields([response, fields.group], record):
+        return fault
+    if not isinstance(record[response], str):
+        return Fault("not_a_string", f"the field {response!r} is not a string")
+    given = record.get(fields.reference)
+    if given is None:
+        given = {name: value for name, value in record.items() if name != response}
+    reference, detail = task.reference(given)
+    if reference is None:
+        return Fault("bad_reference", f"reference: {detail}")
+    known = {name: value for name, value in reference.items() if name in task.record.model_fields}
+    rollout.response, rollout.reference = record[response], reference
+    rollout.group = known if fields.group is None else record[fields.group]
+    return None
+
+
 def score_rows(
-    job: Job, scorer: RowScorer, rows: Iterable[Row], progress: Progress, observer: Observer | None = None
+    job: Job, scorer: RowScorer, rows: Iterable[Row], progress: Progress, observe: Observe | None = None
 ) -> Summary:
     """Score `rows` and write them in their order, with advantages if the job asks for them.
 
@@ -100,7 +156,7 @@ def score_rows(
     Groups may be scattered, so rows with advantages are spooled to a temporary file until the last one is scored.
     """
     summary = Summary()
-    scored = _score_pieces(job, scorer, rows, summary, progress, observer)
+    scored = _score_pieces(job, scorer, rows, summary, progress, observe)
     with row_output(job) as write:
         if not job.advantages:
             for _, _, lines in scored:
@@ -124,7 +180,7 @@ def _score_pieces(
     rows: Iterable[Row],
     summary: Summary,
     progress: Progress,
-    observer: Observer | None,
+    observe: Observe | None,
 ) -> Iterator[tuple[list[Rollout], np.ndarray, list[bytes]]]:
     """Yield rollouts, the rewards (float64) of those without a fault, and the output line of each rollout."""
     for piece in pieces(rows):
@@ -132,8 +188,8 @@ def _score_pieces(
         scores = scorer.score(rollouts)
         summary.add(scores)
         report_faults(job, rollouts, summary.faults, progress)
-        if observer is not None:
-            observer.add([rollout for rollout in rollouts if rollout.fault is None], scores)
+        if observe is not None:
+            observe([rollout for rollout in rollouts if rollout.fault is None], scores)
         results = column_results(scores, job.components)
         lines = [with_results(one, next(results)) if one.fault is None else error_row(one) for one in rollouts]
         yield rollouts, scores.rewards, lines

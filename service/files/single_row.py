@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -21,49 +21,32 @@ from .rows.rows import (
     read_rollout,
 )
 
-__all__ = ["Single", "single_rollout"]
+__all__ = ["single_rollout"]
 
 MAX_LINE = 64 * 2**20
 EXPLAIN_FIELDS = frozenset({"response", "reference", "config", "suggestions"})
 
 
-class Single(NamedTuple):
-    """A row and, if its document is a request, the settings in it."""
-
-    rollout: Rollout
-    config: Any = None
-
-
-def single_rollout(source: str, fmt: str | None, fields: Fields, number: int | None) -> Single:
+def single_rollout(source: str, fmt: str | None, fields: Fields, number: int | None) -> tuple[Rollout, Any]:
     """Read the row with this number: JSONL lines count from 1, everything else from 0; None for the first.
 
+    Returns the row and, if its document is a request, the settings in it, else None.
     fmt: one of `formats.FORMATS`; None to tell JSON from JSONL by the first line. JSON may be one row, an array of
     rows, a request of POST /v1/score, whose responses are the rows, or one of POST /v1/explain.
     Raises DocumentError if there is no such row.
     """
     if fmt is not None and is_columnar(fmt):
-        return Single(_columnar(source, fields, number or 0))
+        return _columnar(source, fields, number or 0), None
     with open_source(source) as (stream, _):
-        if fmt == "json":
-            return _of_document(stream.read(), fields, number or 0)
-        if fmt is None:
-            first = stream.readline(MAX_LINE + 1)
-            if not _is_row(first):
-                return _of_document(first + stream.read(), fields, number or 0)
-            return _of_lines(_WithFirstLine(first, stream), fields, number)
-        return _of_lines(stream, fields, number)
-
-
-class _WithFirstLine:
-    """A stream whose first line has been read already, for `jsonl_rows`."""
-
-    def __init__(self, line: bytes, stream: BinaryIO) -> None:
-        self._line = line
-        self._stream = stream
-
-    def readline(self, size: int = -1) -> bytes:
-        line, self._line = self._line, b""
-        return line or self._stream.readline(size)
+        first = stream.readline(MAX_LINE + 1) if fmt is None else b""
+        if fmt == "json" or (fmt is None and not _is_row(first)):
+            return _of_document(first + stream.read(), fields, number or 0)
+        for row in jsonl_rows(stream, MAX_LINE, first):
+            if number is None or row.location.number == number:
+                return _with_own_config(read_rollout(row, fields, MAX_LINE))
+            if row.location.number > number:
+                break
+    raise DocumentError("there is no row" if number is None else f"line {number} does not exist or is blank")
 
 
 def _is_row(line: bytes) -> bool:
@@ -79,16 +62,7 @@ def _is_request(value: dict[str, Any]) -> bool:
     return "responses" in value and "references" in value
 
 
-def _of_lines(stream: Any, fields: Fields, number: int | None) -> Single:
-    for row in jsonl_rows(stream, MAX_LINE):
-        if number is None or row.location.number == number:
-            return _with_own_config(read_rollout(row, fields, MAX_LINE))
-        if row.location.number > number:
-            break
-    raise DocumentError("there is no row" if number is None else f"line {number} does not exist or is blank")
-
-
-def _of_document(content: bytes, fields: Fields, number: int) -> Single:
+def _of_document(content: bytes, fields: Fields, number: int) -> tuple[Rollout, Any]:
     document = json_document(content)
     try:
         value = orjson.loads(document)
@@ -105,14 +79,14 @@ def _of_document(content: bytes, fields: Fields, number: int) -> Single:
     if row is None:
         raise DocumentError(f"there is no record {number}")
     rollout = read_rollout(row, fields, MAX_LINE)
-    return Single(rollout, config) if config is not None else _with_own_config(rollout)
+    return (rollout, config) if config is not None else _with_own_config(rollout)
 
 
-def _with_own_config(rollout: Rollout) -> Single:
+def _with_own_config(rollout: Rollout) -> tuple[Rollout, Any]:
     """Return a row, with its settings if it is a request of POST /v1/explain; `config` of other rows is ignored."""
     if rollout.fault is None and "config" in rollout.names and rollout.names <= EXPLAIN_FIELDS:
-        return Single(rollout, orjson.loads(rollout.text)["config"])
-    return Single(rollout)
+        return rollout, orjson.loads(rollout.text)["config"]
+    return rollout, None
 
 
 def _as_rows(request: dict[str, Any]) -> str:

@@ -1,13 +1,15 @@
-"""Summary of a run of `assay score`."""
+"""Figures over a whole file: the summary of `assay score`, and advantages of groups that may be scattered."""
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..scoring.scores import Scores
+from ..scoring.scores import Scores, group_advantages
 from ..terminal import table
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..evaluate.task_rewards import TaskScores
 
-__all__ = ["QUANTILES", "Summary", "quantiles"]
+__all__ = ["QUANTILES", "GroupedRewards", "Summary", "quantiles"]
 
 QUANTILES = {"min": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "max": 1.0}
 """Names and probabilities of the quantiles in tables of rewards."""
@@ -64,3 +66,24 @@ class Summary:
                     shares = [(name, f"{number:,}", f"{100 * number / count:.1f} %") for name, number in found]
                     parts += ["", table([head, "responses", "share"], shares)]
         return parts
+
+
+class GroupedRewards:
+    """The rewards and group numbers of a file, for its advantages: 16 bytes per row."""
+
+    def __init__(self) -> None:
+        self._rewards = array("d")
+        self._groups = array("q")
+
+    def add(self, rewards: np.ndarray, groups: Iterable[int]) -> None:
+        """Add the group of each row, -1 for one with a fault, and the rewards (float64) of the others."""
+        self._rewards.extend(rewards.tolist())
+        self._groups.extend(groups)
+
+    def advantages(self, ddof: int) -> np.ndarray:
+        """Return float64 (rows,), NaN for rows with a fault; raises InvalidRequest if no group has two rewards."""
+        groups = np.array(self._groups, np.int64)
+        scored = groups >= 0
+        advantages = np.full(len(groups), np.nan)
+        advantages[scored] = group_advantages(np.array(self._rewards, np.float64), groups[scored], ddof)
+        return advantages

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ...kernels.column import TextColumn
-from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, Issue, row_of
 from ..evaluate.optional_dependencies import import_optional
 from ..scoring.reference_index import check_index, resolve_reference_index
@@ -146,12 +145,9 @@ class ScorerPool:
                 issues[row] = issue._replace(path=f"references[{row}]")
         if issues:
             raise InvalidReference([issues[row] for row in sorted(issues)])
-        rows, ddof = len(index), self.settings.advantage_ddof
-        whole = Scores(np.empty(rows), np.empty(rows, np.uint8), np.empty((len(COMPONENTS), rows)), index, ddof)
-        for piece, (_none, rewards, codes, measures) in zip(pieces, results, strict=True):
-            part = Scores(rewards, codes, measures, index[piece.first : piece.last], ddof)
-            whole.put(piece.first, part)
-        return whole
+        _, rewards, codes, measures = zip(*results, strict=True)
+        columns = np.concatenate(rewards), np.concatenate(codes), np.concatenate(measures, axis=1)
+        return Scores(*columns, index, self.settings.advantage_ddof)
 
 
 def pieces_of(responses: TextColumn, references: int, index: np.ndarray, max_pieces: int) -> list[Piece]:

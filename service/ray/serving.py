@@ -17,13 +17,11 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
-from ..config import Config, load
+from ..config import load
 from ..errors import InvalidSetting, Issue, ScoringError
 from ..evaluate.optional_dependencies import import_optional
 from ..http.app import Application, create_app
 from ..http.wire.stage_times import StageTimes
-from ..scoring.scorer import Scorer
-from ..scoring.scores import Scores
 
 __all__ = ["Replica", "application"]
 
@@ -75,20 +73,16 @@ class Replica:
             raise ValueError(str(error), [issue._asdict() for issue in error.issues]) from None
         times.score = perf_counter() - began
         service.metrics.scored(scores.rewards, scores.reason_codes, times)
-        return columns_of(scorer, scores)
+        return {
+            "rewards": scores.rewards,
+            "reasons": scores.reasons.tolist(),
+            "components": scores.components,
+            "config_id": scorer.config_id,
+        }
 
     def check_health(self) -> None:
         """Raise if the replica cannot score, so that Ray Serve replaces it."""
         self.app.state.service.readiness.check()
-
-
-def columns_of(scorer: Scorer, scores: Scores) -> dict[str, Any]:
-    return {
-        "rewards": scores.rewards,
-        "reasons": scores.reasons.tolist(),
-        "components": scores.components,
-        "config_id": scorer.config_id,
-    }
 
 
 def application(arguments: Mapping[str, Any]) -> Any:
@@ -131,27 +125,25 @@ def effective_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def builder(settings: dict[str, Any]) -> Callable[[], Application]:
-    """Return the function that builds the application in each replica."""
+    """Return the function that builds the application in each replica.
+
+    Its startup waits until it can score, as Ray Serve has no readiness probe.
+    """
 
     def build() -> Application:
-        return ready_app(load(flags=settings, environ={}))
+        app = create_app(load(flags=settings, environ={}))
+        own = app.router.lifespan_context
+
+        @asynccontextmanager
+        async def once_ready(starting: Any) -> AsyncIterator[Any]:
+            async with own(starting) as state:
+                await until_ready(app)
+                yield state
+
+        app.router.lifespan_context = once_ready
+        return app
 
     return build
-
-
-def ready_app(config: Config) -> Application:
-    """Create the application; its startup waits until it can score, as Ray Serve has no readiness probe."""
-    app = create_app(config)
-    own = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def once_ready(starting: Any) -> AsyncIterator[Any]:
-        async with own(starting) as state:
-            await until_ready(app)
-            yield state
-
-    app.router.lifespan_context = once_ready
-    return app
 
 
 async def until_ready(app: Application) -> None:

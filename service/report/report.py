@@ -12,7 +12,7 @@ from ..errors import ScoringError
 from ..explain.explanation import explain
 from ..explain.numbers import format_number
 from ..explain.schema import Explanation, Pair
-from ..files.rows.atomic_file import write_atomic
+from ..files.rows.output import write_atomic
 from ..files.summary import QUANTILES, quantiles
 from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings

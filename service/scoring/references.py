@@ -21,7 +21,6 @@ __all__ = [
     "issues_of_all",
     "parse_references",
     "parse_valid_references",
-    "reference_issues",
 ]
 
 MAX_REFERENCE_BYTES = 262_144
@@ -99,17 +98,12 @@ def parse_references(
     return references
 
 
-def reference_issues(column: TextColumn, max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES) -> list[Issue]:
-    """Return an issue for each invalid reference of `column`, in order."""
-    return parse_valid_references(column, max_steps, max_bytes)[1]
-
-
 def issues_of_all(
     column: TextColumn, malformed: Sequence[Issue], max_steps: int, max_bytes: int = MAX_REFERENCE_BYTES
 ) -> list[Issue]:
     """Merge the issues of malformed references, whose text in `column` is empty, with those of invalid texts."""
     named = {issue.path for issue in malformed}
-    found = reference_issues(column, max_steps, max_bytes)
+    _, found = parse_valid_references(column, max_steps, max_bytes)
     return sorted([*malformed, *(issue for issue in found if issue.path not in named)], key=row_of)
 
 

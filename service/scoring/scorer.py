@@ -20,9 +20,8 @@ from ..settings import ScoreSettings
 from .reference_index import check_index, resolve_reference_index
 from .references import MAX_REFERENCE_BYTES, UNLIMITED, ReferenceReader, issues_of_all, parse_references
 from .scores import Scores
-from .shares import MIN_REFERENCES, Share, shares_of
 from .text_columns import borrowed_column, checked_texts, owned_column, reference_column, references_as_column, rows_of
-from .threads import MIN_ROWS, fill_all, fill_in_slices, usable_cores
+from .threads import MIN_REFERENCES, MIN_ROWS, Share, fill_all, fill_in_slices, shares_of, usable_cores
 from .workspaces import borrow_workspace_for
 
 __all__ = ["Scorer", "rules_of"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -166,10 +167,4 @@ def _dumps(step: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(step)
     except TypeError:  # lone surrogates, which orjson rejects
-        clean = {
-            name: _SURROGATES.sub("\ufffd", value)
-            if isinstance(value, str)
-            else [_SURROGATES.sub("\ufffd", element) for element in value]
-            for name, value in step.items()
-        }
-        return orjson.dumps(clean)
+        return utf8(json.dumps(step, ensure_ascii=False, separators=(",", ":")))

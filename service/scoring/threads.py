@@ -1,4 +1,4 @@
-"""Multithreading within one batch: threads take slices of its rows from a shared iterator.
+"""Multithreading within one batch: threads take slices of its rows, or shares of its references, from an iterator.
 
 The calling thread takes slices too: a batch is done when its slices are, whether or not a helper thread ever ran.
 Kernels release the GIL, and no row depends on another, so the results are the same for any number of threads.
@@ -10,11 +10,27 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
 
-__all__ = ["fill_all", "fill_in_slices", "slices_of", "usable_cores"]
+import numpy as np
+
+__all__ = ["MIN_REFERENCES", "Share", "fill_all", "fill_in_slices", "shares_of", "slices_of", "usable_cores"]
 
 MIN_ROWS = 64
 """Rows of the smallest slice: a third of a millisecond of work."""
+
+MIN_REFERENCES = 64
+"""With fewer references there is little to gain."""
+
+MAX_SHARE = 512
+"""Responses of a share on average: about two milliseconds of work."""
+
+MIN_SHARE = 128
+"""Responses of the smallest share: half a millisecond of work. Smaller shares cost more than they balance."""
+
+MAX_IMBALANCE = 2
+"""Responses of a share relative to the average."""
 
 
 def usable_cores() -> int:
@@ -74,3 +90,33 @@ def slices_of(rows: int, threads: int, max_rows: int | None = None, min_rows: in
 def _drain(fill: Callable[..., None], slices: Iterator[tuple[int, ...]]) -> None:
     for slice_ in slices:
         fill(*slice_)
+
+
+class Share(NamedTuple):
+    """The references [first, last) and the responses that point at them, which are contiguous.
+
+    No thread waits until all references are read, and each is used while it is in the CPU's cache.
+    """
+
+    first: int
+    last: int
+    first_response: int
+    last_response: int
+
+
+def shares_of(reference_index: np.ndarray, references: int, threads: int) -> list[Share] | None:
+    """Divide all references and responses into shares. reference_index: int64 (n,), each a valid index.
+
+    None if there are few references, the responses are not in the order of their references, or too many of them point
+    at few references: then it is better to read the references first.
+    """
+    rows = reference_index.shape[0]
+    if references < MIN_REFERENCES or rows < references or (np.diff(reference_index) < 0).any():
+        return None
+    each = rows / references
+    slices = slices_of(references, threads, max(1, round(MAX_SHARE / each)), max(1, round(MIN_SHARE / each)))
+    bounds = np.searchsorted(reference_index, [first for first, _ in slices] + [references]).tolist()
+    shares = [Share(*slice_, *bound) for slice_, bound in zip(slices, pairwise(bounds), strict=True)]
+    if any(last - first > MAX_IMBALANCE * max(MIN_SHARE, each * (b - a)) for a, b, first, last in shares):
+        return None
+    return shares

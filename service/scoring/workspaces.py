@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -16,6 +19,8 @@ from ...kernels.memory.workspace import Workspace, allocate_workspace
 from ...kernels.reading.references import References, allocate
 
 __all__ = ["borrow_bytes", "borrow_room", "borrow_workspace", "borrow_workspace_for"]
+
+Memory = TypeVar("Memory")
 
 MAX_KEPT_BYTES = 1 << 24
 
@@ -29,29 +34,25 @@ MAX_KEPT_WIDTH = 1 << 20
 """The same for `References.widest`: no reference of `MAX_KEPT_TEXT` bytes is as wide."""
 
 
-class Kept(threading.local):
-    """Memory of one thread, and for what it suffices."""
-
-    workspace: Workspace
-    workspace_room = (-1, -1)
-    bytes: np.ndarray
-    bytes_room = -1
-    references: References
-    reference_room = (-1, -1)
+_local = threading.local()
+"""For each kind of memory, by name: what this thread has, and the sizes for which that suffices."""
 
 
-_local = Kept()
+def _borrow(kind: str, allocate: Callable[..., Memory], *sizes: int) -> Memory:
+    """Return the memory of this kind, allocated again if it is too small: with each size at least the previous one."""
+    memory, room = getattr(_local, kind, (None, (-1,) * len(sizes)))
+    if any(size > kept for size, kept in zip(sizes, room, strict=True)):
+        room = tuple(_rounded(max(pair)) for pair in zip(sizes, room, strict=True))
+        memory = allocate(*room)
+        setattr(_local, kind, (memory, room))
+    return cast(Memory, memory)
 
 
 def borrow_workspace(longest: int, widest_reference: int = 0) -> Workspace:
     """Return this thread's workspace for texts of `longest` bytes and references of this `References.widest`."""
     if longest > MAX_KEPT_TEXT or widest_reference > MAX_KEPT_WIDTH:
         return allocate_workspace(longest, widest_reference)
-    room = _local.workspace_room
-    if longest > room[0] or widest_reference > room[1]:
-        room = (_rounded(max(longest, room[0])), _rounded(max(widest_reference, room[1])))
-        _local.workspace, _local.workspace_room = allocate_workspace(*room), room
-    return _local.workspace
+    return _borrow("workspace", allocate_workspace, longest, widest_reference)
 
 
 def borrow_workspace_for(texts: TextColumn, max_bytes: int, widest_reference: int) -> Workspace:
@@ -65,10 +66,7 @@ def borrow_bytes(nbytes: int) -> np.ndarray:
     """Return at least `nbytes` bytes, uint8, valid until this thread borrows bytes again."""
     if nbytes > MAX_KEPT_BYTES:
         return np.empty(nbytes, np.uint8)
-    if nbytes > _local.bytes_room:
-        room = _rounded(nbytes)
-        _local.bytes, _local.bytes_room = np.empty(room, np.uint8), room
-    return _local.bytes
+    return _borrow("bytes", partial(np.empty, dtype=np.uint8), nbytes)
 
 
 def borrow_room(column: TextColumn) -> References:
@@ -76,11 +74,8 @@ def borrow_room(column: TextColumn) -> References:
     nbytes = int(column.offsets[-1] - column.offsets[0])
     if nbytes > MAX_KEPT_ROOM:
         return allocate(nbytes, column.rows)
-    room = _local.reference_room
-    if nbytes > room[0] or column.rows > room[1]:
-        room = (_rounded(max(nbytes, room[0])), _rounded(max(column.rows, room[1])))
-        _local.references, _local.reference_room = allocate(*room), room
-    return _local.references._replace(ranges=np.zeros((column.rows + 1, 6), np.int64))
+    references = _borrow("references", allocate, nbytes, column.rows)
+    return references._replace(ranges=np.zeros((column.rows + 1, 6), np.int64))
 
 
 def _rounded(size: int) -> int:
@@ -91,7 +86,7 @@ def _rounded(size: int) -> int:
 def _forget() -> None:
     """Release the parent's memory in a forked child, which would copy every page that it writes."""
     global _local
-    _local = Kept()
+    _local = threading.local()
 
 
 if hasattr(os, "register_at_fork"):

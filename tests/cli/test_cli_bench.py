@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from assay.service.bench import TITLES
-from assay.service.bench.benchmarks import Size, build
+from assay.service.bench.benchmarks import build
 from assay.service.bench.checkout import NotACheckoutError, plain_scorer
-from assay.service.bench.ratios import RATIOS
-from assay.service.bench.report import Results, notes
+from assay.service.bench.report import RATIOS, Results, notes
 from tests.command_line import KEY_LINE, ROOT, environment
 
 SMALL = ["--prompts", "3", "--samples", "2", "--plain-responses", "4", "--singles", "80", "--connections", "8"]
@@ -64,7 +63,9 @@ def test_chosen_benchmarks_as_text_with_the_settings_of_a_caller(run) -> None:
 def test_without_pyarrow_the_arrow_benchmark_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     request = {"responses": ["x"], "references": [KEY_LINE], "reference_index": [0]}
-    benchmarks, skipped = build(("in_process", "http_arrow"), request, 1, Size(1, 1))
+    benchmarks, skipped = build(
+        ("in_process", "http_arrow"), request, {"plain_responses": 1, "singles": 1, "connections": 1}
+    )
     assert [benchmark.name for benchmark in benchmarks] == ["in_process"]
     assert "http_arrow was skipped: pyarrow is not installed (assay[arrow])" in notes(Results((), {}, skipped))
 

@@ -6,10 +6,11 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -19,66 +20,60 @@ import pytest
 from assay.service.bench.bare_server import bare_reply
 from assay.service.bench.benchmarks import (
     DISTINCT,
-    Bursts,
-    Prepared,
-    Size,
     arrow_rewards,
     build,
+    bursts,
     in_process,
     over_http,
     singles,
     some_rows,
 )
 from assay.service.bench.load_generator import Plan
-from assay.service.bench.measure import BenchmarkError, Run, WrongAnswerError, cpu_seconds, measure
+from assay.service.bench.measure import Benchmark, BenchmarkError, Run, WrongAnswerError, cpu_seconds, measure
 from assay.service.bench.servers import ServerProcess, bare_server, service
 from tests.command_line import KEY_LINE, RESPONSE
 
 REQUEST = {"responses": [RESPONSE, "x"], "references": [KEY_LINE], "reference_index": [0, 0]}
 
 
-class Recorded:
-    """A benchmark that records its calls."""
+def recorded(name: str, events: list[str], wrong: int | None = None) -> Benchmark:
+    """Return a benchmark that records its calls."""
+    runs = count()
 
-    responses = 3
+    def run() -> Run:
+        events.append(f"run {name}")
+        number = next(runs)
+        if number == wrong:
+            raise WrongAnswerError("different")
+        return Run(float(number))
 
-    def __init__(self, name: str, events: list[str], wrong: int | None = None) -> None:
-        self.name = self.title = name
-        self.events = events
-        self.runs = 0
-        self.wrong = wrong
+    @contextmanager
+    def start() -> Iterator[Callable[[], Run]]:
+        events.append(f"enter {name}")
+        try:
+            yield run
+        finally:
+            events.append(f"exit {name}")
 
-    def __enter__(self) -> Recorded:
-        self.events.append(f"enter {self.name}")
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.events.append(f"exit {self.name}")
-
-    def run(self) -> Run:
-        self.events.append(f"run {self.name}")
-        self.runs += 1
-        if self.runs - 1 == self.wrong:
-            raise WrongAnswerError(self.name)
-        return Run(float(self.runs))
+    return Benchmark(name, f"benchmark {name}", 3, start)
 
 
 def test_benchmarks_run_in_turns_in_random_order() -> None:
     events: list[str] = []
-    timings = measure([Recorded("a", events), Recorded("b", events)], 20)
+    timings = measure([recorded("a", events), recorded("b", events)], 20)
     assert events[:4] == ["enter a", "run a", "enter b", "run b"]
     assert events[-2:] == ["exit b", "exit a"]
     rounds = {tuple(events[k : k + 2]) for k in range(4, 44, 2)}
     assert rounds == {("run a", "run b"), ("run b", "run a")}
     assert [(timing.name, timing.responses) for timing in timings] == [("a", 3), ("b", 3)]
-    assert [run.seconds for run in timings[0].runs] == [float(run) for run in range(2, 22)]
+    assert [run.seconds for run in timings[0].runs] == [float(run) for run in range(1, 21)]
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_a_wrong_result_in_any_run_ends_it(wrong: int) -> None:
     events: list[str] = []
-    with pytest.raises(WrongAnswerError):
-        measure([Recorded("a", events, wrong)], 2)
+    with pytest.raises(WrongAnswerError, match="benchmark a: different"):
+        measure([recorded("a", events, wrong)], 2)
     assert events[-1] == "exit a"
 
 
@@ -90,13 +85,10 @@ def bare() -> Iterator[ServerProcess]:
 
 def test_a_wrong_reward_in_process() -> None:
     batch, rewards = (REQUEST["responses"], REQUEST["references"], REQUEST["reference_index"]), np.array([1.0, 0.0])
-    with in_process(lambda *_: [1.0, 1e-13], batch, rewards, 1e-12) as run:
-        run()
+    assert in_process(lambda *_: [1.0, 1e-13], batch, rewards, 1e-12)().seconds >= 0
     for found in ([1.0, 1e-13], [1.0, 0.5]):
-        start = partial(in_process, lambda *_, f=found: f, batch, rewards)
-        wrong = Prepared("in_process", "in one thread", 2, start)
-        with wrong, pytest.raises(WrongAnswerError, match="in one thread: the rewards differ"):
-            wrong.run()
+        with pytest.raises(WrongAnswerError, match="the rewards differ"):
+            in_process(lambda *_, f=found: f, batch, rewards)()
 
 
 def test_a_wrong_reply_over_http(bare: ServerProcess) -> None:
@@ -124,12 +116,12 @@ def test_the_service_is_compared_with_the_rewards_in_process(monkeypatch: pytest
     with service() as server:
         monkeypatch.setattr("assay.service.bench.benchmarks.service", partial(nullcontext, server))
         names = ("http_json", "http_arrow", "singles") if find_spec("pyarrow") else ("http_json", "singles")
-        for benchmark in build(names, REQUEST, 1, Size(10, 2))[0]:
-            with benchmark:
-                assert benchmark.run().seconds > 0
+        for benchmark in build(names, REQUEST, {"plain_responses": 1, "singles": 10, "connections": 2})[0]:
+            with benchmark.start() as run:
+                assert run().seconds > 0
         bodies = [orjson.dumps({"references": [KEY_LINE], "responses": [text]}).decode() for text in (RESPONSE, "x")]
         expected = [{"rewards": [1.0]}, {"rewards": [0.5]}]
-        wrong = singles(partial(nullcontext, server), bodies, expected, Size(10, 2))
+        wrong = singles(bodies, 10, 2, partial(nullcontext, server), expected)
         with wrong as run, pytest.raises(WrongAnswerError, match="request 1 has wrong rewards"):
             run()
 
@@ -145,8 +137,8 @@ def plan(port: int, pid: int, **changes: Any) -> Plan:
 
 
 def test_a_burst_sends_its_requests(bare: ServerProcess) -> None:
-    with Bursts(plan(bare.port, bare.pid)) as bursts:
-        first, second = bursts.burst(1), bursts.burst(50)
+    with bursts(plan(bare.port, bare.pid)) as send:
+        first, second = send(1), send(50)
     assert min(first.seconds, second.seconds, second.client_seconds or 0) > 0
 
 
@@ -159,16 +151,16 @@ def test_a_burst_sends_its_requests(bare: ServerProcess) -> None:
     ],
 )
 def test_a_burst_notices_every_wrong_reply(bare: ServerProcess, changes: dict[str, Any], message: str) -> None:
-    with Bursts(plan(bare.port, bare.pid, **changes)) as bursts, pytest.raises(WrongAnswerError, match=message):
-        bursts.burst(5)
+    with bursts(plan(bare.port, bare.pid, **changes)) as send, pytest.raises(WrongAnswerError, match=message):
+        send(5)
 
 
 def test_a_burst_notices_one_wrong_reply_among_many(bare: ServerProcess) -> None:
     bodies = ['{"responses": ["x"]}'] * 9 + ['{"responses": ["x", "y"]}']
     expected = [dict(bare_reply(1))] * 10
-    wrong = Bursts(plan(bare.port, bare.pid, bodies=bodies, expected=expected))
-    with wrong as bursts, pytest.raises(WrongAnswerError, match="request 9 has"):
-        bursts.burst(100)
+    wrong = bursts(plan(bare.port, bare.pid, bodies=bodies, expected=expected))
+    with wrong as send, pytest.raises(WrongAnswerError, match="request 9 has"):
+        send(100)
 
 
 @pytest.fixture(params=["silent", "hangs up"])
@@ -188,16 +180,16 @@ def unhelpful_port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def test_a_burst_that_is_not_answered_ends(unhelpful_port: int) -> None:
     short_plan = plan(unhelpful_port, os.getpid(), connections=1, seconds=0.5)
-    with Bursts(short_plan) as bursts, pytest.raises(BenchmarkError, match=r"not answered within|closed|reset"):
-        bursts.burst(5)
+    with bursts(short_plan) as send, pytest.raises(BenchmarkError, match=r"not answered within|closed|reset"):
+        send(5)
 
 
 def test_a_closed_port() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-        with Bursts(plan(port, os.getpid())) as bursts, pytest.raises(BenchmarkError, match="refused"):
-            bursts.burst(1)
+        with bursts(plan(port, os.getpid())) as send, pytest.raises(BenchmarkError, match="refused"):
+            send(1)
 
 
 def test_the_cpu_clock_counts_work_but_not_waiting() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from assay.service.bench import TITLES
 from assay.service.bench.measure import Run, Timing
-from assay.service.bench.ratios import RATIOS, findings
-from assay.service.bench.report import Results, as_json, as_parts
+from assay.service.bench.report import RATIOS, Results, as_parts, findings, results_json
 from assay.service.terminal import show
 
 BATCH = {
@@ -109,8 +108,8 @@ def test_a_busy_machine_is_reported(as_text, load: float | None, said: bool) -> 
     assert ("the machine was busy" in as_text(Results([FAST], BATCH, {}, load))) is said
 
 
-def test_the_results_as_json() -> None:
-    document = as_json(Results([FAST, PLAIN], BATCH, {"http_arrow": "why"}, 1.5))
+def test_the_results_results_json() -> None:
+    document = results_json(Results([FAST, PLAIN], BATCH, {"http_arrow": "why"}, 1.5))
     assert document["ratios"]["in_process_speedup"] == {
         "median": 20.0,
         "low": 15.0,

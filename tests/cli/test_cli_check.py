@@ -74,3 +74,12 @@ def test_a_document_that_is_not_json(call, tmp_path: Path) -> None:
     result = call("check", source)
     assert result.exit_code == 2
     assert "not JSON" in result.stderr
+
+
+def test_an_object_is_no_file_of_references(call, tmp_path) -> None:
+    """Also one that contains an array."""
+    path = tmp_path / "object.json"
+    for document in ('{"a": 1}', '{"references": ["a"]}'):
+        path.write_text(document)
+        result = call("check", path)
+        assert (result.exit_code, "there is no array of rows" in result.stderr) == (2, True)

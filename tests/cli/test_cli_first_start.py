@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.service.cli import first_start
+from assay.service import terminal
 
 
 class Terminal(io.StringIO):
@@ -32,10 +32,10 @@ class Kernels(SimpleNamespace):
 
 def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, kernels: Any, seconds: float) -> str:
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setitem(sys.modules, first_start.WARMUP, kernels)
-    monkeypatch.setattr(first_start, "PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr(first_start, "POLL_SECONDS", 0.01)
-    with first_start.watched_start():
+    monkeypatch.setitem(sys.modules, terminal.WARMUP, kernels)
+    monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(terminal, "POLL_SECONDS", 0.01)
+    with terminal.watched_start():
         time.sleep(seconds)
     return stream.getvalue()
 

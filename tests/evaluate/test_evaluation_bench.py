@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from assay.service.bench.measure import WrongAnswerError
-from loadtests.evaluation_bench import COMPARISONS, EvaluationBenchmark, benchmarks_of, main
+from loadtests.evaluation_bench import COMPARISONS, benchmarks_of, checked, main
 from loadtests.evaluation_twins import records_of
 from tests.conftest import ROOT
 
@@ -39,7 +39,7 @@ def test_wrong_answers_are_not_timed():
     comparison = next(comparison for comparison in COMPARISONS if comparison.name == "score_thoth")
     ours, plain = benchmarks_of(comparison, records_of(5, 1)["score"])
     for benchmark in (ours, plain):
-        benchmark.run()
-        wrong = {"step_m": [0.5] * 5}
-        with pytest.raises(WrongAnswerError, match="step_m"):
-            EvaluationBenchmark(benchmark.name, benchmark.title, 5, benchmark.work, wrong).run()
+        with benchmark.start() as run:
+            assert run().seconds > 0
+    with pytest.raises(WrongAnswerError, match="step_m"):
+        checked(lambda: {"step_m": [0.25] * 5}, {"step_m": [0.5] * 5})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from exchanges import Exchange, RequestFailed, WrongAnswer, read_exchanges, write_exchanges
-from refusals import refusals
+from payloads import refusals
 from report import Row, latency, table
 from swarm import Load, Swarm
 

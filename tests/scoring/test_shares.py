@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from assay import InvalidReference, InvalidRequest, Scorer
 from assay.kernels.compiler.jit import JIT
 from assay.service.scoring import scorer as scorer_module
-from assay.service.scoring import shares as shares_module
+from assay.service.scoring import threads as threads_module
 from assay.service.scoring.references import ReferenceReader
-from assay.service.scoring.shares import MAX_IMBALANCE, MIN_REFERENCES, MIN_ROWS, shares_of
 from assay.service.scoring.text_columns import borrowed_column, reference_column, text_column
-from assay.service.scoring.threads import slices_of
+from assay.service.scoring.threads import MAX_IMBALANCE, MIN_REFERENCES, MIN_SHARE, shares_of, slices_of
 from examples import rollouts
 from tests.scoring.agreement import bits
 
@@ -29,7 +28,7 @@ PROMPTS = 90 if JIT else 8
 def small_batches_too(request, monkeypatch) -> None:
     """Use fewer references with kernels as plain Python, which are slow."""
     if not JIT and "batch" in request.fixturenames:
-        monkeypatch.setattr(shares_module, "MIN_REFERENCES", 4)
+        monkeypatch.setattr(threads_module, "MIN_REFERENCES", 4)
         monkeypatch.setattr("assay.service.scoring.scorer.MIN_REFERENCES", 4)
 
 
@@ -89,7 +88,7 @@ def test_equal_groups_are_shared():
     assert len(shares) > 8
     sizes = [share.last_response - share.first_response for share in shares]
     assert max(sizes) <= 520
-    assert min(sizes) <= MIN_ROWS
+    assert min(sizes) <= MIN_SHARE
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....kernels.reading.references import References
-from ...errors import InvalidReference, Issue
+from ...errors import Issue
 from ...http.wire.arrow_codec import text_column_of
+from ...scoring.references import parse_valid_references
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from ...scoring.text_columns import references_as_column
@@ -36,11 +36,10 @@ class ScoredBatch(NamedTuple):
 
 
 class ParsedReferences(NamedTuple):
-    """The distinct references of a batch: the valid ones parsed, and the position of each entry among them (or -1)."""
+    """The distinct references of a batch, parsed, and the faults of those that are not valid."""
 
     entries: Any
     references: References
-    positions: np.ndarray
     faults: dict[int, Fault]
 
 
@@ -74,15 +73,14 @@ class BatchScorer:
         entries, index = _distinct(batch.column(self._fields.reference))
         parsed = self._parse(entries)
         faults: dict[int, Fault] = {}
-        positions = np.where(index < 0, -1, parsed.positions[index]) if len(entries) else np.full(len(index), -1)
-        for row in np.flatnonzero(positions < 0).tolist():
+        for row in np.flatnonzero((index < 0) | np.isin(index, list(parsed.faults))).tolist():
             faults[row] = parsed.faults.get(int(index[row]), NO_REFERENCE)
         for row in np.flatnonzero(responses.is_null().to_numpy(zero_copy_only=False)).tolist():
             faults[row] = NO_RESPONSE
         valid = np.ones(len(index), bool)
         valid[list(faults)] = False
         texts = responses.filter(pa.array(valid)) if faults else responses
-        scores = self._scorer.score_parsed(text_column_of(texts), parsed.references, positions[valid].astype(np.int64))
+        scores = self._scorer.score_parsed(text_column_of(texts), parsed.references, index[valid])
         return ScoredBatch(scores, valid, faults, np.where(valid, self._groups(batch, entries, index), -1))
 
     def _parse(self, entries: Any) -> ParsedReferences:
@@ -131,25 +129,12 @@ def _distinct_steps(column: Any) -> tuple[Any, np.ndarray]:
 
 def _parse_references(scorer: Scorer, entries: Any) -> ParsedReferences:
     """Parse every distinct reference; errors become the fault of the entry."""
-    texts, malformed = (entries, []) if _is_column_text(entries.type) else _as_texts(entries.to_pylist())
-    faults = reference_faults(malformed)
-    bad: Sequence[Issue] = ()
-    texts = pc.fill_null(texts, "")
-    try:
-        references = scorer.parse(text_column_of(texts))
-    except InvalidReference as error:
-        bad = error.issues
-    valid = np.ones(len(texts), bool)
-    if bad:
-        faults = reference_faults(bad) | faults
-        valid[list(faults)] = False
-        references = scorer.parse(text_column_of(texts.filter(pa.array(valid))))
+    if _is_column_text(entries.type):
+        column, malformed = text_column_of(pc.fill_null(entries, "")), list[Issue]()
+    else:
+        column, malformed = references_as_column(entries.to_pylist())
+    references, issues = parse_valid_references(column, scorer.settings.max_steps, threads=scorer.threads)
+    faults = reference_faults(issues) | reference_faults(malformed)
     for entry in np.flatnonzero(entries.is_null().to_numpy(zero_copy_only=False)).tolist():
         faults[entry] = NO_REFERENCE
-    return ParsedReferences(entries, references, np.where(valid, np.cumsum(valid) - 1, -1), faults)
-
-
-def _as_texts(values: list[Any]) -> tuple[Any, list[Issue]]:
-    column, malformed = references_as_column(values)
-    buffers = [pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
-    return pa.LargeStringArray.from_buffers(column.rows, *buffers), malformed
+    return ParsedReferences(entries, references, faults)

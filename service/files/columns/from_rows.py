@@ -13,8 +13,7 @@ import pyarrow as pa
 from ....kernels.score import COMPONENTS
 from ...errors import InvalidRequest, Issue
 from ...scoring.text_columns import references_as_column
-from ..rows.atomic_file import temp_dir_for
-from ..rows.output import Write
+from ..rows.output import Write, temp_dir_for
 from ..rows.rows import PIECE_BYTES, Fields
 from .results import column_output, result_fields
 
@@ -90,7 +89,8 @@ class FieldType:
             return
         try:
             found = pa.array(values).type
-            self._wide = self._wide or not _is_lossless(values, _with_floats(found), found)
+            if (floats := _with_floats(found)) != found and not self._wide:
+                self._wide = not _fit(values, floats)
             self._type = common_type(self._type, found, self._wide)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
             self._text = True
@@ -137,9 +137,8 @@ def _with_floats(kind: Any) -> Any:
     return pa.float64() if pa.types.is_integer(kind) else kind
 
 
-def _is_lossless(values: Sequence[Any], kind: Any, found: Any) -> bool:
-    if kind == found:
-        return True
+def _fit(values: Sequence[Any], kind: Any) -> bool:
+    """Return whether the type holds the values exactly."""
     try:
         pa.array(values, kind)
     except pa.ArrowInvalid:

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from ....kernels.score import COMPONENTS
 from ...http.wire.arrow_codec import REASON_NAMES
-from ..grouped_rewards import GroupedRewards
-from ..rows.atomic_file import atomic_file, temp_dir_for
+from ..rows.output import atomic_file, temp_dir_for
+from ..summary import GroupedRewards
 from .batch_scorer import ScoredBatch
 
 __all__ = ["SpooledResults", "column_output", "error_field", "result_columns", "result_fields"]

@@ -35,6 +35,7 @@ __all__ = [
     "jsonl_rows",
     "missing_fields",
     "numbered",
+    "open_rows",
     "open_source",
     "pieces",
     "read_reference",
@@ -116,13 +117,29 @@ def open_source(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
         yield stream, os.fstat(stream.fileno()).st_size or None
 
 
-def jsonl_rows(stream: BinaryIO, max_line_bytes: int) -> Iterator[Row]:
-    """Yield the lines that are not blank.
+@contextmanager
+def open_rows(source: str, fmt: str, max_line_bytes: int) -> Iterator[tuple[Iterator[Row] | None, str, int | None]]:
+    """Yield the rows of a JSONL or JSON file, None if it is a JSON document without an array; the document; the size.
+
+    The document is empty for JSONL. Raises DocumentError.
+    """
+    with open_source(source) as (stream, size):
+        if fmt == "jsonl":
+            yield jsonl_rows(stream, max_line_bytes), "", size
+        else:
+            document = json_document(stream.read())
+            has_rows = document.lstrip(JSON_WHITESPACE).startswith("[")
+            yield array_rows(document) if has_rows else None, document, size
+
+
+def jsonl_rows(stream: BinaryIO, max_line_bytes: int, first: bytes = b"") -> Iterator[Row]:
+    """Yield the lines that are not blank; `first` is a line that has been read already.
 
     A line of more than `max_line_bytes` bytes, without its end, is skipped and never held in memory.
     """
     number = 0
-    while line := stream.readline(max_line_bytes + 1):
+    while line := first or stream.readline(max_line_bytes + 1):
+        first = b""
         number += 1
         size = len(line)
         location = Location("line", number)
