@@ -18,7 +18,7 @@ from ..settings import ScoreSettings
 from .reading import MAX_STEPS, Reading, read_reference, read_response
 from .text import Text
 
-__all__ = ["MAX_BYTES", "Case", "case_of", "issues_of_reference"]
+__all__ = ["MAX_BYTES", "Case", "case_of", "parsed_reference"]
 
 MAX_BYTES = 1 << 19
 """Longest response that is explained; one that is too long for the reward is not read at all."""
@@ -62,9 +62,7 @@ def case_of(
     if not isinstance(response, str):
         raise InvalidRequest([Issue("response", "wrong_type", "a string is needed")])
     settings, content = scorer.settings, utf8(response)
-    column, references, issues = _parsed(reference, settings.max_steps, max_reference_bytes)
-    if issues:
-        raise InvalidReference(issues)
+    column, references = parsed_reference(reference, settings.max_steps, max_reference_bytes)
     expected, too_large = column.data.tobytes(), []
     if len(expected) > MAX_BYTES or references.step_counts[0] > MAX_STEPS:
         too_large.append("reference")
@@ -86,15 +84,14 @@ def case_of(
     )
 
 
-def issues_of_reference(reference: Any, max_steps: int, max_bytes: int) -> list[Issue]:
-    """Return what makes a reference invalid, with the path `reference`."""
-    return _parsed(reference, max_steps, max_bytes)[2]
-
-
-def _parsed(reference: Any, max_steps: int, max_bytes: int) -> tuple[TextColumn, References, list[Issue]]:
-    column, malformed = references_as_column([reference])
-    references, invalid = parse_valid_references(column, max_steps, max_bytes)
-    return column, references, [issue._replace(path="reference") for issue in malformed or invalid]
+def parsed_reference(reference: Any, max_steps: int, max_bytes: int) -> tuple[TextColumn, References]:
+    """Return the text of a reference and its parsed form; raise InvalidReference with the path `reference`."""
+    column, issues = references_as_column([reference])
+    if not issues:
+        references, issues = parse_valid_references(column, max_steps, max_bytes)
+    if issues:
+        raise InvalidReference([issue._replace(path="reference") for issue in issues])
+    return column, references
 
 
 def _reading(content: bytes, reason: str, settings: ScoreSettings) -> Reading:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...errors import InvalidRequest, ScoringError
-from ...explain.case import MAX_BYTES, issues_of_reference
+from ...explain.case import MAX_BYTES, parsed_reference
 from ...explain.explanation import explain as explain_response
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest
 from ...scoring.scorer import Scorer
@@ -64,7 +64,8 @@ def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Sco
         scorer = overridden or scorer
         issues += found
     if "reference" not in wrong:
-        issues += issues_of_reference(document["reference"], scorer.settings.max_steps, limits.max_reference_bytes)
+        limit = scorer.settings.max_steps, limits.max_reference_bytes
+        issues += issues_of(parsed_reference, document["reference"], *limit)[1]
     if issues:
         raise InvalidRequest(issues)
     return scorer
