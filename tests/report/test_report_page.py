@@ -231,7 +231,7 @@ def test_its_quantiles_are_those_of_the_terminal(tmp_path):
     responses = [told(list(order)[:length]) for length in (2, 3) for order in permutations(R)]
     source = write(tmp_path / "rows.jsonl", [{"response": text, "reference": REFERENCE} for text in [*responses, "x"]])
     done = call("score", source, "-o", tmp_path / "out.jsonl", "--report", tmp_path / "report.html")
-    (line,) = re.findall(r"^reward\n.*\n(.*)$", done.stderr, re.MULTILINE)
+    (line,) = re.findall(r"^mean reward.*\n─+\n(.*)$", done.stderr, re.MULTILINE)
     row = re.search(r"<td>reward</td>(.*?)</tr>", Page(tmp_path / "report.html").source, re.DOTALL)[1]
     terminal, shown = (
         [float(value) for value in line.split()],
