@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -39,15 +38,10 @@ def _environment() -> Environment:
         "share": "{:.1%}".format,
         "number": format_number,
         "delta": format_delta,
-        "listed": _listed,
+        "listed": lambda words, sign, n: first_n([sign + word for word in words], n),
     }
     environment.globals |= {"WIDTH": WIDTH, "HEIGHT": HEIGHT}
     return environment
-
-
-def _listed(words: Sequence[str], sign: str, n: int) -> str:
-    """Join the first n words, each with its sign."""
-    return first_n([sign + word for word in words], n)
 
 
 def without_controls(text: str) -> str:
