@@ -46,10 +46,6 @@ class Case(NamedTuple):
         index = np.zeros(len(responses), np.int64)
         return self.scorer.score_parsed(column_of(responses), self.references, index)
 
-    def reason_of(self, response: bytes) -> str:
-        """Return the reason of another response."""
-        return str(self.rescored([response]).reasons[0])
-
 
 def case_of(
     scorer: Scorer, response: str, reference: str | Mapping[str, Any], max_reference_bytes: int = MAX_REFERENCE_BYTES

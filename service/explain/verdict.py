@@ -11,7 +11,7 @@ from .numbers import first_n, format_number, plural
 from .reading import Line, Prose, Reading
 from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 
-__all__ = ["checks_of", "failure_of"]
+__all__ = ["BAD_LINES", "checks_of", "failure_of"]
 
 CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
     ("size", "format", ("too_long",)),

@@ -13,8 +13,7 @@ from ...kernels.score import COMPONENTS
 from ...kernels.status import OK, REASONS
 from ..errors import ScoringError
 from ..explain.case import MAX_BYTES
-from ..explain.derivation import smallest_and_largest
-from ..explain.explanation import explain
+from ..explain.explanation import explain, smallest_and_largest
 from ..explain.numbers import format_number
 from ..explain.schema import Explanation, Pair
 from ..files.rows.output import write_atomic

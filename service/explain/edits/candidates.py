@@ -1,4 +1,4 @@
-"""Candidate edits for a response that passes the gates, most promising first."""
+"""Candidate edits for a response that passes the gates, and drafts: its steps, to be rearranged and rendered."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import orjson
+
 from ..numbers import first_n, format_number
 from ..reading import Line, Reading
 from ..schema import Explanation, Kind, Order, Pair, Phrase, Scale
-from .drafts import Draft, DraftStep, body_of, draft_of, step_of
 
-__all__ = ["Edit", "edits_of"]
+__all__ = ["Edit", "draft_of", "edits_of"]
 
 
 class Edit(NamedTuple):
@@ -23,6 +24,33 @@ class Edit(NamedTuple):
     steps: list[int]
     reference_steps: list[int]
     response: bytes
+
+
+class DraftStep(NamedTuple):
+    """A key step's object as JSON, and its prose."""
+
+    body: bytes
+    prose: bytes
+
+    def with_phrases(self, phrases: Sequence[str]) -> DraftStep:
+        """Return the step with these phrases added to its prose."""
+        return self._replace(prose=b"%b (%b)" % (self.prose, _one_line("; ".join(phrases)))) if phrases else self
+
+
+class Draft(NamedTuple):
+    """A response: the text before its key steps, between key and orc, and after orc; and its steps, in order."""
+
+    head: bytes
+    middle: bytes
+    tail: bytes
+    steps: list[DraftStep]
+
+    def render(self, steps: Sequence[DraftStep] | None = None) -> bytes:
+        """Render the response with its steps, or with others, numbered from 1."""
+        numbered = list(enumerate(self.steps if steps is None else steps, 1))
+        key = b"\n".join(b"Step %d: %b" % (k, step.body) for k, step in numbered)
+        orc = b"\n".join(b"Step %d: %b" % (k, step.prose) for k, step in numbered)
+        return b"%b\n%b\n%b\n%b\n%b" % (self.head, key, self.middle, orc, self.tail)
 
 
 def edits_of(explanation: Explanation, reading: Reading, expected: Reading) -> Iterator[Edit]:
@@ -43,7 +71,7 @@ def _shortened(scale: Scale, reading: Reading, draft: Draft) -> Iterator[Edit]:
     """Shorten every prose step that is longer than its own words."""
     if not scale.length_used or scale.length_penalty == 1.0:
         return
-    brief = [step_of(line, reading.text.content) for line in reading.lines]
+    brief = [_step_of(line, reading.text.content) for line in reading.lines]
     changed = [
         k
         for k, (step, prose) in enumerate(zip(brief, reading.prose, strict=True), 1)
@@ -86,7 +114,7 @@ def _dropped_and_added(order: Order, reading: Reading, expected: Reading, draft:
         """Drop steps, and insert steps of the reference after the partner of the nearest one before them."""
         inserted: dict[int, list[DraftStep]] = defaultdict(list)
         for j in added:
-            inserted[_previous(order, j)].append(step_of(expected.lines[j - 1], expected.text.content))
+            inserted[_previous(order, j)].append(_step_of(expected.lines[j - 1], expected.text.content))
         left_out, steps = set(dropped), inserted[0]
         for i, step in enumerate(draft.steps, 1):
             steps += inserted[i] if i in left_out else [step, *inserted[i]]
@@ -135,7 +163,7 @@ def _rewritten(i: int, line: Line, taken: Sequence[Phrase], reading: Reading, dr
     """Render the response with `line` as step i, whose prose says the phrases that were taken from the reference."""
     said = reading.prose[i - 1].canon
     unsaid = [phrase.text for phrase in taken if any(word not in said for word in phrase.words)]
-    step = DraftStep(body_of(line), draft.steps[i - 1].prose).with_phrases(unsaid)
+    step = DraftStep(_body_of(line), draft.steps[i - 1].prose).with_phrases(unsaid)
     return draft.render([*draft.steps[: i - 1], step, *draft.steps[i:]])
 
 
@@ -177,3 +205,36 @@ def _swapped(order: Order, draft: Draft) -> Iterator[Edit]:
 
 def _steps(numbers: Sequence[int]) -> str:
     return f"step{'s' if len(numbers) > 1 else ''} {first_n(numbers, 8)}"
+
+
+def draft_of(reading: Reading) -> Draft:
+    """Return a response whose sections are complete as its valid steps, each with the prose of its position.
+
+    A step without prose gets prose of its own words.
+    """
+    content = reading.text.content
+    _, (key_start, key_stop), (orc_start, orc_stop), _ = reading.sections
+    steps = [_step_of(line, content) for line in reading.lines if line.status == "ok"]
+    for number, (position, step) in enumerate(zip(reading.positions, steps, strict=True)):
+        if position <= len(reading.prose):
+            prose = reading.prose[position - 1]
+            steps[number] = step._replace(prose=content[prose.start : prose.stop])
+    return Draft(content[:key_start], content[key_stop:orc_start], content[orc_stop:], steps)
+
+
+def _step_of(line: Line, content: bytes) -> DraftStep:
+    """Return a key line as a step whose prose has its own words."""
+    phrases = [phrase.text for phrase in line.phrases if phrase.words]
+    prose = _one_line(f"{phrases[0]}: {'; '.join(phrases[1:])}.")
+    return DraftStep(content[line.body : line.stop].strip(), prose)
+
+
+def _body_of(line: Line) -> bytes:
+    """Return the phrases of a key line as JSON."""
+    objects, parameters = ([phrase.text for phrase in phrases] for phrases in (line.objects, line.parameters))
+    return orjson.dumps({"action": line.action.text, "objects": objects, "parameters": parameters})
+
+
+def _one_line(text: str) -> bytes:
+    """Join the words by single spaces: a line break could begin another step."""
+    return " ".join(text.split()).encode()

@@ -13,15 +13,14 @@ from ..coverage import coverages
 from ..numbers import first_n
 from ..reading import Reading, read_response
 from ..text import Text
-from .candidates import Edit
-from .drafts import draft_of
+from ..verdict import BAD_LINES
+from .candidates import Edit, draft_of
 
 __all__ = ["repair"]
 
 MAX_ROUNDS = 12
 """Faults that are repaired at most; each tag may be one."""
 
-BAD_LINES = ("bad_step_line", "bad_step_json", "bad_step_schema")
 TAGS = ((b"</think>", b"<key>"), (b"</key>", b"<orc>"), (b"</orc>", b"<note>"))
 
 
@@ -47,7 +46,7 @@ def repair(case: Case) -> Edit | None:
         texts.append(found.text)
         steps += found.steps
         response = found.response
-        reason = case.reason_of(response)
+        reason = str(case.rescored([response]).reasons[0])
     return None
 
 
