@@ -94,7 +94,8 @@ def _marks(line: Line, prose: Prose, text: str) -> list[Mark]:
     marks, units = [], [0, *accumulate(1 + (character > "\uffff") for character in text)]
     for piece, found in zip(pieces, _words_of_pieces(text, pieces), strict=True):
         covered = [word for word in words if any(word in part for part in found)]
-        start, stop = _without_punctuation(piece)
+        whole = piece.group()
+        start, stop = piece.end() - len(whole.lstrip(OUTER)), piece.start() + len(whole.rstrip(OUTER))
         if covered and start < stop:
             marks.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=covered))
     return marks
@@ -116,9 +117,3 @@ def _words_of_pieces(text: str, pieces: Sequence[re.Match[str]]) -> list[list[st
         known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(without, together, strict=False)))
         added.append(together[known:])
     return added
-
-
-def _without_punctuation(piece: re.Match[str]) -> tuple[int, int]:
-    whole = piece.group()
-    start = piece.start() + len(whole) - len(whole.lstrip(OUTER))
-    return start, max(start, piece.start() + len(whole.rstrip(OUTER)))

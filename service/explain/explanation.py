@@ -17,10 +17,10 @@ from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of
 from .case import Case, case_of
 from .coverage import coverages, marks_of
-from .edits.suggestions import suggestions_for
 from .numbers import format_delta, format_number
 from .reading import Reading
 from .schema import MAX_SUGGESTED, ComponentValues, Coverage, Explanation, Factor, KeyStep, ProseStep, Sections
+from .suggestions import suggestions_for
 from .verdict import checks_of, failure_of
 
 __all__ = ["DerivationError", "explain", "smallest_and_largest"]

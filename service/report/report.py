@@ -23,11 +23,10 @@ from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..scoring.text_columns import utf8
 from ..settings import MAX_CONTENT, ScoreSettings
-from .charts import Chart, chart_of, grid, histogram
 from .counts import Distribution, Grid, Groups, log_edges
 from .examples import Example, Examples
 from .hacking import SIGNS, Tallies, split_parts
-from .rendering import render
+from .rendering import Chart, chart_of, grid, histogram, render
 
 __all__ = ["Report"]
 

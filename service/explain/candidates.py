@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import orjson
 
-from ..numbers import first_n, format_number
-from ..reading import Line, Reading
-from ..schema import Explanation, Kind, Order, Pair, Phrase, Scale
+from .numbers import first_n, format_number
+from .reading import Line, Reading
+from .schema import Explanation, Kind, Order, Pair, Phrase, Scale
 
 __all__ = ["Edit", "draft_of", "edits_of"]
 
