@@ -71,7 +71,7 @@ def align(reading: Reading, expected: Reading, settings: ScoreSettings, rules: R
         unmatched_reference=[j for j in range(1, m + 1) if j not in matched],
     )
     scale = _scale(reading, m, settings, rules) if reading.prose else None
-    return Alignment(scale, _order(actions, positions, settings), pairs, content)
+    return Alignment(scale, _order(actions, columns, symbols, positions, settings), pairs, content)
 
 
 def _scale(reading: Reading, m: int, settings: ScoreSettings, rules: Rules) -> Scale:
@@ -113,8 +113,9 @@ def _columns(rows: Sequence[Sides]) -> tuple[list[np.ndarray], int]:
     return columns, max(1, len(numbers))
 
 
-def _order(actions: Sides, positions: Sequence[int], settings: ScoreSettings) -> Order:
-    columns, symbols = _columns([actions])
+def _order(
+    actions: Sides, columns: Sequence[np.ndarray], symbols: int, positions: Sequence[int], settings: ScoreSettings
+) -> Order:
     predicted, expected = actions
     subsequence, length = np.zeros(1, np.int64), np.zeros(1, np.int64)
     subsequences(subsequence, *columns)

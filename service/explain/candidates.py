@@ -17,13 +17,13 @@ __all__ = ["Edit", "draft_of", "edits_of"]
 
 
 class Edit(NamedTuple):
-    """One change: its kind, what it does, the steps concerned, and the changed response."""
+    """One change: its kind, what it does, the changed response, and the steps concerned."""
 
     kind: Kind
     text: str
-    steps: list[int]
-    reference_steps: list[int]
     response: bytes
+    steps: Sequence[int] = ()
+    reference_steps: Sequence[int] = ()
 
 
 class DraftStep(NamedTuple):
@@ -83,7 +83,7 @@ def _shortened(scale: Scale, reading: Reading, draft: Draft) -> Iterator[Edit]:
         steps = list(draft.steps)
         for k in changed:
             steps[k - 1] = brief[k - 1]
-        yield Edit("shorten_prose", text, changed, [], draft.render(steps))
+        yield Edit("shorten_prose", text, draft.render(steps), changed)
 
 
 def _sorted(reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
@@ -101,7 +101,7 @@ def _sorted(reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]
     moved = [i for k, i in enumerate(order, 1) if i != k]
     if len(moved) > 2:  # two are a swap
         text = f"Put the steps in the reference's order: {first_n(order, 12)}"
-        yield Edit("sort_steps", text, sorted(moved), [], draft.render([draft.steps[i - 1] for i in order]))
+        yield Edit("sort_steps", text, draft.render([draft.steps[i - 1] for i in order]), sorted(moved))
 
 
 def _dropped_and_added(order: Order, reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
@@ -118,7 +118,7 @@ def _dropped_and_added(order: Order, reading: Reading, expected: Reading, draft:
         left_out, steps = set(dropped), inserted[0]
         for i, step in enumerate(draft.steps, 1):
             steps += inserted[i] if i in left_out else [step, *inserted[i]]
-        return Edit(kind, text, dropped, added, draft.render(steps))
+        return Edit(kind, text, draft.render(steps), dropped, added)
 
     if 1 < len(extra) < len(draft.steps):
         yield edit("drop_steps", f"Drop {_steps(extra)}", extra, [])
@@ -140,23 +140,20 @@ def _previous(order: Order, j: int) -> int:
 
 def _like_the_reference(pairs: Sequence[Pair], reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
     """Give a pair the objects, or the parameters, of the reference; the pairs that lose most come first."""
-    kinds: tuple[tuple[Kind, str], ...] = (("use_objects", "objects"), ("use_parameters", "parameters"))
     for pair in sorted(pairs, key=lambda pair: pair.value):
         i, j = pair.predicted, pair.reference
         line, source = reading.lines[i - 1], expected.lines[j - 1]
-        for kind, name in kinds:
+        kinds: tuple[tuple[Kind, str, bool], ...] = (
+            ("use_objects", "objects", pair.objects.value == 1.0),
+            ("use_parameters", "parameters", not pair.parameters_counted or pair.parameters.value == 1.0),
+        )
+        for kind, name, equal in kinds:
             mine, theirs = getattr(line, name), getattr(source, name)
-            if _equal(pair, name) or [phrase.words for phrase in theirs] == [phrase.words for phrase in mine]:
+            if equal or [phrase.words for phrase in theirs] == [phrase.words for phrase in mine]:
                 continue
             named = first_n([f"“{phrase.text}”" for phrase in theirs], 4) or "none"
             text = f"Give step {i} the {name} of the reference's step {j}: {named}"
-            yield Edit(kind, text, [i], [j], _rewritten(i, replace(line, **{name: theirs}), theirs, reading, draft))
-
-
-def _equal(pair: Pair, name: str) -> bool:
-    if name == "objects":
-        return pair.objects.value == 1.0
-    return not pair.parameters_counted or pair.parameters.value == 1.0
+            yield Edit(kind, text, _rewritten(i, replace(line, **{name: theirs}), theirs, reading, draft), [i], [j])
 
 
 def _rewritten(i: int, line: Line, taken: Sequence[Phrase], reading: Reading, draft: Draft) -> bytes:
@@ -175,7 +172,7 @@ def _renamed(order: Order, reading: Reading, expected: Reading, draft: Draft) ->
             action = expected.lines[j - 1].action
             text = f"Call the action of step {i} “{action.text}”, as the reference's step {j} does"
             line = replace(reading.lines[i - 1], action=action)
-            yield Edit("use_action", text, [i], [j], _rewritten(i, line, [action], reading, draft))
+            yield Edit("use_action", text, _rewritten(i, line, [action], reading, draft), [i], [j])
         last_i, last_j = next_i, next_j
 
 
@@ -192,7 +189,7 @@ def _moved(order: Order, draft: Draft) -> Iterator[Edit]:
         if abs(index + 1 - i) > 1:  # else it is a swap
             where = f"behind step {previous}" if previous else "to the beginning"
             text = f"Move step {i} ({action}) {where}"
-            yield Edit("move_step", text, [i], [j], draft.render(steps))
+            yield Edit("move_step", text, draft.render(steps), [i], [j])
 
 
 def _swapped(order: Order, draft: Draft) -> Iterator[Edit]:
@@ -200,7 +197,7 @@ def _swapped(order: Order, draft: Draft) -> Iterator[Edit]:
     misplaced = set(order.out_of_order)
     for i in sorted(range(1, len(draft.steps)), key=lambda i: misplaced.isdisjoint((i, i + 1))):
         steps = [*draft.steps[: i - 1], draft.steps[i], draft.steps[i - 1], *draft.steps[i + 1 :]]
-        yield Edit("swap_steps", f"Swap steps {i} and {i + 1}", [i, i + 1], [], draft.render(steps))
+        yield Edit("swap_steps", f"Swap steps {i} and {i + 1}", draft.render(steps), [i, i + 1])
 
 
 def _steps(numbers: Sequence[int]) -> str:

@@ -91,8 +91,8 @@ def _suggestion(case: Case, edit: Edit, scores: Scores, row: int) -> Suggestion:
     return Suggestion(
         kind=edit.kind,
         text=f"{edit.text}: {_effects(edit.kind, changes)}, reward {format_delta(reward - case.reward)}.",
-        steps=edit.steps,
-        reference_steps=edit.reference_steps,
+        steps=list(edit.steps),
+        reference_steps=list(edit.reference_steps),
         gain=reward - case.reward,
         reward=reward,
         reason=str(scores.reasons[row]),
@@ -121,7 +121,7 @@ def _with_setting(case: Case) -> list[Suggestion]:
     scores = case._replace(scorer=scorer).rescored([case.response])
     if scores.rewards[0] <= case.reward:
         return []
-    edit = Edit("setting", "Set think_prefilled", [], [], case.response)
+    edit = Edit("setting", "Set think_prefilled", case.response)
     return [_suggestion(case, edit, scores, 0).model_copy(update={"config": config, "response": None})]
 
 
@@ -132,7 +132,7 @@ def _repaired(case: Case) -> Edit | None:
     response, reason = case.response, case.reason
     for _ in range(MAX_ROUNDS):
         if reason == "ok":
-            return _repair("; ".join(dict.fromkeys(texts)), response, sorted(set(steps)))
+            return Edit("mend", "; ".join(dict.fromkeys(texts)), response, sorted(set(steps)))
         found = _repair_once(response, reason, case.settings)
         if found is None or found.response == response:
             return None
@@ -143,14 +143,10 @@ def _repaired(case: Case) -> Edit | None:
     return None
 
 
-def _repair(text: str, response: bytes, steps: Sequence[int] = ()) -> Edit:
-    return Edit("mend", text, list(steps), [], response)
-
-
 def _repair_once(response: bytes, reason: str, settings: ScoreSettings) -> Edit | None:
     """Repair one fault; None if it cannot be repaired."""
     if reason == "think_not_opened":
-        return _repair("Begin with `<think>`", b"<think>" + response)
+        return Edit("mend", "Begin with `<think>`", b"<think>" + response)
     if reason in ("too_long", "no_steps"):
         return None
     reading = read_response(Text(response), settings.think_prefilled)
@@ -177,24 +173,24 @@ def _tag(response: bytes, reading: Reading) -> Edit | None:
         start = lower.find(b"<key>")
         if start < 0:
             return None
-        return _repair("Begin with `<think></think>`", b"<think></think>" + response[start:])
+        return Edit("mend", "Begin with `<think></think>`", b"<think></think>" + response[start:])
     start = reading.sections[reading.whole][0]
     if reading.whole == len(TAGS):
-        return _repair("Close `<note>`", response + b"</note>")
+        return Edit("mend", "Close `<note>`", response + b"</note>")
     closing, opening = TAGS[reading.whole]
     close, open_ = lower.find(closing, start), lower.find(opening, start)
     if close >= 0 and open_ > close:
         close = lower.rfind(closing, start, open_)
         text = f"Leave nothing between `{closing.decode()}` and `{opening.decode()}`"
-        return _repair(text, response[: close + len(closing)] + response[open_:])
+        return Edit("mend", text, response[: close + len(closing)] + response[open_:])
     if open_ >= 0:
         text = f"Write `{closing.decode()}` before `{opening.decode()}`"
-        return _repair(text, response[:open_] + closing + response[open_:])
+        return Edit("mend", text, response[:open_] + closing + response[open_:])
     if close >= 0:
         end = close + len(closing)
-        return _repair(f"Open `{opening.decode()}`", response[:end] + opening + response[end:])
+        return Edit("mend", f"Open `{opening.decode()}`", response[:end] + opening + response[end:])
     if opening == b"<note>":
-        return _repair("Close `<orc>` and write `<note></note>`", response + closing + opening + b"</note>")
+        return Edit("mend", "Close `<orc>` and write `<note></note>`", response + closing + opening + b"</note>")
     return None
 
 
@@ -206,7 +202,7 @@ def _without_bad_lines(reading: Reading) -> Edit | None:
     text = f"Mend or drop the lines of <key> that are no valid step (here: dropped {first_n(bad, 8)})"
     if len(reading.lines) != len(reading.prose):
         reading = replace(reading, lines=reading.valid)
-    return _repair(text, draft_of(reading).render(), bad)
+    return Edit("mend", text, draft_of(reading).render(), bad)
 
 
 def _renumbered(section: str, reading: Reading, steps: Sequence[tuple[int, int]]) -> Edit:
@@ -216,7 +212,7 @@ def _renumbered(section: str, reading: Reading, steps: Sequence[tuple[int, int]]
     for k, (start, body) in enumerate(steps, 1):
         pieces += [content[pos : lower.rfind(b"step", start, body)], b"Step %d:" % k]
         pos = body
-    return _repair(f"Number the steps of <{section}> 1, 2, 3, …", b"".join([*pieces, content[pos:]]))
+    return Edit("mend", f"Number the steps of <{section}> 1, 2, 3, …", b"".join([*pieces, content[pos:]]))
 
 
 def _with_equal_counts(reading: Reading) -> Edit:
@@ -224,10 +220,10 @@ def _with_equal_counts(reading: Reading) -> Edit:
     keys, prose = len(reading.lines), len(reading.prose)
     if prose > keys:
         text = f"Drop the prose steps {keys + 1} to {prose}" if prose > keys + 1 else f"Drop the prose step {prose}"
-        return _repair(text, draft_of(reading).render())
+        return Edit("mend", text, draft_of(reading).render())
     missing = list(range(prose + 1, keys + 1))
     text = f"Write prose for the steps {first_n(missing, 8)}"
-    return _repair(text, draft_of(reading).render(), missing)
+    return Edit("mend", text, draft_of(reading).render(), missing)
 
 
 def _with_missing_words(reading: Reading, min_coverage: float) -> Edit | None:
@@ -241,4 +237,4 @@ def _with_missing_words(reading: Reading, min_coverage: float) -> Edit | None:
         steps[k - 1] = steps[k - 1].with_phrases(unsaid)
         changed.append(k)
         texts.append(f"Say {first_n([f'“{word}”' for word in found.uncovered], 6)} in the prose of step {k}")
-    return _repair("; ".join(texts[:6]), draft.render(steps), changed) if changed else None
+    return Edit("mend", "; ".join(texts[:6]), draft.render(steps), changed) if changed else None

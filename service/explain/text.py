@@ -58,13 +58,9 @@ class Text:
         ends = data == LF
         ends[:-1] |= (data[:-1] == CR) & (data[1:] != LF)
         ends[-1:] |= data[-1:] == CR
-        return _before(opens), _before(opens.astype(np.int64) + (data >= 0xF0)), _before(ends)
-
-
-def _before(counts: np.ndarray) -> np.ndarray:
-    sums = np.zeros(counts.shape[0] + 1, np.int64)
-    np.cumsum(counts, out=sums[1:])
-    return sums
+        counts = opens, opens.astype(np.int64) + (data >= 0xF0), ends
+        characters, utf16, lines = (np.concatenate(([0], np.cumsum(count, dtype=np.int64))) for count in counts)
+        return characters, utf16, lines
 
 
 def canons(texts: Sequence[str]) -> list[str]:

@@ -113,8 +113,8 @@ def failure_of(
     """Return why the response fails a gate, and where; None for `ok`."""
     if reason == "ok":
         return None
-    cause = _cause(reason, reading, coverages, settings)
-    return Failure(reason=reason, gate=CHECKS[failed_check(reason, reading)][1], **cause._asdict())
+    gate = CHECKS[failed_check(reason, reading)][1]
+    return Failure(reason=reason, gate=gate, **_cause(reason, reading, coverages, settings)._asdict())
 
 
 def _cause(
