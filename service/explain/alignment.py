@@ -27,7 +27,6 @@ from ...kernels.similarity.subsequence import subsequences
 from ..settings import ScoreSettings
 from .reading import Reading, words_of
 from .schema import Content, Order, Pair, Phrase, Scale, Similarity
-from .words import numbered
 
 __all__ = ["Alignment", "align", "common_path", "formula"]
 
@@ -53,7 +52,10 @@ def align(reading: Reading, expected: Reading, settings: ScoreSettings, rules: R
     """Align the valid steps of a prediction with the steps of a reference; without prose, the scale is None."""
     positions, m = reading.positions, len(expected.lines)
     actions = [line.action.canon for line in reading.valid], [line.action.canon for line in expected.lines]
-    partners = _anchors(actions)
+    columns, symbols = _columns([actions])
+    anchored = np.full(len(positions), UNMATCHED, np.int64)
+    anchors(anchored, np.zeros(1, np.int64), *columns, symbols)
+    partners = anchored.tolist()  # of each predicted step: the index of the reference step, or UNMATCHED
     pairs = _pairs([(i, j) for i, j in enumerate(partners) if j != UNMATCHED], reading, expected, settings)
     total = 0.0
     for pair in pairs:  # as the kernel adds them; sum() compensates rounding from Python 3.12 on
@@ -69,7 +71,7 @@ def align(reading: Reading, expected: Reading, settings: ScoreSettings, rules: R
         unmatched_reference=[j for j in range(1, m + 1) if j not in matched],
     )
     scale = _scale(reading, m, settings, rules) if reading.prose else None
-    return Alignment(scale, _order(actions, positions, settings), pairs, content)
+    return Alignment(scale, _order(actions, columns, symbols, positions, settings), pairs, content)
 
 
 def _scale(reading: Reading, m: int, settings: ScoreSettings, rules: Rules) -> Scale:
@@ -95,22 +97,25 @@ def _scale(reading: Reading, m: int, settings: ScoreSettings, rules: Rules) -> S
 
 
 def _columns(rows: Sequence[Sides]) -> tuple[list[np.ndarray], int]:
-    """Return values and offsets of the predictions' strings and of the references', and the number of strings."""
+    """Assign numbers to the distinct strings of all rows, as kernels take them.
+
+    Return values and offsets (int64, read-only) of the predictions, the same of the references, and how many numbers
+    there are.
+    """
     numbers: dict[str, int] = {}
-    columns = [column for side in (0, 1) for column in numbered([row[side] for row in rows], numbers)]
+    columns = []
+    for side in (0, 1):
+        values = [numbers.setdefault(string, len(numbers)) for row in rows for string in row[side]]
+        columns.append(np.array(values, np.int64))
+        columns.append(np.cumsum([0, *(len(row[side]) for row in rows)], dtype=np.int64))
+    for column in columns:
+        column.setflags(write=False)
     return columns, max(1, len(numbers))
 
 
-def _anchors(actions: Sides) -> list[int]:
-    """Return the index of the reference step, from 0, of each predicted step, or UNMATCHED."""
-    partners = np.full(len(actions[0]), UNMATCHED, np.int64)
-    columns, symbols = _columns([actions])
-    anchors(partners, np.zeros(1, np.int64), *columns, symbols)
-    return partners.tolist()
-
-
-def _order(actions: Sides, positions: Sequence[int], settings: ScoreSettings) -> Order:
-    columns, symbols = _columns([actions])
+def _order(
+    actions: Sides, columns: Sequence[np.ndarray], symbols: int, positions: Sequence[int], settings: ScoreSettings
+) -> Order:
     predicted, expected = actions
     subsequence, length = np.zeros(1, np.int64), np.zeros(1, np.int64)
     subsequences(subsequence, *columns)
@@ -185,7 +190,9 @@ def _pairs(
             par.value, par.compared = 0.0, "nothing"
         position = 1.0
         if settings.use_position:
-            position = _position(i, j, len(expected.lines), settings.position_decay)
+            with np.errstate(over="ignore"):  # a large decay makes it infinite, and the factor 0, as in the kernel
+                decay = np.float64(settings.position_decay)
+                position = float(formula(position_factor)(i, j, len(expected.lines), decay))
             value *= position
         pairs.append(
             Pair(
@@ -204,11 +211,6 @@ def _pairs(
 
 def _canons(phrases: Sequence[Phrase]) -> list[str]:
     return [phrase.canon for phrase in phrases if phrase.words]
-
-
-def _position(i: int, j: int, m: int, decay: float) -> float:
-    with np.errstate(over="ignore"):  # a large decay makes it infinite, and the factor 0, as in the kernel
-        return float(formula(position_factor)(i, j, m, np.float64(decay)))
 
 
 def _similarities(kind: Literal["objects", "words"], rows: Sequence[Sides]) -> list[Similarity]:

@@ -69,10 +69,8 @@ def _states(counted: Alignment, settings: ScoreSettings) -> list[tuple[FactorNam
     similar = [pair.objects.value + PARAMETER_WEIGHT * pair.parameters.value for pair in pairs]
     state("parameters", 1.0, mean(similar), _different(pairs, "parameters"))
     if settings.use_position:
-        moved = sum(pair.position < 1 for pair in pairs)
-        state(
-            "position", 1.0, content.value, f"{plural(moved, 'step')} of {len(pairs)} away from the reference's place"
-        )
+        moved = plural(sum(pair.position < 1 for pair in pairs), "step")
+        state("position", 1.0, content.value, f"{moved} of {len(pairs)} away from the reference's place")
     if settings.use_step_gap:
         counts = f"{plural(scale.predicted_steps, 'step')}, the reference has {scale.reference_steps:,}"
         state("step_gap", scale.step_gap, content.value, counts)

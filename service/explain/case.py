@@ -46,10 +46,6 @@ class Case(NamedTuple):
         index = np.zeros(len(responses), np.int64)
         return self.scorer.score_parsed(column_of(responses), self.references, index)
 
-    def reason_of(self, response: bytes) -> str:
-        """Return the reason of another response."""
-        return str(self.rescored([response]).reasons[0])
-
 
 def case_of(
     scorer: Scorer, response: str, reference: str | Mapping[str, Any], max_reference_bytes: int = MAX_REFERENCE_BYTES
@@ -70,7 +66,11 @@ def case_of(
         too_large.append("response")
     _refuse(too_large)
     scores = scorer.score_parsed(column_of([content]), references, np.zeros(1, np.int64))
-    reason = str(scores.reasons[0])
+    reason, reading = str(scores.reasons[0]), None
+    if len(content) <= settings.max_response_bytes:
+        reading = read_response(Text(content), settings.think_prefilled or reason == "think_not_opened")
+        if reason != "too_long" and reading.whole == 4 and max(reading.key_lines, reading.prose_steps) > MAX_STEPS:
+            _refuse(["response"])  # only if max_steps is set above what is explained
     return Case(
         scorer=scorer,
         response=content,
@@ -79,7 +79,7 @@ def case_of(
         reward=float(scores.rewards[0]),
         reason=reason,
         components={name: float(values[0]) for name, values in scores.components.items()},
-        reading=None if len(content) > settings.max_response_bytes else _reading(content, reason, settings),
+        reading=reading,
         expected=read_reference(Text(expected)),
     )
 
@@ -92,13 +92,6 @@ def parsed_reference(reference: Any, max_steps: int, max_bytes: int) -> tuple[Te
     if issues:
         raise InvalidReference([issue._replace(path="reference") for issue in issues])
     return column, references
-
-
-def _reading(content: bytes, reason: str, settings: ScoreSettings) -> Reading:
-    reading = read_response(Text(content), settings.think_prefilled or reason == "think_not_opened")
-    if reason != "too_long" and reading.whole == 4 and max(reading.key_lines, reading.prose_steps) > MAX_STEPS:
-        _refuse(["response"])  # only if max_steps is set above what is explained
-    return reading
 
 
 def _refuse(paths: list[str]) -> None:

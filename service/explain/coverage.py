@@ -16,7 +16,7 @@ from ..scoring.scorer import Scorer
 from ..scoring.text_columns import text_column
 from .reading import Line, Prose, Reading
 from .schema import Coverage, Mark, WordUse
-from .words import canons
+from .text import canons
 
 __all__ = ["coverages", "marks_of"]
 
@@ -60,22 +60,18 @@ def coverages(reading: Reading, min_coverage: float) -> list[Coverage | None]:
     values = scorer.score_parsed(column, reference, np.zeros(len(pairs), np.int64)).components["coverage"].tolist()
     found: list[Coverage | None] = [None] * len(reading.lines)
     for (k, line, prose), value in zip(pairs, values, strict=True):
-        found[k] = _coverage(line.words, prose.canon, value, min_coverage)
+        among = set(prose.canon.split(" "))
+        uses = [WordUse(word=word, covered=value == 1.0 or word in among or word in prose.canon) for word in line.words]
+        uncovered = [use.word for use in uses if not use.covered]
+        found[k] = Coverage(
+            value=value,
+            enough=value >= min_coverage,
+            covered=len(uses) - len(uncovered),
+            total=len(uses),
+            words=uses,
+            uncovered=uncovered,
+        )
     return found
-
-
-def _coverage(words: Sequence[str], prose: str, value: float, min_coverage: float) -> Coverage:
-    among = set(prose.split(" "))
-    uses = [WordUse(word=word, covered=value == 1.0 or word in among or word in prose) for word in words]
-    covered = sum(use.covered for use in uses)
-    return Coverage(
-        value=value,
-        enough=value >= min_coverage,
-        covered=covered,
-        total=len(uses),
-        words=uses,
-        uncovered=[use.word for use in uses if not use.covered],
-    )
 
 
 def marks_of(reading: Reading) -> list[list[Mark]]:
@@ -98,7 +94,8 @@ def _marks(line: Line, prose: Prose, text: str) -> list[Mark]:
     marks, units = [], [0, *accumulate(1 + (character > "\uffff") for character in text)]
     for piece, found in zip(pieces, _words_of_pieces(text, pieces), strict=True):
         covered = [word for word in words if any(word in part for part in found)]
-        start, stop = _without_punctuation(piece)
+        whole = piece.group()
+        start, stop = piece.end() - len(whole.lstrip(OUTER)), piece.start() + len(whole.rstrip(OUTER))
         if covered and start < stop:
             marks.append(Mark(characters=(start, stop), utf16=(units[start], units[stop]), words=covered))
     return marks
@@ -120,9 +117,3 @@ def _words_of_pieces(text: str, pieces: Sequence[re.Match[str]]) -> list[list[st
         known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(without, together, strict=False)))
         added.append(together[known:])
     return added
-
-
-def _without_punctuation(piece: re.Match[str]) -> tuple[int, int]:
-    whole = piece.group()
-    start = piece.start() + len(whole) - len(whole.lstrip(OUTER))
-    return start, max(start, piece.start() + len(whole.rstrip(OUTER)))

@@ -1,18 +1,33 @@
-"""The explanation of one response: its derivation, and what would change its reward most."""
+"""The explanation of one response: its derivation, and what would change its reward most.
+
+The derivation is checked against the kernels: it recomputes to the same bits, or fails.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ...kernels.score import reward_of
+from ..errors import AssayError
 from ..scoring.references import MAX_REFERENCE_BYTES
-from ..scoring.scorer import Scorer
-from .case import case_of
-from .derivation import derive
-from .edits.suggestions import suggestions_for
-from .schema import MAX_SUGGESTED, Explanation
+from ..scoring.scorer import Scorer, rules_of
+from ..settings import ScoreSettings
+from .alignment import Alignment, align, formula
+from .arithmetic import combined, equations_of, factors_of
+from .case import Case, case_of
+from .coverage import coverages, marks_of
+from .numbers import format_delta, format_number
+from .reading import Reading
+from .schema import MAX_SUGGESTED, ComponentValues, Coverage, Explanation, Factor, KeyStep, ProseStep, Sections
+from .suggestions import suggestions_for
+from .verdict import checks_of, failure_of
 
-__all__ = ["explain"]
+__all__ = ["DerivationError", "explain", "smallest_and_largest"]
+
+
+class DerivationError(AssayError):
+    """A derivation differs from the kernels' numbers: a fault of Assay, never of its input."""
 
 
 def explain(
@@ -50,6 +65,145 @@ def explain(
         The response or the reference is too long to be explained.
     """
     case = case_of(scorer, response, reference, max_reference_bytes)
-    explanation = derive(case)
+    explanation = _derive(case)
     explanation.suggestions = suggestions_for(case, explanation, suggestions)
     return explanation
+
+
+def _derive(case: Case) -> Explanation:
+    """Derive everything but the suggestions; DerivationError if a derived number differs from the kernels'."""
+    settings, reading, expected = case.settings, case.reading, case.expected
+    found = coverages(reading, settings.min_coverage) if reading is not None else []
+    alignment = None
+    if reading is not None and reading.valid and case.reason != "too_long":
+        alignment = align(reading, expected, settings, rules_of(settings))
+    pairs = alignment.pairs if alignment is not None else []
+    counted = alignment if case.reason == "ok" else None
+    _verify(case, counted, found)
+    factors = factors_of(counted, case.reason, case.components["score"], settings)
+    smallest, largest = smallest_and_largest(settings)
+    failure = failure_of(case.reason, reading, found, settings)
+    return Explanation(
+        reward=case.reward,
+        score=case.components["score"],
+        reason=case.reason,
+        headline=_headline(case, factors, failure.message if failure is not None else ""),
+        components=ComponentValues(**case.components),
+        config=settings,
+        config_id=case.scorer.config_id,
+        largest_score=settings.largest_score,
+        smallest_reward=smallest,
+        largest_reward=largest,
+        failure=failure,
+        checks=checks_of(case.reason, reading, case.components["coverage"], settings),
+        sections=_sections(reading),
+        prediction=_key_steps(reading, found, {pair.predicted: pair.reference for pair in pairs}) if reading else [],
+        reference=_key_steps(
+            expected, [None] * len(expected.lines), {pair.reference: pair.predicted for pair in pairs}, case.as_steps
+        ),
+        prose=_prose_steps(reading) if reading is not None else [],
+        counted=counted is not None,
+        scale=alignment.scale if alignment is not None else None,
+        order=alignment.order if alignment is not None else None,
+        pairs=pairs,
+        content=alignment.content if alignment is not None else None,
+        factors=factors,
+        equations=equations_of(counted, case.components, case.reward, settings),
+        suggestions=[],
+    )
+
+
+def smallest_and_largest(settings: ScoreSettings) -> tuple[float, float]:
+    """Return the rewards of SCORE 0 and of the maximum SCORE."""
+    return _mapped(0.0, settings), _mapped(settings.largest_score, settings)
+
+
+def _mapped(score: float, settings: ScoreSettings) -> float:
+    return float(formula(reward_of)(score, rules_of(settings)))
+
+
+def _verify(case: Case, counted: Alignment | None, found: list[Coverage | None]) -> None:
+    """Compare every derived number with the kernels', bit for bit."""
+    derived: dict[str, float] = {}
+    settings, score = case.settings, 0.0
+    if case.reason in ("ok", "low_coverage"):
+        values = [coverage for coverage in found if coverage is not None]
+        derived["coverage"] = min(coverage.value for coverage in values)
+        if any(coverage.covered / coverage.total != coverage.value for coverage in values):
+            raise DerivationError("words and coverage of a step do not agree")
+    if counted is not None:
+        assert counted.scale is not None
+        scale, order, content = counted.scale, counted.order, counted.content
+        semantics = combined(0.0, order.value, content.value, settings.model_copy(update={"total": "sum"}))
+        derived |= {
+            "step_gap": scale.step_gap,
+            "mean_words": scale.mean_words,
+            "scale": scale.value,
+            "order": order.value,
+            "content": content.value,
+            "anchors": float(content.anchors),
+            "semantics": semantics,
+        }
+        score = combined(scale.value, order.value, content.value, settings)
+    derived["score"] = score
+    off = [name for name, value in derived.items() if value != case.components[name]]
+    if _mapped(score, settings) != case.reward:
+        off.append("reward")
+    if off:
+        raise DerivationError(f"the derivation does not come to: {', '.join(off)}")
+
+
+def _headline(case: Case, factors: list[Factor], message: str) -> str:
+    largest = format_number(_mapped(case.settings.largest_score, case.settings))
+    head = f"Reward {format_number(case.reward)} of at most {largest}"
+    if case.reason != "ok":
+        return f"{head}: {message}"
+    span = _mapped(1.0, case.settings) - _mapped(0.0, case.settings)
+    losses = sorted((f for f in factors if f.name != "best" and f.change < 0), key=lambda factor: factor.change)
+    if not losses:
+        return f"{head}: nothing is taken away."
+    parts = [f"{factor.label.lower()} {format_delta(span * factor.change)} ({factor.detail})" for factor in losses[:3]]
+    return f"{head}: {'; '.join(parts)}."
+
+
+def _sections(reading: Reading | None) -> Sections:
+    think, key, orc, note = (
+        [None] * 4
+        if reading is None
+        else [reading.text.place(start, stop) if start >= 0 and stop >= 0 else None for start, stop in reading.sections]
+    )
+    return Sections(found=None not in (think, key, orc, note), think=think, key=key, orc=orc, note=note)
+
+
+def _key_steps(
+    reading: Reading, found: list[Coverage | None], partners: dict[int, int], as_steps: bool = False
+) -> list[KeyStep]:
+    return [
+        KeyStep(
+            step=k,
+            number=line.number,
+            status=line.status,
+            place=None if as_steps else reading.text.place(line.start, line.stop),
+            text=reading.text.part(line.start, line.stop),
+            action=line.action if line.status == "ok" else None,
+            objects=line.objects,
+            parameters=line.parameters,
+            coverage=coverage,
+            partner=partners.get(k),
+        )
+        for k, (line, coverage) in enumerate(zip(reading.lines, found, strict=True), 1)
+    ]
+
+
+def _prose_steps(reading: Reading) -> list[ProseStep]:
+    return [
+        ProseStep(
+            step=k,
+            number=prose.number,
+            place=reading.text.place(prose.start, prose.stop),
+            text=reading.text.part(prose.start, prose.stop),
+            pieces=prose.pieces,
+            marks=marks,
+        )
+        for k, (prose, marks) in enumerate(zip(reading.prose, marks_of(reading), strict=True), 1)
+    ]

@@ -18,8 +18,7 @@ from ...kernels.text.unicode_tables import tables
 from ..scoring.references import UNLIMITED
 from ..scoring.workspaces import borrow_workspace
 from .schema import Phrase
-from .text import Text
-from .words import canons, phrases_of
+from .text import Text, canons, phrases_of
 
 __all__ = ["MAX_STEPS", "Line", "Prose", "Reading", "read_reference", "read_response", "sections_of", "words_of"]
 

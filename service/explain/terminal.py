@@ -13,7 +13,7 @@ import click
 
 from ..settings import MAX_CONTENT
 from .numbers import first_n, format_delta, format_number
-from .schema import Explanation, Factor, KeyStep, Pair, Similarity
+from .schema import Explanation, KeyStep, Pair, Similarity
 
 __all__ = ["as_text", "printable"]
 
@@ -114,11 +114,7 @@ def _pair(pair: Pair) -> Iterator[str]:
 
 
 def _words(similarity: Similarity) -> str:
-    marked = [
-        (_good, "", similarity.shared),
-        (_bad, "−", similarity.missing),
-        (_strange, "+", similarity.extra),
-    ]
+    marked = (_good, "", similarity.shared), (_bad, "−", similarity.missing), (_strange, "+", similarity.extra)
     return "  ".join(
         colour(first_n([f"{sign}{printable(word)}" for word in words], MAX_WORDS))
         for colour, sign, words in marked
@@ -144,18 +140,14 @@ def _prose(explanation: Explanation) -> Iterator[str]:
 def _waterfall(explanation: Explanation) -> Iterator[str]:
     yield _head("From the best score to this one")
     for factor in explanation.factors:
-        yield _bar(factor, explanation.largest_score)
-
-
-def _bar(factor: Factor, largest: float) -> str:
-    kept = round(BAR * max(0.0, min(factor.score, factor.score - factor.change)) / largest)
-    lost = round(BAR * max(0.0, -factor.change) / largest)
-    if factor.name in ("best", "score"):
-        kept, lost, change = round(BAR * factor.score / largest), 0, format_number(factor.score)
-    else:
+        largest = explanation.largest_score
+        kept = round(BAR * max(0.0, min(factor.score, factor.score - factor.change)) / largest)
+        lost = round(BAR * max(0.0, -factor.change) / largest)
         change = format_delta(factor.change)
-    bar = (_good("█" * kept) if kept else "") + (_bad("░" * lost) if lost else "") + " " * (BAR - kept - lost)
-    return f"  {factor.label:<18} {change:>9}  {bar}  {_dim(printable(factor.detail))}"
+        if factor.name in ("best", "score"):
+            kept, lost, change = round(BAR * factor.score / largest), 0, format_number(factor.score)
+        bar = (_good("█" * kept) if kept else "") + (_bad("░" * lost) if lost else "") + " " * (BAR - kept - lost)
+        yield f"  {factor.label:<18} {change:>9}  {bar}  {_dim(printable(factor.detail))}"
 
 
 def _arithmetic(explanation: Explanation) -> Iterator[str]:

@@ -1,15 +1,21 @@
-"""A text whose positions are known in bytes, code points, UTF-16 units and lines."""
+"""Texts: positions in bytes, code points, UTF-16 units and lines; canonical words, by the kernel used for scoring."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from ...kernels.column import frozen
-from .schema import Place
+from ...kernels.column import column_of, frozen
+from ...kernels.text.unicode_tables import tables
+from ...kernels.text.words import canonical_texts
+from ..scoring.text_columns import utf8
+from ..scoring.workspaces import borrow_workspace
+from .schema import Phrase, Place
 
-__all__ = ["Text"]
+__all__ = ["Text", "canons", "phrases_of"]
 
 LF, CR = 0x0A, 0x0D
 
@@ -52,10 +58,24 @@ class Text:
         ends = data == LF
         ends[:-1] |= (data[:-1] == CR) & (data[1:] != LF)
         ends[-1:] |= data[-1:] == CR
-        return _before(opens), _before(opens.astype(np.int64) + (data >= 0xF0)), _before(ends)
+        counts = opens, opens.astype(np.int64) + (data >= 0xF0), ends
+        characters, utf16, lines = (np.concatenate(([0], np.cumsum(count, dtype=np.int64))) for count in counts)
+        return characters, utf16, lines
 
 
-def _before(counts: np.ndarray) -> np.ndarray:
-    sums = np.zeros(counts.shape[0] + 1, np.int64)
-    np.cumsum(counts, out=sums[1:])
-    return sums
+def canons(texts: Sequence[str]) -> list[str]:
+    """Return `canon` of each text (SCORE.md section 2): its words joined by single spaces."""
+    column = column_of([utf8(text) for text in texts])
+    canon = np.empty(16 * int(column.offsets[-1]) + 8, np.uint8)
+    offsets = np.zeros(column.rows + 1, np.int64)
+    canonical_texts(canon, offsets, *column, tables(), borrow_workspace(int(column.lengths.max(initial=0))))
+    written = canon[: int(offsets[-1])].tobytes()
+    return [written[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
+
+
+def phrases_of(texts: Sequence[str]) -> list[Phrase]:
+    """Return each text with its canonical words."""
+    return [
+        Phrase(text=text, words=canon.split(" ") if canon else [])
+        for text, canon in zip(texts, canons(texts), strict=True)
+    ]

@@ -11,7 +11,7 @@ from .numbers import first_n, format_number, plural
 from .reading import Line, Prose, Reading
 from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 
-__all__ = ["checks_of", "failure_of"]
+__all__ = ["BAD_LINES", "checks_of", "failure_of"]
 
 CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
     ("size", "format", ("too_long",)),
@@ -113,8 +113,8 @@ def failure_of(
     """Return why the response fails a gate, and where; None for `ok`."""
     if reason == "ok":
         return None
-    cause = _cause(reason, reading, coverages, settings)
-    return Failure(reason=reason, gate=CHECKS[failed_check(reason, reading)][1], **cause._asdict())
+    gate = CHECKS[failed_check(reason, reading)][1]
+    return Failure(reason=reason, gate=gate, **_cause(reason, reading, coverages, settings)._asdict())
 
 
 def _cause(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["EvaluatedFile"]
 
 FIRST_GROUPS = ("level", "type")
+"""Difficulty first, as in the tables of the paper."""
+
 NOTHING = "–"
 
 
@@ -51,12 +53,6 @@ class EvaluatedFile:
             if name in self.result.aggregate and name != "count"
         ]
 
-    def groups(self) -> Iterator[tuple[str, str]]:
-        """Yield (field, value) of every group, difficulty first, as in the tables of the paper."""
-        for field in dict.fromkeys([*FIRST_GROUPS, *self.result.by]):
-            for value in self.result.by.get(field, ()):
-                yield field, value
-
     def parts(self) -> list[str | Table]:
         """Return the table, all records and then each group, and footnotes."""
         heads, *rows = self.cells()
@@ -66,9 +62,9 @@ class EvaluatedFile:
         """Return the header of the table and its rows."""
         rows = [["", "n", *(heading for _, _, heading in self.metrics)]]
         rows.append(self._line("all", self.result.aggregate, self.result.counts))
-        for field, value in self.groups():
-            aggregate, counts = self.result.by[field][value], self.result.counts_by[field][value]
-            rows.append(self._line(f"{field} {value}", aggregate, counts))
+        for field in dict.fromkeys([*FIRST_GROUPS, *self.result.by]):
+            for value, aggregate in self.result.by.get(field, {}).items():
+                rows.append(self._line(f"{field} {value}", aggregate, self.result.counts_by[field][value]))
         return rows
 
     def _line(self, name: str, aggregate: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:

@@ -11,9 +11,8 @@ import numpy as np
 import orjson
 
 from ..evaluate.task import Metric
-from .charts import Chart, chart_of
 from .evaluated_file import EvaluatedFile
-from .rendering import render
+from .rendering import Chart, chart_of, render
 
 __all__ = ["page"]
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 import orjson
 
 from ...kernels.reading.text_spans import BODY, STOP
 from ..explain.reading import sections_of
 from ..explain.text import Text
-from ..files.rows.rows import Location, Rollout, value_key
+from ..files.rows.rows import Location, Rollout
 from ..scoring.text_columns import utf8
 
 __all__ = ["SIGNS", "Sign", "Tallies", "Tally", "split_parts"]
 
 MAX_LOCATIONS = 12
 MAX_REFERENCES = 512
+"""Maximum number of references whose parts are cached: rows of a group are adjacent."""
+
 WORD = re.compile(rb"[^\s.,;:()]+")
 
 MIN_WORDS = 60
@@ -70,29 +72,16 @@ def _repeats(bodies: Sequence[bytes]) -> int:
     return len(bodies) - len(set(bodies))
 
 
-def _duplicates(response: Parts, reference: Parts) -> bool:
-    return _repeats(response.bodies) > _repeats(reference.bodies)
-
-
 def _padded(response: Parts, _reference: Parts) -> bool:
     words = WORD.findall(response.prose.lower())
     monotonous = len(words) >= MIN_WORDS and len(set(words)) < MIN_VARIETY * len(words)
     return monotonous or response.outside > max(TOLERATED_OUTSIDE, MAX_OUTSIDE * response.size)
 
 
-def _copied_key(response: Parts, _reference: Parts) -> bool:
-    prose = response.prose
-    return any(len(body) > 2 and body in prose for body in response.bodies)
-
-
 def _copied_reference(response: Parts, reference: Parts) -> bool:
     if reference.prose:
         return response.prose.split() == reference.prose.split()
     return response.bodies == reference.bodies
-
-
-def _trivial(response: Parts, reference: Parts) -> bool:
-    return _is_empty(response.bodies) and not _is_empty(reference.bodies)
 
 
 def _is_empty(bodies: Sequence[bytes]) -> bool:
@@ -107,16 +96,13 @@ def _is_empty(bodies: Sequence[bytes]) -> bool:
     return True
 
 
-def _too_short(response: Parts, reference: Parts) -> bool:
-    return 2 * len(response.bodies) < len(reference.bodies)
-
-
-def _thoughtless(response: Parts, _reference: Parts) -> bool:
-    return not (response.think.strip() and response.note.strip())
-
-
 SIGNS = (
-    Sign("duplicate_steps", "Duplicate steps", "More repeated steps than in the reference.", _duplicates),
+    Sign(
+        "duplicate_steps",
+        "Duplicate steps",
+        "More repeated steps than in the reference.",
+        lambda response, reference: _repeats(response.bodies) > _repeats(reference.bodies),
+    ),
     Sign(
         "padding",
         "Padding",
@@ -127,7 +113,7 @@ SIGNS = (
         "key_as_prose",
         "Key steps as prose",
         "The prose contains the JSON of its key step, which covers every word.",
-        _copied_key,
+        lambda response, _: any(len(body) > 2 and body in response.prose for body in response.bodies),
     ),
     Sign(
         "copied_reference",
@@ -135,9 +121,24 @@ SIGNS = (
         "The prose (or, for references without prose, every key line) is identical to the reference.",
         _copied_reference,
     ),
-    Sign("trivial_steps", "Trivial steps", "No step has objects or parameters, but the reference has.", _trivial),
-    Sign("too_few_steps", "Far fewer steps", "Fewer than half as many steps as the reference.", _too_short),
-    Sign("empty_sections", "Empty think or note", "A section that the gates do not check is empty.", _thoughtless),
+    Sign(
+        "trivial_steps",
+        "Trivial steps",
+        "No step has objects or parameters, but the reference has.",
+        lambda response, reference: _is_empty(response.bodies) and not _is_empty(reference.bodies),
+    ),
+    Sign(
+        "too_few_steps",
+        "Far fewer steps",
+        "Fewer than half as many steps as the reference.",
+        lambda response, reference: 2 * len(response.bodies) < len(reference.bodies),
+    ),
+    Sign(
+        "empty_sections",
+        "Empty think or note",
+        "A section that the gates do not check is empty.",
+        lambda response, _: not (response.think.strip() and response.note.strip()),
+    ),
 )
 """All heuristics, for responses that passed both gates."""
 
@@ -162,13 +163,15 @@ class Tallies:
         self.responses = 0
         self.rewards = 0.0
         self.by_sign = {sign.name: Tally() for sign in SIGNS}
-        self._references: OrderedDict[str | bytes, Parts] = OrderedDict()
+        self._split = lru_cache(MAX_REFERENCES)(split_parts)
 
     def add(self, rollout: Rollout, parts: Parts, reward: float) -> None:
         """Check one response that passed both gates."""
         self.responses += 1
         self.rewards += reward
-        reference = self._reference(rollout.reference)
+        given = rollout.reference
+        content = utf8(given) if isinstance(given, str) else b"\n".join(map(orjson.dumps, given["steps"]))
+        reference = self._split(content)
         for sign in SIGNS:
             if sign.shows(parts, reference):
                 tally = self.by_sign[sign.name]
@@ -191,18 +194,3 @@ class Tallies:
         """Return whether a sign is frequent, and its responses earn no less than the others."""
         mean, others = self.by_sign[name].mean, self.mean_without(name)
         return self.share(name) >= SUSPICIOUS and mean is not None and (others is None or mean >= others)
-
-    def _reference(self, reference: Any) -> Parts:
-        """Return the parts of a reference; recent ones are cached, because rows of a group are adjacent."""
-        key = value_key(reference)
-        found = self._references.get(key)
-        if found is None:
-            found = split_parts(utf8(reference) if isinstance(reference, str) else _as_lines(reference))
-            self._references[key] = found
-            if len(self._references) > MAX_REFERENCES:
-                self._references.popitem(last=False)
-        return found
-
-
-def _as_lines(reference: Any) -> bytes:
-    return b"\n".join(orjson.dumps(step) for step in reference["steps"])

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.files.rows.rows import Location, Rollout
-from assay.service.report.counts import Distribution, Grid, log_edges
+from assay.service.report.counts import Distribution, Grid, Groups, log_edges, prompt_label
 from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples
-from assay.service.report.groups import Groups, prompt_label
 from tests.strategies import examples
 
 PIECES = st.lists(st.lists(st.floats(-0.5, 2.0), max_size=30), max_size=6)

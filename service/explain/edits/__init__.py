@@ -1,1 +1,0 @@
-"""Edits of a response that may raise its reward."""
