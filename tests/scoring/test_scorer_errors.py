@@ -35,12 +35,16 @@ def test_every_bad_response_is_named():
     assert issues(InvalidRequest, tuple(given), [GOOD]) == named
 
 
-@pytest.mark.parametrize("given", ["text", b"text", None, 7, {"a": 1}, iter(["a"])], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "given", ["text", b"text", None, 7, {"a": 1}, iter(["a"])], ids=lambda value: type(value).__name__
+)
 def test_responses_that_are_no_list(given):
     assert issues(InvalidRequest, given, [GOOD]) == [("responses", "wrong_type")]
 
 
-@pytest.mark.parametrize("given", ["text", b"text", None, 7, GOOD, iter([GOOD])], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "given", ["text", b"text", None, 7, GOOD, iter([GOOD])], ids=lambda value: type(value).__name__
+)
 def test_references_that_are_no_list(given):
     assert issues(InvalidReference, ["x"], given) == [("references", "wrong_type")]
 
