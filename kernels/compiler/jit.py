@@ -7,6 +7,7 @@ kernels; they are compiled for no others, and by the rules of `compilation.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import llvmlite.binding
@@ -89,6 +90,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _entry(function, counts=True)
 
 
+@cache
 def entry(function: Any) -> Callable[..., Any]:
     """Return the compiled code of a kernel, which skips Numba's dispatch by argument types (3 µs a call).
 

@@ -92,6 +92,8 @@ class Metrics:
 
     def __init__(self, build: dict[str, str], gauges: Sequence[tuple[str, str, Callable[[], float]]]) -> None:
         self.registry = CollectorRegistry()
+        self._singles: list[tuple[float, ...]] = []
+        self.registry.register(self)  # type: ignore[arg-type]
         self.requests = Histogram(
             "assay_request_duration_seconds", "From a request's head to its reply.", DURATIONS, ("route", "code")
         )
@@ -127,13 +129,32 @@ class Metrics:
 
     def scored(self, rewards: np.ndarray, reason_codes: np.ndarray, times: StageTimes) -> None:
         """Count one scored request: float64 rewards, uint8 reason codes."""
+        if len(rewards) == 1:
+            self._singles.append((*(getattr(times, stage) for stage in STAGES), rewards.item(), reason_codes.item()))
+            if len(self._singles) == MAX_WAITING:
+                self._count_singles()
+            return
         for stage in STAGES:
             self.stages.observe(getattr(times, stage), stage)
         self.batches.observe(len(rewards))
-        if len(rewards) == 1:
-            self.rewards.observe(rewards.item())
-            self.responses[REASONS[reason_codes.item()]].inc()
-        else:
-            self.rewards.observe_column(rewards)
-            for code, count in enumerate(np.bincount(reason_codes).tolist()):
-                self.responses[REASONS[code]].inc(count)
+        self._count_responses(rewards, reason_codes)
+
+    def _count_responses(self, rewards: np.ndarray, reason_codes: np.ndarray) -> None:
+        self.rewards.observe_column(rewards)
+        for code, count in enumerate(np.bincount(reason_codes).tolist()):
+            self.responses[REASONS[code]].inc(count)
+
+    def _count_singles(self) -> None:
+        """Count the buffered requests of one response."""
+        *stages, rewards, reason_codes = np.array(self._singles).T
+        self._singles.clear()
+        for stage, seconds in zip(STAGES, stages, strict=True):
+            self.stages.observe_column(seconds, stage)
+        self.batches.observe_column(np.ones(len(rewards)))
+        self._count_responses(rewards, reason_codes.astype(np.int64))
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield no metric; registered first, so that a scrape counts the buffered requests."""
+        if self._singles:
+            self._count_singles()
+        yield from ()
