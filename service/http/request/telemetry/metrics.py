@@ -93,7 +93,7 @@ class Metrics:
     def __init__(self, build: dict[str, str], gauges: Sequence[tuple[str, str, Callable[[], float]]]) -> None:
         self.registry = CollectorRegistry()
         self._singles: list[tuple[float, ...]] = []
-        self.registry.register(self)  # type: ignore[arg-type]
+        self.registry.register(self)
         self.requests = Histogram(
             "assay_request_duration_seconds", "From a request's head to its reply.", DURATIONS, ("route", "code")
         )
