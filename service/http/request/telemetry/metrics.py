@@ -130,7 +130,8 @@ class Metrics:
     def scored(self, rewards: np.ndarray, reason_codes: np.ndarray, times: StageTimes) -> None:
         """Count one scored request: float64 rewards, uint8 reason codes."""
         if len(rewards) == 1:
-            self._singles.append((*(getattr(times, stage) for stage in STAGES), rewards.item(), reason_codes.item()))
+            single = times.decode, times.score, times.encode, times.queue, rewards.item(), reason_codes.item()
+            self._singles.append(single)
             if len(self._singles) == MAX_WAITING:
                 self._count_singles()
             return
