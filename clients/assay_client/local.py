@@ -120,7 +120,7 @@ class LocalService:
             raise LocalServiceError(f"the local service could not be started{self._log_tail()}")
 
     def _status(self, end: float) -> str:
-        """Return `HTTP` and the status of `/readyz`, or why there is none."""
+        """Return `HTTP` and the status of `/readyz`, or why it did not answer."""
         head = request_head("GET", self.address, "/readyz", {"Connection": "close"}, 0)
         try:
             reply = completed(SyncTransport(1.0).exchange(Exchange(self.address, head, b"", STATUS_SECONDS, end)))

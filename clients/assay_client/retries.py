@@ -129,7 +129,7 @@ def retry_after(reply: Reply) -> float:
 
 
 def timestamp(date: str) -> float | None:
-    """Return the time of an HTTP date, None if it is none."""
+    """Return the time of an HTTP date, or None if the text is not a date."""
     try:
         return parsedate_to_datetime(date).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):

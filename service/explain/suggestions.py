@@ -16,7 +16,7 @@ from .case import Case
 from .coverage import coverages
 from .numbers import first_n, format_delta, format_number
 from .reading import Reading, read_response
-from .schema import Change, Explanation, Suggestion
+from .schema import Change, Explanation, Kind, Suggestion
 from .text import Text
 from .verdict import BAD_LINES
 
@@ -33,6 +33,9 @@ MAX_ROUNDS = 12
 """Faults that are repaired at most; each tag may be one."""
 
 TAGS = ((b"</think>", b"<key>"), (b"</key>", b"<orc>"), (b"</orc>", b"<note>"))
+
+FIX: Kind = "mend"
+"""Kind of an edit that repairs a fault, by its name in replies."""
 
 OF_MANY_STEPS = ("add_steps", "drop_steps", "replace_steps", "sort_steps")
 
@@ -76,7 +79,7 @@ def _rescored(case: Case, edits: list[Edit]) -> list[Suggestion]:
     return [
         _suggestion(case, edit, scores, row)
         for row, edit in enumerate(edits)
-        if scores.rewards[row] > case.reward or (edit.kind == "mend" and scores.rewards[row] == case.reward)
+        if scores.rewards[row] > case.reward or (edit.kind == FIX and scores.rewards[row] == case.reward)
     ]
 
 
@@ -132,7 +135,7 @@ def _repaired(case: Case) -> Edit | None:
     response, reason = case.response, case.reason
     for _ in range(MAX_ROUNDS):
         if reason == "ok":
-            return Edit("mend", "; ".join(dict.fromkeys(texts)), response, sorted(set(steps)))
+            return Edit(FIX, "; ".join(dict.fromkeys(texts)), response, sorted(set(steps)))
         found = _repair_once(response, reason, case.settings)
         if found is None or found.response == response:
             return None
@@ -146,7 +149,7 @@ def _repaired(case: Case) -> Edit | None:
 def _repair_once(response: bytes, reason: str, settings: ScoreSettings) -> Edit | None:
     """Repair one fault; None if it cannot be repaired."""
     if reason == "think_not_opened":
-        return Edit("mend", "Begin with `<think>`", b"<think>" + response)
+        return Edit(FIX, "Begin with `<think>`", b"<think>" + response)
     if reason in ("too_long", "no_steps"):
         return None
     reading = read_response(Text(response), settings.think_prefilled)
@@ -173,24 +176,24 @@ def _tag(response: bytes, reading: Reading) -> Edit | None:
         start = lower.find(b"<key>")
         if start < 0:
             return None
-        return Edit("mend", "Begin with `<think></think>`", b"<think></think>" + response[start:])
+        return Edit(FIX, "Begin with `<think></think>`", b"<think></think>" + response[start:])
     start = reading.sections[reading.whole][0]
     if reading.whole == len(TAGS):
-        return Edit("mend", "Close `<note>`", response + b"</note>")
+        return Edit(FIX, "Close `<note>`", response + b"</note>")
     closing, opening = TAGS[reading.whole]
     close, open_ = lower.find(closing, start), lower.find(opening, start)
     if close >= 0 and open_ > close:
         close = lower.rfind(closing, start, open_)
         text = f"Leave nothing between `{closing.decode()}` and `{opening.decode()}`"
-        return Edit("mend", text, response[: close + len(closing)] + response[open_:])
+        return Edit(FIX, text, response[: close + len(closing)] + response[open_:])
     if open_ >= 0:
         text = f"Write `{closing.decode()}` before `{opening.decode()}`"
-        return Edit("mend", text, response[:open_] + closing + response[open_:])
+        return Edit(FIX, text, response[:open_] + closing + response[open_:])
     if close >= 0:
         end = close + len(closing)
-        return Edit("mend", f"Open `{opening.decode()}`", response[:end] + opening + response[end:])
+        return Edit(FIX, f"Open `{opening.decode()}`", response[:end] + opening + response[end:])
     if opening == b"<note>":
-        return Edit("mend", "Close `<orc>` and write `<note></note>`", response + closing + opening + b"</note>")
+        return Edit(FIX, "Close `<orc>` and write `<note></note>`", response + closing + opening + b"</note>")
     return None
 
 
@@ -202,7 +205,7 @@ def _without_bad_lines(reading: Reading) -> Edit | None:
     text = f"Mend or drop the lines of <key> that are no valid step (here: dropped {first_n(bad, 8)})"
     if len(reading.lines) != len(reading.prose):
         reading = replace(reading, lines=reading.valid)
-    return Edit("mend", text, draft_of(reading).render(), bad)
+    return Edit(FIX, text, draft_of(reading).render(), bad)
 
 
 def _renumbered(section: str, reading: Reading, steps: Sequence[tuple[int, int]]) -> Edit:
@@ -212,7 +215,7 @@ def _renumbered(section: str, reading: Reading, steps: Sequence[tuple[int, int]]
     for k, (start, body) in enumerate(steps, 1):
         pieces += [content[pos : lower.rfind(b"step", start, body)], b"Step %d:" % k]
         pos = body
-    return Edit("mend", f"Number the steps of <{section}> 1, 2, 3, …", b"".join([*pieces, content[pos:]]))
+    return Edit(FIX, f"Number the steps of <{section}> 1, 2, 3, …", b"".join([*pieces, content[pos:]]))
 
 
 def _with_equal_counts(reading: Reading) -> Edit:
@@ -220,10 +223,10 @@ def _with_equal_counts(reading: Reading) -> Edit:
     keys, prose = len(reading.lines), len(reading.prose)
     if prose > keys:
         text = f"Drop the prose steps {keys + 1} to {prose}" if prose > keys + 1 else f"Drop the prose step {prose}"
-        return Edit("mend", text, draft_of(reading).render())
+        return Edit(FIX, text, draft_of(reading).render())
     missing = list(range(prose + 1, keys + 1))
     text = f"Write prose for the steps {first_n(missing, 8)}"
-    return Edit("mend", text, draft_of(reading).render(), missing)
+    return Edit(FIX, text, draft_of(reading).render(), missing)
 
 
 def _with_missing_words(reading: Reading, min_coverage: float) -> Edit | None:
@@ -237,4 +240,4 @@ def _with_missing_words(reading: Reading, min_coverage: float) -> Edit | None:
         steps[k - 1] = steps[k - 1].with_phrases(unsaid)
         changed.append(k)
         texts.append(f"Say {first_n([f'“{word}”' for word in found.uncovered], 6)} in the prose of step {k}")
-    return Edit("mend", "; ".join(texts[:6]), draft.render(steps), changed) if changed else None
+    return Edit(FIX, "; ".join(texts[:6]), draft.render(steps), changed) if changed else None

@@ -195,7 +195,7 @@ class Connection:
 
 
 def check_length(length: int) -> int:
-    """Return the length of a body; raise Fault if no reply has so many bytes."""
+    """Return the length of a body; raise Fault if it exceeds MAX_BODY."""
     if length > MAX_BODY:
         raise Fault(f"the body of the reply exceeds {MAX_BODY} bytes")
     return length
