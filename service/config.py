@@ -86,7 +86,7 @@ class ServerSettings(BaseModel):
     api_keys_file: str | None = Field(None, min_length=1, description="File with further keys, one per line.")
 
     log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object per line.")
-    traces: bool = Field(False, description="Send a span of every request to OpenTelemetry (extra `assay[otel]`).")
+    traces: bool = Field(False, description="Send a span of every request to OpenTelemetry (extra `otel`).")
     access_log: bool = Field(False, description="Log every request, not only failures.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
     drain_seconds: float = Field(2.0, ge=0, le=3600, description="Time after SIGTERM: not ready, but still accepting.")

@@ -97,7 +97,7 @@ def command(
 
     With --task, a row may also be a published record of that benchmark with the model's response added.
 
-    Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra assay[arrow]. Their rows
+    Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra `arrow`. Their rows
     count from 0. Each component is a column, and so is `error` (reason, detail, row) if a row has one.
     """
     from ..files.score_rows import Job

@@ -349,7 +349,7 @@ def test_check(call, tmp_path: Path) -> None:
         assert "5 checked, 2 invalid, 1 with a warning" in result.stderr
 
 
-def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_a_command_installs_it(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("assay.service.files.formats.find_spec", lambda name: None if name == "pyarrow" else find(name))
     lines = write_rows(tmp_path / "in.jsonl", [{"response": RESPONSE, "reference": KEY_LINE}])
@@ -357,5 +357,5 @@ def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: p
     for arguments in (["score", columns], ["score", lines, "-o", tmp_path / "out.arrow"], ["check", columns]):
         result = call(*arguments)
         assert result.exit_code == 2
-        assert "assay[arrow]" in result.stderr
+        assert "-m pip install 'pyarrow>=" in result.stderr
     assert call("score", lines, "-o", tmp_path / "out.json").exit_code == 0

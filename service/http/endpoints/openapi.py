@@ -60,7 +60,7 @@ TIMEOUT_PARAMETER = {
 ENCODING_PARAMETER = {
     "name": "Content-Encoding",
     "in": "header",
-    "description": "Compression of the body: identity, gzip, or zstd, which needs the extra `assay[zstd]`.",
+    "description": "Compression of the body: identity, gzip, or zstd, which needs the extra `zstd`.",
     "schema": {"type": "string"},
 }
 SECURITY_SCHEMES = {

@@ -1,6 +1,6 @@
 """Apache Arrow IPC streams: text columns in without decoding, result columns out.
 
-pyarrow is an optional extra (`assay[arrow]`); this module is imported when the first stream arrives.
+pyarrow is an optional extra (`arrow`); this module is imported when the first stream arrives.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def arrow_module() -> Any:
     try:
         from . import arrow_codec as arrow
     except ImportError:
-        issue = Issue("Content-Type", "unsupported_media_type", "this server was installed without `assay[arrow]`")
+        issue = Issue("Content-Type", "unsupported_media_type", "this service runs without pyarrow")
         raise Problem("unsupported-media-type", "Arrow streams are not supported here.", [issue]) from None
     return arrow
 
