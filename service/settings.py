@@ -1,4 +1,4 @@
-"""The settings of the reward, with their defaults and ranges (SCORE.md section 6)."""
+"""The settings of the reward, with their defaults and ranges (docs/rules.md, Settings)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def largest_score(self) -> float:
-        """S: the maximum SCORE under this configuration (SCORE.md section 6)."""
+        """S: the maximum SCORE under this configuration (docs/rules.md, Score and reward)."""
         largest = MAX_CONTENT + MAX_ORDER if self.semantics == "sum" and self.use_order else MAX_CONTENT
         return largest + MAX_SCALE if self.total == "sum" else largest
 

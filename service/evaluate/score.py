@@ -1,4 +1,4 @@
-"""The task `score`: the paper's evaluation metrics (Appendix F; SCORE.md section 7) under two profiles."""
+"""The task `score`: the paper's evaluation metrics (docs/rules.md, Evaluation metrics) under two profiles."""
 
 from __future__ import annotations
 

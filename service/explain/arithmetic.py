@@ -27,7 +27,7 @@ LABELS: dict[FactorName, str] = {
 
 
 def combined(scale: float, order: float, content: float, settings: ScoreSettings) -> float:
-    """Return the SCORE of a response that passes the gates (SCORE.md section 6)."""
+    """Return the SCORE of a response that passes the gates (docs/rules.md, Score and reward)."""
     semantics = content
     if settings.use_order:
         semantics = order * content if settings.semantics == "product" else order + content

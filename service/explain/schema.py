@@ -1,6 +1,6 @@
 """The contract of `POST /v1/explain`, and of the output of `assay explain --json`.
 
-Steps count from 1, as in SCORE.md. Every field is always present; null if it does not apply.
+Steps count from 1, as in docs/rules.md. Every field is always present; null if it does not apply.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Sections(Part):
 class Failure(Part):
     """Why the response fails a gate, and where."""
 
-    reason: str = Field(description="As in /v1/score, SCORE.md section 8.")
+    reason: str = Field(description="As in /v1/score; docs/rules.md, Reasons.")
     gate: Gate
     message: str = Field(description="What is wrong, as a sentence for people.")
     remedy: str = Field(description="What would fix it, as a sentence for people.")
@@ -114,7 +114,7 @@ class Check(Part):
 
 
 class Phrase(Part):
-    """An action, an object or a parameter: its text as given, and its canonical words (SCORE.md section 2)."""
+    """An action, an object or a parameter: its text as given, and its canonical words (docs/rules.md, Words)."""
 
     text: str
     words: list[str] = Field(description="If empty, the phrase does not count.")
@@ -177,7 +177,7 @@ class ProseStep(Part):
 
 
 class Scale(Part):
-    """Step scale, SCORE.md section 4: f / g."""
+    """Step scale (docs/rules.md, Step scale): f / g."""
 
     predicted_steps: int
     reference_steps: int
@@ -193,7 +193,7 @@ class Scale(Part):
 
 
 class Order(Part):
-    """Order of actions, SCORE.md section 5."""
+    """Order of actions (docs/rules.md, Step semantics)."""
 
     mode: Literal["strict", "lcs"]
     predicted: list[str] = Field(description="The predicted actions' canonical texts.")
@@ -235,7 +235,7 @@ class Pair(Part):
 
 
 class Content(Part):
-    """Content of the anchored steps, SCORE.md section 5."""
+    """Content of the anchored steps (docs/rules.md, Step semantics)."""
 
     anchors: int
     sum: float = Field(description="Sum of the pairs' values.")

@@ -1,4 +1,4 @@
-"""A reward recomputed from an explanation's JSON alone, with the formulas of SCORE.md sections 3 to 6, and places."""
+"""A reward recomputed from an explanation's JSON alone (docs/rules.md, Gates to Score and reward), and places."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_settings_cannot_be_changed():
 
 
 def test_switches_change_only_scale_content_semantics_and_score():
-    """Components are reported even if a setting switches them off (SCORE.md section 6)."""
+    """Components are reported even if a setting switches them off (docs/rules.md, Score and reward)."""
     steps = [{"action": a, "objects": ["pbs"], "parameters": ["5 min"]} for a in ("add", "mix", "spin", "wash")]
     response, reference = told([steps[1], steps[0], *steps[2:], steps[0]], " so" * 30), {"steps": steps}
     measured = Scorer(length_penalty="relative").score([response], [reference]).components

@@ -34,7 +34,7 @@ SCORE_REASONS = {
     "step_count": "<key> and <orc> have different numbers of steps.",
     "low_coverage": "The words of a key step are missing from its orc step.",
 }
-"""In the order of SCORE.md section 8."""
+"""In the order of docs/rules.md, Reasons."""
 
 
 class About:
