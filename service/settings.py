@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..kernels.rules import PARAMETER_WEIGHT
 from .errors import InvalidSetting, Issue
+from .signature import signature_of
 
 __all__ = ["MAX_CONTENT", "RULES_VERSION", "ScoreSettings", "normalize_zero"]
 
@@ -21,6 +22,15 @@ MAX_SCALE, MAX_ORDER, MAX_CONTENT = 1.0, 1.0, 1.0 + PARAMETER_WEIGHT
 """Largest r_scale, order and content, Obj + ½ Par."""
 
 LIMITS = ("max_response_bytes", "max_steps")
+
+IN_EVERY_SIGNATURE = {
+    "order": "order",
+    "semantics": "semantics",
+    "total": "total",
+    "reward_scale": "reward",
+    "min_coverage": "coverage",
+}
+"""Settings that every signature has, and their names there; the others are in it if they differ from the default."""
 
 RULES_VERSION = "1"
 """Version of the scoring rules; every change that may change a reward changes it."""
@@ -104,6 +114,14 @@ class ScoreSettings(BaseModel):
         """Digest of every setting and of the version of the scoring rules."""
         canonical = json.dumps([RULES_VERSION, self.model_dump()], sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    @property
+    def signature(self) -> str:
+        """The configuration in one line, `SCORE|rules:1|order:strict|…|v:0.2.0`, to be quoted beside a result."""
+        values = self.model_dump()
+        known = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
+        changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
+        return signature_of("SCORE", {"rules": RULES_VERSION, **known, **changed})
 
 
 def setting_issues(error: ValidationError) -> list[Issue]:

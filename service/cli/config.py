@@ -30,7 +30,7 @@ def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any)
         return
     config = load_config(flags, config_file)
     if as_json:
-        echo_json({"config_id": config.score.config_id, **tables_of(config)})
+        echo_json({"config_id": config.score.config_id, "signature": config.score.signature, **tables_of(config)})
     else:
         click.echo(as_text(config))
 
@@ -48,7 +48,7 @@ def tables_of(config: Config) -> dict[str, dict[str, dict[str, Any]]]:
 
 def as_text(config: Config) -> str:
     """Return TOML that --config accepts (without secrets); comments give the origin of each line."""
-    lines = [f"# config_id {config.score.config_id}"]
+    lines = [f"# config_id {config.score.config_id}", f"# signature {config.score.signature}"]
     for table, entries in tables_of(config).items():
         lines += ["", f"[{table}]"]
         for name, entry in entries.items():

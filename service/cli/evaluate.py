@@ -93,6 +93,7 @@ def command(
     with_table = "-" not in targets.values()
     if with_table:
         show(*evaluated.parts())
+        click.echo(f"\n{evaluated.result.signature}")
     _print_notes(evaluated, quiet, with_table)
     if evaluated.invalid_rows() or evaluated.result.unavailable:
         raise click.exceptions.Exit(SOME_FAILED)

@@ -175,7 +175,7 @@ def _run(job: Job, settings: ScoreSettings, quiet: bool, target: str | None) -> 
                     summary = score_rows(job, scorer_of_rows(job, scorer), rows, progress, observe)
     if report is not None:
         report.write(target, summary.faults if summary is not None else {})
-    return failed if summary is None else _show(summary, started, quiet)
+    return failed if summary is None else _show(summary, scorer.signature, started, quiet)
 
 
 def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
@@ -193,6 +193,7 @@ def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
 
 def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
     """Do the job with the reward of another task; return whether some rows could not be scored."""
+    from ..evaluate.signatures import reward_signature
     from ..evaluate.task_rewards import reward_options, reward_task
     from ..files.request_file import require_request
     from ..files.score_rows import score_rows, scorer_of_task_rows
@@ -200,7 +201,8 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
     if is_columnar(job.source_format) or is_columnar(job.target_format):
         raise click.UsageError("--task supports only JSONL and JSON")
     task = reward_task(name)
-    scorer = scorer_of_task_rows(job, task, reward_options(task, task_options))
+    options = reward_options(task, task_options)
+    scorer = scorer_of_task_rows(job, task, options)
     started = time.perf_counter()
     with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
         if rows is None:
@@ -208,11 +210,12 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
             raise click.UsageError("--task cannot be combined with a request, which names its task")
         with Progress(size, quiet) as progress:
             summary = score_rows(job, scorer, rows, progress)
-    return _show(summary, started, quiet)
+    return _show(summary, reward_signature(task, options), started, quiet)
 
 
-def _show(summary: Summary, started: float, quiet: bool) -> bool:
-    """Print the summary; return whether some rows could not be scored."""
+def _show(summary: Summary, signature: str, started: float, quiet: bool) -> bool:
+    """Print the summary and the signature of the rewards; return whether some rows could not be scored."""
     if not quiet:
         show(*summary.parts(time.perf_counter() - started), error=True)
+        click.echo(f"\n{signature}", err=True)
     return bool(summary.faults)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -18,6 +18,7 @@ from .task import OK, Advance, Evaluation, Metric, Record, Records, Rewards, Tas
 from .text.embedders import loading_weights
 from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.text_pairs import (
+    LIBRARIES,
     MAX_LENGTH,
     METEOR_METRIC,
     ROUGE_METRICS,
@@ -98,6 +99,11 @@ class Lexical(Task):
         Metric("failed", "Failed", "Share of records without a response.", percent=True, less_is_better=True),
     )
     failures = FAILURES
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = LIBRARIES | {
+        **dict.fromkeys((*BLEU, "bleu_avg", "corpus_bleu"), ("sacrebleu",)),
+        "vanilla": ("sacrebleu", "nltk"),
+        "bertscore_model": ("bert-score",),
+    }
     response = "response"
     reward = "The mean of BLEU-AVG, ROUGE-L and BERTScore (`reward` chooses one metric), at most 1."
     reasons = REASONS

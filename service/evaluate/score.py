@@ -91,6 +91,7 @@ class ScoreTask(Task):
     failures = FAILURES
     response = "response"
     derived_fields = ("level",)
+    has_rules = True
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Validate as every task does, but faster for valid records, of which there may be tens of thousands."""

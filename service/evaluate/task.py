@@ -179,6 +179,10 @@ class Task(ABC):
     """The field of a record that holds the model's answer."""
     derived_fields: ClassVar[tuple[str, ...]] = ()
     """Fields that an evaluation derives for records without them (see `Evaluation.derived`)."""
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Distributions whose version may change a metric or matters with an option, by the name of either."""
+    has_rules: ClassVar[bool] = False
+    """Whether it reads and compares by the rules of the reward, which have a version."""
 
     reward: ClassVar[str | None] = None
     """What a reward of this task is, with its range, in a sentence; None if the task gives no rewards."""

@@ -91,6 +91,7 @@ def _derive(case: Case) -> Explanation:
         components=ComponentValues(**case.components),
         config=settings,
         config_id=case.scorer.config_id,
+        signature=case.scorer.signature,
         largest_score=settings.largest_score,
         smallest_reward=smallest,
         largest_reward=largest,

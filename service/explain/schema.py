@@ -314,6 +314,7 @@ class Explanation(Part):
     components: ComponentValues
     config: ScoreSettings = Field(description="The effective settings.")
     config_id: str
+    signature: str
     largest_score: float = Field(description="S: the maximum SCORE under these settings.")
     smallest_reward: float = Field(description="The reward of SCORE 0.")
     largest_reward: float = Field(description="The reward of S.")

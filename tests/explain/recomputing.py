@@ -27,6 +27,7 @@ def explained(response: str, reference: Any, settings: dict[str, Any], suggestio
     assert document["reward"] == scores.rewards[0]
     assert document["reason"] == scores.reasons[0]
     assert document["config_id"] == scorer.config_id
+    assert document["signature"] == scorer.signature
     assert document["components"] == {name: column[0] for name, column in scores.components.items()}
     return document
 

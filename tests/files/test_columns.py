@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from assay import Scorer
 from assay.kernels.score import COMPONENTS
 from tests.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, read_rows, write_rows
 
@@ -225,6 +226,7 @@ def test_other_columns_and_metadata_stay(call, tmp_path: Path) -> None:
         assert found.schema.names == [*kept, "reward", "reason"]
         assert found.select(kept).drop_columns("nan").equals(read(source).select(kept).drop_columns("nan"))
         assert found.schema.metadata[b"mine"] == b"kept"
+        assert found.schema.metadata[b"signature"].decode() == Scorer().signature
         assert found["reward"].to_pylist() == [1.0]
     lines = tmp_path / "out.jsonl"
     assert call("score", source, "-o", lines).exit_code == 0

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from assay import InvalidSetting, Scorer, ScoreSettings, ScoringError
+from assay import InvalidSetting, Scorer, ScoreSettings, ScoringError, __version__
+from assay.service.settings import RULES_VERSION
 from tests.cases import answer, told
 from tests.cases.writing import ONE_STEP
 from tests.reference.reward import DEFAULTS, largest_score
@@ -144,6 +145,17 @@ def test_config_id_names_the_configuration():
     assert Scorer(min_coverage=1).config_id == Scorer(min_coverage=1.0).config_id
     assert Scorer(**dict(reversed(OTHER.items()))).config_id == Scorer(**OTHER).config_id
     assert Scorer(**OTHER).with_overrides(DEFAULTS).config_id == default
+
+
+def test_the_signature_names_the_configuration():
+    start = f"SCORE|rules:{RULES_VERSION}|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95"
+    assert Scorer().signature == f"{start}|v:{__version__}"
+    assert Scorer(max_mean_words=30, use_order=True).signature == Scorer().signature
+    changed = Scorer(order="lcs", reward_scale="raw", min_coverage=1, use_order=False, max_mean_words=12.5).signature
+    changed_start = start.replace("strict", "lcs").replace("unit", "raw").replace("0.95", "1")
+    assert changed == f"{changed_start}|max_mean_words:12.5|use_order:false|v:{__version__}"
+    found = [Scorer(**{name: value}).signature for name, value in OTHER.items()]
+    assert len({Scorer().signature, *found}) == len(OTHER) + 1
 
 
 def test_config_id_is_the_same_in_every_process():

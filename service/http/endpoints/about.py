@@ -86,6 +86,7 @@ def config_of(settings: Config) -> dict[str, Any]:
         "version": VERSION,
         "rules_version": RULES_VERSION,
         "config_id": settings.score.config_id,
+        "signature": settings.score.signature,
         "config": settings.score.model_dump(),
         "limits": {name: getattr(settings.server, name) for name in names},
         "schema": ScoreSettings.model_json_schema(),

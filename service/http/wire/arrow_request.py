@@ -36,7 +36,8 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
         times.decoded()
         scores = score_stream(arrow, columns, issues + found, scorer, limits)
         times.scored()
-        reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.config_id)
+        identity = {"config_id": scorer.config_id, "signature": scorer.signature}
+        reply = arrow.write_stream(scores, "components" in include, "advantages" in include, identity)
     except arrow.NotArrowError as error:
         issue = Issue("body", "not_arrow", str(error))
         raise Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue]) from None
