@@ -21,6 +21,7 @@ __all__ = ["main"]
 COMMANDS = {
     "bench": "Measure throughput on this machine.",
     "check": "Validate the references of a data set before training.",
+    "conformance": "Run the published test vectors.",
     "config": "Print every setting with its value and origin.",
     "evaluate": "Evaluate a file of answers with the metrics of the papers.",
     "explain": "Explain the reward of one response.",

@@ -44,7 +44,8 @@ def written(tmp_path, lines, name="answers.jsonl"):
 def test_a_table_like_the_papers(tmp_path):
     result = run("evaluate", written(tmp_path, rows(9)))
     assert result.exit_code == 0
-    head, _, *lines = [line.split() for line in result.stdout.splitlines()]
+    head, _, *lines, blank, signature = [line.split() for line in result.stdout.splitlines()]
+    assert (blank, signature) == ([], [evaluate("score", []).signature])
     assert head == ["n", "Step-M", "Order-S", "Order-LCS", "Order-Tau", "Semantic-A", "Obj", "Par", "Position"]
     assert [line[:-9] for line in lines] == [["all"], ["level", "1"], ["type", "planning"], ["type", "safety"]]
     assert lines[0][-9:-6] == ["9", "66.67", "66.67"]

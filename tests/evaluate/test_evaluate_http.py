@@ -40,7 +40,7 @@ def test_the_reply_is_what_python_gives(client, profile):
     assert reply.status_code == 200
     document = reply.json()
     EvaluateReply.model_validate(document)
-    assert set(document) == {"task", "per_record", "aggregate", "by", "failed"}
+    assert set(document) == {"task", "signature", "per_record", "aggregate", "by", "failed"}
     expected = evaluate("score", RECORDS, **options)
     assert document["per_record"] == plain(expected.per_record)
     assert document["aggregate"] == expected.aggregate

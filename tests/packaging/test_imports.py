@@ -19,7 +19,7 @@ FLOORS = (
     ("kernels/",),
     ("service/", "service/scoring/"),
     ("service/config.py", "service/evaluate/", "service/explain/"),
-    ("service/http/wire/",),
+    ("service/http/wire/", "service/conformance/"),
     ("service/http/request/", "service/http/request/telemetry/", "service/files/"),
     ("service/http/endpoints/trainers/", "service/http/endpoints/", "service/report/"),
     ("service/http/",),
