@@ -126,7 +126,11 @@ def assert_chained(document: dict[str, Any]) -> None:
     assert factors[-1]["score"] == document["score"]
     for before, after in pairwise(factors):
         assert after["change"] == after["score"] - before["score"]
-        assert after["change"] <= 1e-12
+        assert after["reward_change"] == after["reward"] - before["reward"]
+        assert max(after["change"], after["reward_change"]) <= 1e-12
+    assert factors[0]["reward"] == document["largest_reward"]
+    assert factors[0]["reward_change"] == document["largest_reward"] - document["smallest_reward"]
+    assert factors[-1]["reward"] == document["reward"]
     assert [equation["name"] for equation in document["equations"]][-2:] == ["score", "reward"]
     assert document["equations"][-1]["value"] == document["reward"]
 
