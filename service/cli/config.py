@@ -8,13 +8,11 @@ from typing import Any
 import click
 import orjson
 
-from ..config import MODELS, Config, ServerSettings
+from ..config import SECRETS, TABLES, Config, ServerSettings
 from ..settings import ScoreSettings
 from .options import config_option, echo_json, load_config, settings_options
 
 __all__ = ["command"]
-
-SECRETS = frozenset({"api_keys"})
 
 
 @click.command()
@@ -25,7 +23,7 @@ SECRETS = frozenset({"api_keys"})
 def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Print every setting with its value and origin."""
     if schema:
-        tables = {table: model.model_json_schema() for table, model in zip(("server", "score"), MODELS, strict=True)}
+        tables = {table: model.model_json_schema() for table, model in TABLES.items()}
         echo_json({"type": "object", "properties": tables, "additionalProperties": False})
         return
     config = load_config(flags, config_file)

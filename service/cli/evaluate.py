@@ -87,8 +87,7 @@ def command(
     except DocumentError as error:
         raise Failure(f"{source}: {'' if is_columnar(fmt) else 'not JSON: '}{error}") from None
     except ScoringError as error:
-        lines = [f"{issue.path}: {issue.detail} ({issue.reason})" for issue in error.issues]
-        raise Failure("\n       ".join(lines)) from None
+        raise Failure.of(error.issues) from None
     _write(evaluated, targets)
     with_table = "-" not in targets.values()
     if with_table:

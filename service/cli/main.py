@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from ..errors import did_you_mean
 from ..http.process.signals import handle_early
 from ..terminal import watched_start
 
@@ -54,6 +55,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
+        elif args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:

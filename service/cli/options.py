@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from ..config import Config, load
-from ..errors import ScoringError
+from ..errors import Issue, ScoringError, one_of
 
 __all__ = [
     "SOME_FAILED",
@@ -37,6 +37,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 SOME_FAILED = 1
 """Exit code if some records could not be scored."""
+
+NAMED_OPTIONS = ("by", "metrics", "profile")
+"""Options of tasks that have flags with their names."""
 
 USAGE = 2
 """Exit code for usage errors: flags, settings, files that cannot be read or written."""
@@ -87,7 +90,7 @@ def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
         return load(flags, None, path)
     except ScoringError as error:
         for issue in error.issues:
-            click.echo(f"Error: {issue.path}: {issue.detail} ({issue.reason})", err=True)
+            click.echo(f"Error: {issue.path}: {issue.detail}", err=True)
         raise click.exceptions.Exit(USAGE) from None
 
 
@@ -109,7 +112,7 @@ def names_in(values: str | Iterable[str], known: Collection[str] | None = None) 
     parts = (values if isinstance(values, str) else ",".join(values)).split(",")
     names = tuple(filter(None, map(str.strip, parts)))
     if known is not None and (unknown := sorted(set(names).difference(known))):
-        raise click.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+        raise click.BadParameter(f"unknown: {', '.join(unknown)}; {one_of(unknown[0], known)}")
     return names
 
 
@@ -130,6 +133,20 @@ class Failure(click.ClickException):
     """An error that ends the command: a message on standard error, exit code 2."""
 
     exit_code = USAGE
+
+    @classmethod
+    def of(cls, issues: Iterable[Issue]) -> Failure:
+        """Return the error that lists these issues, with the flags by which their values were given."""
+        return cls("\n       ".join(f"{flag_of(issue.path)}: {issue.detail}" for issue in issues))
+
+
+def flag_of(path: str) -> str:
+    """Return the flag that gives what an issue is about: `--metrics` for `options.metrics[0]`; others unchanged."""
+    table, _, name = path.partition(".")
+    if table in ("options", "config"):
+        name = name.partition("[")[0]
+        return f"--{name}" if name in NAMED_OPTIONS else f"--option {name}"
+    return f"--{path}" if path in ("task", "include") else path
 
 
 NamedPath = tuple[str, str | os.PathLike[str] | None]

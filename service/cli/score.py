@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import InvalidRequest, ScoringError
+from ..errors import ScoringError
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
@@ -127,10 +127,8 @@ def command(
     except DocumentError as error:
         kind = "" if is_columnar(job.source_format) else "not JSON: "
         raise Failure(f"{job.source_name}: {kind}{error}") from None
-    except InvalidRequest as error:
-        raise Failure("; ".join(issue.detail for issue in error.issues)) from None
     except ScoringError as error:
-        raise Failure(str(error)) from None
+        raise Failure.of(error.issues) from None
     except BrokenPipeError:
         raise
     except OSError as error:

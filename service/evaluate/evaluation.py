@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidRequest, Issue
+from ..errors import InvalidRequest, Issue, one_of
 from .signatures import evaluation_signature
 from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress, mean_of
 
@@ -96,7 +96,7 @@ class Result:
 def task_named(name: str) -> Task:
     """Return the task of this name; raises InvalidRequest if it is unknown."""
     if name not in TASKS:
-        raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(TASKS)}")])
+        raise InvalidRequest([Issue("task", "unknown_task", one_of(name, TASKS))])
     task = import_module(TASKS[name], __package__).TASK
     assert isinstance(task, Task)
     assert task.name == name

@@ -178,10 +178,11 @@ def test_libraries_bring_their_metrics(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--task", "scores"], "must be one of: score"),
-        (["--profile", "other"], "options.profile"),
-        (["--option", "depth=1"], "options.depth"),
-        (["--metrics", "step_m,step_n"], "options.metrics[1]"),
+        (["--task", "scores"], "--task: must be one of: score"),
+        (["--task", "lexica"], "; did you mean lexical?"),
+        (["--profile", "other"], "--profile: must be one of: paper, thoth"),
+        (["--option", "profil=paper"], "--option profil: there is no option of this name; did you mean profile?"),
+        (["--metrics", "step_m,step_n"], "; did you mean step_m?"),
         (["--option", "profile"], "not of the form NAME=VALUE"),
         (["--json", "-", "--csv", "-"], "only one of"),
         (["--json", "/nowhere/at/all.json"], "No such file"),

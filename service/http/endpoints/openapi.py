@@ -106,7 +106,11 @@ def example_of(name: str) -> dict[str, Any]:
                 "reason": "bad_step_json",
                 "detail": "the braces of line 2 do not hold one valid JSON object",
             },
-            {"path": "config.ordr", "reason": "unknown_setting", "detail": "there is no setting of this name"},
+            {
+                "path": "config.ordr",
+                "reason": "unknown_setting",
+                "detail": "there is no setting of this name; did you mean order?",
+            },
         ]
     return {
         "type": f"/docs#problem-{name}",
