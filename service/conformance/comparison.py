@@ -36,7 +36,7 @@ class Comparison:
     cases: Counter[str]
     passed: Counter[str]
     differences: list[Difference]
-    left_out: dict[str, int]
+    left_out: Counter[str]
     """Number of answers without a field that they may leave out."""
 
 

@@ -38,7 +38,12 @@ def run_engine(command: Sequence[str], cases: Sequence[Case], timeout: float) ->
     assert process.stdin is not None
     assert process.stdout is not None
     timed_out = threading.Event()
-    timer = threading.Timer(timeout, lambda: (timed_out.set(), stop(process)))
+
+    def expire() -> None:
+        timed_out.set()
+        stop(process)
+
+    timer = threading.Timer(timeout, expire)
     feeder = threading.Thread(target=feed, args=(process.stdin, cases), name="assay-engine-input", daemon=True)
     timer.start()
     feeder.start()

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.cases import BAD_REFERENCES, reading, rewards
+from tests.cases import BAD_REFERENCES, Case, reading, rewards
 from tests.cases.reading import TWO_KEY, TWO_ORC
 from tests.cases.writing import KEY, ONE_STEP, ORC, Steps, answer, step, told
 from tests.vectors import seeded
@@ -17,7 +17,7 @@ SEEDED, SEEDED_SETTINGS, SEEDED_DAMAGE = 100, 80, 50
 
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
-EXAMPLES = {
+EXAMPLES: dict[str, list[Case]] = {
     "sections": reading.SECTIONS,
     "lines": reading.LINES,
     "json": reading.JSON,
