@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -15,6 +16,7 @@ import click
 
 from ..http.process.signals import handle_early
 from ..terminal import watched_start
+from .options import COMMAND_LINE
 
 __all__ = ["main"]
 
@@ -51,6 +53,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[COMMAND_LINE] = f"{ctx.info_name} {shlex.join(args)}"
         if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
         return super().resolve_command(ctx, args)

@@ -16,7 +16,17 @@ import numpy as np
 from ..errors import InvalidRequest, Issue
 from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress, mean_of
 
-__all__ = ["TASKS", "Result", "evaluate", "evaluate_checked", "every_task", "record_issues", "task_named"]
+__all__ = [
+    "TASKS",
+    "UNKNOWN",
+    "Aggregate",
+    "Result",
+    "evaluate",
+    "evaluate_checked",
+    "every_task",
+    "record_issues",
+    "task_named",
+]
 
 TASKS = {
     "score": ".score",
