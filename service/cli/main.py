@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -16,6 +17,7 @@ import click
 from ..errors import did_you_mean
 from ..http.process.signals import handle_early
 from ..terminal import watched_start
+from .options import COMMAND_LINE
 
 __all__ = ["main"]
 
@@ -53,6 +55,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[COMMAND_LINE] = f"{ctx.info_name} {shlex.join(args)}"
         if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
         elif args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):

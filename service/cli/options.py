@@ -19,9 +19,11 @@ from ..config import Config, load
 from ..errors import Issue, ScoringError, one_of
 
 __all__ = [
+    "COMMAND_LINE",
     "SOME_FAILED",
     "USAGE",
     "Failure",
+    "command_line",
     "config_option",
     "echo_json",
     "json_or_text",
@@ -43,6 +45,9 @@ NAMED_OPTIONS = ("by", "metrics", "profile")
 
 USAGE = 2
 """Exit code for usage errors: flags, settings, files that cannot be read or written."""
+
+COMMAND_LINE = f"{__name__}.command_line"
+"""Key of the whole command in `click.Context.meta`."""
 
 NUMBERS: dict[Any, Any] = {int: click.INT, float: click.FLOAT}
 
@@ -122,6 +127,11 @@ def json_or_text(text: str) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
+
+
+def command_line() -> str:
+    """Return the command that runs, as a shell reads it; reports show it."""
+    return str(click.get_current_context().meta.get(COMMAND_LINE, ""))
 
 
 def echo_json(value: Any) -> None:

@@ -17,6 +17,7 @@ from ..terminal import Progress, show
 from .options import (
     SOME_FAILED,
     Failure,
+    command_line,
     config_option,
     json_or_text,
     load_config,
@@ -186,7 +187,8 @@ def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
         raise click.UsageError("--report cannot be written to standard output")
     if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
         raise click.UsageError(f"{target}: the directory does not exist")
-    return Report(scorer, "stdin" if job.source == "-" else os.path.basename(job.source))
+    name = "standard input" if job.source == "-" else os.path.basename(job.source)
+    return Report(scorer, name, command_line())
 
 
 def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) -> bool:

@@ -17,7 +17,17 @@ from ..errors import InvalidRequest, Issue, one_of
 from .signatures import evaluation_signature
 from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress, mean_of
 
-__all__ = ["TASKS", "Result", "evaluate", "evaluate_checked", "every_task", "record_issues", "task_named"]
+__all__ = [
+    "TASKS",
+    "UNKNOWN",
+    "Aggregate",
+    "Result",
+    "evaluate",
+    "evaluate_checked",
+    "every_task",
+    "record_issues",
+    "task_named",
+]
 
 TASKS = {
     "score": ".score",
