@@ -125,9 +125,9 @@ def test_the_keyboard_reaches_everything_in_its_order(playground):
 
 def test_screen_readers_hear_the_outcome(playground):
     playground.example("A good answer")
-    expect(playground.live).to_have_text("Reward 0.92, ok.")
+    expect(playground.live).to_have_text("Reward 0.9200, ok.")
     playground.example("Cut off before its end")
-    expect(playground.live).to_have_text("Reward 0, missing sections.")
+    expect(playground.live).to_have_text("Reward 0.0000, missing sections.")
     landmarks = playground.page.evaluate(
         "['header', 'main', 'footer'].map((tag) => document.querySelectorAll(tag).length)"
     )

@@ -1,32 +1,56 @@
-"""The worked example of the README adds up; tests/packaging/test_snippets.py runs its snippets."""
+"""The README is short, and its claims are those of the pages it links; tests/packaging/test_snippets.py runs it."""
 
 from __future__ import annotations
 
 import re
-from math import cos, pi
 from pathlib import Path
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+from throughput_chart import LANES, chart
 
-ANCHOR = re.compile(
-    r"^\| (?P<i>\d) \w+ \| (?P<j>\d) \w+ \| (?P<position>[\d.]+) \| (?P<obj>[\d.]+)[^|]* \| (?P<par>[\d.]+)[^|]* "
-    r"\| (?P<product>[\d.]+) \|$",
-    re.MULTILINE,
-)
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+
+MAX_LINES = 150
 
 
-def test_the_worked_example_adds_up() -> None:
-    """The figures of the table of anchors, computed from their definitions."""
-    n, m = 3, 4
-    products = []
-    for found in ANCHOR.finditer(README):
-        anchor = {name: float(figure) for name, figure in found.groupdict().items()}
-        assert anchor["position"] == 1 - (abs(anchor["i"] - anchor["j"]) / m) ** 1.5
-        products.append(anchor["position"] * (anchor["obj"] + anchor["par"] / 2))
-        assert anchor["product"] == products[-1]
-    assert len(products) == n
-    content = sum(products) / n
-    score = cos(pi * (m - n) / (2 * int(0.6 * m))) * (1 + content)
-    said = README.replace("\n", " ")
-    assert f"content = {sum(products)} / 3 = {content:.4f}" in said
-    assert f"= {score:.2f}, and the reward is {score:.2f} / 2.5 = {score / 2.5:.3f}" in said
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= MAX_LINES
+
+
+def test_what_it_links_exists() -> None:
+    targets = re.findall(r"\]\((?!https?:|#|\.\./\.\./actions)([^)#\s]+)", README)
+    assert {"docs/rules.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE"} <= set(targets)
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_its_speedup_is_the_one_that_was_measured() -> None:
+    (claimed,) = re.findall(r"some (\d+) times as fast as plain Python", README)
+    (measured,) = re.findall(r"speedup over plain Python \| ([\d.]+)", PERFORMANCE)
+    assert abs(int(claimed) - float(measured)) < 0.1 * float(measured)
+
+
+def test_its_chart_shows_the_rates_that_were_measured() -> None:
+    shown = (ROOT / "docs" / "throughput.svg").read_text(encoding="utf-8")
+    rates = [int(rate.replace(",", "")) for rate in re.findall(r">([\d,]+)</text>", shown)]
+    assert len(rates) == len(LANES)
+    for rate in rates:
+        assert f"{rate:,}" in PERFORMANCE, rate
+
+
+def test_the_chart_draws_a_bar_for_each_benchmark() -> None:
+    lanes = {name: {"responses_per_second": 1000.0 * k} for k, name in enumerate(LANES, 1)}
+    drawn = chart({"lanes": lanes, "machine": {"cores": 2}})
+    assert re.findall(r">([\d,]+)</text>", drawn) == [f"{1000 * k:,}" for k in range(1, len(LANES) + 1)]
+    widths = [float(width) for width in re.findall(r'width="([\d.]+)" height="20"', drawn)]
+    assert widths == sorted(widths)
+    assert len(widths) == len(LANES)
+    del lanes["http_arrow"]
+    assert "Arrow" not in chart({"lanes": lanes, "machine": {"cores": 2}})
+
+
+def test_the_citation_has_this_version() -> None:
+    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert version is not None
+    assert f"\nversion: {version[1]}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## [{version[1]}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
