@@ -97,7 +97,7 @@ class Sections(Part):
 class Failure(Part):
     """Why the response fails a gate, and where."""
 
-    reason: str = Field(description="As in /v1/score; docs/rules.md, Reasons.")
+    reason: str = Field(description="As in /v1/score (docs/rules.md, Reasons).")
     gate: Gate
     message: str = Field(description="What is wrong, as a sentence for people.")
     remedy: str = Field(description="What would fix it, as a sentence for people.")
