@@ -76,7 +76,7 @@ lint: $(VENV)/.installed-dev ## Check style, spelling and types
 	MYPYPATH=$(VENV)/types $(RUN) -m mypy
 
 docs: $(VENV)/.installed-docs ## Build the documentation site into site/; broken links and anchors are errors
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=clients $(RUN) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
 hooks: $(VENV)/.installed-dev ## Check style, spelling and types before every commit (installs Git hooks)
