@@ -153,6 +153,16 @@ def test_an_engine_with_differences(call: Any, tmp_path: Path) -> None:
     assert error in found["differences"]
 
 
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
+def test_values_that_json_cannot_hold(call: Any, flags: list[str]) -> None:
+    code = f"{READ}for k, row in enumerate(rows):\n    words = [['\\ud800'], 10 ** 400, float('nan')][k % 3]\n"
+    code += "    print(json.dumps({'id': row['id'], 'words': words}))\n"
+    result = call("conformance", "--engine", shlex.join(python(code)), "--vectors", "words", *flags)
+    assert result.exit_code == 1
+    assert "\\ud800" in result.stdout
+    assert "1000000" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
