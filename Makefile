@@ -49,7 +49,7 @@ lint: $(VENV)/.installed-dev ## Check style, spelling and types
 	MYPYPATH=$(VENV)/types $(RUN) -m mypy
 
 docs: $(VENV)/.installed-docs ## Build the documentation into site/; broken links are errors
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=clients $(RUN) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
 hooks: $(VENV)/.installed-dev ## Install Git hooks that check style before every commit

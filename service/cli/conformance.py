@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from ..conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
@@ -15,7 +16,7 @@ from ..version import VERSION
 from .options import Failure, echo_json, names_in
 
 if TYPE_CHECKING:
-    from ..conformance.comparison import Comparison
+    from ..conformance.comparison import Comparison, Difference
 
 __all__ = ["command"]
 
@@ -90,7 +91,7 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
                 "groups": {group: {"cases": n, "passed": found.passed[group]} for group, n in found.cases.items()},
                 "left_out": found.left_out,
                 "problems": problems,
-                "differences": [difference._asdict() for difference in found.differences],
+                "differences": [_encodable(difference) for difference in found.differences],
             }
         )
     else:
@@ -131,6 +132,15 @@ def _print(found: Comparison, problems: list[str], engine: str, exact: bool) -> 
     if len(found.differences) > MAX_SHOWN:
         lines.append(f"and {len(found.differences) - MAX_SHOWN:,} more differences (--json lists all)")
     click.echo("\n".join(lines))
+
+
+def _encodable(difference: Difference) -> dict[str, Any]:
+    """Return a difference as JSON; what JSON cannot hold (a lone surrogate, a number of 400 digits) as Python text."""
+    try:
+        orjson.dumps(difference.got)
+    except orjson.JSONEncodeError:
+        difference = difference._replace(got=repr(difference.got))
+    return difference._asdict()
 
 
 def _shown(value: Any) -> str:

@@ -193,7 +193,6 @@ def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
 
 def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
     """Do the job with the reward of another task; return whether some rows could not be scored."""
-    from ..evaluate.signatures import reward_signature
     from ..evaluate.task_rewards import reward_options, reward_task
     from ..files.request_file import require_request
     from ..files.score_rows import score_rows, scorer_of_task_rows
@@ -201,8 +200,7 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
     if is_columnar(job.source_format) or is_columnar(job.target_format):
         raise click.UsageError("--task supports only JSONL and JSON")
     task = reward_task(name)
-    options = reward_options(task, task_options)
-    scorer = scorer_of_task_rows(job, task, options)
+    scorer = scorer_of_task_rows(job, task, reward_options(task, task_options))
     started = time.perf_counter()
     with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
         if rows is None:
@@ -210,7 +208,7 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
             raise click.UsageError("--task cannot be combined with a request, which names its task")
         with Progress(size, quiet) as progress:
             summary = score_rows(job, scorer, rows, progress)
-    return _show(summary, reward_signature(task, options), started, quiet)
+    return _show(summary, scorer.identity["signature"], started, quiet)
 
 
 def _show(summary: Summary, signature: str, started: float, quiet: bool) -> bool:

@@ -135,7 +135,8 @@ def test_the_report_needs_nothing_from_elsewhere(tmp_path):
     assert "prefers-color-scheme: dark" in text
     assert "alert(1)" not in text
     assert "<b>&" not in text
-    for shown in ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31"):
+    expected = ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31")
+    for shown in (*expected, evaluate("score", []).signature):
         assert shown in page.text, shown
     # eight metrics, each over all records, one level and two types
     assert page.tags.count("svg") == 8 * 4
