@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ScoringError
-from ..files.formats import FORMATS, format_of, is_columnar
+from ..errors import ScoringError, did_you_mean
+from ..files.formats import FORMATS, format_of
 from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
-from .options import SOME_FAILED, Failure, json_or_text, names_in, pair_option, require_different_files
+from .options import (
+    SOME_FAILED,
+    Failure,
+    document_failure,
+    json_or_text,
+    names_in,
+    pair_option,
+    require_different_files,
+)
 
 if TYPE_CHECKING:
     from ..report.evaluated_file import EvaluatedFile
@@ -85,9 +93,10 @@ def command(
     try:
         evaluated = _evaluate(source, fmt, name, options, chosen, dict(fields), max_line_bytes, quiet)
     except DocumentError as error:
-        raise Failure(f"{source}: {'' if is_columnar(fmt) else 'not JSON: '}{error}") from None
+        raise document_failure("stdin" if source == "-" else source, fmt, error) from None
     except ScoringError as error:
         raise Failure.of(error.issues) from None
+    _warn(evaluated, chosen[1])
     _write(evaluated, targets)
     with_table = "-" not in targets.values()
     if with_table:
@@ -163,6 +172,18 @@ def _list(ctx: click.Context, requested: bool) -> None:
         for metric in task.metrics:
             click.echo(f"    {metric.name:<24}{metric.description}")
     ctx.exit()
+
+
+def _warn(evaluated: EvaluatedFile, by: list[str]) -> None:
+    """Print a warning if the file is empty, and one for each field to group by that no record has."""
+    records = evaluated.answers.records
+    if not records and not evaluated.answers.faults:
+        click.echo(f"warning: {evaluated.source} has no records", err=True)
+    for field in by if records else ():
+        if field not in evaluated.task.derived_fields and all(record.get(field) is None for record in records):
+            there = sorted({name for record in records for name in record})
+            known = f"fields: {', '.join(there)}{did_you_mean(field, there)}"
+            click.echo(f"warning: --by {field}: no record has this field; {known}", err=True)
 
 
 def _write(evaluated: EvaluatedFile, targets: Mapping[str, str | None]) -> None:

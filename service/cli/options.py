@@ -17,12 +17,16 @@ from pydantic_core import PydanticUndefined
 
 from ..config import Config, load
 from ..errors import Issue, ScoringError, one_of
+from ..files.field_names import FieldError
+from ..files.formats import is_columnar
+from ..files.rows.rows import DocumentError
 
 __all__ = [
     "SOME_FAILED",
     "USAGE",
     "Failure",
     "config_option",
+    "document_failure",
     "echo_json",
     "json_or_text",
     "load_config",
@@ -147,6 +151,12 @@ def flag_of(path: str) -> str:
         name = name.partition("[")[0]
         return f"--{name}" if name in NAMED_OPTIONS else f"--option {name}"
     return f"--{path}" if path in ("task", "include") else path
+
+
+def document_failure(name: str, fmt: str, error: DocumentError) -> Failure:
+    """Return the error about a file that is malformed as a whole."""
+    kind = "" if is_columnar(fmt) or isinstance(error, FieldError) else "not JSON: "
+    return Failure(f"{name}: {kind}{error}")
 
 
 NamedPath = tuple[str, str | os.PathLike[str] | None]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError
+from ..files.field_names import find_fields, objects_in, peek
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
@@ -18,6 +19,7 @@ from .options import (
     SOME_FAILED,
     Failure,
     config_option,
+    document_failure,
     json_or_text,
     load_config,
     names_in,
@@ -27,6 +29,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from ..files.score_rows import Job
     from ..files.summary import Summary
 
@@ -100,13 +104,16 @@ def command(
     Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra assay[arrow]. Their rows
     count from 0. Each component is a column, and so is `error` (reason, detail, row) if a row has one.
     """
+    from ..files.rows.output import is_special
     from ..files.score_rows import Job
 
+    source_format = format_of(source, input_format, "--input-format")
+    special = source_format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
     job = Job(
         source=source,
         target=target,
-        source_format=format_of(source, input_format, "--input-format"),
-        target_format=format_of(target, output_format, "--output-format"),
+        source_format=source_format,
+        target_format=format_of(target, output_format or special, "--output-format"),
         fields=_fields(layout, response_field, reference_field, group_field),
         components="components" in include,
         advantages="advantages" in include,
@@ -125,8 +132,7 @@ def command(
         else:
             failed = _run_task(job, task_name, {name: json_or_text(text) for name, text in task_options}, quiet)
     except DocumentError as error:
-        kind = "" if is_columnar(job.source_format) else "not JSON: "
-        raise Failure(f"{job.source_name}: {kind}{error}") from None
+        raise document_failure(job.source_name, job.source_format, error) from None
     except ScoringError as error:
         raise Failure.of(error.issues) from None
     except BrokenPipeError:
@@ -162,18 +168,31 @@ def _run(job: Job, settings: ScoreSettings, quiet: bool, target: str | None) -> 
         from ..files.columns.source import open_columns  # needs the extra
         from ..files.score_columns import score_columns
 
-        with open_columns(job.source) as source, Progress(source.rows, quiet) as progress:
-            summary = score_columns(job, scorer, source, progress, observe)
+        with open_columns(job.source) as source:
+            job = _found(job, [source.schema.names], "column", quiet)
+            with Progress(source.rows, quiet) as progress:
+                summary = score_columns(job, scorer, source, progress, observe)
     else:
         with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
             if rows is None:
                 failed = not score_request(job, scorer, document, observe)
             else:
+                first, rows = peek(rows)
+                job = _found(job, objects_in(first, job.max_line_bytes), "field", quiet)
                 with Progress(size, quiet) as progress:
                     summary = score_rows(job, scorer_of_rows(job, scorer), rows, progress, observe)
     if report is not None:
         report.write(target, summary.faults if summary is not None else {})
-    return failed if summary is None else _show(summary, started, quiet)
+    return failed if summary is None else _show(job, summary, started, quiet, target)
+
+
+def _found(job: Job, rows: Sequence[Collection[str]], kind: str, quiet: bool) -> Job:
+    """Return the job with the names of the fields that the first rows have; raises FieldError if they lack one."""
+    fields = find_fields(job.fields, rows, kind)
+    for role, name, given in zip(Fields._fields, fields, job.fields, strict=True):
+        if name != given and not quiet:
+            click.echo(f"note: {role} was read from the {kind} {name}", err=True)
+    return job._replace(fields=fields)
 
 
 def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
@@ -206,11 +225,16 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
             raise click.UsageError("--task cannot be combined with a request, which names its task")
         with Progress(size, quiet) as progress:
             summary = score_rows(job, scorer, rows, progress)
-    return _show(summary, started, quiet)
+    return _show(job, summary, started, quiet)
 
 
-def _show(summary: Summary, started: float, quiet: bool) -> bool:
-    """Print the summary; return whether some rows could not be scored."""
+def _show(job: Job, summary: Summary, started: float, quiet: bool, report: str | None = None) -> bool:
+    """Print the summary with the names of the written files; return whether some rows could not be scored."""
     if not quiet:
-        show(*summary.parts(time.perf_counter() - started), error=True)
+        scored, *rest = summary.parts(time.perf_counter() - started)
+        files = [f"output       {job.target}"] if job.target != "-" else []
+        files += [f"report       {report}"] if report is not None else []
+        show(scored, *files, *rest, error=True)
+    if not summary.rows:
+        click.echo(f"warning: {job.source_name} has no rows", err=True)
     return bool(summary.faults)
