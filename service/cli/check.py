@@ -24,7 +24,7 @@ from ..files.rows.rows import (
     reference_rollout,
 )
 from ..settings import ScoreSettings
-from .options import SOME_FAILED, config_option, document_failure, load_config, settings_options
+from .options import SOME_FAILED, Command, config_option, document_failure, load_config, settings_options
 
 __all__ = ["command"]
 
@@ -32,11 +32,25 @@ NOT_AN_ANSWER = ("ok", "missing_sections", "think_not_opened")
 """Reasons that say nothing about a reference, which may consist of steps only."""
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay check references.jsonl",
+        "assay check train.parquet --reference-field answer",
+    ),
+)
 @click.argument("source", metavar="REFERENCES", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
-@click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+@click.option(
+    "--max-line-bytes",
+    type=click.IntRange(1),
+    default=64 * 2**20,
+    show_default=True,
+    help="Longer lines of JSONL are errors.",
+)
 @click.option(
     "--scirecipe/--no-scirecipe",
     default=None,
@@ -46,7 +60,7 @@ NOT_AN_ANSWER = ("ok", "missing_sections", "think_not_opened")
     "--response-field", help="Also check that the answers in this field use only actions of the row's library."
 )
 @config_option
-@settings_options(ScoreSettings)
+@settings_options(ScoreSettings, described=False)
 def command(
     source: str,
     reference_field: str,

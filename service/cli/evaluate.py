@@ -16,6 +16,7 @@ from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
 from .options import (
     SOME_FAILED,
+    Command,
     Failure,
     document_failure,
     json_or_text,
@@ -37,12 +38,25 @@ USUAL_GROUPS = ("level", "type")
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay evaluate answers.jsonl --profile thoth --html report.html",
+        "assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output",
+    ),
+)
 @click.argument("source", metavar="ANSWERS", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--task", "name", default="score", show_default=True, help="What to evaluate; see --list.")
-@click.option("--profile", help="Short for --option profile=…: paper or thoth (metrics of SCORE).")
-@click.option("--metrics", multiple=True, metavar="NAMES", help="Names, usual, or all  [default: usual]")
-@click.option("--by", multiple=True, metavar="FIELDS", help="Group by  [default: level, type]")
+@click.option("--profile", metavar="NAME", help="Short for --option profile=…: paper or thoth (metrics of SCORE).")
+@click.option(
+    "--metrics", multiple=True, metavar="NAMES", help="Metrics to compute: names, usual, or all  [default: usual]"
+)
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="FIELDS",
+    help="Fields of the records by whose values to group  [default: level, type]",
+)
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
@@ -50,8 +64,16 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 )
 @click.option("--csv", "csv_target", type=OUTPUT, metavar="FILE", help="Write one line per record.")
 @click.option("--html", "html_target", type=OUTPUT, metavar="FILE", help="Write a report with distributions.")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
-@click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+@click.option(
+    "--max-line-bytes",
+    type=click.IntRange(1),
+    default=64 * 2**20,
+    show_default=True,
+    help="Longer lines of JSONL are errors.",
+)
 @click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
 def command(
@@ -76,11 +98,7 @@ def command(
     model's answer added. An invalid row is listed on standard error and does not affect other rows; the exit code is
     then 1. It is 1, too, if a requirement of a usual metric is missing, which the table notes. If one of a metric named
     by --metrics is missing, there is no result and the exit code is 2.
-
-    \b
-    assay evaluate answers.jsonl --profile thoth --html report.html
-    assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output
-    """  # noqa: D301
+    """
     fmt = format_of(source, input_format, "--input-format")
     targets = {"json": json_target, "csv": csv_target, "html": html_target}
     if list(targets.values()).count("-") > 1:

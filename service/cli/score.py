@@ -17,6 +17,7 @@ from ..settings import ScoreSettings
 from ..terminal import Progress, show
 from .options import (
     SOME_FAILED,
+    Command,
     Failure,
     config_option,
     document_failure,
@@ -44,17 +45,29 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
 """Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay score rollouts.jsonl -o scored.jsonl --report report.html",
+        "assay score rollouts.parquet -o scored.parquet --include components,advantages",
+        "zcat rollouts.jsonl.gz | assay score - --order lcs > scored.jsonl",
+    ),
+)
 @click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option(
-    "-o", "--output", "target", default="-", type=click.Path(dir_okay=False, allow_dash=True), help="[default: -]"
+    "-o",
+    "--output",
+    "target",
+    default="-",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Where to write the scored rows  [default: -, standard output]",
 )
 @click.option(
     "--include",
     multiple=True,
     callback=lambda _ctx, _parameter, values: names_in(values, INCLUDABLE),
     metavar="NAMES",
-    help="Results to add: components,advantages",
+    help="Results to add to each row, separated by commas: components, advantages",
 )
 @click.option("--response-field", help="Name of the response in a row.  [default: response]")
 @click.option("--reference-field", help="Name of the reference in a row.  [default: reference]")
@@ -69,12 +82,22 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
 @click.option("--layout", type=click.Choice(list(LAYOUTS)), help="Use the field names in the dumps of this trainer.")
 @click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
-@click.option("--output-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
-@click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+@click.option(
+    "--output-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+@click.option(
+    "--max-line-bytes",
+    type=click.IntRange(1),
+    default=64 * 2**20,
+    show_default=True,
+    help="Longer lines of JSONL are errors.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @config_option
-@settings_options(ScoreSettings)
+@settings_options(ScoreSettings, described=False)
 def command(
     source: str,
     target: str,
