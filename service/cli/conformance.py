@@ -13,7 +13,7 @@ from ..conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
 from ..terminal import show, table
 from ..version import VERSION
-from .options import Failure, echo_json, names_in
+from .options import Command, Failure, echo_json, names_in
 
 if TYPE_CHECKING:
     from ..conformance.comparison import Comparison, Difference
@@ -28,7 +28,13 @@ MAX_VALUE = 60
 """Characters of a value that a line shows."""
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay conformance",
+        'assay conformance --engine "python my_reward.py" --vectors score',
+    ),
+)
 @click.option("--engine", metavar="COMMAND", help="The implementation to test  [default: Assay, in this process]")
 @click.option(
     "--vectors",
@@ -67,10 +73,6 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
     out components and metrics.
 
     Exit codes: 0 every answer is as expected; 1 some are not, or the engine has a fault; 2 usage error.
-
-    \b
-    assay conformance
-    assay conformance --engine "python my_reward.py" --vectors score
     """  # noqa: D301
     from ..conformance.comparison import TOLERANCE, compare
 
