@@ -37,7 +37,7 @@ def single_edits(steps: Steps, reference: Steps) -> Iterator[Steps]:
         rest = steps[:i] + steps[i + 1 :]
         if rest:
             yield rest
-        yield from (rest[:k] + [steps[i]] + rest[k:] for k in range(n))
+        yield from ([*rest[:k], steps[i], *rest[k:]] for k in range(n))
         for other in reference:
             yield [*steps[:i], other, *steps[i + 1 :]]
             for name in ("action", "objects", "parameters"):
@@ -47,7 +47,7 @@ def single_edits(steps: Steps, reference: Steps) -> Iterator[Steps]:
             swapped[i], swapped[k] = swapped[k], swapped[i]
             yield swapped
     for k in range(n + 1):
-        yield from (steps[:k] + [other] + steps[k:] for other in reference)
+        yield from ([*steps[:k], other, *steps[k:]] for other in reference)
 
 
 def damaged(rng: random.Random) -> tuple[Steps, Steps]:
