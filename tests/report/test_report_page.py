@@ -146,7 +146,7 @@ def test_what_it_says(page):
         "Groups without spread: 2",
         "Highest-scoring responses",
         "Lowest-scoring responses that passed both gates",
-        "Swap steps 2 and 3: order 0 → 1",
+        "Swap steps 2 and 3: order 0.0000 → 1.0000",
         "One example of each reason",
         "duplicate steps",
         "correlation",
