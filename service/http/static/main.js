@@ -7,7 +7,7 @@ import { Edits } from "./edits.js";
 import { EXAMPLES, GROUP } from "./examples.js";
 import { TextField } from "./fields.js";
 import { Group } from "./group.js";
-import { referenceHighlights, responseHighlights } from "./highlights.js";
+import { NO_HIGHLIGHTS, referenceHighlights, responseHighlights } from "./highlights.js";
 import { Loop } from "./loop.js";
 import { Permalink, stateOf } from "./permalink.js";
 import { isPlain, moveStep, skeleton } from "./reorder.js";
@@ -191,6 +191,7 @@ function copied(done) {
 function setView(name) {
   loops[view].rest();
   view = name;
+  if (name === "group") editors.reference.highlight(NO_HIGHLIGHTS); // those of the reference are about one response
   for (const radio of document.querySelectorAll("input[name=view]")) radio.checked = radio.value === name;
   for (const part of ["input", "result"]) {
     byId(`${part}-one`).hidden = name !== "one";

@@ -71,7 +71,7 @@ export class Result {
     this.reward = body.reward;
     const { response, reference, config } = request;
     const scoring = { references: [reference], responses: [response], config };
-    this.matrix.set(scoring, body.config);
+    this.matrix.set(scoring, body.config, body.largest_reward);
     this.reproduce.set({
       "curl, explanation": () => curl("v1/explain", request, withKey),
       "curl, score": () => curl("v1/score", { ...scoring, include: ["components"] }, withKey),
