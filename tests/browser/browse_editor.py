@@ -106,7 +106,7 @@ def test_typing_into_100_kb_is_fast(digest):
     text = f"<think>a</think>\n<key>\n{key}\n</key>\n<orc>\n{prose}\n</orc>\n<note>b</note>"
     assert 100_000 < len(text) < 110_000
     digest.write(response=text)
-    assert len(digest.response.evaluate(MARKED, "covered")) > 4000
+    assert len(digest.response.evaluate(MARKED, "covered")) > 3500
     median = digest.page.evaluate(TYPED)
     print(f"\none character typed into {len(text):,}: {median:.1f} ms")
     assert median < 100

@@ -197,10 +197,11 @@ def test_steps_follow_the_reward_and_passed_gates_are_one_line(playground):
     checks = playground.page.locator(".checks > summary")
     expect(checks).to_have_text("✓ Format and consistency: 8 checks passed")
     expect(playground.page.locator(".gate").first).to_be_hidden()
+    first = playground.page.locator(".pairs > li").first.bounding_box()
+    assert first
+    assert first["y"] < 600
     checks.click()
     expect(playground.page.locator(".gate").first).to_be_visible()
-    first = playground.page.locator(".pairs > li").first.bounding_box()
-    assert first and first["y"] < 600
     playground.example("The prose forgets a word")
     expect(checks).to_have_text("✗ Consistency gate failed: coverage")
     expect(playground.page.locator(".gate.failed")).to_be_visible()
@@ -245,20 +246,25 @@ def test_the_eight_configurations_are_scored_and_can_be_applied(playground, serv
 
 def test_a_response_that_changes_meanwhile_ends_its_matrix(playground):
     held = []
-    playground.page.route("**/v1/score", lambda route: route.continue_() if len(held) > 7 else held.append(route))
+    playground.page.evaluate(
+        """() => {
+          window.signals = [];
+          const send = window.fetch;
+          window.fetch = (path, options) => {
+            if (path === "v1/score") window.signals.push(options.signal);
+            return send(path, options);
+          };
+        }"""
+    )
+    playground.page.route("**/v1/score", lambda route: held.append(route))
     playground.page.locator(".matrix > summary").click()
+    playground.page.wait_for_function("() => window.signals.length === 8")
     cell = playground.page.locator(".matrix .cell").first
-    for _ in range(200):
-        if len(held) >= 6:
-            break
-        playground.page.wait_for_timeout(20)
     expect(cell).to_have_text("…")
-    aborted: list[str] = []
-    playground.page.on("requestfailed", lambda request: aborted.append(request.failure or ""))
     playground.page.unroute("**/v1/score")
     playground.example("A good answer")
     expect(cell).to_have_text(playground.reward.inner_text())
-    assert len(aborted) >= 6
+    assert playground.page.evaluate("window.signals.map((signal) => signal.aborted)") == [True] * 8 + [False] * 8
 
 
 def test_text_is_never_markup(playground):
