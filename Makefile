@@ -10,14 +10,14 @@ PROPERTIES := tests/kernels tests/scoring tests/http/wire/test_fast_path.py test
 	tests/http/trainers/test_prompt_removal.py
 # Tests of every part of the product that need few processes, for `make check`: property tests on a tenth of the examples.
 QUICK := tests/config tests/deploy tests/examples tests/explain tests/http/wire tests/kernels tests/packaging tests/report \
-	tests/scoring --ignore=tests/packaging/test_readme.py --ignore=tests/scoring/test_forks.py \
+	tests/scoring --ignore=tests/packaging/test_snippets.py --ignore=tests/packaging/test_docs_site.py --ignore=tests/scoring/test_forks.py \
 	--ignore=tests/scoring/test_out_of_memory.py
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve check test test-all test-lowest word-lists test-browser test-ray test-trainers audit faults \
-	nightly fuzz coverage lint hooks bench load constraints image wheel clean
+	nightly fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -75,6 +75,10 @@ lint: $(VENV)/.installed-dev ## Check style, spelling and types
 	$(RUN) -m ruff format --check .
 	MYPYPATH=$(VENV)/types $(RUN) -m mypy
 
+docs: $(VENV)/.installed-docs ## Build the documentation site into site/; broken links and anchors are errors
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=clients $(RUN) -m mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
 hooks: $(VENV)/.installed-dev ## Check style, spelling and types before every commit (installs Git hooks)
 	$(VENV)/bin/pre-commit install
 
@@ -98,7 +102,7 @@ wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
 	$(RUN) -m build --wheel
 
 clean: ## Remove the environment and everything built
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-ray $(VENV)-audit $(VENV)-trainers build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* htmlcov
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-ray $(VENV)-audit $(VENV)-trainers build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* htmlcov
 
 # A stamp is newer than pyproject.toml if its requirements are installed.
 $(VENV)/.installed: pyproject.toml
@@ -113,6 +117,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing test dependencies …"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@mkdir -p $(VENV)/types && ln -sfn "$(CURDIR)" $(VENV)/types/assay  # for mypy: the package `assay` is this folder
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed-dev
+	@echo "Installing MkDocs …"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
 	@touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-dev

@@ -8,13 +8,11 @@ from typing import Any
 import click
 import orjson
 
-from ..config import MODELS, Config, ServerSettings
+from ..config import SECRETS, TABLES, Config, ServerSettings
 from ..settings import ScoreSettings
 from .options import config_option, echo_json, load_config, settings_options
 
 __all__ = ["command"]
-
-SECRETS = frozenset({"api_keys"})
 
 
 @click.command()
@@ -25,12 +23,12 @@ SECRETS = frozenset({"api_keys"})
 def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Print every setting with its value and origin."""
     if schema:
-        tables = {table: model.model_json_schema() for table, model in zip(("server", "score"), MODELS, strict=True)}
+        tables = {table: model.model_json_schema() for table, model in TABLES.items()}
         echo_json({"type": "object", "properties": tables, "additionalProperties": False})
         return
     config = load_config(flags, config_file)
     if as_json:
-        echo_json({"config_id": config.score.config_id, **tables_of(config)})
+        echo_json({"config_id": config.score.config_id, "signature": config.score.signature, **tables_of(config)})
     else:
         click.echo(as_text(config))
 
@@ -48,7 +46,7 @@ def tables_of(config: Config) -> dict[str, dict[str, dict[str, Any]]]:
 
 def as_text(config: Config) -> str:
     """Return TOML that --config accepts (without secrets); comments give the origin of each line."""
-    lines = [f"# config_id {config.score.config_id}"]
+    lines = [f"# config_id {config.score.config_id}", f"# signature {config.score.signature}"]
     for table, entries in tables_of(config).items():
         lines += ["", f"[{table}]"]
         for name, entry in entries.items():

@@ -14,7 +14,7 @@ from ..errors import ScoringError
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
-from .options import SOME_FAILED, Failure, json_or_text, names_in, pair_option, require_different_files
+from .options import SOME_FAILED, Failure, command_line, json_or_text, names_in, pair_option, require_different_files
 
 if TYPE_CHECKING:
     from ..report.evaluated_file import EvaluatedFile
@@ -41,6 +41,8 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
     "--json", "json_target", type=OUTPUT, metavar="FILE", help="Write all results as JSON (-: standard output)."
 )
 @click.option("--csv", "csv_target", type=OUTPUT, metavar="FILE", help="Write one line per record.")
+@click.option("--markdown", "markdown_target", type=OUTPUT, metavar="FILE", help="Write the table as Markdown.")
+@click.option("--latex", "latex_target", type=OUTPUT, metavar="FILE", help="Write the table as LaTeX (booktabs).")
 @click.option("--html", "html_target", type=OUTPUT, metavar="FILE", help="Write a report with distributions.")
 @click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
 @click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
@@ -56,6 +58,8 @@ def command(
     task_options: tuple[tuple[str, str], ...],
     json_target: str | None,
     csv_target: str | None,
+    markdown_target: str | None,
+    latex_target: str | None,
     html_target: str | None,
     input_format: str | None,
     max_line_bytes: int,
@@ -71,12 +75,19 @@ def command(
 
     \b
     assay evaluate answers.jsonl --profile thoth --html report.html
+    assay evaluate answers.jsonl --markdown -
     assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output
     """  # noqa: D301
     fmt = format_of(source, input_format, "--input-format")
-    targets = {"json": json_target, "csv": csv_target, "html": html_target}
+    targets = {
+        "json": json_target,
+        "csv": csv_target,
+        "markdown": markdown_target,
+        "latex": latex_target,
+        "html": html_target,
+    }
     if list(targets.values()).count("-") > 1:
-        raise click.UsageError("only one of --json, --csv and --html can go to standard output")
+        raise click.UsageError(f"only one of {', '.join(f'--{kind}' for kind in targets)} can go to standard output")
     require_different_files([("ANSWERS", source)], [(f"--{kind}", target) for kind, target in targets.items()])
     options: dict[str, Any] = {key: json_or_text(text) for key, text in task_options}
     if profile is not None:
@@ -87,12 +98,12 @@ def command(
     except DocumentError as error:
         raise Failure(f"{source}: {'' if is_columnar(fmt) else 'not JSON: '}{error}") from None
     except ScoringError as error:
-        lines = [f"{issue.path}: {issue.detail} ({issue.reason})" for issue in error.issues]
-        raise Failure("\n       ".join(lines)) from None
+        raise Failure.of(error.issues) from None
     _write(evaluated, targets)
     with_table = "-" not in targets.values()
     if with_table:
         show(*evaluated.parts())
+        click.echo(f"\n{evaluated.result.signature}")
     _print_notes(evaluated, quiet, with_table)
     if evaluated.invalid_rows() or evaluated.result.unavailable:
         raise click.exceptions.Exit(SOME_FAILED)
@@ -138,7 +149,7 @@ def _evaluate(
         seconds = time.perf_counter() - started
         click.echo(f"evaluated    {len(answers.records):,} in {seconds:.2f} s", err=True)
     shown = {key: value for key, value in checked.model_dump().items() if key not in ("by", "metrics")}
-    return EvaluatedFile(source, task, shown, answers, result)
+    return EvaluatedFile(source, task, shown, answers, result, command_line())
 
 
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
@@ -174,6 +185,8 @@ def _write(evaluated: EvaluatedFile, targets: Mapping[str, str | None]) -> None:
     contents: dict[str, Callable[[], bytes]] = {
         "json": evaluated.document,
         "csv": lambda: evaluated.csv().encode(),
+        "markdown": lambda: evaluated.text_table().markdown().encode(),
+        "latex": lambda: evaluated.text_table().latex().encode(),
         "html": lambda: page(evaluated).encode(),
     }
     for kind, target in targets.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -13,14 +14,17 @@ from typing import Any
 
 import click
 
+from ..errors import did_you_mean
 from ..http.process.signals import handle_early
 from ..terminal import watched_start
+from .options import COMMAND_LINE
 
 __all__ = ["main"]
 
 COMMANDS = {
     "bench": "Measure throughput on this machine.",
     "check": "Validate the references of a data set before training.",
+    "conformance": "Run the published test vectors.",
     "config": "Print every setting with its value and origin.",
     "evaluate": "Evaluate a file of answers with the metrics of the papers.",
     "explain": "Explain the reward of one response.",
@@ -51,8 +55,11 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[COMMAND_LINE] = f"{ctx.info_name} {shlex.join(args)}"
         if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
+        elif args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:

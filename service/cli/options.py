@@ -16,12 +16,14 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from ..config import Config, load
-from ..errors import ScoringError
+from ..errors import Issue, ScoringError, one_of
 
 __all__ = [
+    "COMMAND_LINE",
     "SOME_FAILED",
     "USAGE",
     "Failure",
+    "command_line",
     "config_option",
     "echo_json",
     "json_or_text",
@@ -38,8 +40,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SOME_FAILED = 1
 """Exit code if some records could not be scored."""
 
+NAMED_OPTIONS = ("by", "metrics", "profile")
+"""Options of tasks that have flags with their names."""
+
 USAGE = 2
 """Exit code for usage errors: flags, settings, files that cannot be read or written."""
+
+COMMAND_LINE = f"{__name__}.command_line"
+"""Key of the whole command in `click.Context.meta`."""
 
 NUMBERS: dict[Any, Any] = {int: click.INT, float: click.FLOAT}
 
@@ -87,7 +95,7 @@ def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
         return load(flags, None, path)
     except ScoringError as error:
         for issue in error.issues:
-            click.echo(f"Error: {issue.path}: {issue.detail} ({issue.reason})", err=True)
+            click.echo(f"Error: {issue.path}: {issue.detail}", err=True)
         raise click.exceptions.Exit(USAGE) from None
 
 
@@ -109,7 +117,7 @@ def names_in(values: str | Iterable[str], known: Collection[str] | None = None) 
     parts = (values if isinstance(values, str) else ",".join(values)).split(",")
     names = tuple(filter(None, map(str.strip, parts)))
     if known is not None and (unknown := sorted(set(names).difference(known))):
-        raise click.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+        raise click.BadParameter(f"unknown: {', '.join(unknown)}; {one_of(unknown[0], known)}")
     return names
 
 
@@ -121,6 +129,11 @@ def json_or_text(text: str) -> Any:
         return text
 
 
+def command_line() -> str:
+    """Return the command that runs, as a shell reads it; reports show it."""
+    return str(click.get_current_context().meta.get(COMMAND_LINE, ""))
+
+
 def echo_json(value: Any) -> None:
     """Print a value as indented JSON."""
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
@@ -130,6 +143,20 @@ class Failure(click.ClickException):
     """An error that ends the command: a message on standard error, exit code 2."""
 
     exit_code = USAGE
+
+    @classmethod
+    def of(cls, issues: Iterable[Issue]) -> Failure:
+        """Return the error that lists these issues, with the flags by which their values were given."""
+        return cls("\n       ".join(f"{flag_of(issue.path)}: {issue.detail}" for issue in issues))
+
+
+def flag_of(path: str) -> str:
+    """Return the flag that gives what an issue is about: `--metrics` for `options.metrics[0]`; others unchanged."""
+    table, _, name = path.partition(".")
+    if table in ("options", "config"):
+        name = name.partition("[")[0]
+        return f"--{name}" if name in NAMED_OPTIONS else f"--option {name}"
+    return f"--{path}" if path in ("task", "include") else path
 
 
 NamedPath = tuple[str, str | os.PathLike[str] | None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import InvalidRequest, ScoringError
+from ..errors import ScoringError
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
@@ -17,6 +17,7 @@ from ..terminal import Progress, show
 from .options import (
     SOME_FAILED,
     Failure,
+    command_line,
     config_option,
     json_or_text,
     load_config,
@@ -97,7 +98,7 @@ def command(
 
     With --task, a row may also be a published record of that benchmark with the model's response added.
 
-    Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra assay[arrow]. Their rows
+    Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra `arrow`. Their rows
     count from 0. Each component is a column, and so is `error` (reason, detail, row) if a row has one.
     """
     from ..files.score_rows import Job
@@ -127,10 +128,8 @@ def command(
     except DocumentError as error:
         kind = "" if is_columnar(job.source_format) else "not JSON: "
         raise Failure(f"{job.source_name}: {kind}{error}") from None
-    except InvalidRequest as error:
-        raise Failure("; ".join(issue.detail for issue in error.issues)) from None
     except ScoringError as error:
-        raise Failure(str(error)) from None
+        raise Failure.of(error.issues) from None
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -175,7 +174,7 @@ def _run(job: Job, settings: ScoreSettings, quiet: bool, target: str | None) -> 
                     summary = score_rows(job, scorer_of_rows(job, scorer), rows, progress, observe)
     if report is not None:
         report.write(target, summary.faults if summary is not None else {})
-    return failed if summary is None else _show(summary, started, quiet)
+    return failed if summary is None else _show(summary, scorer.signature, started, quiet)
 
 
 def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
@@ -188,11 +187,13 @@ def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
         raise click.UsageError("--report cannot be written to standard output")
     if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
         raise click.UsageError(f"{target}: the directory does not exist")
-    return Report(scorer, "stdin" if job.source == "-" else os.path.basename(job.source))
+    name = "standard input" if job.source == "-" else os.path.basename(job.source)
+    return Report(scorer, name, command_line())
 
 
 def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
     """Do the job with the reward of another task; return whether some rows could not be scored."""
+    from ..evaluate.signatures import reward_signature
     from ..evaluate.task_rewards import reward_options, reward_task
     from ..files.request_file import require_request
     from ..files.score_rows import score_rows, scorer_of_task_rows
@@ -200,7 +201,8 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
     if is_columnar(job.source_format) or is_columnar(job.target_format):
         raise click.UsageError("--task supports only JSONL and JSON")
     task = reward_task(name)
-    scorer = scorer_of_task_rows(job, task, reward_options(task, task_options))
+    options = reward_options(task, task_options)
+    scorer = scorer_of_task_rows(job, task, options)
     started = time.perf_counter()
     with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
         if rows is None:
@@ -208,11 +210,12 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
             raise click.UsageError("--task cannot be combined with a request, which names its task")
         with Progress(size, quiet) as progress:
             summary = score_rows(job, scorer, rows, progress)
-    return _show(summary, started, quiet)
+    return _show(summary, reward_signature(task, options), started, quiet)
 
 
-def _show(summary: Summary, started: float, quiet: bool) -> bool:
-    """Print the summary; return whether some rows could not be scored."""
+def _show(summary: Summary, signature: str, started: float, quiet: bool) -> bool:
+    """Print the summary and the signature of the rewards; return whether some rows could not be scored."""
     if not quiet:
         show(*summary.parts(time.perf_counter() - started), error=True)
+        click.echo(f"\n{signature}", err=True)
     return bool(summary.faults)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, ScoringError
+from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, ScoringError, one_of
 from ..scoring.reference_index import check_index, resolve_reference_index
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
@@ -119,7 +119,7 @@ def reward_task(name: str) -> Task:
     """Return the task of this name; raises InvalidRequest if it gives no rewards."""
     if name in TASKS and name != SCORE and (task := task_named(name)).reward is not None:
         return task
-    raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(reward_names())}")])
+    raise InvalidRequest([Issue("task", "unknown_task", one_of(name, reward_names()))])
 
 
 def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -> Any:

@@ -52,7 +52,8 @@ def score_request(job: Job, scorer: Scorer, document: str, observe: Observe | No
         if observe is not None:
             observe(rollouts_of(document, batch), scores)
         if job.target_format == "json":
-            write_document(job.target, encode(scores, batch.scorer.config_id, batch.components, batch.advantages))
+            identity = batch.scorer.config_id, batch.scorer.signature
+            write_document(job.target, encode(scores, *identity, batch.components, batch.advantages))
         else:
             write_rows(job, rollouts_of(document, batch), batch, scores)
     except ScoringError as error:

@@ -28,7 +28,7 @@ from .summary import Summary
 
 __all__ = ["score_columns"]
 
-CONFIG_ID = b"config_id"
+CONFIG_ID, SIGNATURE = b"config_id", b"signature"
 """Metadata key of a file with results, which may be replaced."""
 
 
@@ -110,7 +110,8 @@ def _write_columns(job: Job, scorer: Scorer, source: ColumnSource, results: Spoo
     added = results.schema()
     replaced = RESULT_NAMES.union(added.names)
     kept = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
-    metadata = {**(source.schema.metadata or {}), CONFIG_ID: scorer.config_id.encode()}
+    identity = {CONFIG_ID: scorer.config_id.encode(), SIGNATURE: scorer.signature.encode()}
+    metadata = {**(source.schema.metadata or {}), **identity}
     schema = pa.schema([*kept, *added], metadata=metadata)
     with column_output(job.target, job.target_format, schema) as write:
         for batch, result in _align(source.batches(), found):

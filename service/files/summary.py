@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..evaluate.task_rewards import TaskScores
 
-__all__ = ["QUANTILES", "GroupedRewards", "Summary", "quantiles"]
+__all__ = ["QUANTILES", "GroupedRewards", "Summary", "Values", "quantiles"]
 
 QUANTILES = {"min": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "max": 1.0}
 """Names and probabilities of the quantiles in tables of rewards."""
@@ -27,23 +27,42 @@ GATES = ("format", "consistency")
 
 
 def quantiles(rewards: np.ndarray) -> dict[str, float]:
-    """Return the quantiles of at least one float64 reward, by the names of `QUANTILES` (linear interpolation)."""
+    """Return the quantiles of at least one float64 value, by the names of `QUANTILES` (linear interpolation).
+
+    The terminal and the reports print these.
+    """
     values = np.quantile(rewards, list(QUANTILES.values()))
     return dict(zip(QUANTILES, values.tolist(), strict=True))
 
 
-class Summary:
-    """Accumulates counts piece by piece; keeps 8 bytes per response, for exact quantiles."""
+class Values:
+    """A column of numbers that is collected piece by piece, 8 bytes each."""
 
     def __init__(self) -> None:
-        self._rewards: list[np.ndarray] = []
+        self._pieces: list[np.ndarray] = []
+
+    def add(self, values: np.ndarray) -> None:
+        """Append values."""
+        self._pieces.append(values.astype(np.float64))
+
+    def all(self) -> np.ndarray:
+        """Return all values, float64."""
+        self._pieces = [np.concatenate([np.empty(0), *self._pieces])]
+        return self._pieces[0]
+
+
+class Summary:
+    """Accumulates counts piece by piece; keeps the rewards, for exact quantiles."""
+
+    def __init__(self) -> None:
+        self._rewards = Values()
         self._gates: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
 
     def add(self, scores: Scores | TaskScores) -> None:
         """Count one piece."""
-        self._rewards.append(scores.rewards)
+        self._rewards.add(scores.rewards)
         self._reasons.update(scores.reasons)
         for gate in scores.components.keys() & GATES:
             self._gates[gate] += int(np.count_nonzero(scores.components[gate]))
@@ -57,7 +76,7 @@ class Summary:
             rows = [(reason, f"{number:,}") for reason, number in self.faults.most_common()]
             parts += [f"not scored   {self.faults.total():,}", "", table(["not scored", "rows"], rows)]
         if count:
-            rewards = np.concatenate(self._rewards)
+            rewards = self._rewards.all()
             values = {"mean reward": rewards.mean(), **quantiles(rewards)}
             parts += ["", table(list(values), [[f"{value:.4f}" for value in values.values()]], left=0)]
             passed = [(gate, self._gates[gate]) for gate in GATES if gate in self._gates]

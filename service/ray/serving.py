@@ -59,7 +59,7 @@ class Replica:
         """Score a batch like `POST /v1/score`; for deployment handles.
 
         responses: strings. reference_index: integers (n,). config: settings that override the defaults.
-        Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`.
+        Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`, `signature`.
         Raises ValueError with a message and the path, reason and detail of each issue: callers without Assay could
         not unpickle its exceptions.
         """
@@ -78,6 +78,7 @@ class Replica:
             "reasons": scores.reasons.tolist(),
             "components": scores.components,
             "config_id": scorer.config_id,
+            "signature": scorer.signature,
         }
 
     def check_health(self) -> None:

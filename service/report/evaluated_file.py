@@ -1,4 +1,4 @@
-"""The result of an evaluated file as table, JSON and CSV, with the location of every record.
+"""The result of an evaluated file: a table, and JSON and CSV with the location of every record.
 
 Numbers of the table are formatted as in the papers of the benchmarks.
 """
@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
 
-from ..evaluate.evaluation import Result
-from ..evaluate.task import Metric, Task
+from ..evaluate.evaluation import UNKNOWN, Aggregate, Result
+from ..evaluate.task import Metric, Task, mean_of
 from ..files.answers import Answers, record_id
 from ..files.rows.rows import Location
 from ..terminal import table
+from .tables import ERROR, TextTable, split
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["EvaluatedFile"]
+__all__ = ["EvaluatedFile", "Part", "formatted"]
 
 FIRST_GROUPS = ("level", "type")
 """Difficulty first, as in the tables of the paper."""
@@ -32,15 +36,26 @@ FIRST_GROUPS = ("level", "type")
 NOTHING = "–"
 
 
+class Part(NamedTuple):
+    """All records, or those of a group, with the aggregates over them."""
+
+    name: str
+    rows: np.ndarray
+    aggregate: Aggregate
+    counts: dict[str, int]
+    """Records of the values that cover fewer than all of them."""
+
+
 @dataclass(frozen=True)
 class EvaluatedFile:
-    """The result of `assay evaluate` for one file."""
+    """The result of `assay evaluate` for one file; with the command that was run, if known."""
 
     source: str
     task: Task
     options: dict[str, Any]
     answers: Answers
     result: Result
+    command: str = ""
 
     @property
     def metrics(self) -> list[tuple[str, Metric | None, str]]:
@@ -54,25 +69,71 @@ class EvaluatedFile:
         ]
 
     def parts(self) -> list[str | Table]:
-        """Return the table, all records and then each group, and footnotes."""
-        heads, *rows = self.cells()
-        return [table(heads, rows), *self.footnotes()]
+        """Return the table, all records and their standard errors and then each group, and notes."""
+        found = self.text_table()
+        split_rows = [[split(cell) for cell in row[1:]] for row in found.rows]
+        rows = [
+            [row[0], *(f"{value} ({count})" if count else value for value, _, count in cells)]
+            for row, cells in zip(found.rows, split_rows, strict=True)
+        ]
+        if any(error for _, error, _ in split_rows[0]):
+            rows.insert(1, ["±", *(error for _, error, _ in split_rows[0])])
+        heads = broken(found.heads, rows, get_terminal_size().columns) if sys.stdout.isatty() else found.heads
+        return [table(heads, rows), "", *found.notes]
 
-    def cells(self) -> list[list[str]]:
-        """Return the header of the table and its rows."""
-        rows = [["", "n", *(heading for _, _, heading in self.metrics)]]
-        rows.append(self._line("all", self.result.aggregate, self.result.counts))
-        for field in dict.fromkeys([*FIRST_GROUPS, *self.result.by]):
-            for value, aggregate in self.result.by.get(field, {}).items():
-                rows.append(self._line(f"{field} {value}", aggregate, self.result.counts_by[field][value]))
-        return rows
+    def text_table(self) -> TextTable:
+        """Return all records and each group, with standard errors of what is a mean over records."""
+        rows = []
+        for part in self.divisions():
+            cells = [self._cell(part, key, metric) for key, metric, _ in self.metrics]
+            rows.append([part.name, f"{len(part.rows):,}", *cells])
+        return TextTable(["", "n", *(heading for _, _, heading in self.metrics)], rows, list(self._notes(rows)))
 
-    def _line(self, name: str, aggregate: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
-        cells = [_value(metric, aggregate.get(key), counts.get(key)) for key, metric, _ in self.metrics]
-        return [name, f"{aggregate['count']:,}", *cells]
+    def divisions(self) -> Iterator[Part]:
+        """Yield all records, and the groups of every field that has more than one value."""
+        result = self.result
+        yield Part("all", np.arange(len(self.answers.records)), result.aggregate, result.counts)
+        for field in self.fields():
+            labels = np.array(result.groups[field], dtype=object)
+            for value, aggregate in result.by[field].items():
+                rows = np.flatnonzero(labels == value)
+                yield Part(f"{field} {value}", rows, aggregate, result.counts_by[field][value])
 
-    def footnotes(self) -> Iterator[str]:
-        """Yield a sentence for every metric that was not computed, and one about counts in brackets."""
+    def fields(self) -> list[str]:
+        """Return the fields by which there is more than one group."""
+        ordered = dict.fromkeys([*FIRST_GROUPS, *self.result.by])
+        return [field for field in ordered if len(self.result.by.get(field, ())) > 1]
+
+    def _cell(self, part: Part, key: str, metric: Metric | None) -> str:
+        """Format a value, its standard error if it is a mean over records, and its count if that is not all of them."""
+        value, count = part.aggregate.get(key), part.counts.get(key)
+        if value is None:
+            return NOTHING
+        error = self._standard_error(part, key, value)
+        text = formatted(metric, value) + (f"{ERROR}{formatted(metric, error)}" if error is not None else "")
+        return text if count is None else f"{text} ({count:,})"
+
+    def _standard_error(self, part: Part, key: str, value: float) -> float | None:
+        column = self.result.per_record.get(key)
+        if column is None:
+            return None
+        values = column[part.rows]
+        values = values[~np.isnan(values)]
+        if len(values) < 2 or mean_of(values) != value:  # not a mean over records
+            return None
+        return float(values.std(ddof=1)) / math.sqrt(len(values))
+
+    def _notes(self, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+        """Yield what a reader of the table with these rows has to know."""
+        known = [(metric, heading) for _, metric, heading in self.metrics if metric is not None and metric.percent]
+        larger = {heading: metric.high for metric, heading in known if metric.high not in (None, 1.0)}
+        for heading, high in larger.items():
+            yield f"{heading} is out of {100 * (high or 0):.0f}, the other percentages out of 100."
+        if any(ERROR in cell for row in rows for cell in row):
+            yield "±: standard error of the mean over the records."
+        for field, groups in self.result.by.items():
+            if len(groups) == 1 and UNKNOWN not in groups:
+                yield f"Every record has {field} {next(iter(groups))}."
         titles = {key: heading for key, _, heading in self.metrics}
         for name, reason in self.result.unavailable.items():
             yield f"{NOTHING} {titles.get(name, name)}: not computed. {reason}"
@@ -131,9 +192,16 @@ class EvaluatedFile:
         return text.getvalue()
 
 
-def _value(metric: Metric | None, value: float | None, count: int | None) -> str:
-    """Format a value as a percentage with two decimals or else with four decimals, then its count of records."""
-    if value is None:
-        return NOTHING
-    number = f"{100 * value:.2f}" if metric is not None and metric.percent else f"{value:.4f}"
-    return number if count is None else f"{number} ({count:,})"
+def formatted(metric: Metric | None, value: float) -> str:
+    """Format a value as a percentage with two decimals, or else with four decimals."""
+    return f"{100 * value:z.2f}" if metric is not None and metric.percent else f"{value:z.4f}"
+
+
+def broken(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Return the headings, broken after hyphens and between words if the table would be wider than `width`."""
+    columns = zip(heads, *rows, strict=True)
+    if sum(2 + max(map(len, column)) for column in columns) - 2 <= width:
+        return list(heads)
+    lines = [head.replace("-", "-\n").replace(" ", "\n") for head in heads]
+    most = max(text.count("\n") for text in lines)
+    return ["\n" * (most - text.count("\n")) + text for text in lines]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import NamedTuple
@@ -11,12 +11,14 @@ import numpy as np
 import orjson
 
 from ..evaluate.task import Metric
-from .evaluated_file import EvaluatedFile
-from .rendering import Chart, chart_of, render
+from ..explain.numbers import plural
+from .charts import Chart, histogram
+from .evaluated_file import EvaluatedFile, Part, formatted
+from .rendering import render, share
+from .worst_records import lowest_everywhere, worst_records
 
 __all__ = ["page"]
 
-BINS = 20
 MAX_GROUPS = 16
 """Maximum number of groups per field whose distributions are drawn, largest first."""
 
@@ -25,24 +27,32 @@ MAX_LISTED = 200
 
 
 class Figure(NamedTuple):
-    """The distribution of a metric over all records or over a group; without a chart, a remark."""
+    """The distribution of a metric over all records or over a group."""
 
+    name: str
     text: str
-    name: str = ""
-    chart: Chart | None = None
+    chart: Chart
 
 
 def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
     """Return the HTML of the report."""
     faults, sentences = evaluated.answers.faults, evaluated.task.failures
     options = {name: value for name, value in evaluated.options.items() if value is not None}
+    name = "standard input" if evaluated.source == "-" else PurePath(evaluated.source).name
+    heads, worst = worst_records(evaluated, name)
+    divisions, left_out = drawn(evaluated)
     return render(
         "evaluated.html",
         moment or datetime.now(UTC),
-        name="standard input" if evaluated.source == "-" else PurePath(evaluated.source).name,
+        name=name,
         evaluated=evaluated,
+        verdict=list(verdict(evaluated)),
+        table=evaluated.text_table(),
         options=orjson.dumps(options, default=str).decode(),
-        distributions=distributions(evaluated),
+        distributions=list(distributions(evaluated, divisions)),
+        left_out=left_out,
+        worst_heads=heads,
+        worst=worst,
         failures=[
             (reason, f"{count:,}", f"{sentences.get(reason, '')} ({'the answer' if of_response else 'the record'})")
             for (reason, of_response), count in evaluated.failures().most_common()
@@ -55,36 +65,50 @@ def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
     )
 
 
-def distributions(evaluated: EvaluatedFile) -> Iterator[tuple[str, str, list[Figure]]]:
+def verdict(evaluated: EvaluatedFile) -> Iterator[tuple[str, bool]]:
+    """Yield sentences on the run, each with whether all is well."""
+    number, faults = len(evaluated.answers.records), len(evaluated.answers.faults)
+    failed = {failure.record for failure in evaluated.result.failed}
+    text = f"{plural(number, 'record')}, {'all evaluated' if not failed else f'of which {len(failed):,} failed'}"
+    yield f"{text}; {plural(faults, 'invalid row')} left out." if faults else f"{text}.", not (failed or faults)
+    if lowest := lowest_everywhere(evaluated):
+        yield f"{lowest:,} answers ({share(lowest / number)}) have the lowest value of every metric.", False
+    if evaluated.result.unavailable:
+        yield (
+            f"{plural(len(evaluated.result.unavailable), 'metric')} could not be computed: see below the table.",
+            False,
+        )
+
+
+def drawn(evaluated: EvaluatedFile) -> tuple[list[Part], list[str]]:
+    """Return all records and the groups to draw, and a remark on each field that has more of them."""
+    everything, *groups = evaluated.divisions()
+    parts, remarks = [everything], []
+    for field in evaluated.fields():
+        of_field = groups[: len(evaluated.result.by[field])]
+        groups = groups[len(of_field) :]
+        largest = sorted(of_field, key=lambda part: -len(part.rows))[:MAX_GROUPS]
+        parts += [part for part in of_field if any(part is one for one in largest)]
+        if len(of_field) > MAX_GROUPS:
+            remarks.append(f"and {len(of_field) - MAX_GROUPS:,} more of {field}")
+    return parts, remarks
+
+
+def distributions(evaluated: EvaluatedFile, parts: list[Part]) -> Iterator[tuple[str, str, list[Figure]]]:
     """Yield the heading and the name of each metric, and histograms over all records and over each group."""
     known = {metric.name: metric for metric in evaluated.task.metrics}
     for name, column in evaluated.result.per_record.items():
-        values = column[~np.isnan(column)]
-        if not values.size:
+        if np.isnan(column).all():
             continue
         metric = known.get(name)
-        heading, bound = metric.title if metric else name, bounds(metric, values)
-        figures = [figure("all", values, bound, heading)]
-        for field, labels in evaluated.result.groups.items():
-            figures += group_figures(field, labels, column, bound, heading)
+        heading, bound = metric.title if metric else name, bounds(metric, column[~np.isnan(column)])
+        figures = []
+        for part in parts:
+            values = column[part.rows]
+            values = values[~np.isnan(values)]
+            if values.size:
+                figures.append(figure(part.name, values, bound, heading, metric))
         yield heading, name, figures
-
-
-def group_figures(
-    field: str, labels: Sequence[str], column: np.ndarray, bound: tuple[float, float], heading: str
-) -> Iterator[Figure]:
-    """Yield a histogram for each of the largest groups, ordered by name."""
-    names, index, counts = np.unique(
-        np.array(labels, dtype=object).astype(str), return_inverse=True, return_counts=True
-    )
-    largest = sorted(np.argsort(-counts, kind="stable")[:MAX_GROUPS].tolist())
-    for number in largest:
-        values = column[index == number]
-        values = values[~np.isnan(values)]
-        if values.size:
-            yield figure(f"{field} {names[number]}", values, bound, heading)
-    if len(names) > len(largest):
-        yield Figure(f"and {len(names) - len(largest)} more of {field}")
 
 
 def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
@@ -94,6 +118,16 @@ def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def figure(name: str, values: np.ndarray, bound: tuple[float, float], heading: str) -> Figure:
-    chart = chart_of(values, BINS, bound, f"Distribution of {heading}: {name}")
-    return Figure(f"n {values.size:,} · mean {values.mean():.3f} · median {np.median(values):.3f}", name, chart)
+def figure(name: str, values: np.ndarray, bound: tuple[float, float], heading: str, metric: Metric | None) -> Figure:
+    """Draw a histogram in the units of the table."""
+    percent = metric is not None and metric.percent
+    unit = 100.0 if percent else 1.0
+    chart = histogram(
+        unit * values,
+        (unit * bound[0], unit * bound[1]),
+        f"Distribution of {heading}: {name}",
+        heading,
+        y_title="records",
+        digits=2 if percent else 4,
+    )
+    return Figure(name, f"n {values.size:,}, median {formatted(metric, float(np.median(values)))}", chart)

@@ -8,8 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from ...kernels.status import OK, REASONS
 from ..files.rows.rows import Location, Rollout
+from .groups import shortened
 
 __all__ = ["Example", "Examples"]
 
@@ -21,14 +24,21 @@ MAX_LENGTH = 1 << 18
 
 TRUNCATED_LENGTH = 2_000
 
+PROMPT_FIELDS = ("prompt", "query", "question", "input")
+"""Fields in which rows keep the prompt, as text or as a list of chat messages: the first one that a row has."""
+
+MAX_PROMPT = 400
+"""Characters of a prompt that are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One rollout; `whole` is False if its response is truncated."""
+    """One rollout; `whole` is False if its response is truncated. The prompt is shortened, or empty if unknown."""
 
     location: Location
     reward: float
     reason: str
+    prompt: str
     response: str
     reference: Any
     whole: bool
@@ -79,4 +89,18 @@ def _keep(ranked: list[tuple[float, Example]], rank: float, rollout: Rollout, re
 def _example(rollout: Rollout, reward: float, reason: str) -> Example:
     whole = len(rollout.response) <= MAX_LENGTH
     response = rollout.response if whole else rollout.response[:TRUNCATED_LENGTH]
-    return Example(rollout.location, reward, reason, response, rollout.reference if whole else None, whole)
+    reference = rollout.reference if whole else None
+    return Example(rollout.location, reward, reason, prompt_of(rollout), response, reference, whole)
+
+
+def prompt_of(rollout: Rollout) -> str:
+    """Return the prompt of a row in short: a field of the row, or else the text by which rows are grouped."""
+    row = orjson.loads(rollout.text) if rollout.text else {}
+    given = next((row[name] for name in PROMPT_FIELDS if row.get(name)), None)
+    if isinstance(given, list):
+        given = " ".join(
+            turn["content"] for turn in given if isinstance(turn, dict) and type(turn.get("content")) is str
+        )
+    if not isinstance(given, str):
+        given = rollout.group if isinstance(rollout.group, str) and rollout.group != rollout.reference else ""
+    return shortened(given, MAX_PROMPT)

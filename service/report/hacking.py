@@ -180,6 +180,10 @@ class Tallies:
                 if len(tally.locations) < MAX_LOCATIONS:
                     tally.locations.append(rollout.location)
 
+    def found(self) -> list[str]:
+        """Return the names of the signs that occurred."""
+        return [name for name, tally in self.by_sign.items() if tally.number]
+
     def share(self, name: str) -> float:
         """Return the share of the responses that show a sign."""
         return self.by_sign[name].number / max(self.responses, 1)

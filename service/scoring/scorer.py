@@ -64,6 +64,7 @@ class Scorer:
         self.settings = ScoreSettings.checked(overrides, settings) if overrides or settings is None else settings
         self.threads = max(1, threads or usable_cores())
         self.config_id = self.settings.config_id
+        self.signature = self.settings.signature
         self._rules = rules_of(self.settings)
         warmup()
 

@@ -57,6 +57,22 @@ def test_wrong_usage_is_exit_code_2(call, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["scor"], "No such command 'scor'; did you mean score?"),
+        (["score", "-", "--include", "component"], "unknown: component; must be one of: components, advantages; did"),
+        (["score", "-", "--task", "bioprobench.odr"], "--task: must be one of: score, lexical, "),
+        (["score", "-", "--task", "lexical", "--option", "rewrd=vanilla"], "--option rewrd: there is no option of"),
+        (["score", "-", "--min-coverage", "1.5"], "Error: --min-coverage: must be at most 1, got 1.5\n"),
+    ],
+)
+def test_a_mistake_is_named_with_what_may_have_been_meant(call, arguments: list[str], said: str) -> None:
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
     ("name", "models"),
     [
         ("serve", (ServerSettings, ScoreSettings)),

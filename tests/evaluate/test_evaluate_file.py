@@ -44,10 +44,20 @@ def written(tmp_path, lines, name="answers.jsonl"):
 def test_a_table_like_the_papers(tmp_path):
     result = run("evaluate", written(tmp_path, rows(9)))
     assert result.exit_code == 0
-    head, _, *lines = [line.split() for line in result.stdout.splitlines()]
+    table, _, notes = result.stdout.partition("\n\n")
+    head, _, *lines = [line.split() for line in table.splitlines()]
     assert head == ["n", "Step-M", "Order-S", "Order-LCS", "Order-Tau", "Semantic-A", "Obj", "Par", "Position"]
-    assert [line[:-9] for line in lines] == [["all"], ["level", "1"], ["type", "planning"], ["type", "safety"]]
+    errors = lines.pop(1)
+    assert [line[:-9] for line in lines] == [["all"], ["type", "planning"], ["type", "safety"]]
     assert lines[0][-9:-6] == ["9", "66.67", "66.67"]
+    assert errors[:2] == ["±", f"{100 * math.sqrt(2 / 9 / 8):.2f}"]
+    assert notes.splitlines() == [
+        "Semantic-A is out of 150, the other percentages out of 100.",
+        "±: standard error of the mean over the records.",
+        "Every record has level 1.",
+        "",
+        evaluate("score", []).signature,
+    ]
     assert "evaluated    9" in result.stderr
 
 
@@ -118,12 +128,13 @@ def test_the_report_needs_nothing_from_elsewhere(tmp_path):
     text = target.read_text(encoding="utf-8")
     page = Page(text)
     assert page.outside == []
-    assert not {"script", "link", "img", "iframe", "b"} & set(page.tags)
+    assert not {"script", "link", "img", "iframe"} & set(page.tags)
     assert "url(" not in text
     assert "@import" not in text
     assert "http-equiv" in text
     assert "prefers-color-scheme: dark" in text
     assert "alert(1)" not in text
+    assert "<b>&" not in text
     for shown in ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31"):
         assert shown in page.text, shown
     # eight metrics, each over all records, one level and two types
@@ -177,10 +188,11 @@ def test_libraries_bring_their_metrics(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--task", "scores"], "must be one of: score"),
-        (["--profile", "other"], "options.profile"),
-        (["--option", "depth=1"], "options.depth"),
-        (["--metrics", "step_m,step_n"], "options.metrics[1]"),
+        (["--task", "scores"], "--task: must be one of: score"),
+        (["--task", "lexica"], "; did you mean lexical?"),
+        (["--profile", "other"], "--profile: must be one of: paper, thoth"),
+        (["--option", "profil=paper"], "--option profil: there is no option of this name; did you mean profile?"),
+        (["--metrics", "step_m,step_n"], "; did you mean step_m?"),
         (["--option", "profile"], "not of the form NAME=VALUE"),
         (["--json", "-", "--csv", "-"], "only one of"),
         (["--json", "/nowhere/at/all.json"], "No such file"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from assay import Scorer
 from assay.kernels.score import COMPONENTS
 from tests.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, read_rows, write_rows
 
@@ -225,6 +226,7 @@ def test_other_columns_and_metadata_stay(call, tmp_path: Path) -> None:
         assert found.schema.names == [*kept, "reward", "reason"]
         assert found.select(kept).drop_columns("nan").equals(read(source).select(kept).drop_columns("nan"))
         assert found.schema.metadata[b"mine"] == b"kept"
+        assert found.schema.metadata[b"signature"].decode() == Scorer().signature
         assert found["reward"].to_pylist() == [1.0]
     lines = tmp_path / "out.jsonl"
     assert call("score", source, "-o", lines).exit_code == 0
@@ -349,7 +351,7 @@ def test_check(call, tmp_path: Path) -> None:
         assert "5 checked, 2 invalid, 1 with a warning" in result.stderr
 
 
-def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_a_command_installs_it(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("assay.service.files.formats.find_spec", lambda name: None if name == "pyarrow" else find(name))
     lines = write_rows(tmp_path / "in.jsonl", [{"response": RESPONSE, "reference": KEY_LINE}])
@@ -357,5 +359,5 @@ def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: p
     for arguments in (["score", columns], ["score", lines, "-o", tmp_path / "out.arrow"], ["check", columns]):
         result = call(*arguments)
         assert result.exit_code == 2
-        assert "assay[arrow]" in result.stderr
+        assert "-m pip install 'pyarrow>=" in result.stderr
     assert call("score", lines, "-o", tmp_path / "out.json").exit_code == 0

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import html
+import io
 import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import permutations
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from assay.service.cli.main import main
+from assay.service.files.summary import QUANTILES
 from assay.service.report.rendering import without_controls
 from tests.cases import told
 from tests.cases.writing import step
@@ -31,6 +37,7 @@ ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "main", "header", "section", "div", "p", "b", "span", "br"),
     *("h1", "h2", "h3", "h4", "figure", "figcaption", "table", "thead", "tbody", "tr", "th", "td", "code", "ul", "li"),
     *("details", "summary", "pre", "svg", "line", "rect", "text", "circle"),
+    "a",
 }
 
 
@@ -41,16 +48,23 @@ class Page(HTMLParser):
         super().__init__()
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
+        self.links: set[str] = set()
+        self.ids: set[str] = set()
         self.text: list[str] = []
         self.open: list[str] = []
         self.source = path.read_text(encoding="utf-8")
         self.feed(self.source)
         self.close()
         assert self.open == []
+        assert {f"#{name}" for name in self.ids} >= self.links
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
+        given = dict(attrs)
+        self.attributes |= given.keys() - {"href"} if tag == "a" else given.keys()
+        if tag == "a":
+            self.links.add(given["href"])
+        self.ids |= {given["id"]} if "id" in given else set()
         if tag not in ("meta", "br"):
             self.open.append(tag)
 
@@ -133,8 +147,13 @@ def test_what_it_says(page):
         "Lowest-scoring responses that passed both gates",
         "Swap steps 2 and 3: order 0 → 1",
         "One example of each reason",
-        "Duplicate steps",
+        "duplicate steps",
         "correlation",
+        "not in the response",
+        "2 of 7 responses (28.6 %) fail a gate: missing_sections (2).",
+        "3 groups of 2 responses",
+        "From the best reward to this one",
+        "assay score",
     ):
         assert said in text
     assert "rows.jsonl:3" in text
@@ -240,3 +259,48 @@ def test_its_quantiles_are_those_of_the_terminal(tmp_path):
     _count, mean, _deviation, *quantiles = shown
     assert len(set(terminal)) > 4
     assert [mean, *quantiles] == pytest.approx(terminal, abs=1e-4)
+
+
+def test_the_terminal_and_the_report_print_the_same_quantiles(tmp_path, example_rollouts):
+    """Of a file with failed gates, also of SCORE, which is the reward in other units."""
+    source, report = write(tmp_path / "rows.jsonl", example_rollouts), tmp_path / "report.html"
+    done = call("score", source, "-o", tmp_path / "out.jsonl", "--include", "components", "--report", report)
+    assert "missing_sections" in done.stderr
+    lines = done.stderr.splitlines()
+    heads = next(k for k, line in enumerate(lines) if "mean reward" in line)
+    shown = lines[heads + 2].split()
+    table = next(csv_of(Page(report), "Rewards"))
+    assert [table[name] for name in ("mean", *QUANTILES)] == shown
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    passed = [row["components"] for row in rows if row["reason"] == "ok"]
+    components = {row[""]: row for row in csv_of(Page(report), "Components")}
+    for name in ("coverage", "step_gap", "mean_words", "order", "semantics", "score"):
+        exact = np.quantile([row[name] for row in passed], list(QUANTILES.values()))
+        digits = 2 if name == "mean_words" else 4
+        assert [components[name][key] for key in QUANTILES] == [f"{value:.{digits}f}" for value in exact]
+
+
+def csv_of(page: Page, name: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table of the report."""
+    text = re.search(f'aria-label="{name} as CSV">(.*?)</pre>', page.source, re.DOTALL)
+    assert text is not None
+    yield from csv.DictReader(io.StringIO(html.unescape(text[1])))
+
+
+def test_a_report_on_many_long_responses_stays_small(page):
+    """Also if every section is full of examples, each with many steps."""
+    many = [step(f"add {k}", "|".join(f"object {n} {'x' * 20}" for n in range(12)), "5 ml|1 h|3 x") for k in range(30)]
+    whole = [told(many[k % 7 :]) for k in range(20)]
+    texts = [*whole, *(text.replace(*fault) for text, fault in zip(whole, FAULTS, strict=False))]
+    found = page([{"prompt": "p" * 5_000, "response": text, "reference": {"steps": many}} for text in texts])
+    assert len(set(re.findall(r"<code>(\w+)</code> <span", found.source))) >= 5
+    assert len(found.source) < 1_000_000
+
+
+FAULTS = [
+    ("<think>", ""),
+    ("<note>", ""),
+    ('"action"', '"verb"'),
+    ('"objects": [', '"objects": '),
+    ("Step 9:", "Step 8:"),
+]

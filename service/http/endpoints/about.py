@@ -34,7 +34,7 @@ SCORE_REASONS = {
     "step_count": "<key> and <orc> have different numbers of steps.",
     "low_coverage": "The words of a key step are missing from its orc step.",
 }
-"""In the order of SCORE.md section 8."""
+"""In the order of docs/rules.md, Reasons."""
 
 
 class About:
@@ -86,6 +86,7 @@ def config_of(settings: Config) -> dict[str, Any]:
         "version": VERSION,
         "rules_version": RULES_VERSION,
         "config_id": settings.score.config_id,
+        "signature": settings.score.signature,
         "config": settings.score.model_dump(),
         "limits": {name: getattr(settings.server, name) for name in names},
         "schema": ScoreSettings.model_json_schema(),

@@ -138,7 +138,7 @@ class Answer(NamedTuple):
     scores: Scores
 
 
-def encode(scores: Scores | TaskScores, config_id: str, components: bool, advantages: bool) -> bytes:
+def encode(scores: Scores | TaskScores, config_id: str, signature: str, components: bool, advantages: bool) -> bytes:
     """Return the bytes of the reply, with the optional columns that are True; raise ArithmeticError if not finite."""
     as_lists = len(scores) <= MAX_LIST_ROWS
     reasons = scores.reasons if isinstance(scores, TaskScores) else [REASONS[c] for c in scores.reason_codes.tolist()]
@@ -152,6 +152,7 @@ def encode(scores: Scores | TaskScores, config_id: str, components: bool, advant
     if advantages:
         reply["advantages"] = encodable(scores.advantages())
     reply["config_id"] = config_id
+    reply["signature"] = signature
     body = orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)
     if b"null" in body:  # orjson encodes NaN and infinities as null, which no reply contains otherwise
         raise ArithmeticError("a result is not a finite number")

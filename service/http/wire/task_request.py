@@ -9,6 +9,7 @@ import orjson
 
 from ...errors import InvalidRequest, Issue, ScoringError
 from ...evaluate.evaluation import TASKS
+from ...evaluate.signatures import reward_signature
 from ...evaluate.task import Advance, Task, ignore_progress
 from ...evaluate.task_rewards import (
     SCORE,
@@ -48,7 +49,8 @@ def answer_task(
         scores = reward_responses(task, *columns, options, advance=advance)
         times.scored()
         include = envelope.values.get("include", ())
-        reply = encode(scores, config_id_of(task, options), "components" in include, "advantages" in include)
+        identity = config_id_of(task, options), reward_signature(task, options)
+        reply = encode(scores, *identity, "components" in include, "advantages" in include)
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.encoded()

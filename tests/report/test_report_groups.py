@@ -1,6 +1,8 @@
-"""The streaming statistics of a report, compared with NumPy."""
+"""What a report collects: values, groups and examples."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
@@ -8,63 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.files.rows.rows import Location, Rollout
-from assay.service.report.counts import Distribution, Grid, Groups, log_edges, prompt_label
-from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples
+from assay.service.files.summary import QUANTILES, Values, quantiles
+from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples, prompt_of
+from assay.service.report.groups import MAX_LABEL, Groups, prompt_label, shortened
 from tests.strategies import examples
 
-PIECES = st.lists(st.lists(st.floats(-0.5, 2.0), max_size=30), max_size=6)
 
-
-@given(PIECES)
-@examples(100)
-def test_distribution(pieces):
-    counted = Distribution(np.linspace(0.0, 1.0, 101))
+@given(st.lists(st.lists(st.floats(-0.5, 2.0), max_size=30), max_size=6))
+@examples(50)
+def test_values(pieces):
+    values = Values()
+    assert values.all().tolist() == []
     for piece in pieces:
-        counted.add(np.array(piece))
-    values = np.array([value for piece in pieces for value in piece])
-    assert counted.number == len(values) == counted.counts.sum()
-    if not len(values):
-        return
-    assert counted.mean == pytest.approx(values.mean(), abs=1e-12)
-    assert counted.deviation == pytest.approx(values.std(ddof=1) if len(values) > 1 else 0.0, abs=1e-9)
-    assert counted.quantile(0.0) == values.min()
-    assert counted.quantile(1.0) == values.max()
-    inside = np.clip(values, 0.0, 1.0)
-    for share in (0.05, 0.5, 0.95):
-        below, above = np.quantile(inside, share, method="lower"), np.quantile(inside, share, method="higher")
-        assert below - 0.0101 <= min(max(counted.quantile(share), 0.0), 1.0) <= above + 0.0101
-
-
-def test_quantiles_of_few_different_values_are_exact():
-    counted = Distribution(np.linspace(0.0, 1.0, 11))
-    values = np.array([0.0] * 60 + [0.25] * 30 + [1.0] * 10)
-    counted.add(values)
-    for share in (0.0, 0.05, 0.5, 0.599, 0.6, 0.75, 0.8985, 0.95, 1.0):
-        assert counted.quantile(share) == pytest.approx(np.quantile(values, share), abs=1e-12)
-    edges, counts = counted.coarse(5)
-    assert counts.tolist() == [60, 30, 0, 0, 10]
-    assert edges == pytest.approx(np.linspace(0.0, 1.0, 6))
-
-
-@given(st.lists(st.tuples(st.floats(1, 1e5), st.floats(0, 1)), min_size=3, max_size=40))
-@examples(100)
-def test_grid(pairs):
-    counted = Grid(log_edges(1e5), np.linspace(0.0, 1.0, 11))
-    x, y = (np.array(column) for column in zip(*pairs, strict=True))
-    for part in (slice(0, 2), slice(2, None)):
-        counted.add(x[part], y[part])
-    assert counted.counts.sum() == len(x)
-    present = [mean for mean in counted.means if mean is not None]
-    assert min(y) - 1e-9 <= min(present) <= max(present) <= max(y) + 1e-9
-    if counted.correlation is not None and x.std() > 1 and y.std() > 0.01:
-        assert counted.correlation == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-6)
-
-
-def test_grid_without_variation():
-    counted = Grid(np.arange(5.0), np.linspace(0.0, 1.0, 3))
-    assert counted.correlation is None
-    counted.add(np.array([2.0, 2.0]), np.array([0.0, 1.0]))
-    assert counted.correlation is None
+        values.add(np.array(piece))
+        assert len(values.all()) >= len(piece)
+    everything = [value for piece in pieces for value in piece]
+    assert values.all().tolist() == everything
+    if everything:
+        assert list(quantiles(values.all()).values()) == np.quantile(everything, list(QUANTILES.values())).tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.1, 0.30000000000000004, 1.0])), max_size=40))
@@ -100,12 +63,34 @@ def test_groups_are_bounded():
     assert [group.size for group in groups] == [2, 2, 2]
 
 
-def test_labels_are_the_ends_of_prompts():
+def test_labels_keep_the_beginning_and_more_of_the_end():
     assert prompt_label("short\n prompt") == "short prompt"
-    label = prompt_label("system " * 1000 + "the question")
-    assert label.startswith("…")
-    assert label.endswith("the question")
-    assert len(label) < 200
+    assert prompt_label({"goal": "x"}) == '{"goal":"x"}'
+    label = prompt_label("system " * 1000 + "the\nquestion")
+    assert label.startswith("system system")
+    assert label.endswith("system the question")
+    assert MAX_LABEL - 10 < len(label) <= MAX_LABEL + 3
+    assert shortened("a" + " " * 10_000 + "b", 20) == "a … b"
+
+
+@pytest.mark.parametrize(
+    ("row", "group", "expected"),
+    [
+        ({"prompt": "Write it.", "query": "no"}, None, "Write it."),
+        (
+            {"query": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."}]},
+            None,
+            "Be brief. Go.",
+        ),
+        ({"prompt": ""}, "the group", "the group"),
+        ({}, {"steps": []}, ""),
+        ({}, "x", ""),
+    ],
+)
+def test_prompts_of_examples(row, group, expected):
+    """Without a field for it, the prompt is what rows are grouped by, but not the reference."""
+    given_row = Rollout(Location("line", 1), json.dumps(row).encode(), response="r", reference="x", group=group)
+    assert prompt_of(given_row) == expected
 
 
 def rollout(k: int, response: str = "r") -> Rollout:

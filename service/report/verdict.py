@@ -1,0 +1,172 @@
+"""The verdict of a report in words: what happened, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..explain.numbers import plural
+from ..settings import MAX_CONTENT, ScoreSettings
+from .hacking import SIGNS
+from .rendering import fixed, share
+from .statistics import Statistics, correlation
+
+__all__ = ["Finding", "remedies", "verdict"]
+
+REMEDIES = {
+    "too_long": "Limit the length of responses, or raise max_response_bytes and max_steps.",
+    "think_not_opened": "The chat template probably ends the prompt with <think>: set think_prefilled.",
+    "missing_sections": "Show the four sections <think>, <key>, <orc> and <note> in the prompt, in this order.",
+    "no_steps": "Ask for one line “Step N: {…}” in <key> for each step.",
+    "bad_step_line": "Ask for nothing but lines “Step N: {…}” in <key>.",
+    "bad_step_json": "Show a key step in the prompt: what follows “Step N:” must be one JSON object.",
+    "bad_step_schema": "Show a key step in the prompt: it has an action, a list of objects and a list of parameters.",
+    "key_numbering": "Ask for key steps that are numbered 1, 2, 3, …",
+    "orc_numbering": "Ask for prose steps that are numbered 1, 2, 3, …",
+    "step_count": "Ask for one prose step in <orc> for each key step.",
+    "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
+    "the share that is needed is min_coverage.",
+}
+"""What to do about responses that fail a gate, by reason."""
+
+MAIN_SHARE = 0.25
+"""Minimum share of the failed responses for a reason to be among the main ones."""
+
+MIN_CORRELATED = 30
+STRONG = 0.5
+"""Responses and correlation from which on the verdict mentions that longer responses earn more."""
+
+
+class Finding(NamedTuple):
+    """One sentence on the run, what to do, and the section of the report with the details."""
+
+    text: str
+    advice: Sequence[str]
+    section: str
+    good: bool
+
+
+def verdict(stats: Statistics, faults: Mapping[str, int]) -> list[Finding]:
+    """Return the findings, the most important first."""
+    number = stats.reasons.total()
+    found = [_faults(faults)] if faults else []
+    if not number:
+        return [*found, Finding("No response was scored.", (), "reasons", False)]
+    return [
+        _gates(stats, number),
+        *found,
+        *_groups(stats),
+        *_rewards(stats),
+        *_hacking(stats),
+        *_length(stats),
+    ]
+
+
+def remedies(stats: Statistics) -> dict[str, str]:
+    """Return what to do about each reason that occurred."""
+    known = dict(REMEDIES)
+    if stats.truncated:
+        cut = stats.truncated
+        which = "All of them" if cut == stats.reasons["missing_sections"] else f"{cut:,} of them"
+        known["missing_sections"] = f"{which} stop before the last tag: raise the maximum number of new tokens."
+    return {reason: known.get(reason, "") for reason in stats.reasons}
+
+
+def _gates(stats: Statistics, number: int) -> Finding:
+    failed = number - stats.reasons["ok"]
+    if not failed:
+        text = f"All {number:,} responses pass both gates." if number > 1 else "The response passes both gates."
+        return Finding(text, (), "reasons", True)
+    reasons = [(reason, count) for reason, count in stats.reasons.most_common() if reason != "ok"]
+    main = [(reason, count) for reason, count in reasons[:2] if count >= MAIN_SHARE * failed] or reasons[:1]
+    named = " and ".join(f"{reason} ({count:,})" for reason, count in main)
+    mostly = named if len(main) == len(reasons) else f"mostly {named}"
+    text = f"{failed:,} of {plural(number, 'response')} ({share(failed / number)}) fail a gate: {mostly}."
+    known = remedies(stats)
+    advice = [f"{reason}: {known[reason]}" if len(main) > 1 else known[reason] for reason, _ in main]
+    return Finding(text, advice, "reasons", False)
+
+
+def _faults(faults: Mapping[str, int]) -> Finding:
+    total, main = sum(faults.values()), max(faults, key=lambda reason: faults[reason])
+    text = f"{plural(total, 'row')} could not be scored: mostly {main} ({faults[main]:,})."
+    return Finding(
+        text, ["They have no reward and are not counted here; the output has the error of each."], "faults", False
+    )
+
+
+def _groups(stats: Statistics) -> list[Finding]:
+    multiple = [group for group in stats.groups if group.size > 1]
+    if not multiple:
+        return [
+            Finding(
+                "Every group has one response, so there are no advantages.",
+                ["If rows belong to a common prompt, name the field with it: --group-field."],
+                "groups",
+                False,
+            )
+        ]
+    flat = [group for group in multiple if group.flat]
+    text = f"{len(flat):,} of {plural(len(multiple), 'group')} {'has' if len(flat) == 1 else 'have'} no spread"
+    if not flat:
+        return [Finding(f"{text}: every prompt gives a gradient.", (), "groups", True)]
+    lowest, highest = stats.bounds
+    low, high = sum(g.mean <= lowest for g in flat), sum(g.mean >= highest for g in flat)
+    text += f" ({share(len(flat) / len(multiple))}): {low:,} at the lowest reward, {high:,} at the highest."
+    advice = ["They give no gradient."]
+    if low:
+        advice.append("At the lowest reward: the prompts are too hard, or the format is not learned yet.")
+    if high:
+        advice.append("At the highest reward: the prompts are too easy; filter them out.")
+    return [Finding(text, advice, "groups", len(flat) <= len(multiple) // 10)]
+
+
+def _rewards(stats: Statistics) -> list[Finding]:
+    """Return the mean rewards, and which component of the responses that pass is furthest from its maximum."""
+    rewards, passed = stats.rewards.all(), stats.passed.all() > 0
+    text = f"The mean reward is {fixed(rewards.mean())}"
+    if not passed.any():
+        return [Finding(f"{text}.", (), "rewards", False)]
+    if not passed.all():
+        text += f", {fixed(rewards[passed].mean())} of the responses that pass both gates"
+    means = {
+        name: float(np.mean(stats.components[name].all())) / largest
+        for name, largest in counted(stats.scorer.settings).items()
+    }
+    name = min(means, key=lambda name: means[name])
+    if means[name] >= 1.0:
+        return [Finding(f"{text}.", (), "rewards", True)]
+    weakest = f"Their weakest component is {name}, on average at {share(means[name])} of its maximum."
+    return [Finding(f"{text}.", [weakest], "components", True)]
+
+
+def counted(settings: ScoreSettings) -> dict[str, float]:
+    """Return the components that make up SCORE under these settings, with their maxima."""
+    order = {"order": 1.0} if settings.use_order else {}
+    return {"scale": 1.0, **order, "content": MAX_CONTENT}
+
+
+def _hacking(stats: Statistics) -> list[Finding]:
+    found = [sign for sign in SIGNS if stats.signs.is_suspicious(sign.name)]
+    return [
+        Finding(
+            f"{sign.title} in {share(stats.signs.share(sign.name))} of the responses that pass both gates, "
+            "with no less reward than the others.",
+            ["Possible reward hacking – inspect these rows."],
+            "hacking",
+            False,
+        )
+        for sign in found
+    ]
+
+
+def _length(stats: Statistics) -> list[Finding]:
+    passed = stats.passed.all() > 0
+    lengths, rewards = stats.lengths.all()[passed], stats.rewards.all()[passed]
+    r = correlation(lengths, rewards)
+    if len(rewards) < MIN_CORRELATED or r is None or r < STRONG:
+        return []
+    text = f"Longer responses earn more (correlation {r:+.2f} among those that pass both gates)."
+    return [Finding(text, ["Check for padding."], "sizes", False)]

@@ -1,0 +1,93 @@
+"""Charts of reports: every value is drawn, inside the plot, at the height that its axis says."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.service.report.charts import MAX_POINTS, Chart, histogram, scatter, span, ticks
+from tests.strategies import examples
+
+
+@given(st.floats(-100, 100), st.floats(1e-3, 1e5), st.integers(3, 9), st.booleans())
+@examples(200)
+def test_ticks_are_round_numbers_of_the_range(low, width, most, whole):
+    high = low + (max(width, most) if whole else width)
+    found = ticks(low, high, most, whole)
+    assert 1 <= len(found) <= most
+    assert all(low - 1e-6 * width <= tick <= high + 1e-6 * width for tick in found)
+    assert len({round(b - a, 9) for a, b in pairwise(found)}) <= 1
+    assert not whole or all(tick == round(tick) for tick in found)
+
+
+def height(chart: Chart, length: float) -> float:
+    """Return what a length says on the axis of a chart whose lowest tick is 0."""
+    low, high = chart.y_ticks[0], chart.y_ticks[-1]
+    assert low.text == "0"
+    return float(high.text.replace(",", "")) * length / (low.at - high.at)
+
+
+@given(st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=200), st.integers(0, 5))
+@examples(100)
+def test_a_histogram_has_every_value(values, failed):
+    values = np.array([0.0] * failed + values)
+    chart = histogram(values, (0.0, 1.0), "label", "reward", failed=failed)
+    counts, _ = np.histogram(np.clip(values, 0, 1), 20, (0.0, 1.0))
+    drawn: dict[float, float] = {}
+    for bar in chart.bars:
+        assert chart.left <= bar.x < bar.x + bar.width <= chart.right
+        assert chart.top - 1e-6 <= bar.y < bar.y + bar.height <= chart.bottom + 1e-6
+        drawn[bar.x] = drawn.get(bar.x, 0) + height(chart, bar.height)
+    assert [drawn[x] for x in sorted(drawn)] == pytest.approx(counts[counts > 0].tolist())
+    assert sum(height(chart, bar.height) for bar in chart.bars if bar.failed) == pytest.approx(failed)
+    assert chart.line is not None
+    assert chart.line.text == f"mean {values.mean():.4f}"
+    assert chart.left <= chart.line.x <= chart.right
+
+
+def test_bars_say_their_numbers():
+    chart = histogram(np.array([0.0, 0.0, 0.0, 0.97]), (0.0, 1.0), "label", "reward", failed=2)
+    assert [bar.text for bar in chart.bars] == [
+        "0.0000 to 0.0500: 2 failed a gate",
+        "0.0000 to 0.0500: 1 passed both gates",
+        "0.9500 to 1.0000: 1 responses",
+    ]
+    assert [tick.text for tick in chart.x_ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+
+
+@pytest.mark.parametrize("unit", ["bytes", "steps"])
+@pytest.mark.parametrize("number", [1, 2, MAX_POINTS, MAX_POINTS + 1, 3_000])
+def test_points_of_few_and_cells_of_many(unit, number):
+    random = np.random.default_rng(number)
+    sizes = np.floor(2.0 ** random.uniform(0, 18 if unit == "bytes" else 5, number))
+    rewards = random.uniform(-1.25, 1.25, number)
+    passed = rewards > 0
+    chart = scatter(sizes, rewards, passed, (-1.25, 1.25), "label", unit)
+    if number <= MAX_POINTS:
+        assert not chart.bars
+        assert len(chart.dots) == number
+        assert sum(dot.failed for dot in chart.dots) == number - passed.sum()
+    else:
+        assert sum(int(bar.text.split(": ")[1].split()[0].replace(",", "")) for bar in chart.bars) == number
+        assert all(dot.mean for dot in chart.dots)
+        assert max(bar.opacity for bar in chart.bars if bar.opacity) == pytest.approx(1.0)
+    for x, y in [*((dot.x, dot.y) for dot in chart.dots), *((bar.x, bar.y) for bar in chart.bars)]:
+        assert chart.left - 1e-6 <= x <= chart.right + 1e-6
+        assert chart.top - 1e-6 <= y <= chart.bottom + 1e-6
+    assert 1 <= len(chart.x_ticks) <= 8
+    assert all(chart.left - 1e-6 <= tick.at <= chart.right + 1e-6 for tick in chart.x_ticks)
+
+
+def test_lengths_have_units():
+    chart = scatter(np.array([300.0, 5_000.0]), np.zeros(2), np.ones(2, bool), (0.0, 1.0), "label", "bytes")
+    assert [tick.text for tick in chart.x_ticks] == ["256 B", "512 B", "1 KB", "2 KB", "4 KB", "8 KB"]
+    assert chart.dots[1].text == "5,000 bytes, reward 0.0000"
+    assert (span(2.5, 3.5, "steps"), span(2.5, 4.5, "steps"), span(512.0, 724.1, "bytes")) == (
+        "3 steps",
+        "3 to 4 steps",
+        "512 to 724 bytes",
+    )

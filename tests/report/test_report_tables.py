@@ -1,0 +1,54 @@
+"""Tables as Markdown, LaTeX and CSV, with any text in a cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from markdown_it import MarkdownIt
+
+from assay.service.report.tables import TextTable, split
+
+TABLE = TextTable(
+    ["", "n", "Step-M", "F1"],
+    [["all", "1,234", "50.00 ± 11.47 (20)", "0.5"], ["type a|b & c_d\n%", "2", "–", "-0.5"]],
+    ["Out of 100.\nReally."],
+)
+
+
+def test_markdown():
+    html = MarkdownIt("commonmark").enable("table").render(TABLE.markdown())
+    assert html.count("<tr>") == 3
+    assert '<td style="text-align:left">type a|b &amp; c_d %</td>' in html
+    assert '<td style="text-align:right">50.00 ± 11.47 (20)</td>' in html
+    assert "<p>Out of 100. Really.</p>" in html
+
+
+def test_latex():
+    assert TABLE.latex().splitlines() == [
+        "% Out of 100. Really.",
+        r"\begin{tabular}{lrrr}",
+        r"\toprule",
+        r" & n & Step-M & F1 \\",
+        r"\midrule",
+        r"all & 1,234 & 50.00 $\pm$ 11.47 (20) & 0.5 \\",
+        r"type a|b \& c\_d \% & 2 & -- & -0.5 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    assert r"\textbackslash{}input\{x\}\textasciitilde{}" in TextTable(["a"], [[r"\input{x}~"]]).latex()
+
+
+def test_csv_has_plain_numbers():
+    assert list(csv.reader(io.StringIO(TABLE.csv()))) == [
+        ["", "n", "Step-M", "Step-M standard error", "Step-M n", "F1"],
+        ["all", "1234", "50.00", "11.47", "20", "0.5"],
+        ["type a|b & c_d\n%", "2", "–", "", "", "-0.5"],
+    ]
+
+
+def test_cells_are_split():
+    assert split("50.00 ± 11.47 (1,020)") == ("50.00", "11.47", "1,020")
+    assert split("66.67 (6)") == ("66.67", "", "6")
+    assert split("–") == ("–", "", "")
+    assert split("") == ("", "", "")
