@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import httpx
@@ -220,14 +219,12 @@ def test_plain_prose_gets_the_skeleton(digest):
     prose = "Mix 1 µg of plasmid DNA with buffer. Add 0.5 µl of EcoRI.\n3. Incubate at 37 °C for 1 h.\n"
     digest.write(response=prose)
     assert digest.shown_reason == "missing_sections"
-    expect(digest.page.locator(".failure")).not_to_contain_text("`")
     button.click()
     digest.settled()
     assert digest.shown_reason == "ok"
     expect(button).to_be_hidden()
-    text = digest.response.input_value()
-    assert [json.loads(line.split(": ", 1)[1])["action"] for line in text.split("\n")[4:7]] == ["mix", "add", "incubate"]
-    assert "Step 2: Add 0.5 µl of EcoRI." in text
+    assert digest.page.locator('.step[data-kind="key"] strong').all_inner_texts() == ["mix", "add", "incubate"]
+    assert ": Add 0.5 µl of EcoRI." in digest.response.input_value()
     digest.response.focus()
     digest.page.keyboard.press("Control+z")
     assert digest.response.input_value() == prose

@@ -128,7 +128,12 @@ def test_bars_are_on_the_scale_of_all_rewards(group):
 ROWS = [
     {"id": "digest-a", "prompt": "Digest the plasmid.", "reference": REFERENCE, "response": RESPONSE},
     {"id": "spin-a", "prompt": "Spin it.", "reference": REFERENCE.split("\n")[0], "response": "no sections"},
-    {"id": "digest-b", "prompt": "Digest the plasmid.", "reference": REFERENCE, "response": RESPONSE.replace("2 h", "1 h")},
+    {
+        "id": "digest-b",
+        "prompt": "Digest the plasmid.",
+        "reference": REFERENCE,
+        "response": RESPONSE.replace("2 h", "1 h"),
+    },
 ]
 
 

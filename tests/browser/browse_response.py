@@ -205,6 +205,7 @@ def test_steps_follow_the_reward_and_passed_gates_are_one_line(playground):
     playground.example("The prose forgets a word")
     expect(checks).to_have_text("✗ Consistency gate failed: coverage")
     expect(playground.page.locator(".gate.failed")).to_be_visible()
+    assert playground.page.locator("#result-one > .card > h3:visible").first.inner_text() == "What would change it most"
 
 
 def test_rewards_have_four_decimals_everywhere(playground):
