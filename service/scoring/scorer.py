@@ -65,6 +65,7 @@ class Scorer:
         self.threads = max(1, threads or usable_cores())
         self.config_id = self.settings.config_id
         self.signature = self.settings.signature
+        self.identity = {"config_id": self.config_id, "signature": self.signature}
         self._rules = rules_of(self.settings)
         warmup()
 

@@ -135,7 +135,8 @@ def test_the_report_needs_nothing_from_elsewhere(tmp_path):
     assert "prefers-color-scheme: dark" in text
     assert "alert(1)" not in text
     assert "<b>&" not in text
-    for shown in ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31"):
+    expected = ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31")
+    for shown in (*expected, evaluate("score", []).signature):
         assert shown in page.text, shown
     # eight metrics, each over all records, one level and two types
     assert page.tags.count("svg") == 8 * 4
@@ -149,8 +150,15 @@ def test_fields_are_mapped(tmp_path):
     assert result.stdout.splitlines()[0].split() == ["n", "Order-S"]
     assert result.stdout.splitlines()[2].split() == ["all", "6", "66.67"]
     wrong = run("evaluate", path, "--field", "response=out.txt", "--field", "reference=gold")
-    assert wrong.exit_code == 1
-    assert wrong.stderr.count("no field 'out.txt'") == 6
+    assert wrong.exit_code == 2
+    known = "fields: gold, out; did you mean out? Name the right one with --field response=NAME"
+    assert f"no field 'out.txt' in any row; {known}" in wrong.stderr
+
+
+def test_a_field_to_group_by_that_no_record_has_is_a_warning(tmp_path):
+    path = written(tmp_path, rows(3))
+    assert "warning: --by levl: no record has this field; fields: " in run("evaluate", path, "--by", "levl").stderr
+    assert "warning" not in run("evaluate", path, "--by", "level").stderr
 
 
 def test_usual_names_are_found_and_shown(tmp_path):

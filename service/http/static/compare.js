@@ -1,7 +1,7 @@
-/** The steps of two rollouts side by side, with the words in which they differ. */
+/** The steps and the prose in which two rollouts differ, side by side. */
 
 import { make, unseen } from "./dom.js";
-import { keyLines, markedWords, sideBySide } from "./diff.js";
+import { markedWords, partsOf, sideBySide } from "./diff.js";
 
 export class Compare {
   constructor() {
@@ -9,13 +9,13 @@ export class Compare {
     this.selects = ["First rollout", "Second rollout"].map((name) =>
       make("select", { "aria-label": name, change: () => this.refresh() }),
     );
-    this.rows = make("ol", { class: "diff" });
+    this.parts = make("div");
     this.box = make(
       "section",
       { class: "card" },
-      make("h3", {}, "Steps of two rollouts"),
+      make("h3", {}, "Differences of two rollouts"),
       make("div", { class: "versus" }, this.selects[0], make("span", { "aria-hidden": "true" }, "and"), this.selects[1]),
-      this.rows,
+      this.parts,
     );
   }
 
@@ -29,7 +29,7 @@ export class Compare {
       const extremes = [rewards.indexOf(Math.max(...rewards)), rewards.indexOf(Math.min(...rewards))];
       if (extremes[0] === extremes[1]) extremes[1] = 1;
       this.selects.forEach((select, side) => {
-        select.replaceChildren(...names.map((name, index) => make("option", { value: index }, name)));
+        select.replaceChildren(...names.map((name, index) => make("option", { value: index }, `Rollout ${name}`)));
         select.value = String(extremes[side]);
       });
     }
@@ -37,18 +37,30 @@ export class Compare {
   }
 
   refresh() {
-    const [one, other] = this.selects.map(({ value }) => keyLines(this.texts[value]));
-    const rows = sideBySide(one, other).map(([left, right, equal]) =>
-      make("li", { class: equal ? "equal" : "" }, side(left, right, equal, "missing"), side(right, left, equal, "extra")),
-    );
-    const none = make("li", { class: "hint" }, "Neither of them has a step.");
-    this.rows.replaceChildren(...(rows.length ? rows : [none]));
+    const [one, other] = this.selects.map(({ value }) => partsOf(this.texts[value]));
+    const titles = new Set([...one, ...other].map(({ title }) => title));
+    const linesOf = (parts, title) => parts.find((part) => part.title === title)?.lines ?? [];
+    const parts = [...titles].map((title) => part(title, linesOf(one, title), linesOf(other, title)));
+    this.parts.replaceChildren(...parts.flat());
   }
 }
 
-function side(line, against, equal, kind) {
-  if (line === null) return make("p", { class: "none" }, unseen("no step"));
-  if (equal) return make("p", {}, line);
+/** Returns a heading and the lines that differ, side by side; equal lines are folded. */
+function part(title, one, other) {
+  const rows = sideBySide(one, other);
+  const equal = rows.filter((row) => row[2]).length;
+  const differing = rows.filter((row) => !row[2]).map(([left, right]) =>
+    make("li", {}, side(left, right, "missing"), side(right, left, "extra")),
+  );
+  const counted = `${equal} equal, ${differing.length} different`;
+  return [
+    make("p", { class: "of" }, `${title}: ${counted}`),
+    differing.length > 0 && make("ol", { class: "diff" }, ...differing),
+  ].filter(Boolean);
+}
+
+function side(line, against, kind) {
+  if (line === null) return make("p", { class: "none" }, unseen("none"));
   const words = markedWords(line, against ?? "");
   return make("p", {}, ...words.map(([word, kept]) => (kept || !word.trim() ? word : make("span", { class: kind }, word))));
 }

@@ -1,6 +1,7 @@
 /** Differences of two lists by their longest common subsequence, and of two responses step by step. */
 
 const MAX_CELLS = 4_000_000;
+const NUMBER = /^step\s+\d+\s*:\s*/i;
 
 /** Returns the positions [i, j] of a longest common subsequence of two lists; of very long ones only the equal ends. */
 export function common(one, other) {
@@ -40,13 +41,27 @@ function between(one, other) {
   return found;
 }
 
-/** Returns the lines of <key> without their numbers, or all lines if there is no such section. */
-export function keyLines(text) {
-  const section = text.match(/<key>([\s\S]*?)(?:<\/key>|$)/i)?.[1] ?? text;
-  return section
-    .split("\n")
-    .map((line) => line.trim().replace(/^step\s+\d+\s*:\s*/i, ""))
-    .filter(Boolean);
+/** Returns what two responses are compared by: { title, lines } of steps and prose, or of the whole text. */
+export function partsOf(text) {
+  const linesOf = (part) => part.split("\n").map((line) => line.trim()).filter(Boolean);
+  const within = (name) => text.match(new RegExp(`<${name}>([\\s\\S]*?)(?:</${name}>|$)`, "i"))?.[1];
+  if (within("key") === undefined) return [{ title: "Text", lines: linesOf(text) }];
+  const steps = linesOf(within("key")).map((line) => readable(line.replace(NUMBER, "")));
+  const prose = linesOf(within("orc") ?? "").map((line) => line.replace(NUMBER, ""));
+  return [
+    { title: "Steps", lines: steps },
+    { title: "Prose", lines: prose },
+  ];
+}
+
+/** Returns a step as `action: objects; parameters`, or the line as it is. */
+function readable(line) {
+  try {
+    const { action, objects, parameters } = JSON.parse(line);
+    return `${action}: ${[objects, parameters].filter((list) => list.length).map((list) => list.join(", ")).join("; ")}`;
+  } catch {
+    return line;
+  }
 }
 
 /** Returns rows [line or null, line or null, equal]: lines between common ones are put side by side in order. */

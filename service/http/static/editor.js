@@ -90,7 +90,7 @@ function lineOf(text) {
 function paintLine(line, marks, note) {
   const shown = JSON.stringify([marks, note]);
   if (line.shown === shown) return;
-  const plain = line.shown === "" && !marks.length;
+  const bare = !marks.length && !line.element.firstElementChild;
   line.shown = shown;
   const { element, text } = line;
   for (const name of ["kind", "step", "section"]) {
@@ -98,7 +98,7 @@ function paintLine(line, marks, note) {
     else element.dataset[name] = note[name];
   }
   element.classList.toggle("bad-line", Boolean(note.bad));
-  if (plain) return;
+  if (bare) return;
   let end = 0;
   const parts = [];
   for (const [from, to, kind] of marks) {

@@ -2,8 +2,9 @@
 
 import { byteLength, size } from "./dom.js";
 
-/** Browsers take seconds to insert long texts as an edit that can be undone. */
+/** Browsers take seconds to insert many lines as an edit that can be undone. */
 const MAX_UNDOABLE = 32 << 10;
+const MAX_UNDOABLE_LINES = 120;
 
 /** Maximum size of a field in UTF-8 bytes. The service may accept more; a page that marks every word should not. */
 export const MAX_BYTES = 512 << 10;
@@ -68,7 +69,7 @@ export class TextField {
     const { control } = this;
     const [start, end, inserted] = difference(control.value, text);
     const focused = document.activeElement;
-    if (inserted.length < MAX_UNDOABLE) {
+    if (inserted.length < MAX_UNDOABLE && inserted.split("\n").length < MAX_UNDOABLE_LINES) {
       control.focus({ preventScroll: true });
       control.setSelectionRange(start, end);
       if (document.activeElement === control && (inserted || start < end)) {

@@ -1,5 +1,7 @@
 /** What the editors highlight, from an explanation: sections, steps, words that match, lack or are not covered. */
 
+export const NO_HIGHLIGHTS = { marks: [], notes: new Map() };
+
 const SECTIONS = ["think", "key", "orc", "note"];
 
 /** Returns the highlights { marks, notes } of the response that `explanation` is about. */

@@ -7,15 +7,16 @@ import { Edits } from "./edits.js";
 import { EXAMPLES, GROUP } from "./examples.js";
 import { TextField } from "./fields.js";
 import { Group } from "./group.js";
-import { referenceHighlights, responseHighlights } from "./highlights.js";
+import { NO_HIGHLIGHTS, referenceHighlights, responseHighlights } from "./highlights.js";
 import { Loop } from "./loop.js";
 import { Permalink, stateOf } from "./permalink.js";
-import { isPlain, moveStep, skeleton } from "./reorder.js";
+import { moveStep } from "./reorder.js";
 import { Result } from "./result.js";
 import { Rollouts } from "./rollouts.js";
 import { Service, referenceOf } from "./service.js";
 import { Settings } from "./settings.js";
 import { Status } from "./status.js";
+import { skeletonOf } from "./suggestions.js";
 import { addTheme } from "./theme.js";
 import { Walk } from "./walk.js";
 
@@ -59,6 +60,7 @@ const loops = {
     const { body } = answer;
     explained = body;
     result.update(answer, request, Boolean(service.key));
+    byId("skeleton").hidden = !skeletonOf(body);
     editors.response.highlight(responseHighlights(body, request.response));
     if (request.reference === reference.text) editors.reference.highlight(referenceHighlights(body, reference.text));
     status.say(`Reward ${rewardOf(body.reward)}, ${words(body.reason)}.`);
@@ -126,7 +128,6 @@ function typed() {
 /** Called on any change: sends the input after `pause` milliseconds. */
 function changed(pause) {
   status.waiting();
-  byId("skeleton").hidden = !isPlain(response.text);
   byId("settings-count").textContent = settings?.count ? `${settings.count} changed` : "";
   loops[view].touch(pause);
 }
@@ -191,6 +192,7 @@ function copied(done) {
 function setView(name) {
   loops[view].rest();
   view = name;
+  if (name === "group") editors.reference.highlight(NO_HIGHLIGHTS); // those of the reference are about one response
   for (const radio of document.querySelectorAll("input[name=view]")) radio.checked = radio.value === name;
   for (const part of ["input", "result"]) {
     byId(`${part}-one`).hidden = name !== "one";
@@ -272,9 +274,7 @@ function wire() {
     (settings ? loops[view] : start).touch();
   });
   byId("link").addEventListener("click", async () => status.note(await permalink.copy(settings?.faulty ?? [])));
-  byId("skeleton").addEventListener("click", () => {
-    edits.apply({ response: skeleton(response.text) }, "the sections, with a step for each sentence.");
-  });
+  byId("skeleton").addEventListener("click", () => take(skeletonOf(explained)));
   for (const id of ["skip", "glance"]) {
     byId(id).addEventListener("click", (event) => {
       event.preventDefault();

@@ -14,7 +14,7 @@ const PAUSE = 150;
 export class Matrix {
   /** `score(request, signal)` resolves to the reply of /v1/score; `take(config)` applies a configuration. */
   constructor({ score, take }) {
-    Object.assign(this, { score, take, request: null, effective: {}, controller: null, timer: 0 });
+    Object.assign(this, { score, take, request: null, largest: 1, controller: null, timer: 0 });
     const cells = ROWS.flatMap((row) => TOTALS.map((total) => ({ config: { ...row, total } })));
     this.cells = cells.map((cell) => ({ ...cell, button: this.buttonOf(cell.config) }));
     this.note = make("p", { class: "hint" });
@@ -52,9 +52,9 @@ export class Matrix {
     return make("button", { type: "button", class: "cell", click: () => this.take(config) }, "…");
   }
 
-  /** Sets what to score: a request of /v1/score, and all effective settings. */
-  set(request, effective) {
-    Object.assign(this, { request, effective });
+  /** Sets what to score: a request of /v1/score, all effective settings, and the largest reward under them. */
+  set(request, effective, largest) {
+    Object.assign(this, { request, largest });
     for (const { config, button } of this.cells) {
       const chosen = Object.entries(config).every(([name, value]) => effective[name] === value);
       button.setAttribute("aria-pressed", String(chosen));
@@ -80,7 +80,7 @@ export class Matrix {
       const replies = await Promise.all(scored);
       if (controller.signal.aborted) return;
       const rewards = replies.map(({ body }) => body.rewards[0]);
-      const most = Math.max(...rewards, 1e-9);
+      const most = Math.max(this.largest, ...rewards);
       cells.forEach(({ config, button }, index) => this.write(button, config, rewards[index], most));
       this.note.textContent = "";
     } catch (error) {

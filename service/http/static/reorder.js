@@ -1,4 +1,4 @@
-/** Edits of a response as text: a step moved to another place, and plain prose put into the required sections. */
+/** Moves a step of a response to another place, in its text. */
 
 const PREFIX = /^\s*step\s+\d+\s*:\s*/i;
 
@@ -28,23 +28,4 @@ function filled(text, replacements) {
     last = end;
   }
   return parts.join("") + text.slice(last);
-}
-
-/** True if a text has none of the sections, so that it is plain prose. */
-export const isPlain = (text) => !/<\/?(?:think|key|orc|note)>/i.test(text);
-
-/** Returns plain prose as a complete response: one step a sentence or numbered line, whose first word is the action. */
-export function skeleton(text) {
-  const sentences = text
-    .split("\n")
-    .map((line) => line.replace(/^\s*(?:step\s*\d+\s*[:.)]|\d+\s*[.)](?!\d)|[-*•])\s*/i, "").trim())
-    .flatMap((line) => line.split(/(?<=[.!?])\s+(?=\p{Lu})/u))
-    .filter((line) => /\p{L}/u.test(line));
-  const steps = sentences.length ? sentences : ["Describe the step here."];
-  const key = steps.map((sentence, index) => {
-    const action = sentence.match(/\p{L}[\p{L}\p{M}-]*/u)[0].toLowerCase();
-    return `Step ${index + 1}: {"action": ${JSON.stringify(action)}, "objects": [], "parameters": []}`;
-  });
-  const orc = steps.map((sentence, index) => `Step ${index + 1}: ${sentence}`);
-  return ["<think>", "", "</think>", "<key>", ...key, "</key>", "<orc>", ...orc, "</orc>", "<note>", "", "</note>"].join("\n");
 }

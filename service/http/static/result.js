@@ -47,14 +47,14 @@ export class Result {
       actions.move(from, to);
     });
     const title = make("div", { class: "titled" }, make("h3", {}, "Steps side by side"), legend());
-    const pairs = make("section", { class: "card" }, title, this.notCounted, this.steps);
-    const change = card("What would change it most", this.undo, this.suggestions);
+    this.pairs = make("section", { class: "card" }, title, this.notCounted, this.steps);
+    this.change = card("What would change it most", this.undo, this.suggestions);
     const fall = card(
       "What each factor costs",
       this.factors,
       make("details", { class: "inner" }, make("summary", {}, "The arithmetic"), this.equations),
     );
-    const parts = [this.verdict, this.failure, this.gates.box, pairs, change, fall];
+    const parts = [this.verdict, this.failure, this.gates.box, this.pairs, this.change, fall];
     box.replaceChildren(...parts, this.matrix.box, this.reproduce.box);
   }
 
@@ -67,11 +67,13 @@ export class Result {
     this.equations.replaceChildren(...equations(body.equations));
     this.suggestions.replaceChildren(...suggestions(body.suggestions, this.actions.take));
     this.showSteps(body);
+    const before = body.failure ? this.failure : this.pairs; // a repair is wanted before anything else
+    if (before.nextElementSibling !== this.change) before.after(this.change);
     this.notCounted.hidden = body.counted || !body.pairs.length;
     this.reward = body.reward;
     const { response, reference, config } = request;
     const scoring = { references: [reference], responses: [response], config };
-    this.matrix.set(scoring, body.config);
+    this.matrix.set(scoring, body.config, body.largest_reward);
     this.reproduce.set({
       "curl, explanation": () => curl("v1/explain", request, withKey),
       "curl, score": () => curl("v1/score", { ...scoring, include: ["components"] }, withKey),

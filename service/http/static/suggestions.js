@@ -12,9 +12,13 @@ export function suggestions(found, take) {
       "li",
       { class: "suggestion" },
       make("span", { class: "gain" }, signed(gain), make("span", { class: "hint" }, ` to ${rewardOf(reward)}`)),
-      make("span", { class: "text" }, ...sentence(text.replace(/, reward [+−-][\d.]+\.$/, "."))),
+      make("span", { class: "text" }, ...sentence(text.replace(/, reward [+−-]?[\d.]+\.$/, "."))),
       usable &&
         make("button", { type: "button", click: () => take(suggestion), "aria-label": `Apply: ${text}` }, "Apply"),
     );
   });
 }
+
+/** Returns the suggestion that puts plain prose into the four sections, if there is one. */
+export const skeletonOf = ({ suggestions: found }) =>
+  found.find(({ kind, response }) => kind === "skeleton" && response !== null);

@@ -6,8 +6,7 @@ const WHOLE = ["best", "score"];
 
 /** Returns a table whose bars span the reward before and after each factor. */
 export function waterfall(explanation) {
-  const { smallest_reward: least, largest_reward: most } = explanation;
-  const factors = inRewards(explanation);
+  const { factors, smallest_reward: least, largest_reward: most } = explanation;
   const share = (reward) => (most > least ? (reward - least) / (most - least) : 0);
   const rows = factors.map((factor, index) => row(factor, index ? factors[index - 1].reward : least, least, share));
   const head = ["Factor", "Change", "Reward"].map((title) => make("th", { scope: "col" }, title));
@@ -23,16 +22,6 @@ export function waterfall(explanation) {
   ];
 }
 
-/** Returns the factors with `reward_change` and `reward`; the reward is a linear function of SCORE. */
-function inRewards({ factors, largest_score: largest, smallest_reward: least, largest_reward: most }) {
-  const unit = largest > 0 ? (most - least) / largest : 0;
-  return factors.map((factor) => ({
-    reward: least + factor.score * unit,
-    reward_change: factor.change * unit,
-    ...factor,
-  }));
-}
-
 function row({ name, label, reward_change: change, reward, detail }, before, least, share) {
   const whole = WHOLE.includes(name);
   const from = whole ? least : Math.min(before, reward);
@@ -45,8 +34,8 @@ function row({ name, label, reward_change: change, reward, detail }, before, lea
   return make(
     "tr",
     { class: kind, "data-factor": name },
-    make("th", { scope: "row" }, name === "score" ? "Reward" : label),
-    make("td", { class: "track" }, bar, make("span", { class: "hint" }, ...sentence(name === "score" ? "" : detail))),
+    make("th", { scope: "row" }, label),
+    make("td", { class: "track" }, bar, make("span", { class: "hint" }, ...sentence(detail))),
     make("td", { class: "figure" }, whole ? "" : signed(change)),
     make("td", { class: "figure" }, rewardOf(reward)),
   );
