@@ -18,6 +18,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from rich import box
@@ -41,6 +42,10 @@ COMPONENTS = ("scale", "order", "content")
 Rollout = dict[str, str]
 
 
+class ServiceEndedError(RuntimeError):
+    """The service has ended before it was ready."""
+
+
 def free_port(wanted: int) -> int:
     """Return the wanted port of the loopback interface, or any free one if it is in use."""
     for port in (wanted, 0):
@@ -59,7 +64,7 @@ def wait_until_ready(base: str, server: subprocess.Popen[bytes], show: Callable[
     started = time.monotonic()
     while time.monotonic() - started < READY_WITHIN:
         if server.poll() is not None:
-            raise SystemExit(f"the service ended with exit code {server.returncode}")
+            raise ServiceEndedError(f"the service ended with exit code {server.returncode}")
         try:
             with DIRECT.open(f"{base}/readyz", timeout=5):
                 return time.monotonic() - started
@@ -180,9 +185,9 @@ def stay(console: Console, base: str, server: subprocess.Popen[bytes]) -> None:
     """Keep the service running until Ctrl-C."""
     console.print(
         Text.assemble(
-            ("\nOpen ", ""),
+            "\nOpen ",
             (f"{base}/", "bold cyan"),
-            " in a browser to edit these answers and watch their rewards.\n",
+            " in a browser to edit an answer and watch its reward.\n",
             f"{base}/docs describes the API. Press Ctrl-C to stop the service.",
         )
     )
@@ -203,17 +208,21 @@ def main() -> None:
     port = free_port(chosen.port)
     base = f"http://127.0.0.1:{port}"
     flags = ["--port", str(port), "--log-level", "warning", "--drain-seconds", "0"]
-    server = subprocess.Popen([sys.executable, "-c", START, "serve", *flags])
-    try:
-        start(console, base, server)
-        show(console, base, rollouts)
-        if sys.stdin.isatty() and sys.stdout.isatty() and not chosen.stop:
-            stay(console, base, server)
-        else:
-            console.print("The service is stopped. Run `make serve`, and open http://127.0.0.1:8000/ in a browser.")
-    finally:
-        server.terminate()
-        server.wait()
+    with TemporaryFile() as log:
+        server = subprocess.Popen([sys.executable, "-c", START, "serve", *flags], stderr=log)
+        try:
+            start(console, base, server)
+            show(console, base, rollouts)
+            if sys.stdin.isatty() and sys.stdout.isatty() and not chosen.stop:
+                stay(console, base, server)
+            else:
+                console.print("The service is stopped. Run `make serve`, and open http://127.0.0.1:8000/ in a browser.")
+        except ServiceEndedError as error:
+            log.seek(0)
+            raise SystemExit(f"{log.read().decode()}{error}") from None
+        finally:
+            server.terminate()
+            server.wait()
 
 
 if __name__ == "__main__":

@@ -81,6 +81,14 @@ def test_three_rollouts_of_a_prompt_with_the_best_edit_of_each(piped, example_ro
         assert f"Best edit, {best.gain:+.4f}: {' '.join(best.text.split())}" in text
 
 
+def test_a_service_that_does_not_start_says_why(tmp_path):
+    options = {"cwd": tmp_path, "env": environment() | {"ASSAY_ORDER": "backwards"}, "stdin": subprocess.DEVNULL}
+    ran = subprocess.run([*DEMO, "--port", "0"], capture_output=True, text=True, check=False, **options)
+    assert ran.returncode == 1
+    assert "backwards" in ran.stderr
+    assert "the service ended with exit code" in ran.stderr
+
+
 @pytest.mark.parametrize("without_colour", [False, True])
 def test_on_a_terminal_it_stays_until_it_is_interrupted(tmp_path, without_colour) -> None:
     pty = pytest.importorskip("pty")
