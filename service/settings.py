@@ -128,7 +128,7 @@ class ScoreSettings(BaseModel):
 
 def setting_issues(error: ValidationError, known: Iterable[str] = ScoreSettings.model_fields) -> list[Issue]:
     """Convert pydantic's errors to issues, which never quote the invalid value; `known` are the names there are."""
-    issues = []
+    issues: list[Issue] = []
     for found in error.errors(include_url=False, include_input=False):
         name = ".".join(str(part) for part in found["loc"])[:MAX_NAME]
         if found["type"] == "extra_forbidden":

@@ -37,7 +37,7 @@ StartServer = Callable[[], AbstractContextManager[ServerProcess]]
 SCORE = "/v1/score"
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
-WITHOUT_PYARROW = "pyarrow is not installed (assay[arrow])"
+WITHOUT_PYARROW = "pyarrow is not installed"
 
 PLAIN_TOLERANCE = 1e-12
 

@@ -211,3 +211,8 @@ def test_switches_change_only_scale_content_semantics_and_score():
         changed = {key for key in got if got[key][0] != measured[key][0]}
         assert changed <= {"scale", "content", "semantics", "score"}
         assert "score" in changed or name == "use_order", name
+
+
+def test_a_scorer_is_shown_with_the_settings_that_differ():
+    assert repr(Scorer()) == "Scorer()"
+    assert repr(Scorer(order="lcs", min_coverage=0.9, total="product")) == "Scorer(order='lcs', min_coverage=0.9)"
