@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError
-from ..files.field_names import find_fields, objects_in, peek
+from ..files.field_names import absent_field, find_fields, objects_in, peek
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
@@ -248,6 +248,10 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
         if rows is None:
             require_request(document)
             raise click.UsageError("--task cannot be combined with a request, which names its task")
+        first, rows = peek(rows)
+        named = objects_in(first, job.max_line_bytes)
+        if named and not any({job.fields.response, task.response} & row.keys() for row in named):
+            raise absent_field(job.fields.response, named, "--response-field")
         with Progress(size, quiet) as progress:
             summary = score_rows(job, scorer, rows, progress)
     return _show(job, summary, scorer.identity["signature"], started, quiet)

@@ -36,6 +36,14 @@ def test_a_field_that_no_row_has_stops_with_the_fields_there_are(call, tmp_path:
     assert not target.exists()
 
 
+def test_a_field_of_another_task_that_no_row_has(call, tmp_path: Path) -> None:
+    source, target = write_rows(tmp_path / "in.jsonl", [{"id": 1, "reference": "a b"}] * 2), tmp_path / "out.jsonl"
+    result = call("score", source, "-o", target, "--task", "lexical")
+    assert result.exit_code == 2
+    assert "no field 'response' in any row; fields: id, reference. Name the right one" in result.stderr
+    assert not target.exists()
+
+
 def test_rows_that_lack_a_field_beside_others_are_listed(call, tmp_path: Path) -> None:
     rows = [{"id": n} for n in range(99)] + [GOOD] + [{"id": n} for n in range(50)]
     source, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 
-from ....kernels.compiler.jit import KERNELS
 from ....kernels.warmup import compiled_signatures, progress
 from ...config import Config
 from ...version import VERSION
@@ -38,15 +37,14 @@ class StartupLog:
             self._ended = True
             if self._readiness.obstacle is None:
                 self._ready()
-        elif time.monotonic() >= self._next and (compiled := compiled_kernels()) is not None:
+        elif time.monotonic() >= self._next and is_compiling():
             self._next = time.monotonic() + REPEAT_SECONDS
-            log.info("compiling kernels (once on this machine, about 40 s): %d of %d", compiled, len(KERNELS))
+            log.info("compiling kernels (once on this machine, about 40 s): %d of %d functions", *progress())
 
 
-def compiled_kernels() -> int | None:
-    """Return how many kernels are ready while others are compiled; None while they are loaded from the cache."""
-    kernels = compiled_signatures()
-    return kernels if progress()[0] > kernels else None  # helpers are compiled, never loaded
+def is_compiling() -> bool:
+    """Return whether kernels have been compiled, not loaded from the cache, which has none of their helpers."""
+    return progress()[0] > compiled_signatures()
 
 
 def announce(config: Config, url: str) -> None:
