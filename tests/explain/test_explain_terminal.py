@@ -54,7 +54,7 @@ def test_steps_are_shown_with_what_differs():
         "                       +抗体溶液",
         "    4 ─ ·   discard: supernatant",
         "            not in the reference",
-        "    · ─ 4   image: cells cells cells cells cells cells cells cells cells cells c…",
+        "    · ─ 4   image: cells cells cells cells cells cells cells cells cells cells…",
         "            not in the response",
     ]
     assert "\nHints\n  step 2    5000 μl is 5 ml: units are compared as written.\n" in text
