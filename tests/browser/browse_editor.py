@@ -263,3 +263,15 @@ def test_long_suggestions_do_not_freeze_the_page(digest):
     digest.settled()
     assert time.monotonic() - started < 10
     assert digest.response.input_value().count("line\n") > 4000
+
+
+def test_the_caret_stays_in_sight(digest):
+    digest.write(response=RESPONSE + "\nmore" * 100)
+    digest.response.focus()
+    frame = digest.page.locator(".editor:has(#response)")
+    for key, at_end in (("Control+End", True), ("Control+Home", False), ("Control+End", True)):
+        digest.page.keyboard.press(key)
+        digest.page.keyboard.type("x")
+        shown = frame.evaluate("frame => (frame.scrollTop + frame.clientHeight) / frame.scrollHeight")
+        assert (shown > 0.9) == at_end, (key, shown)
+    digest.settled()

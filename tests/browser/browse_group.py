@@ -125,6 +125,7 @@ def test_bars_are_on_the_scale_of_all_rewards(group):
     assert group.page.locator(".amount").evaluate_all(shares) == pytest.approx(rewards, abs=1e-4)
 
 
+CORRECTED = RESPONSE.replace("2 h", "1 h")
 ROWS = [
     {"id": "digest-a", "prompt": "Digest the plasmid.", "reference": REFERENCE, "response": RESPONSE},
     {"id": "spin-a", "prompt": "Spin it.", "reference": REFERENCE.split("\n")[0], "response": "no sections"},
@@ -141,6 +142,7 @@ def open_file(group, rows) -> None:
     content = "\n".join(json.dumps(row) for row in rows).encode()
     group.page.locator("summary", has_text="paste many at once").click()
     group.rollouts_file.set_input_files({"name": "step-12.jsonl", "mimeType": "", "buffer": content})
+    expect(group.page.locator("#walk-about:not(:empty), #import-fault:not(:empty)")).to_have_count(1)
     group.settled()
 
 

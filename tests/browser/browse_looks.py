@@ -116,11 +116,13 @@ def test_on_a_phone_the_reward_stays_in_sight_and_leads_to_the_result(open_page)
 def test_the_keyboard_reaches_everything_in_its_order(playground):
     focused = "document.activeElement.id || document.activeElement.name || document.activeElement.textContent.trim()"
     order = []
-    for _ in range(12):
+    for _ in range(14):
         playground.page.keyboard.press("Tab")
         order.append(playground.page.evaluate(focused))
-    assert order[:7] == ["skip", "view", "link", "theme", "example", "response", "reference"]
-    assert order[7:9] == ["Settings", "API key\nnone"] or order[7].startswith("Settings")
+    assert order[:4] == ["skip", "view", "link", "theme"]
+    assert order[4:6] == ["arXiv 2510.15600", "How the reward works"]
+    assert order[6:9] == ["example", "response", "reference"]
+    assert order[9].startswith("Settings")
     playground.skip.focus()
     expect(playground.skip).to_be_in_viewport()
     playground.page.keyboard.press("Enter")

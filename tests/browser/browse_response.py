@@ -334,7 +334,7 @@ def test_a_link_keeps_the_valid_settings(open_page, complaints):
         playground.page.get_by_label("min_coverage", exact=True).fill(value)
         expect(playground.page.locator("#fault-min_coverage")).to_be_visible()
         playground.link.click()
-        expect(playground.note).to_have_text("Link copied without min_coverage, which has an error.")
+        expect(playground.note).to_have_text("Link copied without what has an error: min_coverage.")
         other = open_page(playground.page.evaluate("navigator.clipboard.readText()"))
         assert other.settings_count.inner_text() == "1 changed"
         assert other.page.get_by_label("order", exact=True).input_value() == "lcs"

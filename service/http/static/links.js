@@ -16,11 +16,13 @@ export class Links {
   /** Sets the explanation that the cards show. */
   set(explanation) {
     this.explanation = explanation;
-    this.point(null);
+    this.point(null); // its elements are new
   }
 
   /** Marks everything that belongs to { kind, step }, where kind is key, prose or reference; nothing if null. */
   point(place) {
+    if (place && place.kind === this.place?.kind && place.step === this.place.step) return;
+    this.place = place;
     for (const element of this.marked) element.classList.remove("linked");
     this.marked = place && this.explanation ? this.partsOf(place) : [];
     for (const element of this.marked) element.classList.add("linked");

@@ -58,7 +58,7 @@ let explained = null;
 const loops = {
   one: loopOf((request) => service.call("v1/explain", request), explainRequest, (answer, request) => {
     const { body } = answer;
-    explained = body;
+    explained = { ...body, text: request.response };
     result.update(answer, request, Boolean(service.key));
     byId("skeleton").hidden = !skeletonOf(body);
     editors.response.highlight(responseHighlights(body, request.response));
@@ -148,8 +148,9 @@ function show({ utf16 }, name = "response") {
   editors[name].select(...utf16);
 }
 
-/** Applies a suggestion. */
+/** Applies a suggestion, unless the response was changed meanwhile. */
 function take({ response: text, config, text: said }) {
+  if (text !== null && response.text !== explained.text) return;
   const change = { config: { ...settings.effective, ...config } };
   edits.apply(text === null ? change : { ...change, response: text }, said);
 }
@@ -161,9 +162,9 @@ function configure(config) {
 
 /** Moves a step of the response that the page shows an explanation of. */
 function move(from, to) {
-  if (byId("result").dataset.current !== "yes") return;
+  if (response.text !== explained.text) return;
   edits.make({ response: moveStep(response.text, explained, from, to) });
-  status.note(`Step ${from} is now step ${to}. Ctrl+Z takes it back.`);
+  status.note(`Step ${from} is now step ${to}. Undo (Ctrl+Z) takes it back.`);
 }
 
 function explain(index) {

@@ -28,7 +28,7 @@ export class Permalink {
     const fragment = await fragmentOf(this.state());
     if (!fragment) return "These texts are too long for a link.";
     const done = await copy(new URL(fragment, location.href).href);
-    const without = left.length ? ` without ${left.join(", ")}, which has an error.` : ".";
+    const without = left.length ? ` without what has an error: ${left.join(", ")}.` : ".";
     return done ? `Link copied${without}` : "The browser does not allow copying: copy the URL from the address bar.";
   }
 }

@@ -78,7 +78,7 @@ export class Settings {
 
   /** All values, including defaults. */
   get effective() {
-    return { ...this.defaults, ...this.overrides };
+    return { ...this.defaults, ...this.valid };
   }
 
   mark(name) {
