@@ -37,7 +37,7 @@ ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "main", "header", "section", "div", "p", "b", "span", "br"),
     *("h1", "h2", "h3", "h4", "figure", "figcaption", "table", "thead", "tbody", "tr", "th", "td", "code", "ul", "li"),
     *("details", "summary", "pre", "svg", "line", "rect", "text", "circle"),
-    "a",
+    *("a", "small"),
 }
 
 
