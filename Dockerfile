@@ -10,6 +10,7 @@ WORKDIR /src
 COPY __init__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt ./
 COPY kernels kernels
 COPY service service
+COPY tests/vectors tests/vectors
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && python -m venv /opt/assay \
  && /opt/assay/bin/pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"

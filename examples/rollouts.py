@@ -2,8 +2,8 @@
 
     python examples/rollouts.py --prompts 4 --samples 5 --seed 0 -o examples/rollouts.jsonl
 
-One JSON object per line: id, prompt, reference, response. The laboratory vocabulary is in vocabulary.json and makes no
-scientific sense. The same arguments give the same bytes with every Python version and platform.
+One JSON object per line: id, prompt, reference, response, made from the laboratory protocols in protocols.toml.
+The same arguments give the same bytes with every Python version and platform.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
-VOCABULARY = json.loads((Path(__file__).parent / "vocabulary.json").read_text(encoding="utf-8"))
+TEMPLATES = tomllib.loads((Path(__file__).parent / "protocols.toml").read_text(encoding="utf-8"))
+ANSWERS = TEMPLATES["answers"]
+MARKED = re.compile(r"(<[^>]*>|\[[^\]]*\])")
+"""An object or a parameter in a step of protocols.toml."""
 
 
 class Dice:
@@ -34,29 +39,63 @@ class Dice:
 
     def few(self, choices: Sequence[T], count: int) -> list[T]:
         rest = list(choices)
-        return [rest.pop(self.below(len(rest))) for _ in range(count)]
+        return [rest.pop(self.below(len(rest))) for _ in range(min(count, len(rest)))]
 
     def chance(self, share: float) -> bool:
         return self.random() < share
 
-    def weighted(self, choices: dict[T, int]) -> T:
+    def weighted(self, choices: Mapping[T, int]) -> T:
         return self.pick([choice for choice, weight in choices.items() for _ in range(weight)])
 
 
-class Parameter(NamedTuple):
-    key: str
-    prose: str
+class Part(NamedTuple):
+    """An object or a parameter where it occurs in the prose of a step."""
+
+    text: str
+    is_object: bool
+    others: list[str]
+    """What wrong answers have instead."""
+    in_key: bool = True
 
 
 class Step(NamedTuple):
     action: str
-    objects: list[str]
-    parameters: list[Parameter]
+    sentence: list[str | Part]
+    """What follows the action."""
+    aside: str
+
+    @property
+    def parts(self) -> list[Part]:
+        return [piece for piece in self.sentence if isinstance(piece, Part) and piece.in_key]
+
+    @property
+    def objects(self) -> list[str]:
+        return [part.text for part in self.parts if part.is_object]
+
+    @property
+    def parameters(self) -> list[str]:
+        return [part.text for part in self.parts if not part.is_object]
+
+    def with_part(self, old: Part, new: Part) -> Step:
+        return self._replace(sentence=[new if piece is old else piece for piece in self.sentence])
+
+
+class Protocol(NamedTuple):
+    goal: str
+    steps: list[Step]
+    extra: list[Step]
+    think: list[str]
+    notes: list[str]
+
+    @property
+    def materials(self) -> list[str]:
+        return list(dict.fromkeys(name for step in self.steps + self.extra for name in step.objects))
 
 
 class Draft(NamedTuple):
     """An answer before its sections are joined: key and orc are lists of lines."""
 
+    steps: list[Step]
     think: str
     key: list[str]
     orc: list[str]
@@ -66,62 +105,107 @@ class Draft(NamedTuple):
 # The protocol
 
 
-def new_parameter(dice: Dice) -> Parameter:
-    key, prose, values = dice.pick(VOCABULARY["parameters"])
-    value = dice.pick(values)
-    return Parameter(key.format(value), prose.format(value))
+def new_part(dice: Dice, marked: str, vary: dict[str, list[str]], values: dict[str, str]) -> Part:
+    right, _, wrong = marked[1:-1].partition("!")
+    choices = right.split("|")
+    text = dice.pick(choices)
+    others = [other for other in [*choices, *filter(None, wrong.split("|"))] if other != text]
+    for name in re.findall(r"\{(\w+)\}", text):
+        others += [text.format_map({**values, name: value}) for value in vary[name] if value != values[name]]
+    return Part(text.format_map(values), marked[0] == "<", [other.format_map(values) for other in others])
 
 
-def new_step(dice: Dice) -> Step:
-    objects = dice.few(VOCABULARY["objects"], 1 + dice.below(3))
-    return Step(dice.pick(VOCABULARY["actions"]), objects, [new_parameter(dice) for _ in range(dice.below(4))])
+def new_step(dice: Dice, line: str, vary: dict[str, list[str]], values: dict[str, str]) -> Step:
+    instruction, _, aside = line.removeprefix("? ").partition("; ")
+    action, _, rest = instruction.partition(" ")
+    sentence = [
+        new_part(dice, piece, vary, values) if MARKED.match(piece) else piece.format_map(values)
+        for piece in MARKED.split(f" {rest}")
+    ]
+    return Step(action.lower(), sentence, aside.format_map(values))
 
 
-def new_protocol(dice: Dice) -> list[Step]:
-    return [new_step(dice) for _ in range(3 + dice.below(3) + dice.below(4))]
+def new_protocol(dice: Dice, template: dict[str, Any]) -> Protocol:
+    """Return the protocol with one of its values for everything that may vary."""
+    vary = template["vary"]
+    values = {name: dice.pick(choices) for name, choices in vary.items()}
+    lines = [line for line in template["steps"].splitlines() if not line.startswith("?") or dice.chance(0.25)]
+    return Protocol(
+        template["goal"].format_map(values),
+        [new_step(dice, line, vary, values) for line in lines],
+        [new_step(dice, line, vary, values) for line in template["extra"].splitlines()],
+        template["think"].format_map(values).splitlines(),
+        template["notes"].splitlines(),
+    )
 
 
-def prompt_for(goal: str, steps: list[Step]) -> str:
-    actions = ", ".join(f'"{action}"' for action in dict.fromkeys(step.action for step in steps))
+def prompt_for(protocol: Protocol) -> str:
+    """Return the task and the form of the answer, as a policy is asked for it."""
+    actions = ", ".join(sorted({step.action for step in protocol.steps}))
     return (
-        f"Write a laboratory protocol to {goal}. Answer with <think>, <key>, <orc> and <note>, each step of <key> "
-        f"being one JSON object with action, objects and parameters. Use only these actions: {actions}."
+        f"Write a laboratory protocol to {protocol.goal}. Use only these actions: {actions}.\n\n"
+        "Answer in four sections, each with its closing tag:\n"
+        "<think> your reasoning\n"
+        '<key> a line for each step, such as Step 1: {"action": "…", "objects": ["…"], "parameters": ["…"]}\n'
+        "<orc> the same steps in prose, such as Step 1: …, with every word of the step's line in <key>\n"
+        "<note> safety and quality control"
     )
 
 
 # Mistakes in the protocol: the response passes the gates, the reward is lower
 
 
-def swap_steps(dice: Dice, steps: list[Step]) -> list[Step]:
-    i, j = sorted(dice.few(range(len(steps)), 2))
-    return [*steps[:i], steps[j], *steps[i + 1 : j], steps[i], *steps[j + 1 :]]
+def swap_steps(dice: Dice, protocol: Protocol, steps: list[Step]) -> list[Step]:
+    i = dice.below(len(steps) - 1)
+    return [*steps[:i], steps[i + 1], steps[i], *steps[i + 2 :]]
 
 
-def miss_step(dice: Dice, steps: list[Step]) -> list[Step]:
+def miss_step(dice: Dice, protocol: Protocol, steps: list[Step]) -> list[Step]:
     i = dice.below(len(steps))
     return steps[:i] + steps[i + 1 :]
 
 
-def add_step(dice: Dice, steps: list[Step]) -> list[Step]:
+def add_step(dice: Dice, protocol: Protocol, steps: list[Step]) -> list[Step]:
     i = dice.below(len(steps) + 1)
-    return [*steps[:i], new_step(dice), *steps[i:]]
+    return [*steps[:i], dice.pick(protocol.extra), *steps[i:]]
 
 
-def repeat_step(dice: Dice, steps: list[Step]) -> list[Step]:
+def repeat_step(dice: Dice, protocol: Protocol, steps: list[Step]) -> list[Step]:
     i = dice.below(len(steps))
     return steps[: i + 1] + steps[i:]
 
 
-def change_step(dice: Dice, steps: list[Step]) -> list[Step]:
+def change_action(dice: Dice, protocol: Protocol, step: Step) -> Step:
+    return step._replace(action=dice.pick(ANSWERS["synonyms"].get(step.action, ["prepare"])))
+
+
+def change_object(dice: Dice, protocol: Protocol, step: Step) -> Step:
+    part = dice.pick([part for part in step.parts if part.is_object])
+    others = part.others or [name for name in protocol.materials if name not in step.objects]
+    return step.with_part(part, part._replace(text=dice.pick(others)))
+
+
+def change_parameter(dice: Dice, protocol: Protocol, step: Step) -> Step:
+    changeable = [part for part in step.parts if not part.is_object and part.others]
+    if not changeable:
+        return change_action(dice, protocol, step)
+    part = dice.pick(changeable)
+    return step.with_part(part, part._replace(text=dice.pick(part.others)))
+
+
+def drop_parameter(dice: Dice, protocol: Protocol, step: Step) -> Step:
+    """Leave a parameter out of the key step; the prose keeps it."""
+    parameters = [part for part in step.parts if not part.is_object]
+    if not parameters:
+        return change_object(dice, protocol, step)
+    part = dice.pick(parameters)
+    return step.with_part(part, part._replace(in_key=False))
+
+
+def change_step(dice: Dice, protocol: Protocol, steps: list[Step]) -> list[Step]:
     i = dice.below(len(steps))
-    step, other = steps[i], new_step(dice)
-    changes: list[dict[str, Any]] = [
-        {"action": other.action},
-        {"objects": step.objects[1:] + other.objects[:1]},
-        {"parameters": step.parameters[1:]},
-        {"parameters": [*step.parameters[1:], new_parameter(dice)]},
-    ]
-    return [*steps[:i], step._replace(**dice.pick(changes)), *steps[i + 1 :]]
+    change = dice.pick([change_action, change_object, change_parameter, drop_parameter])
+    return [*steps[:i], change(dice, protocol, steps[i]), *steps[i + 1 :]]
 
 
 MISTAKES = {change_step: 10, swap_steps: 2, miss_step: 3, add_step: 3, repeat_step: 2}
@@ -129,38 +213,64 @@ MISTAKES = {change_step: 10, swap_steps: 2, miss_step: 3, add_step: 3, repeat_st
 
 # Writing it down
 
+ASIDE_SHARE = 0.65
+"""Share of the prose steps that say more than the key step."""
 
-def key_line(number: int, step: Step, ascii_only: bool = False) -> str:
-    fields = {"action": step.action, "objects": step.objects, "parameters": [p.key for p in step.parameters]}
+
+def spelled(text: str, spellings: dict[str, str]) -> str:
+    """Return a parameter with its unit as in `spellings`, except in the singular."""
+    for unit, spelling in spellings.items():
+        if text.endswith(unit) and text != f"1{unit}":
+            return text.removesuffix(unit) + spelling
+    return text
+
+
+def key_line(number: int, action: str, objects: list[str], parameters: list[str], ascii_only: bool = False) -> str:
+    fields = {"action": action, "objects": objects, "parameters": parameters}
     return f"Step {number}: {json.dumps(fields, ensure_ascii=ascii_only)}"
 
 
-def orc_line(dice: Dice, number: int, step: Step, wordy: bool) -> str:
-    details = [dice.pick(parameter) if dice.chance(0.3) else parameter.prose for parameter in step.parameters]
-    clause = " ".join(dice.few(VOCABULARY["purposes"], 3)) if wordy else dice.pick(VOCABULARY["purposes"])
-    tail = f", {clause}" if wordy or dice.chance(0.35) else ""
-    break_line = "\n   " if dice.chance(0.03) else " "
-    objects = " and the ".join(step.objects)
-    return (
-        f"Step {number}: {step.action.capitalize()} the {objects}{break_line}{', '.join(details)}".rstrip() + f"{tail}."
+def key_lines(dice: Dice, steps: list[Step]) -> list[str]:
+    ascii_only, notations = dice.chance(0.12), ANSWERS["notations"] if dice.chance(0.25) else {}
+    return [
+        key_line(number, step.action, step.objects, [spelled(p, notations) for p in step.parameters], ascii_only)
+        for number, step in enumerate(steps, 1)
+    ]
+
+
+def instruction(step: Step, write: Callable[[str], str]) -> str:
+    """Return the step as a sentence without its aside, each parameter as `write` writes it."""
+    pieces = (
+        piece if isinstance(piece, str) else piece.text if piece.is_object else write(piece.text)
+        for piece in step.sentence
     )
+    return step.action.capitalize() + "".join(pieces)
 
 
-def thinking(dice: Dice, goal: str, steps: list[Step]) -> str:
-    sentences = []
-    for template in [VOCABULARY["reasoning"][0], *dice.few(VOCABULARY["reasoning"][1:], 3 + dice.below(6))]:
-        step = dice.pick(steps)
-        sentences.append(template.format(goal=goal, action=step.action, object=dice.pick(step.objects)))
-    return " ".join(sentences)
+def orc_line(dice: Dice, number: int, step: Step, wordy: bool) -> str:
+    text = instruction(step, lambda parameter: spelled(parameter, ANSWERS["spellings"] if dice.chance(0.5) else {}))
+    if dice.chance(0.03):
+        text = text.replace(" for ", "\n   for ", 1)
+    asides = [step.aside] if wordy or dice.chance(ASIDE_SHARE) else []
+    if wordy:
+        asides.append(dice.pick(ANSWERS["phrases"]["wordy"]))
+    return f"Step {number}: {', '.join([text, *asides])}."
 
 
-def draft(dice: Dice, goal: str, steps: list[Step]) -> Draft:
-    ascii_only, wordy = dice.chance(0.12), dice.chance(0.12)
+def thinking(dice: Dice, protocol: Protocol, steps: list[Step]) -> str:
+    thoughts = sorted(dice.few(range(1, len(protocol.think)), 5 + dice.below(3)))
+    checks = dice.few(ANSWERS["phrases"]["checks"], dice.below(3))
+    return " ".join([protocol.think[0], *(protocol.think[k] for k in thoughts), *checks]).format(steps=len(steps))
+
+
+def draft(dice: Dice, protocol: Protocol, steps: list[Step]) -> Draft:
+    wordy = dice.chance(0.12)
     return Draft(
-        thinking(dice, goal, steps),
-        [key_line(i, step, ascii_only) for i, step in enumerate(steps, 1)],
-        [orc_line(dice, i, step, wordy) for i, step in enumerate(steps, 1)],
-        " ".join(dice.few(VOCABULARY["notes"], 2 + dice.below(2))),
+        steps,
+        thinking(dice, protocol, steps),
+        key_lines(dice, steps),
+        [orc_line(dice, number, step, wordy) for number, step in enumerate(steps, 1)],
+        " ".join(dice.few(protocol.notes, 2 + dice.below(2))),
     )
 
 
@@ -233,10 +343,16 @@ def step_count(dice: Dice, answer: Draft) -> None:
         answer.key.pop()
 
 
+def vaguely(parameter: str) -> str:
+    phrase: str = next(said for pattern, said in ANSWERS["vague"].items() if re.search(pattern, parameter))
+    return phrase
+
+
 def low_coverage(dice: Dice, answer: Draft) -> None:
     i = dice.below(len(answer.orc))
-    forgetful = " ".join(answer.orc[i].split()[: 5 + dice.below(5)])
-    answer.orc[i] = dice.pick([f"Step {i + 1}: Proceed as above.", forgetful, forgetful])
+    vague = f"Step {i + 1}: {instruction(answer.steps[i], vaguely)}."
+    forgetful = " ".join(answer.orc[i].split()[: 5 + dice.below(3)])
+    answer.orc[i] = dice.pick([f"Step {i + 1}: Proceed as above.", forgetful, vague, vague])
 
 
 def think_not_opened(dice: Dice, text: str) -> str:
@@ -250,7 +366,7 @@ def missing_sections(dice: Dice, text: str) -> str:
     return text[: int(len(text) * (0.2 + 0.75 * dice.random()))].removesuffix("</note>")
 
 
-OPEN_SHARE = 0.67
+PASS_SHARE = 0.67
 IN_TEXT = {missing_sections: 9, think_not_opened: 5}
 IN_LINES = {low_coverage: 16, step_count: 8, bad_step_json: 8, bad_step_schema: 6, bad_step_line: 5}
 IN_LINES |= {key_numbering: 4, orc_numbering: 4, no_steps: 2, too_long: 1}
@@ -266,17 +382,17 @@ def dressed(dice: Dice, text: str) -> str:
     if dice.chance(0.04):
         text = text.replace("\nStep ", "\nstep 0")
     if dice.chance(0.06):
-        text = dice.pick(VOCABULARY["openers"]) + text
-    return text + dice.pick(VOCABULARY["endings"]) if dice.chance(0.3) else text
+        text = dice.pick(ANSWERS["phrases"]["openers"]) + text
+    return text + dice.pick(ANSWERS["phrases"]["endings"]) if dice.chance(0.3) else text
 
 
-def new_response(dice: Dice, goal: str, protocol: list[Step]) -> str:
-    steps = protocol
+def new_response(dice: Dice, protocol: Protocol) -> str:
+    steps = protocol.steps
     for _ in range(dice.weighted({0: 4, 1: 6, 2: 4, 3: 2, 5: 1})):
         if len(steps) > 2:
-            steps = dice.weighted(MISTAKES)(dice, steps)
-    answer = draft(dice, goal, steps)
-    if dice.chance(OPEN_SHARE):
+            steps = dice.weighted(MISTAKES)(dice, protocol, steps)
+    answer = draft(dice, protocol, steps)
+    if dice.chance(PASS_SHARE):
         return dressed(dice, written(answer))
     fault: Any = dice.weighted(IN_LINES | IN_TEXT)
     if fault in IN_TEXT:
@@ -294,14 +410,15 @@ def generate(prompts: int, samples: int, seed: int = 0) -> Iterator[dict[str, st
 
     A group depends only on the seed and its number. References are valid: complete answers, some only key lines.
     """
+    templates = TEMPLATES["protocols"]
     for p in range(prompts):
         dice = Dice(f"{seed}/{p}")
-        goal, protocol = dice.pick(VOCABULARY["goals"]), new_protocol(dice)
-        golden = draft(dice, goal, protocol)
+        protocol = new_protocol(dice, templates[p % len(templates)])
+        golden = draft(dice, protocol, protocol.steps)
         reference = "\n".join(golden.key) if dice.chance(0.15) else written(golden)
-        prompt = prompt_for(goal, protocol)
+        prompt = prompt_for(protocol)
         for s in range(samples):
-            response = new_response(dice, goal, protocol)
+            response = new_response(dice, protocol)
             yield {"id": f"p{p:04d}-s{s}", "prompt": prompt, "reference": reference, "response": response}
 
 

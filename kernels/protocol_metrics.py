@@ -1,4 +1,4 @@
-"""The evaluation metrics of Appendix F, profile `paper` (SCORE.md section 7), for a slice of a batch of responses.
+"""The evaluation metrics of Appendix F, profile `paper` (docs/rules.md, Evaluation metrics), for a slice of a batch.
 
 Parsing, words, anchors and similarities are those of the reward, without its gates: step numbers and prose are ignored.
 """

@@ -1,4 +1,4 @@
-"""Settings and constants of the reward as kernels read them: plain numbers (SCORE.md sections 4 to 6)."""
+"""Settings and constants of the reward as kernels read them: plain numbers (docs/rules.md, Settings)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = [
 ]
 
 STEP_GAP_NUMERATOR, STEP_GAP_DENOMINATOR = 6, 10
-"""0.6 of M = max(1, ⌊0.6 m⌋), the step gap from which f is 0 (section 4), as a fraction: the floor must be exact."""
+"""0.6 of M = max(1, ⌊0.6 m⌋), from which step gap on f is 0 (docs/rules.md, Step scale); a fraction keeps it exact."""
 
 PARAMETER_WEIGHT = 0.5
-"""½ of m_ij (Obj + ½ Par), the weight of the parameters of an anchor (section 5)."""
+"""½ of m_ij (Obj + ½ Par), the weight of the parameters of an anchor (docs/rules.md, Step semantics)."""
 
 MIN_OBJECT_SIMILARITY = 0.5
-"""The least Obj for which Par counts (section 5)."""
+"""The least Obj for which Par counts (docs/rules.md, Step semantics)."""
 
 UNIT, RAW, DOUBLE, SHIFT = 0, 1, 2, 3
 """Values of `Rules.reward_scale` (Table 22)."""

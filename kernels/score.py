@@ -1,4 +1,4 @@
-"""SCORE of a slice of a batch: gates, step scale times step semantics, and the reward (SCORE.md sections 3 to 6)."""
+"""SCORE of a slice of a batch: gates, step scale, step semantics, reward (docs/rules.md, Gates to Score and reward)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Status codes of responses and references (SCORE.md section 8); kernels write one for each row and never raise."""
+"""Status codes of responses and references (docs/rules.md, Reasons); kernels write one for each row and never raise."""
 
 REASONS = (
     "ok",

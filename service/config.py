@@ -16,12 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from .errors import InvalidSetting, Issue
+from .errors import InvalidSetting, Issue, did_you_mean
 from .scoring.threads import usable_cores
 from .service_links import HINT, service_links
-from .settings import ScoreSettings, normalize_zero
+from .settings import ScoreSettings, normalize_zero, setting_detail
 
-__all__ = ["Config", "ServerSettings", "load", "read_keys"]
+__all__ = ["SECRETS", "TABLES", "Config", "ServerSettings", "load", "read_keys"]
 
 PREFIX = "ASSAY_"
 FOREIGN_VARIABLES = frozenset({"ASSAY_CONFIG", "ASSAY_CACHE_DIR", "ASSAY_URL", "ASSAY_API_KEY", "ASSAY_JUDGE_KEY"})
@@ -29,6 +29,11 @@ FOREIGN_VARIABLES = frozenset({"ASSAY_CONFIG", "ASSAY_CACHE_DIR", "ASSAY_URL", "
 
 CLIENT_PREFIX = "ASSAY_CLIENT_"
 
+SECRETS = frozenset({"api_keys"})
+"""Settings whose values are never shown."""
+
+MAX_QUOTED = 60
+"""Characters of an invalid value that a message quotes."""
 
 WORK_BYTES_PER_CORE = 32 << 20
 """Two batches of typical size for each thread: one is read while the other is scored."""
@@ -86,7 +91,7 @@ class ServerSettings(BaseModel):
     api_keys_file: str | None = Field(None, min_length=1, description="File with further keys, one per line.")
 
     log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object per line.")
-    traces: bool = Field(False, description="Send a span of every request to OpenTelemetry (extra `assay[otel]`).")
+    traces: bool = Field(False, description="Send a span of every request to OpenTelemetry (extra `otel`).")
     access_log: bool = Field(False, description="Log every request, not only failures.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
     drain_seconds: float = Field(2.0, ge=0, le=3600, description="Time after SIGTERM: not ready, but still accepting.")
@@ -148,12 +153,15 @@ class SettingSource(NamedTuple):
     """Whether the value is text to be parsed."""
 
 
-MODELS: tuple[type[BaseModel], ...] = (ServerSettings, ScoreSettings)
+TABLES: dict[str, type[BaseModel]] = {"server": ServerSettings, "score": ScoreSettings}
+"""The tables of a TOML file. No name of a setting is in both."""
+
+TABLE_OF = {name: table for table, model in TABLES.items() for name in model.model_fields}
 
 
 def model_of(name: str) -> type[BaseModel]:
-    """Return the model that has a setting of this name; no name is in both."""
-    return ScoreSettings if name in ScoreSettings.model_fields else ServerSettings
+    """Return the model that has a setting of this name; any, if there is none."""
+    return TABLES[TABLE_OF.get(name, "server")]
 
 
 def load(
@@ -172,28 +180,31 @@ def load(
     issues: list[Issue] = []
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for model, name, value, where, origin, text in (
+    for source in (
         *from_file(path, issues),
         *from_environment(environ, issues),
         *from_flags(flags or {}),
     ):
+        model, name, value, where, origin, text = source
         if name not in model.model_fields:
-            issues.append(unknown_setting(where))
+            issues.append(unknown_setting(source))
             continue
         validate = model.model_validate_strings if text else model.model_validate
         try:
             values[name] = getattr(validate({name: value}), name)
             origins[name] = origin
         except ValidationError as error:
-            message = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"]
-            issues.append(Issue(where, "invalid_setting", message))
+            detail = setting_detail(error.errors(include_url=False, include_input=False)[0])
+            issues.append(
+                Issue(where, "invalid_setting", detail + ("" if name in SECRETS else f", got {quoted(value)}"))
+            )
     keys = keys_of_file(values, origins, issues)
     if issues:
         raise InvalidSetting(issues)
     if keys:
         values["api_keys"] = (*values.get("api_keys", ()), *keys)
         origins.setdefault("api_keys", origins["api_keys_file"])
-    server, score = ({n: v for n, v in values.items() if n in model.model_fields} for model in MODELS)
+    server, score = ({n: v for n, v in values.items() if n in model.model_fields} for model in TABLES.values())
     return Config(ServerSettings(**server), ScoreSettings(**score), MappingProxyType(origins), len(keys))
 
 
@@ -231,15 +242,14 @@ def from_file(path: str | os.PathLike[str] | None, issues: list[Issue]) -> Itera
         where = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "the file is not UTF-8"
         issues.append(Issue(str(path), "not_toml", where))
         return
-    for table, model in zip(("server", "score"), MODELS, strict=True):
+    for table, model in TABLES.items():
         entries = tables.pop(table, {})
         if isinstance(entries, dict):
             for name, value in entries.items():
                 yield SettingSource(model, name, value, f"{path}: {table}.{name}", str(path), text=False)
         else:
             issues.append(Issue(f"{path}: {table}", "invalid_setting", "this is the name of a table"))
-    detail = "only the tables [server] and [score] are known"
-    issues.extend(unknown_setting(f"{path}: {name}", detail) for name in tables)
+    issues.extend(unknown_table(path, name) for name in tables)
 
 
 def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: list[Issue]) -> tuple[SecretStr, ...]:
@@ -283,5 +293,24 @@ def open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def unknown_setting(path: str, detail: str = "there is no setting of this name") -> Issue:
-    return Issue(path, "unknown_setting", detail)
+def quoted(value: Any) -> str:
+    """Return the beginning of a value in one line: text in quotation marks."""
+    return repr(value) if len(repr(value)) <= MAX_QUOTED else f"{repr(value)[:MAX_QUOTED]}…"
+
+
+def unknown_setting(source: SettingSource) -> Issue:
+    """Return the issue of a name that its model does not have, with the name or the table that may be meant."""
+    name, known = source.name, list(TABLE_OF)
+    if source.text:
+        name, known = source.path, [PREFIX + one.upper() for one in known]
+    elif name in TABLE_OF:
+        return Issue(source.path, "unknown_setting", f"put {name} under [{TABLE_OF[name]}]")
+    return Issue(source.path, "unknown_setting", "there is no setting of this name" + did_you_mean(name, known))
+
+
+def unknown_table(path: object, name: str) -> Issue:
+    """Return the issue of a name at the top level of a TOML file."""
+    detail = "only the tables [server] and [score] are known" + did_you_mean(name, [*TABLES, *TABLE_OF])
+    if name in TABLE_OF:
+        detail = f"put {name} under [{TABLE_OF[name]}]"
+    return Issue(f"{path}: {name}", "unknown_setting", detail)

@@ -13,7 +13,7 @@ A response that cannot be read is not an error but a result with a reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 __all__ = [
@@ -25,8 +25,14 @@ __all__ = [
     "NotInstalled",
     "Offence",
     "ScoringError",
+    "did_you_mean",
+    "one_of",
     "row_of",
 ]
+
+
+MAX_MISSPELLED = 40
+"""Characters of a name for which a similar one is looked for: the time grows with the square of them."""
 
 
 class Issue(NamedTuple):
@@ -39,6 +45,21 @@ class Issue(NamedTuple):
 
 Offence = Issue
 """The name of `Issue` before version 0.2; to be removed in 0.3."""
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return `; did you mean order?` if a known name is spelled like this one, else nothing."""
+    from difflib import get_close_matches  # only after a mistake
+
+    spelled = {one.lower().replace("-", "_"): one for one in known}
+    wanted = name.lower().replace("-", "_") if isinstance(name, str) and len(name) <= MAX_MISSPELLED else ""
+    return "".join(f"; did you mean {spelled[one]}?" for one in get_close_matches(wanted, spelled, 1))
+
+
+def one_of(name: object, known: Iterable[str]) -> str:
+    """Return a sentence about a name that is not one of the known ones."""
+    known = list(known)
+    return f"must be one of: {', '.join(known)}{did_you_mean(name, known)}"
 
 
 def row_of(issue: Issue) -> int:

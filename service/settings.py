@@ -1,29 +1,59 @@
-"""The settings of the reward, with their defaults and ranges (SCORE.md section 6)."""
+"""The settings of the reward, with their defaults and ranges (docs/rules.md, Settings)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ..kernels.rules import PARAMETER_WEIGHT
-from .errors import InvalidSetting, Issue
+from .errors import InvalidSetting, Issue, did_you_mean
+from .signature import signature_of
 
-__all__ = ["MAX_CONTENT", "RULES_VERSION", "ScoreSettings", "normalize_zero"]
+__all__ = ["MAX_CONTENT", "RULES_VERSION", "ScoreSettings", "normalize_zero", "setting_detail", "setting_issues"]
 
 MAX_NAME = 100
 """Characters of an unknown name that an error quotes."""
+
+MAX_SUGGESTIONS = 16
+"""Unknown names of one request for which a similar one is looked for, which takes 0.1 ms each."""
 
 MAX_SCALE, MAX_ORDER, MAX_CONTENT = 1.0, 1.0, 1.0 + PARAMETER_WEIGHT
 """Largest r_scale, order and content, Obj + ½ Par."""
 
 LIMITS = ("max_response_bytes", "max_steps")
 
+IN_EVERY_SIGNATURE = {
+    "order": "order",
+    "semantics": "semantics",
+    "total": "total",
+    "reward_scale": "reward",
+    "min_coverage": "coverage",
+}
+"""Settings that every signature has, and their names there; the others are in it if they differ from the default."""
+
 RULES_VERSION = "1"
 """Version of the scoring rules; every change that may change a reward changes it."""
+
+
+DETAILS = {
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be one of: {expected}",
+    "finite_number": "must be a finite number",
+    "value_error": "{error}",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "must be an integer"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    "string_type": "must be text",
+    "string_too_short": "must not be empty",
+    "tuple_type": "must be a list",
+}
+"""Sentences about invalid values by pydantic's type of error; its own message for others."""
 
 
 def normalize_zero(value: Any) -> Any:
@@ -95,7 +125,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def largest_score(self) -> float:
-        """S: the maximum SCORE under this configuration (SCORE.md section 6)."""
+        """S: the maximum SCORE under this configuration (docs/rules.md, Score and reward)."""
         largest = MAX_CONTENT + MAX_ORDER if self.semantics == "sum" and self.use_order else MAX_CONTENT
         return largest + MAX_SCALE if self.total == "sum" else largest
 
@@ -105,14 +135,38 @@ class ScoreSettings(BaseModel):
         canonical = json.dumps([RULES_VERSION, self.model_dump()], sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
+    @property
+    def signature(self) -> str:
+        """The configuration in one line, `SCORE|rules:1|order:strict|…|v:0.2.0`, to be quoted beside a result."""
+        values = self.model_dump()
+        known = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
+        changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
+        return signature_of("SCORE", {"rules": RULES_VERSION, **known, **changed})
 
-def setting_issues(error: ValidationError) -> list[Issue]:
-    """Convert pydantic's errors to issues, which never quote the invalid value."""
-    issues = []
-    for found in error.errors(include_url=False, include_input=False, include_context=False):
+
+def setting_issues(error: ValidationError, known: Iterable[str] = ScoreSettings.model_fields) -> list[Issue]:
+    """Convert pydantic's errors to issues, which never quote the invalid value; `known` are the names there are."""
+    issues: list[Issue] = []
+    for found in error.errors(include_url=False, include_input=False):
         name = ".".join(str(part) for part in found["loc"])[:MAX_NAME]
         if found["type"] == "extra_forbidden":
-            issues.append(Issue(f"config.{name}", "unknown_setting", "there is no setting of this name"))
+            similar = did_you_mean(name, known) if len(issues) < MAX_SUGGESTIONS else ""
+            detail = "there is no setting of this name" + similar
+            issues.append(Issue(f"config.{name}", "unknown_setting", detail))
         else:
-            issues.append(Issue(f"config.{name}", "invalid_setting", found["msg"]))
+            issues.append(Issue(f"config.{name}", "invalid_setting", setting_detail(found)))
     return issues
+
+
+def setting_detail(found: Mapping[str, Any]) -> str:
+    """Return what is wrong with a value by one of pydantic's errors, without quoting it."""
+    context = {name: format_limit(value) for name, value in found.get("ctx", {}).items()}
+    detail = DETAILS.get(found["type"])
+    return detail.format(**context) if detail is not None else str(found["msg"])
+
+
+def format_limit(value: Any) -> str:
+    """Format a limit or choices for a sentence: 1.0 as 1, and `'strict' or 'lcs'` as `strict, lcs`."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).replace(" or ", ", ").replace("'", "") if isinstance(value, str) else str(value)

@@ -47,4 +47,4 @@ __all__ = [
     "Unavailable",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -43,6 +43,9 @@ def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
         config_id = document.get("config_id")
         if not isinstance(config_id, str):
             raise ValueError("`config_id` is missing")
+        signature = document.get("signature", "")
+        if not isinstance(signature, str):
+            raise ValueError("`signature` is not a string")
         if "components" in request.include:
             columns = document.get("components")
             if not isinstance(columns, dict) or not set(COMPONENTS) <= columns.keys():
@@ -53,7 +56,7 @@ def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
         rewards = read_numbers(document, "rewards", n)
     except ValueError as error:
         raise bad_reply(str(error), reply) from None
-    return Scores(rewards, list(reasons), components, advantages, config_id, reply.request_id)
+    return Scores(rewards, list(reasons), components, advantages, config_id, reply.request_id, signature)
 
 
 def read_document(reply: Reply, request: ScoreRequest | None = None) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Score(NamedTuple):
     components: Mapping[str, float]
     config_id: str
     """Digest of the configuration and the version of the scoring rules."""
+    signature: str = ""
+    """The same in one readable line, to be quoted beside the reward; empty if the service is of a version before it."""
 
     @property
     def reason_code(self) -> int:
@@ -69,6 +71,8 @@ class Scores:
     """Group advantages; None unless requested."""
     config_id: str
     request_id: str
+    signature: str = ""
+    """The configuration in one readable line, to be quoted beside the rewards."""
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -76,14 +80,14 @@ class Scores:
     def row(self, k: int) -> Score:
         """Return the score of response `k`."""
         components = {name: column[k] for name, column in (self.components or {}).items()}
-        return Score(self.rewards[k], self.reasons[k], components, self.config_id)
+        return Score(self.rewards[k], self.reasons[k], components, self.config_id, self.signature)
 
     def rows(self) -> Iterator[Score]:
         """Yield the score of every response: faster than `row` for each."""
         names, columns = tuple(self.components or ()), tuple((self.components or {}).values())
         numbers: Iterator[tuple[float, ...]] = zip(*columns, strict=True) if columns else repeat(())
         for reward, reason, values in zip(self.rewards, self.reasons, numbers, strict=False):
-            yield Score(reward, reason, dict(zip(names, values, strict=True)), self.config_id)
+            yield Score(reward, reason, dict(zip(names, values, strict=True)), self.config_id, self.signature)
 
 
 def reason_code(reason: str) -> int:

@@ -38,7 +38,7 @@ __all__ = [
 CAPITALS = [(0x41, 0x5A)]
 NON_ASCII = [(0x80, 0xFF)]
 RUNS = [(0x61, 0x7A), (0x30, 0x39), (0x2D, 0x2E), (0x25, 0x25), (0x5F, 0x5F), *NON_ASCII]
-"""Bytes of normalised text that belong to a run of SCORE.md section 2: its non-ASCII characters are alphanumeric."""
+"""Bytes of normalised text that belong to a run (docs/rules.md, Words): its non-ASCII characters are alphanumeric."""
 SPACES = [(0x09, 0x0D), (0x1C, 0x20)]
 """ASCII white space of `str.split()`."""
 SPACE_LEADS = [(0xC2, 0xC2), (0xE1, 0xE3)]

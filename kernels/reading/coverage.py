@@ -1,4 +1,4 @@
-"""Consistency of key and prose (paper C.1, SCORE.md section 3): the share of a step's words found in its prose.
+"""Consistency of key and prose (paper C.1; docs/rules.md, Gates): the share of a step's words found in its prose.
 
 The words of the prose are indexed in a lossy hash table: each overwrites its slot, or, if there are many, takes the
 neighbouring slot if its own is taken. The words of the key step are looked up there and compared byte by byte. Those

@@ -1,4 +1,4 @@
-"""Reads key steps (SCORE.md section 1): lines of text into rows of strings and words."""
+"""Reads key steps (docs/rules.md, Reading a response): lines of text into rows of strings and words."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def read_reference(workspace, tables, data, start, stop, references, row, max_st
 
 @hot_kernel
 def read_references(statuses, bad_lines, references, data, offsets, max_steps, tables, workspace):
-    """Read reference texts (SCORE.md section 1) into the columns of `references`, from `allocate` or `allocate_for`.
+    """Read references (docs/rules.md, References) into the columns of `references`, from `allocate` or `allocate_for`.
 
     statuses: uint8 (R,), written: OK, or why the reference is invalid. bad_lines: int64 (R,), written: index of the bad
     line among the non-blank lines. data, offsets: the text column. An invalid reference has no steps. Step numbers are

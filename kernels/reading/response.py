@@ -1,4 +1,4 @@
-"""Reads one response, its key and its orc, the prose, and checks the gates (SCORE.md sections 1, 3 and 8)."""
+"""Reads one response, its key and its orc, the prose, and checks the gates (docs/rules.md, Gates)."""
 
 from __future__ import annotations
 

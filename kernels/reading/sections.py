@@ -1,4 +1,4 @@
-"""The four sections of a response (SCORE.md section 1), found in one scan without backtracking."""
+"""The four sections of a response (docs/rules.md, Reading a response), found in one scan without backtracking."""
 
 from __future__ import annotations
 

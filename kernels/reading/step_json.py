@@ -1,4 +1,4 @@
-"""Reads the JSON object of a key step (SCORE.md section 1): action, objects and parameters."""
+"""Reads the JSON object of a key step (docs/rules.md, Reading a response): action, objects and parameters."""
 
 from __future__ import annotations
 

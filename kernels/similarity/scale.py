@@ -1,4 +1,4 @@
-"""The step-scale reward (paper eq. 3, SCORE.md section 4)."""
+"""The step-scale reward (paper eq. 3; docs/rules.md, Step scale)."""
 
 from __future__ import annotations
 

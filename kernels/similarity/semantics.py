@@ -1,4 +1,7 @@
-"""The step-semantics reward (paper eq. 4 and 5, C.2, C.3; SCORE.md section 5) of a response against one reference."""
+"""The step-semantics reward of a response against one reference.
+
+Paper eq. 4 and 5, C.2, C.3; docs/rules.md, Step semantics.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of a section and their `Step N:` headers (SCORE.md section 1)."""
+"""Lines of a section and their `Step N:` headers (docs/rules.md, Reading a response)."""
 
 from __future__ import annotations
 

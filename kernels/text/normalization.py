@@ -1,4 +1,4 @@
-"""Normalisation, step 1 of words (SCORE.md section 2): degree signs, NFKC, look-alikes and case folding."""
+"""Normalisation, step 1 of words (docs/rules.md, Words): degree signs, NFKC, look-alikes and case folding."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ Python version: `unicode14.npz` was generated once, by `tests/kernels/unicode14_
 
 Code points are looked up in two levels: `pages[c >> 8]` is the number of a block of 256 entries.
 
-- `entries`: the result of step 1 of SCORE.md section 2 for the code point alone, as `value << 1 | hard`. Value 0: it is
-  unchanged; 1: it becomes a separator; else the index in `pool` of a length byte and that many bytes of UTF-8, in which
-  every character that is neither ASCII nor alphanumeric is already a space, because it separates words. `hard`: the
-  code point can reorder with, or compose into, the character before it, so NFKC is not local there.
+- `entries`: the result of step 1 (docs/rules.md, Words) for the code point alone, as `value << 1 | hard`. Value 0: it
+  is unchanged; 1: it becomes a separator; else the index in `pool` of a length byte and that many bytes of UTF-8, in
+  which every character that is neither ASCII nor alphanumeric is already a space, because it separates words. `hard`:
+  the code point can reorder with, or compose into, the character before it, so NFKC is not local there.
 - `decompositions`: index in `decomposition_pool` (a length, then code points) of the NFKD form, 0 if unchanged.
   Hangul syllables are computed instead.
 - `classes`: canonical combining classes.

@@ -1,4 +1,4 @@
-"""The units of SCORE.md section 2 step 5 as a hash table."""
+"""The units (docs/rules.md, Words, step 5) as a hash table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts white-space separated tokens as Python's `str.split()` does (SCORE.md section 4)."""
+"""Counts white-space separated tokens as Python's `str.split()` does (docs/rules.md, Step scale)."""
 
 from __future__ import annotations
 

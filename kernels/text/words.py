@@ -1,4 +1,4 @@
-"""Canonical words (SCORE.md section 2, steps 2 to 5) of normalised text.
+"""Canonical words of normalised text (docs/rules.md, Words, steps 2 to 5).
 
 Words are spans of the normalised text, or of rewritten copies after it.
 """

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ..extras import install_command
 from ..scoring.scorer import Scorer
 from . import TITLES
 from .bare_server import bare_reply
@@ -37,7 +38,6 @@ StartServer = Callable[[], AbstractContextManager[ServerProcess]]
 SCORE = "/v1/score"
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
-WITHOUT_PYARROW = "pyarrow is not installed (assay[arrow])"
 
 PLAIN_TOLERANCE = 1e-12
 
@@ -88,7 +88,7 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
         except ModuleNotFoundError as error:
             if error.name != "pyarrow":
                 raise
-            skipped[name] = WITHOUT_PYARROW
+            skipped[name] = f"pyarrow is not installed: {install_command('arrow')}"
     return benchmarks, skipped
 
 

@@ -8,16 +8,20 @@ from typing import Any
 import click
 import orjson
 
-from ..config import MODELS, Config, ServerSettings
+from ..config import SECRETS, TABLES, Config, ServerSettings
 from ..settings import ScoreSettings
-from .options import config_option, echo_json, load_config, settings_options
+from .options import Command, config_option, echo_json, load_config, settings_options
 
 __all__ = ["command"]
 
-SECRETS = frozenset({"api_keys"})
 
-
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay config --order lcs --min-coverage 0.9",
+        "assay config > assay.toml",
+    ),
+)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of the settings instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
@@ -25,12 +29,12 @@ SECRETS = frozenset({"api_keys"})
 def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Print every setting with its value and origin."""
     if schema:
-        tables = {table: model.model_json_schema() for table, model in zip(("server", "score"), MODELS, strict=True)}
+        tables = {table: model.model_json_schema() for table, model in TABLES.items()}
         echo_json({"type": "object", "properties": tables, "additionalProperties": False})
         return
     config = load_config(flags, config_file)
     if as_json:
-        echo_json({"config_id": config.score.config_id, **tables_of(config)})
+        echo_json({"config_id": config.score.config_id, "signature": config.score.signature, **tables_of(config)})
     else:
         click.echo(as_text(config))
 
@@ -48,7 +52,7 @@ def tables_of(config: Config) -> dict[str, dict[str, dict[str, Any]]]:
 
 def as_text(config: Config) -> str:
     """Return TOML that --config accepts (without secrets); comments give the origin of each line."""
-    lines = [f"# config_id {config.score.config_id}"]
+    lines = [f"# config_id {config.score.config_id}", f"# signature {config.score.signature}"]
     for table, entries in tables_of(config).items():
         lines += ["", f"[{table}]"]
         for name, entry in entries.items():

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from ..errors import did_you_mean
 from ..http.process.signals import handle_early
 from ..terminal import watched_start
 from .options import COMMAND_LINE
@@ -23,6 +24,7 @@ __all__ = ["main"]
 COMMANDS = {
     "bench": "Measure throughput on this machine.",
     "check": "Validate the references of a data set before training.",
+    "conformance": "Run the published test vectors.",
     "config": "Print every setting with its value and origin.",
     "evaluate": "Evaluate a file of answers with the metrics of the papers.",
     "explain": "Explain the reward of one response.",
@@ -56,6 +58,10 @@ class Commands(click.Group):
         ctx.meta[COMMAND_LINE] = f"{ctx.info_name} {shlex.join(args)}"
         if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
+        else:  # a server logs its progress itself
+            ctx.with_resource(watched_start())
+        if args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -67,8 +73,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; exit silently if the reader of its output has gone (`assay … | head`)."""
         try:
-            with watched_start():
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         except OSError as error:
             broken_pipe = error.errno == errno.EPIPE
             if not broken_pipe and (error.errno not in DISK_FULL or error.filename is not None):

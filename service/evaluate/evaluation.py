@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidRequest, Issue
+from ..errors import InvalidRequest, Issue, one_of
+from .signatures import evaluation_signature
 from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress, mean_of
 
 __all__ = [
@@ -57,6 +58,8 @@ class Result:
     ----------
     task : str
         Name of the task.
+    signature : str
+        Task, options and versions of the libraries that decide, in one line.
     per_record : dict of str to ndarray of float64, shape (n,)
         Columns by metric, NaN if a record has no value.
     aggregate : dict
@@ -76,6 +79,7 @@ class Result:
     """
 
     task: str
+    signature: str
     per_record: dict[str, np.ndarray]
     aggregate: Aggregate
     by: dict[str, dict[str, Aggregate]]
@@ -89,6 +93,7 @@ class Result:
         """Return the reply of `POST /v1/evaluate`, for orjson with OPT_SERIALIZE_NUMPY: NaN is written as null."""
         reply: dict[str, Any] = {
             "task": self.task,
+            "signature": self.signature,
             "per_record": self.per_record,
             "aggregate": self.aggregate,
             "by": self.by,
@@ -101,7 +106,7 @@ class Result:
 def task_named(name: str) -> Task:
     """Return the task of this name; raises InvalidRequest if it is unknown."""
     if name not in TASKS:
-        raise InvalidRequest([Issue("task", "unknown_task", f"must be one of: {', '.join(TASKS)}")])
+        raise InvalidRequest([Issue("task", "unknown_task", one_of(name, TASKS))])
     task = import_module(TASKS[name], __package__).TASK
     assert isinstance(task, Task)
     assert task.name == name
@@ -168,7 +173,8 @@ def evaluate_checked(task: Task, records: Records, options: Any, advance: Advanc
     """Evaluate valid records with valid options."""
     found = task.evaluate(records, options, advance)
     aggregate, counts = summary_of(found, np.arange(len(records)))
-    result = Result(task.name, found.columns, aggregate, {}, found.failed, found.unavailable, {}, counts, {})
+    signature = evaluation_signature(task, options, found.unavailable)
+    result = Result(task.name, signature, found.columns, aggregate, {}, found.failed, found.unavailable, {}, counts, {})
     for field in options.by:
         values = result.groups[field] = values_of(found, records, field)
         parts = {value: summary_of(found, rows) for value, rows in rows_by(values).items()}

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ..errors import InvalidRequest, Issue
+from ..extras import install_command
 from .optional_dependencies import OptionalDependencies, import_optional, not_installed
 from .task import OK, Advance, Evaluation, Metric, Record, Records, Rewards, Task
 from .text.embedders import loading_weights
 from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.text_pairs import (
+    LIBRARIES,
     MAX_LENGTH,
     METEOR_METRIC,
     ROUGE_METRICS,
@@ -39,7 +41,6 @@ VANILLA = ("bleu_avg", "rouge_l", "bertscore")
 NO_RESPONSE = "no_response"
 FAILURES = {NO_RESPONSE: "The record has no response.", **PAIR_FAILURES}
 REASONS = {OK: "The response was compared.", TOO_LONG: FAILURES[TOO_LONG]}
-BERTSCORE_NEEDS = "BERTScore needs weights: pip install 'assay[bertscore]' and set bertscore_model (roberta-large)"
 
 
 class LexicalRecord(Record):
@@ -98,6 +99,11 @@ class Lexical(Task):
         Metric("failed", "Failed", "Share of records without a response.", percent=True, less_is_better=True),
     )
     failures = FAILURES
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = LIBRARIES | {
+        **dict.fromkeys((*BLEU, "bleu_avg", "corpus_bleu"), ("sacrebleu",)),
+        "vanilla": ("sacrebleu", "nltk"),
+        "bertscore_model": ("bert-score",),
+    }
     response = "response"
     reward = "The mean of BLEU-AVG, ROUGE-L and BERTScore (`reward` chooses one metric), at most 1."
     reasons = REASONS
@@ -207,7 +213,9 @@ def bertscore_of(options: LexicalOptions) -> BertScore:
     if options.bertscore is not None:
         return options.bertscore
     if options.bertscore_model is None:
-        raise not_installed("options.bertscore_model", BERTSCORE_NEEDS)
+        command = install_command("bertscore")
+        detail = f"BERTScore needs weights: {command}, then set bertscore_model (roberta-large)"
+        raise not_installed("options.bertscore_model", detail)
     library = import_optional("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
     with loading_weights("options.bertscore_model"):
         scorer = library.BERTScorer(model_type=options.bertscore_model, lang="en")

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ..errors import Issue, NotInstalled
+from ..extras import install_command
 from .task import Task
 
 __all__ = ["OptionalDependencies", "import_optional", "not_installed"]
@@ -21,7 +22,7 @@ def not_installed(path: str, detail: str) -> NotInstalled:
 
 
 def import_optional(module: str, extra: str, purpose: str, path: str = "task") -> ModuleType:
-    """Import `module`; if it is not installed, raises NotInstalled with the extra that provides it.
+    """Import `module`; if it is not installed, raises NotInstalled with the command that installs it.
 
     purpose: what needs it, the beginning of the error's sentence (`METEOR`). path: the option that asked for it.
     """
@@ -29,7 +30,7 @@ def import_optional(module: str, extra: str, purpose: str, path: str = "task") -
         return import_module(module)
     except ImportError as error:
         missing = (error.name or module).partition(".")[0]
-        detail = f"{purpose} needs {missing}, which is not installed: pip install 'assay[{extra}]'"
+        detail = f"{purpose} needs {missing}, which is not installed: {install_command(extra)}"
         raise not_installed(path, detail) from error
 
 

@@ -1,4 +1,4 @@
-"""Profile `paper` of the SCORE metrics (SCORE.md section 7): columns of text to columns of metrics, by the kernels."""
+"""Profile `paper` of the SCORE metrics (docs/rules.md, Evaluation metrics): text columns to metric columns."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ computes some of them differently; profile `thoth` follows it, profile `paper` f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -73,6 +73,7 @@ class PaperTable(ScoreTask):
     description = "The paper's tables (arXiv 2510.15600): nine metrics of plan and prose, and AVG."
     record = TableRecord
     options = TableOptions
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {**LEXICAL.libraries, "avg": ("sacrebleu", "nltk")}
     metrics = metrics_of()
     failures = FAILURES
 

@@ -1,4 +1,4 @@
-"""The task `score`: the paper's evaluation metrics (Appendix F; SCORE.md section 7) under two profiles."""
+"""The task `score`: the paper's evaluation metrics (docs/rules.md, Evaluation metrics) under two profiles."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ class ScoreTask(Task):
     failures = FAILURES
     response = "response"
     derived_fields = ("level",)
+    has_rules = True
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Validate as every task does, but faster for valid records, of which there may be tens of thousands."""

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..errors import InvalidRequest, Issue
+from ..errors import InvalidRequest, Issue, did_you_mean, one_of
+from ..settings import setting_detail
 
 __all__ = [
     "OK",
@@ -179,6 +180,10 @@ class Task(ABC):
     """The field of a record that holds the model's answer."""
     derived_fields: ClassVar[tuple[str, ...]] = ()
     """Fields that an evaluation derives for records without them (see `Evaluation.derived`)."""
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Distributions whose version may change a metric or matters with an option, by the name of either."""
+    has_rules: ClassVar[bool] = False
+    """Whether it reads and compares by the rules of the reward, which have a version."""
 
     reward: ClassVar[str | None] = None
     """What a reward of this task is, with its range, in a sentence; None if the task gives no rewards."""
@@ -248,16 +253,17 @@ class Task(ABC):
         try:
             options = self.options.model_validate(dict(given or {}))
         except ValidationError as error:
-            known = {"extra_forbidden": ("unknown_option", "there is no option of this name")}
-            issues = [
-                Issue(f"options.{path_of(location)}", *known.get(kind, ("invalid_option", message)))
-                for kind, location, message in invalid_fields(error)
-            ]
+            issues = []
+            for kind, location, message in invalid_fields(error):
+                reason, name = "invalid_option", path_of(location)
+                if kind == "extra_forbidden":
+                    reason = "unknown_option"
+                    message = "there is no option of this name" + did_you_mean(name, self.options.model_fields)
+                issues.append(Issue(f"options.{name}", reason, message))
             raise InvalidRequest(issues) from None
-        wrong = [k for k, name in enumerate(options.metrics or ()) if name not in names]
+        wrong = [(k, name) for k, name in enumerate(options.metrics or ()) if name not in names]
         if wrong:
-            detail = f"must be one of: {', '.join(names)}"
-            raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", detail) for k in wrong])
+            raise InvalidRequest([Issue(f"options.metrics[{k}]", "unknown_metric", one_of(n, names)) for k, n in wrong])
         return options
 
     def available_for(self, metric: Metric, records: Records) -> bool:
@@ -281,9 +287,9 @@ class Task(ABC):
 
 
 def invalid_fields(error: ValidationError) -> list[tuple[str, tuple[int | str, ...], str]]:
-    """Return the type, location and message of each of pydantic's errors, which do not quote the value."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return [(one["type"], one["loc"], one["msg"]) for one in found]
+    """Return the type and location of each of pydantic's errors, and a sentence that does not quote the value."""
+    found = error.errors(include_url=False, include_input=False)
+    return [(one["type"], one["loc"], setting_detail(one)) for one in found]
 
 
 def path_of(location: Sequence[Any]) -> str:

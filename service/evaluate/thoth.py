@@ -1,4 +1,4 @@
-"""Profile `thoth` of the SCORE metrics (SCORE.md section 7): exactly the numbers of the public evaluation script.
+"""Profile `thoth` of the SCORE metrics: exactly the numbers of the public script (docs/rules.md, Evaluation metrics).
 
 Texts, also of references, are read leniently, and their content never raises. Written from that page; the cost is
 linear in the texts except for the longest common subsequence, which a kernel computes for all pairs at once.

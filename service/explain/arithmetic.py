@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...kernels.rules import PARAMETER_WEIGHT
 from ..settings import MAX_CONTENT, ScoreSettings
 from .alignment import Alignment
-from .numbers import format_number, plural
+from .numbers import format_number, format_reward, plural
 from .schema import Content, Equation, Factor, FactorName, Order, Pair
 
 __all__ = ["combined", "equations_of", "factors_of"]
 
 LABELS: dict[FactorName, str] = {
     "best": "Best possible",
-    "gate": "Gate closed",
+    "gate": "Gate failed",
     "order": "Order of actions",
     "unmatched": "Unmatched steps",
     "objects": "Objects",
@@ -22,28 +22,38 @@ LABELS: dict[FactorName, str] = {
     "position": "Position",
     "step_gap": "Number of steps",
     "length": "Length of prose",
-    "score": "SCORE",
+    "score": "Reward",
 }
 
 
 def combined(scale: float, order: float, content: float, settings: ScoreSettings) -> float:
-    """Return the SCORE of a response that passes the gates (SCORE.md section 6)."""
+    """Return the SCORE of a response that passes the gates (docs/rules.md, Score and reward)."""
     semantics = content
     if settings.use_order:
         semantics = order * content if settings.semantics == "product" else order + content
     return scale + semantics if settings.total == "sum" else scale * semantics
 
 
-def factors_of(counted: Alignment | None, reason: str, score: float, settings: ScoreSettings) -> list[Factor]:
+def factors_of(
+    counted: Alignment | None, reason: str, score: float, settings: ScoreSettings, reward_of: Callable[[float], float]
+) -> list[Factor]:
     """Return what each part takes away, one after another; `counted` is None if a gate failed."""
     states: list[tuple[FactorName, float, str]] = [
-        ("best", settings.largest_score, "the largest SCORE of these settings"),
+        ("best", settings.largest_score, f"SCORE {format_number(settings.largest_score)}"),
         *([("gate", score, reason)] if counted is None else _states(counted, settings)),
-        ("score", score, "before it is mapped to the reward"),
+        ("score", score, f"SCORE {format_reward(score)}"),
     ]
     previous = [0.0, *(after for _, after, _ in states[:-2]), score]
     return [
-        Factor(name=name, label=LABELS[name], change=after - before, score=after, detail=detail)
+        Factor(
+            name=name,
+            label=LABELS[name],
+            reward_change=reward_of(after) - reward_of(before),
+            reward=reward_of(after),
+            change=after - before,
+            score=after,
+            detail=detail,
+        )
         for before, (name, after, detail) in zip(previous, states, strict=True)
     ]
 
@@ -65,42 +75,65 @@ def _states(counted: Alignment, settings: ScoreSettings) -> list[tuple[FactorNam
     if settings.content_denominator == "max_len" or not pairs:
         state("unmatched", 1.0, mean([MAX_CONTENT] * len(pairs)), _unmatched_detail(content))
     objects = [pair.objects.value + PARAMETER_WEIGHT * pair.parameters_counted for pair in pairs]
-    state("objects", 1.0, mean(objects), _different(pairs, "objects"))
+    state("objects", 1.0, mean(objects), _objects_detail(pairs))
     similar = [pair.objects.value + PARAMETER_WEIGHT * pair.parameters.value for pair in pairs]
-    state("parameters", 1.0, mean(similar), _different(pairs, "parameters"))
+    state("parameters", 1.0, mean(similar), _parameters_detail(pairs))
     if settings.use_position:
-        moved = plural(sum(pair.position < 1 for pair in pairs), "step")
-        state("position", 1.0, content.value, f"{moved} of {len(pairs)} away from the reference's place")
+        state("position", 1.0, content.value, _position_detail(pairs))
     if settings.use_step_gap:
-        counts = f"{plural(scale.predicted_steps, 'step')}, the reference has {scale.reference_steps:,}"
-        state("step_gap", scale.step_gap, content.value, counts)
+        theirs = f"the reference has {scale.reference_steps:,}" if scale.gap else "as in the reference"
+        state("step_gap", scale.step_gap, content.value, f"{plural(scale.predicted_steps, 'step')}, {theirs}")
     if settings.use_length:
-        detail = f"{format_number(scale.mean_words)} words a step, free up to {format_number(scale.max_mean_words)}"
+        limit = f"no penalty up to {format_number(scale.max_mean_words)}"
+        detail = f"{format_number(scale.mean_words)} words per step, {limit}"
         state("length", scale.value, content.value, detail)
     return states
 
 
 def _order_detail(order: Order) -> str:
     if order.mode == "lcs":
-        return f"{plural(order.lcs, 'action')} of the reference's {len(order.expected):,} in its order"
-    return "one sequence is part of the other" if order.subsequence else "neither sequence is part of the other"
+        return f"{order.lcs:,} of the reference's {plural(len(order.expected), 'action')} in its order"
+    return f"the actions are {'' if order.subsequence else 'not '}in the reference's order"
 
 
 def _unmatched_detail(content: Content) -> str:
     mine, theirs = len(content.unmatched_predicted), len(content.unmatched_reference)
-    return f"{plural(mine, 'step')} of the prediction and {theirs:,} of the reference without a partner"
+    if not mine and not theirs:
+        return "every step is matched"
+    return f"{plural(mine, 'step')} of the response and {theirs:,} of the reference unmatched"
 
 
-def _different(pairs: Sequence[Pair], kind: str) -> str:
-    different = sum(getattr(pair, kind).value < 1 for pair in pairs)
-    return f"{plural(different, 'pair')} of {len(pairs):,} with different {kind}"
+def _objects_detail(pairs: Sequence[Pair]) -> str:
+    return _agreement(sum(pair.objects.value < 1 for pair in pairs), len(pairs))
+
+
+def _parameters_detail(pairs: Sequence[Pair]) -> str:
+    counted = [pair for pair in pairs if pair.parameters_counted]
+    detail = _agreement(sum(pair.parameters.value < 1 for pair in counted), len(counted))
+    return detail if len(counted) == len(pairs) else f"{detail}; {len(pairs) - len(counted):,} not counted"
+
+
+def _agreement(different: int, pairs: int) -> str:
+    """Say how many matched steps differ: `1 of 5 matched steps differs`."""
+    if not pairs:
+        return "no matched step"
+    if not different:
+        return "the matched step agrees" if pairs == 1 else f"all {pairs:,} matched steps agree"
+    return f"{different:,} of {plural(pairs, 'matched step')} {'differs' if different == 1 else 'differ'}"
+
+
+def _position_detail(pairs: Sequence[Pair]) -> str:
+    moved = sum(pair.position < 1 for pair in pairs)
+    if not moved:
+        return "every matched step at the reference's position" if pairs else "no matched step"
+    return f"{moved:,} of {plural(len(pairs), 'matched step')} not at the reference's position"
 
 
 def equations_of(
     counted: Alignment | None, components: dict[str, float], reward: float, settings: ScoreSettings
 ) -> list[Equation]:
     """Return the arithmetic with symbols and numbers; if a gate failed, only the lines of score and reward."""
-    shown = {name: format_number(value) for name, value in components.items()}
+    shown = {name: format_reward(value) for name, value in components.items()}
     sides: dict[str, tuple[str, ...]] = {"score": ("gates · scale · semantics",)}
     if counted is not None:
         symbol = "+" if settings.total == "sum" else "·"
@@ -116,7 +149,7 @@ def equations_of(
     sides["reward"] = mapped[settings.reward_scale]
     values = components | {"reward": reward}
     return [
-        Equation(name=name, text=" = ".join([name, *parts, format_number(values[name])]), value=values[name])
+        Equation(name=name, text=" = ".join([name, *parts, format_reward(values[name])]), value=values[name])
         for name, parts in sides.items()
     ]
 
@@ -125,13 +158,13 @@ def _parts(counted: Alignment, shown: dict[str, str], settings: ScoreSettings) -
     """Return what scale, order, content and semantics are equal to: in symbols, and in numbers if they differ."""
     assert counted.scale is not None
     scale, order, content = counted.scale, counted.order, counted.content
-    f, g = format_number(scale.step_gap), format_number(scale.length_penalty)
+    f, g = format_reward(scale.step_gap), format_reward(scale.length_penalty)
     sides: dict[str, tuple[str, ...]] = {
         "scale": (
             f"{'f' if settings.use_step_gap else '1'} / {'g' if settings.use_length else '1'}",
             f"{f if settings.use_step_gap else '1'} / {g if settings.use_length else '1'}",
         ),
-        "order": (f"[one sequence is part of the other: {'yes' if order.subsequence else 'no'}]",),
+        "order": (f"[the actions are in the reference's order: {'yes' if order.subsequence else 'no'}]",),
         "content": ("no step has a partner",),
         "semantics": ("content",),
     }
@@ -139,7 +172,7 @@ def _parts(counted: Alignment, shown: dict[str, str], settings: ScoreSettings) -
         sides["order"] = ("LCS / m", f"{order.lcs} / {len(order.expected)}")
     if content.anchors:
         divisor = "|W|" if settings.content_denominator == "matched" else "max(n, m)"
-        numbers = f"{format_number(content.sum)} / {content.denominator}"
+        numbers = f"{format_reward(content.sum)} / {content.denominator}"
         sides["content"] = (f"Σ m (Obj + ½ Par) / {divisor}", numbers)
     if settings.use_order:
         symbol = "·" if settings.semantics == "product" else "+"

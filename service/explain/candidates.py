@@ -1,136 +1,267 @@
-"""Candidate edits for a response that passes the gates, and drafts: its steps, to be rearranged and rendered."""
+"""Candidate edits for a response that passes the gates: the likeliest ones, then every edit of one step."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import orjson
 
+from .edits.draft import Draft, DraftStep, StepPool, one_line
 from .numbers import first_n, format_number
 from .reading import Line, Reading
 from .schema import Explanation, Kind, Order, Pair, Phrase, Scale
 
-__all__ = ["Edit", "draft_of", "edits_of"]
+__all__ = ["Candidate", "Candidates", "draft_of", "step_of"]
+
+Numbers = tuple[int, ...]
+"""Steps by their numbers in a pool, in the order of the changed response."""
 
 
-class Edit(NamedTuple):
-    """One change: its kind, what it does, the changed response, and the steps concerned."""
+class Candidate(NamedTuple):
+    """One change: its kind, what it does, the steps of the changed response, and the steps concerned."""
 
     kind: Kind
     text: str
-    response: bytes
+    numbers: Numbers
     steps: Sequence[int] = ()
     reference_steps: Sequence[int] = ()
 
 
-class DraftStep(NamedTuple):
-    """A key step's object as JSON, and its prose."""
+class Candidates:
+    """The candidate edits of one response, lazily; `pool` and `draft` render them."""
 
-    body: bytes
-    prose: bytes
+    def __init__(self, explanation: Explanation, reading: Reading, expected: Reading) -> None:
+        assert explanation.scale is not None
+        assert explanation.order is not None
+        self._scale: Scale = explanation.scale
+        self._order: Order = explanation.order
+        self._pairs: Sequence[Pair] = explanation.pairs
+        self._reading, self._lines, self._expected = reading, reading.lines, expected.lines
+        self._source = expected.text.content
+        self.pool, self.draft = StepPool(), draft_of(reading)
+        self._own: Numbers = tuple(map(self.pool.number, self.draft.steps))
+        self._n, self._m = len(self._own), len(self._expected)
+        self._numbers_taken: dict[int, int] = {}
 
-    def with_phrases(self, phrases: Sequence[str]) -> DraftStep:
-        """Return the step with these phrases added to its prose."""
-        return self._replace(prose=b"%b (%b)" % (self.prose, _one_line("; ".join(phrases)))) if phrases else self
+    def __iter__(self) -> Iterator[Candidate]:
+        """Yield candidates, most promising first; the last ones are every edit of one step.
 
+        Two edits of one step never lead to the same response.
+        """
+        many, likely = (
+            (self._shortened, self._sorted, self._dropped_and_added),
+            (self._missing_and_extra, self._like_the_partner, self._renamed, self._moved, self._neighbours),
+        )
+        every = (self._drops, self._additions, self._moves, self._actions, self._replacements, self._swaps)
+        rest = chain.from_iterable(zip_longest(*(family() for family in every)))
+        yield from chain(*(family() for family in many))
+        seen = {self._own}
+        for candidate in chain(*(family() for family in likely), rest):
+            if candidate is not None and candidate.numbers not in seen:
+                seen.add(candidate.numbers)
+                yield candidate
 
-class Draft(NamedTuple):
-    """A response: the text before its key steps, between key and orc, and after orc; and its steps, in order."""
+    def _taken(self, j: int) -> int:
+        """Return the number of reference step j, with prose of its own words."""
+        if j not in self._numbers_taken:
+            self._numbers_taken[j] = self.pool.number(step_of(self._expected[j - 1], self._source))
+        return self._numbers_taken[j]
 
-    head: bytes
-    middle: bytes
-    tail: bytes
-    steps: list[DraftStep]
+    def _named(self, i: int) -> str:
+        return f"step {i} ({self._lines[i - 1].action.canon})"
 
-    def render(self, steps: Sequence[DraftStep] | None = None) -> bytes:
-        """Render the response with its steps, or with others, numbered from 1."""
-        numbered = list(enumerate(self.steps if steps is None else steps, 1))
-        key = b"\n".join(b"Step %d: %b" % (k, step.body) for k, step in numbered)
-        orc = b"\n".join(b"Step %d: %b" % (k, step.prose) for k, step in numbered)
-        return b"%b\n%b\n%b\n%b\n%b" % (self.head, key, self.middle, orc, self.tail)
+    def _named_reference(self, j: int) -> str:
+        return f"the reference's step {j} ({self._expected[j - 1].action.canon})"
 
+    def _with(self, i: int, number: int) -> Numbers:
+        """Return the steps with another one in place of step i."""
+        return (*self._own[: i - 1], number, *self._own[i:])
 
-def edits_of(explanation: Explanation, reading: Reading, expected: Reading) -> Iterator[Edit]:
-    """Yield candidates, most promising first."""
-    scale, order, draft = explanation.scale, explanation.order, draft_of(reading)
-    assert scale is not None
-    assert order is not None
-    yield from _shortened(scale, reading, draft)
-    yield from _sorted(reading, expected, draft)
-    yield from _dropped_and_added(order, reading, expected, draft)
-    yield from _like_the_reference(explanation.pairs, reading, expected, draft)
-    yield from _renamed(order, reading, expected, draft)
-    yield from _moved(order, draft)
-    yield from _swapped(order, draft)
+    # The likeliest edits, among them those of many steps.
 
+    def _shortened(self) -> Iterator[Candidate]:
+        """Shorten every prose step that is longer than its own words."""
+        scale = self._scale
+        if not scale.length_used or scale.length_penalty == 1.0:
+            return
+        brief = [step_of(line, self._reading.text.content) for line in self._lines]
+        changed = [
+            k
+            for k, (step, prose) in enumerate(zip(brief, self._reading.prose, strict=True), 1)
+            if len(step.prose.split()) < prose.pieces
+        ]
+        if changed:
+            words, limit = format_number(scale.mean_words), format_number(scale.max_mean_words)
+            text = f"Shorten the prose: {words} words per step, no penalty up to {limit}"
+            steps = list(self._own)
+            for k in changed:
+                steps[k - 1] = self.pool.number(brief[k - 1])
+            yield Candidate("shorten_prose", text, tuple(steps), changed)
 
-def _shortened(scale: Scale, reading: Reading, draft: Draft) -> Iterator[Edit]:
-    """Shorten every prose step that is longer than its own words."""
-    if not scale.length_used or scale.length_penalty == 1.0:
-        return
-    brief = [_step_of(line, reading.text.content) for line in reading.lines]
-    changed = [
-        k
-        for k, (step, prose) in enumerate(zip(brief, reading.prose, strict=True), 1)
-        if len(step.prose.split()) < prose.pieces
-    ]
-    if changed:
-        words, limit = format_number(scale.mean_words), format_number(scale.max_mean_words)
-        text = f"Shorten the prose: {words} words a step, free up to {limit}"
-        steps = list(draft.steps)
-        for k in changed:
-            steps[k - 1] = brief[k - 1]
-        yield Edit("shorten_prose", text, draft.render(steps), changed)
+    def _sorted(self) -> Iterator[Candidate]:
+        """Sort the steps in the order of the reference; one with an unknown action stays after the step before it."""
+        places: dict[str, deque[int]] = defaultdict(deque)
+        for j, line in enumerate(self._expected):
+            places[line.action.canon].append(j)
+        keys: list[tuple[int, int]] = []
+        last = -1
+        for i, line in enumerate(self._lines, 1):
+            free = places[line.action.canon]
+            last = free.popleft() if free else last
+            keys.append((last, i))
+        order = [i for _, i in sorted(keys)]
+        moved = [i for k, i in enumerate(order, 1) if i != k]
+        if len(moved) > 2:  # two are a swap
+            text = f"Put the steps in the reference's order: {first_n(order, 12)}"
+            yield Candidate("sort_steps", text, tuple(self._own[i - 1] for i in order), sorted(moved))
 
+    def _extra_and_missing(self) -> tuple[list[int], list[int]]:
+        """Return the steps, and the steps of the reference, that are not on the longest common path."""
+        mine, theirs = {i for i, _ in self._order.path}, {j for _, j in self._order.path}
+        extra = [i for i in range(1, self._n + 1) if i not in mine]
+        return extra, [j for j in range(1, self._m + 1) if j not in theirs]
 
-def _sorted(reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
-    """Sort the steps in the order of the reference; one with an unknown action stays after the step before it."""
-    places: dict[str, deque[int]] = defaultdict(deque)
-    for j, line in enumerate(expected.lines):
-        places[line.action.canon].append(j)
-    keys: list[tuple[int, int]] = []
-    last = -1
-    for i, line in enumerate(reading.lines, 1):
-        free = places[line.action.canon]
-        last = free.popleft() if free else last
-        keys.append((last, i))
-    order = [i for _, i in sorted(keys)]
-    moved = [i for k, i in enumerate(order, 1) if i != k]
-    if len(moved) > 2:  # two are a swap
-        text = f"Put the steps in the reference's order: {first_n(order, 12)}"
-        yield Edit("sort_steps", text, draft.render([draft.steps[i - 1] for i in order]), sorted(moved))
+    def _dropped_and_added(self) -> Iterator[Candidate]:
+        """Drop the extra steps, add the missing ones, or both."""
+        extra, missing = self._extra_and_missing()
+        if 1 < len(extra) < self._n:
+            yield Candidate("drop_steps", f"Delete {_steps(extra)}", self._edited(extra, []), extra)
+        if len(missing) > 1:
+            text = f"Add the reference's {_steps(missing)}"
+            yield Candidate("add_steps", text, self._edited([], missing), (), missing)
+        if extra and missing and len(extra) < self._n:
+            text = f"Delete {_steps(extra)} and add the reference's {_steps(missing)}"
+            yield Candidate("replace_steps", text, self._edited(extra, missing), extra, missing)
 
+    def _missing_and_extra(self) -> Iterator[Candidate]:
+        """Add one missing step, or drop one extra step."""
+        extra, missing = self._extra_and_missing()
+        for j in missing:
+            yield self._addition(_previous(self._order, j), j)
+        for i in extra if self._n > 1 else []:
+            yield self._drop(i)
 
-def _dropped_and_added(order: Order, reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
-    """Drop steps that are not on the longest common path, add missing steps of the reference, or both."""
-    mine, theirs = {i for i, _ in order.path}, {j for _, j in order.path}
-    extra = [i for i in range(1, len(draft.steps) + 1) if i not in mine]
-    missing = [j for j in range(1, len(expected.lines) + 1) if j not in theirs]
-
-    def edit(kind: Kind, text: str, dropped: list[int], added: list[int]) -> Edit:
+    def _edited(self, dropped: Sequence[int], added: Sequence[int]) -> Numbers:
         """Drop steps, and insert steps of the reference after the partner of the nearest one before them."""
-        inserted: dict[int, list[DraftStep]] = defaultdict(list)
+        inserted: dict[int, list[int]] = defaultdict(list)
         for j in added:
-            inserted[_previous(order, j)].append(_step_of(expected.lines[j - 1], expected.text.content))
+            inserted[_previous(self._order, j)].append(self._taken(j))
         left_out, steps = set(dropped), inserted[0]
-        for i, step in enumerate(draft.steps, 1):
-            steps += inserted[i] if i in left_out else [step, *inserted[i]]
-        return Edit(kind, text, draft.render(steps), dropped, added)
+        for i, number in enumerate(self._own, 1):
+            steps += inserted[i] if i in left_out else [number, *inserted[i]]
+        return tuple(steps)
 
-    if 1 < len(extra) < len(draft.steps):
-        yield edit("drop_steps", f"Drop {_steps(extra)}", extra, [])
-    if len(missing) > 1:
-        yield edit("add_steps", f"Add the reference's {_steps(missing)}", [], missing)
-    if extra and missing and len(extra) < len(draft.steps):
-        text = f"Drop {_steps(extra)} and add the reference's {_steps(missing)}"
-        yield edit("replace_steps", text, extra, missing)
-    for j in missing:
-        yield edit("add_step", f"Add the reference's step {j} ({expected.lines[j - 1].action.canon})", [], [j])
-    for i in extra if len(draft.steps) > 1 else []:
-        yield edit("drop_step", f"Drop step {i} ({reading.lines[i - 1].action.canon})", [i], [])
+    def _like_the_partner(self) -> Iterator[Candidate]:
+        """Give a pair the objects, or the parameters, of the reference; the pairs that lose most come first.
+
+        Those of any other step cannot gain more: two equal sets have the largest similarity.
+        """
+        for pair in sorted(self._pairs, key=lambda pair: pair.value):
+            i, j = pair.predicted, pair.reference
+            line, source = self._lines[i - 1], self._expected[j - 1]
+            kinds: tuple[tuple[Kind, str, bool], ...] = (
+                ("use_objects", "objects", pair.objects.value == 1.0),
+                ("use_parameters", "parameters", not pair.parameters_counted or pair.parameters.value == 1.0),
+            )
+            for kind, name, equal in kinds:
+                theirs = getattr(source, name)
+                if equal or [phrase.words for phrase in theirs] == [phrase.words for phrase in getattr(line, name)]:
+                    continue
+                named = first_n([f"“{phrase.text}”" for phrase in theirs], 4) or "none"
+                text = f"Give step {i} the {name} of the reference's step {j}: {named}"
+                number = self._rewritten(i, replace(line, **{name: theirs}), theirs)
+                yield Candidate(kind, text, self._with(i, number), [i], [j])
+
+    def _rewritten(self, i: int, line: Line, taken: Sequence[Phrase]) -> int:
+        """Return step i with the contents of `line`; its prose says the phrases that were taken from the reference."""
+        said = self._reading.prose[i - 1].canon
+        unsaid = [phrase.text for phrase in taken if any(word not in said for word in phrase.words)]
+        return self.pool.number(DraftStep(_body_of(line), self.draft.steps[i - 1].prose).with_phrases(unsaid))
+
+    def _renamed(self) -> Iterator[Candidate]:
+        """Rename the action of a step off the common path to that of a reference step in the same gap of it."""
+        last_i, last_j = 0, 0
+        for next_i, next_j in [*self._order.path, (self._n + 1, self._m + 1)]:
+            for i, j in zip(range(last_i + 1, next_i), range(last_j + 1, next_j), strict=False):
+                yield self._action(i, j)
+            last_i, last_j = next_i, next_j
+
+    def _moved(self) -> Iterator[Candidate]:
+        """Move a step that is out of order to its position in the reference."""
+        on_path = {j for _, j in self._order.path}
+        for i in self._order.out_of_order:
+            action = self._order.predicted[i - 1]
+            j = next(j for j, other in enumerate(self._order.expected, 1) if other == action and j not in on_path)
+            previous = _previous(self._order, j)
+            moved = self._move(i, previous + 1 if previous < i else previous)
+            if moved is not None:
+                yield moved._replace(reference_steps=[j]) if moved.kind == "move_step" else moved
+
+    def _neighbours(self) -> Iterator[Candidate]:
+        """Swap neighbours, those with a step out of order first."""
+        misplaced = set(self._order.out_of_order)
+        for i in sorted(range(1, self._n), key=lambda i: misplaced.isdisjoint((i, i + 1))):
+            yield self._swap(i, i + 1)
+
+    # Every edit of one step.
+
+    def _drops(self) -> Iterator[Candidate]:
+        return map(self._drop, range(1, self._n + 1 if self._n > 1 else 1))
+
+    def _additions(self) -> Iterator[Candidate]:
+        return (self._addition(place, j) for place in range(self._n + 1) for j in range(1, self._m + 1))
+
+    def _moves(self) -> Iterator[Candidate | None]:
+        return (self._move(i, k) for i in range(1, self._n + 1) for k in range(1, self._n + 1))
+
+    def _actions(self) -> Iterator[Candidate]:
+        """Give a step the action of a step of the reference, each distinct one."""
+        first = {line.action.canon: j for j, line in reversed(list(enumerate(self._expected, 1)))}
+        for i, line in enumerate(self._lines, 1):
+            yield from (self._action(i, j) for action, j in first.items() if action != line.action.canon)
+
+    def _replacements(self) -> Iterator[Candidate]:
+        return (self._replacement(i, j) for i in range(1, self._n + 1) for j in range(1, self._m + 1))
+
+    def _swaps(self) -> Iterator[Candidate]:
+        return (self._swap(i, k) for i in range(1, self._n + 1) for k in range(i + 2, self._n + 1))
+
+    def _drop(self, i: int) -> Candidate:
+        return Candidate("drop_step", f"Delete {self._named(i)}", self._own[: i - 1] + self._own[i:], [i])
+
+    def _addition(self, place: int, j: int) -> Candidate:
+        """Add reference step j after step `place`, or at the beginning for 0."""
+        text = f"Add {self._named_reference(j)} {_after(place)}"
+        return Candidate("add_step", text, (*self._own[:place], self._taken(j), *self._own[place:]), (), [j])
+
+    def _move(self, i: int, place: int) -> Candidate | None:
+        """Make step i the step number `place`; None if it is. Two neighbours are swapped."""
+        if i == place:
+            return None
+        if abs(i - place) == 1:
+            return self._swap(min(i, place), max(i, place))
+        rest = self._own[: i - 1] + self._own[i:]
+        text = f"Move {self._named(i)} {_after(place if place > i else place - 1)}"
+        return Candidate("move_step", text, (*rest[: place - 1], self._own[i - 1], *rest[place - 1 :]), [i])
+
+    def _swap(self, i: int, k: int) -> Candidate:
+        own = self._own
+        steps = (*own[: i - 1], own[k - 1], *own[i : k - 1], own[i - 1], *own[k:])
+        return Candidate("swap_steps", f"Swap steps {i} and {k}", steps, [i, k])
+
+    def _action(self, i: int, j: int) -> Candidate:
+        action = self._expected[j - 1].action
+        text = f"Change the action of step {i} to “{action.text}”, as in the reference's step {j}"
+        number = self._rewritten(i, replace(self._lines[i - 1], action=action), [action])
+        return Candidate("use_action", text, self._with(i, number), [i], [j])
+
+    def _replacement(self, i: int, j: int) -> Candidate:
+        text = f"Replace {self._named(i)} by {self._named_reference(j)}"
+        return Candidate("replace_step", text, self._with(i, self._taken(j)), [i], [j])
 
 
 def _previous(order: Order, j: int) -> int:
@@ -138,66 +269,8 @@ def _previous(order: Order, j: int) -> int:
     return max((i for i, partner in order.path if partner < j), default=0)
 
 
-def _like_the_reference(pairs: Sequence[Pair], reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
-    """Give a pair the objects, or the parameters, of the reference; the pairs that lose most come first."""
-    for pair in sorted(pairs, key=lambda pair: pair.value):
-        i, j = pair.predicted, pair.reference
-        line, source = reading.lines[i - 1], expected.lines[j - 1]
-        kinds: tuple[tuple[Kind, str, bool], ...] = (
-            ("use_objects", "objects", pair.objects.value == 1.0),
-            ("use_parameters", "parameters", not pair.parameters_counted or pair.parameters.value == 1.0),
-        )
-        for kind, name, equal in kinds:
-            mine, theirs = getattr(line, name), getattr(source, name)
-            if equal or [phrase.words for phrase in theirs] == [phrase.words for phrase in mine]:
-                continue
-            named = first_n([f"“{phrase.text}”" for phrase in theirs], 4) or "none"
-            text = f"Give step {i} the {name} of the reference's step {j}: {named}"
-            yield Edit(kind, text, _rewritten(i, replace(line, **{name: theirs}), theirs, reading, draft), [i], [j])
-
-
-def _rewritten(i: int, line: Line, taken: Sequence[Phrase], reading: Reading, draft: Draft) -> bytes:
-    """Render the response with `line` as step i, whose prose says the phrases that were taken from the reference."""
-    said = reading.prose[i - 1].canon
-    unsaid = [phrase.text for phrase in taken if any(word not in said for word in phrase.words)]
-    step = DraftStep(_body_of(line), draft.steps[i - 1].prose).with_phrases(unsaid)
-    return draft.render([*draft.steps[: i - 1], step, *draft.steps[i:]])
-
-
-def _renamed(order: Order, reading: Reading, expected: Reading, draft: Draft) -> Iterator[Edit]:
-    """Rename the action of a step off the common path to that of a reference step in the same gap of it."""
-    last_i, last_j = 0, 0
-    for next_i, next_j in [*order.path, (len(draft.steps) + 1, len(expected.lines) + 1)]:
-        for i, j in zip(range(last_i + 1, next_i), range(last_j + 1, next_j), strict=False):
-            action = expected.lines[j - 1].action
-            text = f"Call the action of step {i} “{action.text}”, as the reference's step {j} does"
-            line = replace(reading.lines[i - 1], action=action)
-            yield Edit("use_action", text, _rewritten(i, line, [action], reading, draft), [i], [j])
-        last_i, last_j = next_i, next_j
-
-
-def _moved(order: Order, draft: Draft) -> Iterator[Edit]:
-    """Move a step that is out of order to its position in the reference."""
-    on_path = {j for _, j in order.path}
-    for i in order.out_of_order:
-        action = order.predicted[i - 1]
-        j = next(j for j, other in enumerate(order.expected, 1) if other == action and j not in on_path)
-        previous = _previous(order, j)
-        steps = [step for k, step in enumerate(draft.steps, 1) if k != i]
-        index = previous - (previous > i)
-        steps.insert(index, draft.steps[i - 1])
-        if abs(index + 1 - i) > 1:  # else it is a swap
-            where = f"behind step {previous}" if previous else "to the beginning"
-            text = f"Move step {i} ({action}) {where}"
-            yield Edit("move_step", text, draft.render(steps), [i], [j])
-
-
-def _swapped(order: Order, draft: Draft) -> Iterator[Edit]:
-    """Swap neighbours, those with a step out of order first."""
-    misplaced = set(order.out_of_order)
-    for i in sorted(range(1, len(draft.steps)), key=lambda i: misplaced.isdisjoint((i, i + 1))):
-        steps = [*draft.steps[: i - 1], draft.steps[i], draft.steps[i - 1], *draft.steps[i + 1 :]]
-        yield Edit("swap_steps", f"Swap steps {i} and {i + 1}", draft.render(steps), [i, i + 1])
+def _after(place: int) -> str:
+    return f"after step {place}" if place else "at the beginning"
 
 
 def _steps(numbers: Sequence[int]) -> str:
@@ -211,7 +284,7 @@ def draft_of(reading: Reading) -> Draft:
     """
     content = reading.text.content
     _, (key_start, key_stop), (orc_start, orc_stop), _ = reading.sections
-    steps = [_step_of(line, content) for line in reading.lines if line.status == "ok"]
+    steps = [step_of(line, content) for line in reading.lines if line.status == "ok"]
     for number, (position, step) in enumerate(zip(reading.positions, steps, strict=True)):
         if position <= len(reading.prose):
             prose = reading.prose[position - 1]
@@ -219,10 +292,10 @@ def draft_of(reading: Reading) -> Draft:
     return Draft(content[:key_start], content[key_stop:orc_start], content[orc_stop:], steps)
 
 
-def _step_of(line: Line, content: bytes) -> DraftStep:
+def step_of(line: Line, content: bytes) -> DraftStep:
     """Return a key line as a step whose prose has its own words."""
     phrases = [phrase.text for phrase in line.phrases if phrase.words]
-    prose = _one_line(f"{phrases[0]}: {'; '.join(phrases[1:])}.")
+    prose = one_line(f"{phrases[0]}: {'; '.join(phrases[1:])}." if phrases[1:] else f"{phrases[0]}.")
     return DraftStep(content[line.body : line.stop].strip(), prose)
 
 
@@ -230,8 +303,3 @@ def _body_of(line: Line) -> bytes:
     """Return the phrases of a key line as JSON."""
     objects, parameters = ([phrase.text for phrase in phrases] for phrases in (line.objects, line.parameters))
     return orjson.dumps({"action": line.action.text, "objects": objects, "parameters": parameters})
-
-
-def _one_line(text: str) -> bytes:
-    """Join the words by single spaces: a line break could begin another step."""
-    return " ".join(text.split()).encode()

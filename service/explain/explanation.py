@@ -6,6 +6,7 @@ The derivation is checked against the kernels: it recomputes to the same bits, o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ...kernels.score import reward_of
@@ -17,10 +18,11 @@ from .alignment import Alignment, align, formula
 from .arithmetic import combined, equations_of, factors_of
 from .case import Case, case_of
 from .coverage import coverages, marks_of
-from .numbers import format_delta, format_number
+from .hints import hints_of
+from .numbers import format_reward, format_reward_change
 from .reading import Reading
 from .schema import MAX_SUGGESTED, ComponentValues, Coverage, Explanation, Factor, KeyStep, ProseStep, Sections
-from .suggestions import suggestions_for
+from .suggestions import search
 from .verdict import checks_of, failure_of
 
 __all__ = ["DerivationError", "explain", "smallest_and_largest"]
@@ -66,8 +68,8 @@ def explain(
     """
     case = case_of(scorer, response, reference, max_reference_bytes)
     explanation = _derive(case)
-    explanation.suggestions = suggestions_for(case, explanation, suggestions)
-    return explanation
+    found = search(case, explanation, suggestions)
+    return explanation.model_copy(update=found._asdict())
 
 
 def _derive(case: Case) -> Explanation:
@@ -80,7 +82,7 @@ def _derive(case: Case) -> Explanation:
     pairs = alignment.pairs if alignment is not None else []
     counted = alignment if case.reason == "ok" else None
     _verify(case, counted, found)
-    factors = factors_of(counted, case.reason, case.components["score"], settings)
+    factors = factors_of(counted, case.reason, case.components["score"], settings, partial(_mapped, settings=settings))
     smallest, largest = smallest_and_largest(settings)
     failure = failure_of(case.reason, reading, found, settings)
     return Explanation(
@@ -91,6 +93,7 @@ def _derive(case: Case) -> Explanation:
         components=ComponentValues(**case.components),
         config=settings,
         config_id=case.scorer.config_id,
+        signature=case.scorer.signature,
         largest_score=settings.largest_score,
         smallest_reward=smallest,
         largest_reward=largest,
@@ -109,7 +112,10 @@ def _derive(case: Case) -> Explanation:
         content=alignment.content if alignment is not None else None,
         factors=factors,
         equations=equations_of(counted, case.components, case.reward, settings),
+        hints=hints_of(reading, expected, pairs, found) if reading is not None else [],
         suggestions=[],
+        tried=0,
+        exhaustive=None,
     )
 
 
@@ -154,15 +160,14 @@ def _verify(case: Case, counted: Alignment | None, found: list[Coverage | None])
 
 
 def _headline(case: Case, factors: list[Factor], message: str) -> str:
-    largest = format_number(_mapped(case.settings.largest_score, case.settings))
-    head = f"Reward {format_number(case.reward)} of at most {largest}"
+    largest = format_reward(_mapped(case.settings.largest_score, case.settings))
+    head = f"Reward {format_reward(case.reward)} of at most {largest}"
     if case.reason != "ok":
         return f"{head}: {message}"
-    span = _mapped(1.0, case.settings) - _mapped(0.0, case.settings)
-    losses = sorted((f for f in factors if f.name != "best" and f.change < 0), key=lambda factor: factor.change)
+    losses = sorted((f for f in factors if f.name != "best" and f.reward_change < 0), key=lambda one: one.reward_change)
     if not losses:
-        return f"{head}: nothing is taken away."
-    parts = [f"{factor.label.lower()} {format_delta(span * factor.change)} ({factor.detail})" for factor in losses[:3]]
+        return f"{head}: no deductions."
+    parts = [f"{one.label.lower()} {format_reward_change(one.reward_change)} ({one.detail})" for one in losses[:3]]
     return f"{head}: {'; '.join(parts)}."
 
 

@@ -4,11 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["first_n", "format_delta", "format_number", "plural"]
+__all__ = ["first_n", "format_delta", "format_number", "format_reward", "format_reward_change", "plural"]
+
+DECIMALS = 4
+"""Decimals of rewards, scores, components and similarities."""
+
+ROUNDING = 1e-12
+"""Differences up to this are rounding errors of the arithmetic, not changes."""
+
+
+def format_reward(value: float) -> str:
+    """Format a reward, a SCORE or a component with four decimals: `0.6040`, `1.0000`.
+
+    More decimals are shown if four would make it an integer: `0.99998`.
+    """
+    whole = abs(value - round(value)) <= ROUNDING
+    decimals = DECIMALS
+    while not whole and decimals < 12 and float(f"{value:.{decimals}f}").is_integer():
+        decimals += 1
+    text = f"{abs(value):.{decimals}f}"
+    return f"−{text}" if value < 0 and float(text) else text
+
+
+def format_reward_change(value: float) -> str:
+    """Format a change of a reward, with a sign and four decimals: `+0.4000`, `−0.1219`; none is `0.0000`."""
+    text = format_reward(value)
+    return f"+{text}" if value > ROUNDING else text
 
 
 def format_number(value: float) -> str:
-    """Format with up to four significant digits: `0.8333`, `2.5`, `0`; a fraction never becomes an integer."""
+    """Format a setting or a mean with up to four significant digits: `0.95`, `15.5`, `30`.
+
+    A fraction never becomes an integer.
+    """
     text = f"{value:.4g}"
     if float(text) == round(value) != value:
         return f"{value:.12g}"
@@ -16,7 +44,7 @@ def format_number(value: float) -> str:
 
 
 def format_delta(value: float) -> str:
-    """Format a change: `+0.4`, `−0.1`, `±0`."""
+    """Format a change with up to four significant digits: `+0.4`, `−0.1`, `±0`."""
     if value == 0:
         return "±0"
     return f"{'+' if value > 0 else '−'}{format_number(abs(value))}"

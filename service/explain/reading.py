@@ -20,7 +20,17 @@ from ..scoring.workspaces import borrow_workspace
 from .schema import Phrase
 from .text import Text, canons, phrases_of
 
-__all__ = ["MAX_STEPS", "Line", "Prose", "Reading", "read_reference", "read_response", "sections_of", "words_of"]
+__all__ = [
+    "MAX_STEPS",
+    "Line",
+    "Prose",
+    "Reading",
+    "parsed_lines",
+    "read_reference",
+    "read_response",
+    "sections_of",
+    "words_of",
+]
 
 ALL_SECTIONS = 4
 
@@ -109,6 +119,11 @@ def read_reference(text: Text) -> Reading:
     """Read a reference: its key section if the four sections are found, else all of it as key lines."""
     whole, sections, key, _ = sections_of(text, False)
     return Reading(text, whole, sections, len(key), 0, _key_lines(text, key), [])
+
+
+def parsed_lines(text: Text) -> list[Line]:
+    """Read all of a text as key lines."""
+    return _key_lines(text, _bare_lines(text, 0, len(text.content)))
 
 
 def words_of(phrases: Iterable[Phrase]) -> list[str]:

@@ -1,6 +1,6 @@
 """The contract of `POST /v1/explain`, and of the output of `assay explain --json`.
 
-Steps count from 1, as in SCORE.md. Every field is always present; null if it does not apply.
+Steps count from 1, as in docs/rules.md. Every field is always present; null if it does not apply.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ Kind = Literal[
     "drop_steps",
     "add_step",
     "add_steps",
+    "replace_step",
     "replace_steps",
     "use_action",
     "use_objects",
     "use_parameters",
     "shorten_prose",
     "setting",
+    "skeleton",
 ]
 
 MAX_SUGGESTIONS, MAX_SUGGESTED = 20, 5
@@ -95,7 +97,7 @@ class Sections(Part):
 class Failure(Part):
     """Why the response fails a gate, and where."""
 
-    reason: str = Field(description="As in /v1/score, SCORE.md section 8.")
+    reason: str = Field(description="As in /v1/score (docs/rules.md, Reasons).")
     gate: Gate
     message: str = Field(description="What is wrong, as a sentence for people.")
     remedy: str = Field(description="What would fix it, as a sentence for people.")
@@ -114,7 +116,7 @@ class Check(Part):
 
 
 class Phrase(Part):
-    """An action, an object or a parameter: its text as given, and its canonical words (SCORE.md section 2)."""
+    """An action, an object or a parameter: its text as given, and its canonical words (docs/rules.md, Words)."""
 
     text: str
     words: list[str] = Field(description="If empty, the phrase does not count.")
@@ -177,7 +179,7 @@ class ProseStep(Part):
 
 
 class Scale(Part):
-    """Step scale, SCORE.md section 4: f / g."""
+    """Step scale (docs/rules.md, Step scale): f / g."""
 
     predicted_steps: int
     reference_steps: int
@@ -193,7 +195,7 @@ class Scale(Part):
 
 
 class Order(Part):
-    """Order of actions, SCORE.md section 5."""
+    """Order of actions (docs/rules.md, Step semantics)."""
 
     mode: Literal["strict", "lcs"]
     predicted: list[str] = Field(description="The predicted actions' canonical texts.")
@@ -235,7 +237,7 @@ class Pair(Part):
 
 
 class Content(Part):
-    """Content of the anchored steps, SCORE.md section 5."""
+    """Content of the anchored steps (docs/rules.md, Step semantics)."""
 
     anchors: int
     sum: float = Field(description="Sum of the pairs' values.")
@@ -246,12 +248,14 @@ class Content(Part):
 
 
 class Factor(Part):
-    """One bar of the waterfall from the maximum SCORE down to this one."""
+    """One bar of the waterfall from the maximum reward down to this one."""
 
     name: FactorName
     label: str = Field(description="For people, short.")
-    change: float = Field(description="What it adds to the score; 0 or less except for `best`.")
-    score: float = Field(description="The score after this part is taken into account.")
+    reward_change: float = Field(description="What it adds to the reward; 0 or less except for `best`.")
+    reward: float = Field(description="The reward after this part is taken into account.")
+    change: float = Field(description="What it adds to the SCORE; 0 or less except for `best`.")
+    score: float = Field(description="The SCORE after this part is taken into account.")
     detail: str = Field(description="For people: where the change comes from.")
 
 
@@ -291,17 +295,26 @@ class Suggestion(Part):
     """A change of the response that was made and rescored."""
 
     kind: Kind
-    text: str = Field(description="For people: `Swap steps 3 and 4: order 0 → 1.`")
+    text: str = Field(description="For people: `Swap steps 3 and 4: order 0.0000 → 1.0000, reward +0.4000.`")
     steps: list[int] = Field(description="The predicted steps that it changes.")
     reference_steps: list[int] = Field(description="The reference steps that it takes something from.")
     gain: float = Field(
-        description="reward − the present reward. Above 0, except for `mend`: 0 if only a gate is passed."
+        description="reward − the present reward. Above 0, except for `mend` and `skeleton`: 0 if only the gates are "
+        "passed."
     )
     reward: float
     reason: str
     changes: list[Change] = Field(description="The components that change, in the order of /v1/score.")
     config: dict[str, Any] = Field(description="Settings that it changes; empty except for the kind `setting`.")
     response: str | None = Field(description="The changed response; null if it is the same, or over 64 KiB.")
+
+
+class Hint(Part):
+    """Something that is the same to people but not to the comparison."""
+
+    text: str = Field(description="For people: `5000 μl is 5 ml: units are compared as written.`")
+    step: int | None = Field(description="The predicted step.")
+    reference_step: int | None = Field(description="The reference step; null if it is about the prose of `step`.")
 
 
 class Explanation(Part):
@@ -314,6 +327,7 @@ class Explanation(Part):
     components: ComponentValues
     config: ScoreSettings = Field(description="The effective settings.")
     config_id: str
+    signature: str
     largest_score: float = Field(description="S: the maximum SCORE under these settings.")
     smallest_reward: float = Field(description="The reward of SCORE 0.")
     largest_reward: float = Field(description="The reward of S.")
@@ -333,4 +347,11 @@ class Explanation(Part):
     content: Content | None
     factors: list[Factor] = Field(description="From `best` to `score`; each begins at the score of the one before it.")
     equations: list[Equation]
+    hints: list[Hint] = Field(description="Equal quantities that are written differently; at most 10.")
     suggestions: list[Suggestion] = Field(description="The largest gain first.")
+    tried: int = Field(description="How many edits were rescored for the suggestions.")
+    exhaustive: bool | None = Field(
+        description="Whether these include every edit of one step, so no other gains more than the first. "
+        "False if the budget of 2,048 edits or 8 MiB ran out; null if none were searched: for a response that fails "
+        "a gate, and for the maximum reward."
+    )

@@ -1,24 +1,29 @@
-"""An explanation as text for a terminal.
+"""An explanation as text for a terminal, wrapped at its width.
 
 Colours are ANSI sequences, which `click.echo` strips if unwanted; those in texts of the response are replaced.
 """
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import click
 
 from ..settings import MAX_CONTENT
-from .numbers import first_n, format_delta, format_number
-from .schema import Explanation, KeyStep, Pair, Similarity
+from .numbers import first_n, format_reward, format_reward_change, plural
+from .schema import Explanation, Factor, KeyStep, Pair, Phrase
 
 __all__ = ["as_text", "printable"]
 
-BAR = 24
+BAR = 16
 """Characters of the longest bar of the waterfall."""
+
+MIN_WIDTH, MAX_WIDTH = 72, 100
+"""Columns of the text, whatever the terminal has."""
 
 MAX_LINES = 60
 """Steps of one kind that are listed; the JSON has all."""
@@ -28,18 +33,86 @@ MAX_WORDS = 16
 UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories of characters that may control a terminal, or change the direction of its text."""
 
+Style = Callable[[str], str]
+
 
 def printable(text: str) -> str:
     """Replace every character of the text that could control a terminal."""
     return "".join("\ufffd" if unicodedata.category(character) in UNSAFE else character for character in text)
 
 
-def as_text(explanation: Explanation) -> str:
-    """Render the whole explanation, in paragraphs."""
-    headline = click.style(printable(explanation.headline), bold=True)
-    sections = (_gates, _failure, _steps, _prose, _waterfall, _arithmetic, _suggestions)
-    texts = ("\n".join(section(explanation)) for section in sections)
+def as_text(explanation: Explanation, width: int | None = None) -> str:
+    """Render the whole explanation in paragraphs; by default as wide as the terminal, 80 columns without one."""
+    columns = shutil.get_terminal_size().columns if width is None else width
+    page = _Page(max(MIN_WIDTH, min(columns, MAX_WIDTH)))
+    sections = (_gates, _failure, _steps, _hints, _prose, _waterfall, _arithmetic, _suggestions)
+    texts = ("\n".join(section(explanation, page)) for section in sections)
+    headline = "\n".join(page.lines(explanation.headline, "", partial(click.style, bold=True)))
     return "\n\n".join([headline, *filter(None, texts)])
+
+
+class _Page:
+    """Wraps paragraphs; styles are applied afterwards, so that they do not count."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def lines(self, text: str, indent: str, style: Style = str, first: str = "") -> Iterator[str]:
+        """Yield the text in lines: `first`, as wide as the indent, begins the first one."""
+        room = max(20, self.width - _columns(indent))
+        for k, line in enumerate(_wrapped(printable(text), room)):
+            yield f"{first if first and not k else indent}{style(line)}"
+
+    def cut(self, text: str, indent: int) -> str:
+        """Return as much of a text as fits in one line after an indent."""
+        return _cut(printable(text), max(20, self.width - indent))
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """Wrap by columns: wide characters take two."""
+    if _columns(text) == len(text):
+        return textwrap.wrap(text, room, break_on_hyphens=False) or [""]
+    lines, line = [], ""
+    for word in text.split():
+        for piece in _pieces(word, room):
+            if line and _columns(line) + 1 + _columns(piece) > room:
+                lines.append(line)
+                line = piece
+            else:
+                line = f"{line} {piece}" if line else piece
+    return [*lines, line]
+
+
+def _pieces(word: str, room: int) -> Iterator[str]:
+    while _columns(word) > room:
+        head = _head_of(word, room)
+        yield head
+        word = word[len(head) :]
+    yield word
+
+
+def _columns(text: str) -> int:
+    return sum(_column(character) for character in text)
+
+
+def _column(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 1 + (unicodedata.east_asian_width(character) in "WF")
+
+
+def _head_of(text: str, room: int) -> str:
+    """Return the longest beginning of a text that is at most `room` columns wide."""
+    used = 0
+    for k, character in enumerate(text):
+        used += _column(character)
+        if used > room:
+            return text[:k]
+    return text
+
+
+def _cut(text: str, room: int) -> str:
+    return text if _columns(text) <= room else f"{_head_of(text, room - 1).rstrip()}…"
 
 
 _head = partial(click.style, bold=True, underline=True)
@@ -49,117 +122,157 @@ _bad = partial(click.style, fg="red")
 _strange = partial(click.style, fg="yellow")
 
 
-def _gates(explanation: Explanation) -> Iterator[str]:
+def _gates(explanation: Explanation, page: _Page) -> Iterator[str]:
     yield _head("Gates")
+    if explanation.failure is None:
+        yield from page.lines(
+            f"both pass; coverage: {explanation.checks[-1].detail}", " " * 4, first=f"  {_good('✓')} "
+        )
+        return
     signs = {True: _good("✓"), False: _bad("✗"), None: _dim("·")}
     for check in explanation.checks:
         name = f"{check.name.replace('_', ' '):<14}"
-        detail = printable(check.detail)
-        yield f"  {signs[check.passed]} {name} {detail if check.passed is not None else _dim(detail)}"
+        style = _dim if check.passed is None else str
+        yield from page.lines(check.detail, " " * 19, style, f"  {signs[check.passed]} {name} ")
 
 
-def _failure(explanation: Explanation) -> Iterator[str]:
+def _failure(explanation: Explanation, page: _Page) -> Iterator[str]:
     failure = explanation.failure
     if failure is None:
         return
     where = f" (line {failure.place.line})" if failure.place is not None else ""
     yield _head(f"Why: {failure.reason}{where}")
-    yield f"  {_bad(printable(failure.message))}"
-    yield f"  {printable(failure.remedy)}"
+    yield from page.lines(failure.remedy, "  ")
 
 
-def _steps(explanation: Explanation) -> Iterator[str]:
+def _steps(explanation: Explanation, page: _Page) -> Iterator[str]:
     if not explanation.prediction or explanation.content is None:
         return
-    counts = "" if explanation.counted else _dim("  (not counted: the response fails a gate)")
+    counts = "" if explanation.counted else _dim("  (not counted: a gate fails)")
     yield _head("Steps of the response ─ steps of the reference") + counts
     pairs = {pair.predicted: pair for pair in explanation.pairs}
     for step in explanation.prediction[:MAX_LINES]:
         if step.step in pairs:
-            yield from _pair(pairs[step.step])
+            pair = pairs[step.step]
+            yield f"  {step.step:>3} ─ {pair.reference:<3} {page.cut(_named(step), 12)}"
+            yield from _pair(pair, step, explanation.reference[pair.reference - 1], page)
         else:
-            yield f"  {step.step:>3} ─ {'·':<3} {_strange(_named(step))}  {_alone(step, explanation)}"
+            yield f"  {step.step:>3} ─ {'·':<3} {_strange(page.cut(_named(step), 12))}"
+            yield f"{' ' * 12}{_alone(step, explanation)}"
     rest = len(explanation.prediction) - MAX_LINES
     if rest > 0:
-        yield _dim(f"  and {rest:,} more steps")
+        yield _dim(f"  and {plural(rest, 'more step')}")
     alone = [step for step in explanation.reference if step.partner is None]
     for step in alone[:MAX_LINES]:
-        yield f"    · ─ {step.step:<3} {_bad(_named(step))}  {_dim('without a partner in the response')}"
+        yield f"    · ─ {step.step:<3} {_bad(page.cut(_named(step), 12))}"
+        yield f"{' ' * 12}{_dim('not in the response')}"
     if len(alone) > MAX_LINES:
-        yield _dim(f"  and {len(alone) - MAX_LINES:,} more steps of the reference without a partner")
+        yield _dim(f"  and {plural(len(alone) - MAX_LINES, 'more step')} of the reference that are not in the response")
 
 
 def _named(step: KeyStep) -> str:
-    return printable(step.text if step.action is None else step.action.text)[:80]
+    """Return a step in one line: `wash: cells, PBS (5 min)`; an invalid one as it is written."""
+    if step.action is None:
+        return step.text
+    objects = ", ".join(phrase.text for phrase in step.objects)
+    parameters = ", ".join(phrase.text for phrase in step.parameters)
+    text = f"{step.action.text}: {objects}" if objects else step.action.text
+    return f"{text} ({parameters})" if parameters else text
 
 
 def _alone(step: KeyStep, explanation: Explanation) -> str:
     if step.status != "ok":
-        return _bad(step.status)
+        return _bad(f"not a valid step ({step.status})")
     order = explanation.order
     if order is not None and step.step in order.out_of_order:
-        return _dim("out of order")
-    return _dim("without a partner in the reference")
+        return _dim("out of order: unmatched")
+    return _dim("not in the reference")
 
 
-def _pair(pair: Pair) -> Iterator[str]:
-    obj, par, m = map(format_number, (pair.objects.value, pair.parameters.value, pair.position))
-    values = f"Obj {obj}  Par {par}  m {m}"
-    value = (_good if pair.value == MAX_CONTENT else _strange)(format_number(pair.value))
-    yield f"  {pair.predicted:>3} ─ {pair.reference:<3} {printable(pair.action)}  {_dim(values + '  →')} {value}"
+def _pair(pair: Pair, mine: KeyStep, theirs: KeyStep, page: _Page) -> Iterator[str]:
+    """Yield the values of a pair, and what differs."""
+    if pair.value == MAX_CONTENT:
+        yield f"{' ' * 12}{_good('agrees')}"
+        return
+    obj, par, m = map(format_reward, (pair.objects.value, pair.parameters.value, pair.position))
+    values = f"Obj {obj}  Par {par}  m {m}  → "
+    yield f"{' ' * 12}{_dim(values)}{_strange(format_reward(pair.value))}"
     for name, similarity in (("objects", pair.objects), ("parameters", pair.parameters)):
         if similarity.missing or similarity.extra:
-            note = "" if name == "objects" or pair.parameters_counted else _dim("  (not counted: Obj < 0.5)")
-            yield f"            {name:<10} {_words(similarity)}{note}"
+            own, other = getattr(mine, name), getattr(theirs, name)
+            lacking, extra = _phrases(other, own, similarity.missing), _phrases(own, other, similarity.extra)
+            note = "" if name == "objects" or pair.parameters_counted else "  (not counted: Obj < 0.5)"
+            yield from _difference(name, lacking, extra, note, page)
 
 
-def _words(similarity: Similarity) -> str:
-    marked = (_good, "", similarity.shared), (_bad, "−", similarity.missing), (_strange, "+", similarity.extra)
-    return "  ".join(
-        colour(first_n([f"{sign}{printable(word)}" for word in words], MAX_WORDS))
-        for colour, sign, words in marked
-        if words
-    )
+def _phrases(phrases: Sequence[Phrase], others: Sequence[Phrase], words: Sequence[str]) -> list[str]:
+    """Return the phrases that the other side does not have; if all are there, the words."""
+    known = {phrase.canon for phrase in others}
+    return [phrase.text for phrase in phrases if phrase.words and phrase.canon not in known] or list(words)
 
 
-def _prose(explanation: Explanation) -> Iterator[str]:
+def _difference(name: str, lacking: Sequence[str], extra: Sequence[str], note: str, page: _Page) -> Iterator[str]:
+    """Yield what the reference has (−) and the response does not, and what only the response has (+)."""
+    first = f"{' ' * 12}{name:<10} "
+    for sign, style, texts in (("−", _bad, lacking), ("+", _strange, extra)):
+        if texts:
+            text = first_n([f"{sign}{one}" for one in texts], MAX_WORDS)
+            yield from page.lines(text + note, " " * 23, style, first)
+            first, note = " " * 23, ""
+
+
+def _hints(explanation: Explanation, page: _Page) -> Iterator[str]:
+    if explanation.hints:
+        yield _head("Hints")
+    for hint in explanation.hints:
+        yield from page.lines(hint.text, " " * 12, first=f"  step {hint.step or '':<3}  ")
+
+
+def _prose(explanation: Explanation, page: _Page) -> Iterator[str]:
     lacking = [(step, step.coverage) for step in explanation.prediction if step.coverage and step.coverage.uncovered]
     if not lacking:
         return
-    yield _head("Words that the prose lacks")
+    yield _head("Words missing from the prose")
     for step, coverage in lacking[:MAX_LINES]:
         assert coverage is not None
-        share = f"{coverage.covered} of {coverage.total}"
-        colour = _strange if coverage.enough else _bad
-        words = first_n([printable(word) for word in coverage.uncovered], MAX_WORDS)
-        yield f"  step {step.step:<3} {_dim(f'{share} covered')}  {colour(words)}"
+        words = first_n(coverage.uncovered, MAX_WORDS)
+        text = f"{words} ({coverage.covered} of {coverage.total} covered)"
+        yield from page.lines(text, " " * 12, _strange if coverage.enough else _bad, f"  step {step.step:<3}  ")
     if len(lacking) > MAX_LINES:
-        yield _dim(f"  and {len(lacking) - MAX_LINES:,} more steps")
+        yield _dim(f"  and {plural(len(lacking) - MAX_LINES, 'more step')}")
 
 
-def _waterfall(explanation: Explanation) -> Iterator[str]:
-    yield _head("From the best score to this one")
+def _waterfall(explanation: Explanation, page: _Page) -> Iterator[str]:
+    yield _head("From the best reward to this one")
     for factor in explanation.factors:
-        largest = explanation.largest_score
-        kept = round(BAR * max(0.0, min(factor.score, factor.score - factor.change)) / largest)
-        lost = round(BAR * max(0.0, -factor.change) / largest)
-        change = format_delta(factor.change)
-        if factor.name in ("best", "score"):
-            kept, lost, change = round(BAR * factor.score / largest), 0, format_number(factor.score)
-        bar = (_good("█" * kept) if kept else "") + (_bad("░" * lost) if lost else "") + " " * (BAR - kept - lost)
-        yield f"  {factor.label:<18} {change:>9}  {bar}  {_dim(printable(factor.detail))}"
+        whole = factor.name in ("best", "score")
+        amount = format_reward(factor.reward) if whole else format_reward_change(factor.reward_change)
+        first = f"  {factor.label:<16} {amount:>8}  {_bar(factor, explanation.largest_score, whole)}  "
+        yield from page.lines(factor.detail, " " * (31 + BAR), _dim, first)
 
 
-def _arithmetic(explanation: Explanation) -> Iterator[str]:
+def _bar(factor: Factor, largest: float, whole: bool) -> str:
+    """Return a bar of what is left, and of what this part takes away."""
+    start = factor.score if whole else factor.score - factor.change
+    stop = round(BAR * max(0.0, min(start, factor.score)) / largest)
+    lost = round(BAR * max(0.0, start) / largest) - stop
+    return _good("█" * stop) + (_bad("░" * lost) if lost else "") + " " * (BAR - stop - lost)
+
+
+def _arithmetic(explanation: Explanation, page: _Page) -> Iterator[str]:
     yield _head("Arithmetic")
     for equation in explanation.equations:
-        yield f"  {equation.text}"
+        first, _, rest = equation.text.partition(" ")
+        yield from page.lines(rest, " " * 12, first=f"  {first:<9} ")
 
 
-def _suggestions(explanation: Explanation) -> Iterator[str]:
-    gains = [format_delta(suggestion.gain) for suggestion in explanation.suggestions]
-    if gains:
-        yield _head("What would change it most")
-    width = max(map(len, gains), default=0)
+def _suggestions(explanation: Explanation, page: _Page) -> Iterator[str]:
+    if not explanation.suggestions:
+        return
+    among = f"  (among the {explanation.tried:,} edits tried)" if explanation.exhaustive is False else ""
+    yield _head("What would change it most") + _dim(among)
+    gains = [format_reward_change(suggestion.gain) for suggestion in explanation.suggestions]
+    width = max(map(len, gains))
     for gain, suggestion in zip(gains, explanation.suggestions, strict=True):
-        yield f"  {_good(f'{gain:>{width}}')}  {printable(suggestion.text)}"
+        text = suggestion.text.rpartition(", reward ")[0]
+        yield from page.lines(f"{text}.", " " * (4 + width), first=f"  {_good(f'{gain:>{width}}')}  ")

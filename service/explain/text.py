@@ -64,7 +64,7 @@ class Text:
 
 
 def canons(texts: Sequence[str]) -> list[str]:
-    """Return `canon` of each text (SCORE.md section 2): its words joined by single spaces."""
+    """Return `canon` of each text (docs/rules.md, Words): its words joined by single spaces."""
     column = column_of([utf8(text) for text in texts])
     canon = np.empty(16 * int(column.offsets[-1]) + 8, np.uint8)
     offsets = np.zeros(column.rows + 1, np.int64)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...kernels.reading.text_spans import ABSENT
 from ..settings import ScoreSettings
-from .numbers import first_n, format_number, plural
+from .edits.step_lines import FIELDS, FRAMED
+from .numbers import first_n, format_number, format_reward, plural
 from .reading import Line, Prose, Reading
 from .schema import Check, CheckName, Coverage, Failure, Gate, Place, Section
 
-__all__ = ["BAD_LINES", "checks_of", "failure_of"]
+__all__ = ["ANY_TAG", "BAD_LINES", "checks_of", "failure_of"]
+
+ANY_TAG = re.compile(rb"</?(?:think|key|orc|note)>", re.IGNORECASE)
+
+MAX_NAME = 40
+"""Characters of a field's name that are shown."""
 
 CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
     ("size", "format", ("too_long",)),
@@ -26,28 +34,20 @@ CHECKS: tuple[tuple[CheckName, Gate, tuple[str, ...]], ...] = (
 """Every check with its gate and the reasons that it gives, in order."""
 
 JUNCTIONS: tuple[tuple[Section, str], ...] = (
-    ("think", "`</think>` directly before `<key>`"),
-    ("key", "`</key>` directly before `<orc>`"),
-    ("orc", "`</orc>` directly before `<note>`"),
-    ("note", "`</note>`"),
+    ("think", "</think> directly followed by <key>"),
+    ("key", "</key> directly followed by <orc>"),
+    ("orc", "</orc> directly followed by <note>"),
+    ("note", "</note>"),
 )
 """What ends each section."""
 
 BAD_LINES = {
-    "bad_step_line": (
-        "is not of the form `Step N: {…}`",
-        "Write every line of <key> as `Step N: {…}`, on one line and with nothing behind the closing brace.",
-    ),
-    "bad_step_json": (
-        "has braces that do not hold one valid JSON object",
-        "Check quotes, commas and brackets: the braces hold one JSON object.",
-    ),
-    "bad_step_schema": (
-        "is not an action with objects and parameters",
-        "Give exactly the fields `action` (a text with at least one word), `objects` and `parameters` (lists of "
-        "texts).",
-    ),
+    "bad_step_line": "Write every line of <key> as Step N: {…}, on one line, with nothing after the closing brace.",
+    "bad_step_json": "Check quotes, commas and brackets: the braces contain one JSON object.",
+    "bad_step_schema": "Give exactly the fields action (a string with at least one word), objects and parameters "
+    "(arrays of strings).",
 }
+"""What fixes an invalid line."""
 
 
 def checks_of(reason: str, reading: Reading | None, coverage: float, settings: ScoreSettings) -> list[Check]:
@@ -78,20 +78,22 @@ def _details(reading: Reading | None, coverage: float, settings: ScoreSettings) 
     valid, needed = len(reading.valid), format_number(settings.min_coverage)
     return {
         "size": f"{len(reading.text.content):,} bytes, at most {limit}",
-        "sections": "think, key, orc and note" if reading.whole == len(JUNCTIONS) else "not all four are found",
-        "steps": f"{plural(lines, 'key line')} and {plural(prose, 'prose step')}, at most {settings.max_steps:,}",
+        "sections": "think, key, orc and note"
+        if reading.whole == len(JUNCTIONS)
+        else "not all four sections are found",
+        "steps": f"{plural(lines, 'line')} in <key>, {plural(prose, 'step')} in <orc>, at most {settings.max_steps:,}",
         "key_lines": f"{plural(valid, 'valid step')} in {plural(lines, 'line')}",
         "key_numbering": f"<key> is numbered {_numbers(reading.lines)}",
         "orc_numbering": f"<orc> is numbered {_numbers(reading.prose)}",
         "step_count": f"{plural(lines, 'step')} in <key>, {prose:,} in <orc>",
-        "coverage": f"the least is {format_number(coverage)}, at least {needed} is needed",
+        "coverage": f"at least {format_reward(coverage)} of each step's words; {needed} is needed",
     }
 
 
 def _numbers(steps: Sequence[Line | Prose]) -> str:
     numbers = [str(step.number) for step in steps]
     if not numbers:
-        return "nowhere: it has no step"
+        return "nowhere: it has no steps"
     if numbers == [str(k) for k in range(1, len(numbers) + 1)]:
         return f"1 to {len(numbers)}" if len(numbers) > 1 else "1"
     return first_n(numbers, 12)
@@ -122,7 +124,7 @@ def _cause(
 ) -> Cause:
     if reading is None:
         message = f"The response has more than {settings.max_response_bytes:,} bytes of UTF-8."
-        return Cause(message, "Write less; the limit is the setting max_response_bytes.")
+        return Cause(message, "Write a shorter response; the limit is the setting max_response_bytes.")
     if reason == "too_long":
         section: Section = "key" if reading.key_lines > settings.max_steps else "orc"
         message = f"The <{section}> section has more than {settings.max_steps:,} steps."
@@ -138,35 +140,70 @@ def _cause(
     if reason == "low_coverage":
         return _low_coverage(reading, coverages, settings)
     if reason == "no_steps":
-        return Cause("The <key> section holds no step.", "Write one `Step N: {…}` a line.", "key")
+        return Cause("The <key> section has no steps.", "Write one step per line, as Step N: {…}.", "key")
     return _missing_sections(reason, reading, settings)
 
 
 def _missing_sections(reason: str, reading: Reading, settings: ScoreSettings) -> Cause:
     if reason == "think_not_opened":
         return Cause(
-            "There is no `<think>`, but with one before the response all four sections would be found.",
-            "If the chat template ends the prompt with `<think>`, set think_prefilled; otherwise begin with `<think>`.",
+            "<think> is missing. With it at the beginning, all four sections would be found.",
+            "If the chat template ends the prompt with <think>, set think_prefilled; otherwise begin with <think>.",
             "think",
             place=reading.text.place(0, 0),
         )
     if reading.sections[0][0] == ABSENT:
-        remedy = "Write `<think>…</think><key>…</key><orc>…</orc><note>…</note>`."
-        return Cause("No `<think>` is found.", remedy, "think")
+        remedy = "Write <think>…</think><key>…</key><orc>…</orc><note>…</note>."
+        missing = "<think> is missing." if ANY_TAG.search(reading.text.content) else "the response has no tags."
+        return Cause(f"The four sections are not found: {missing}", remedy, "think")
     section, ending = JUNCTIONS[reading.whole]
     start = reading.sections[reading.whole][0]
-    message = f"No {ending} is found from there on where <{section}> begins."
-    if settings.think_prefilled and reading.whole == 0:
-        message = f"No {ending} is found."
-    remedy = "Close each section and open the next one with nothing but white space between: `</think><key>`."
+    message = f"The <{section}> section does not end: {ending} is missing."
+    remedy = "End each section and begin the next one with only white space between them, as in </think><key>."
     return Cause(message, remedy, section, place=reading.text.place(start, start))
 
 
 def _bad_line(reason: str, reading: Reading) -> Cause:
     k, line = next((k, line) for k, line in enumerate(reading.lines, 1) if line.status != "ok")
-    what, remedy = BAD_LINES[reason]
     place = reading.text.place(line.start, line.stop)
-    return Cause(f"Line {place.line} {what}.", remedy, "key", k, place)
+    what = {"bad_step_line": _bad_form, "bad_step_json": _bad_json, "bad_step_schema": _bad_fields}[reason]
+    message = f"Step {k}, in line {place.line}: {what(reading.text.part(line.start, line.stop))}."
+    return Cause(message, BAD_LINES[reason], "key", k, place)
+
+
+def _bad_form(line: str) -> str:
+    if FRAMED.match(line):
+        return "the line does not end with the closing brace of its object"
+    return "the line is not of the form Step N: {…}"
+
+
+def _bad_json(line: str) -> str:
+    try:
+        json.loads(line[line.index("{") :])
+    except json.JSONDecodeError as error:
+        column = line.index("{") + error.colno
+        return f"the braces do not contain valid JSON ({error.msg[0].lower()}{error.msg[1:]}, column {column})"
+    except (ValueError, RecursionError):
+        pass
+    return "the braces do not contain valid JSON"
+
+
+def _bad_fields(line: str) -> str:
+    """Say which fields are wrong: `unknown field “verb”; allowed: action, objects, parameters`."""
+    step = json.loads(line[line.index("{") :], parse_int=float)
+    allowed = ", ".join(FIELDS)
+    if unknown := [f"“{name[:MAX_NAME]}”" for name in step if name not in FIELDS]:
+        return f"unknown {'field' if len(unknown) == 1 else 'fields'} {first_n(unknown, 4)}; allowed: {allowed}"
+    if missing := [name for name in FIELDS if name not in step]:
+        return f"missing {'field' if len(missing) == 1 else 'fields'} {', '.join(missing)}"
+    if not isinstance(step["action"], str):
+        return "action is not a string"
+    for name in FIELDS[1:]:
+        if not isinstance(step[name], list):
+            return f"{name} is not an array of strings"
+        if not all(isinstance(one, str) for one in step[name]):
+            return f"{name} contains a value that is not a string"
+    return "action has no words"
 
 
 def _numbering(section: Section, steps: Sequence[Line | Prose], reading: Reading) -> Cause:
@@ -179,7 +216,7 @@ def _numbering(section: Section, steps: Sequence[Line | Prose], reading: Reading
 def _step_count(reading: Reading) -> Cause:
     lines, prose = reading.key_lines, reading.prose_steps
     message = f"<key> has {plural(lines, 'step')}, but <orc> has {prose:,}."
-    remedy = "Write one step of <orc> for each step of <key>, each beginning a line with `Step N:`."
+    remedy = "Write one step of <orc> for each step of <key>, each on a line that begins with Step N:."
     first = min(lines, prose)
     step = reading.lines[first] if lines > prose else reading.prose[first]
     place = reading.text.place(step.start, step.stop)
@@ -191,12 +228,12 @@ def _low_coverage(reading: Reading, coverages: Sequence[Coverage | None], settin
     lowest, k = min(measured, key=lambda pair: pair[0].value)
     lacking = sum(not found.enough for found, _ in measured)
     message = (
-        f"The prose of step {k + 1} has {lowest.covered:,} of the {plural(lowest.total, 'word')} of its key step "
-        f"({format_number(lowest.value)}; at least {format_number(settings.min_coverage)} is needed). "
-        f"It lacks {first_n(lowest.uncovered, 8)}."
+        f"Step {k + 1} of <orc> has {lowest.covered:,} of the {plural(lowest.total, 'word')} of its key step "
+        f"({format_reward(lowest.value)}; {format_number(settings.min_coverage)} is needed). "
+        f"Missing: {first_n(lowest.uncovered, 8)}."
     )
     if lacking > 1:
         message += f" {plural(lacking, 'step')} lack words."
-    remedy = "Say in each prose step every action, object and parameter of its key step, in the same words."
+    remedy = "Write every action, object and parameter of a key step in its step of <orc>, in the same words."
     place = reading.text.place(reading.prose[k].start, reading.prose[k].stop)
     return Cause(message, remedy, "orc", k + 1, place)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from ..extras import install_command
+
 __all__ = ["FORMATS", "format_of", "is_columnar"]
 
 COLUMNAR = ("parquet", "arrow", "arrows")
@@ -20,13 +22,14 @@ EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".feather": "arrow"} | {f".
 def format_of(path: str, explicit: str | None, flag: str) -> str:
     """Return the given format, or else that of the file extension; "-" is JSONL.
 
-    Raises UsageError if the extension is unknown (names the flag) or pyarrow is missing (names the extra).
+    Raises UsageError if the extension is unknown (names the flag) or pyarrow is missing (names the command for it).
     """
     fmt = explicit or ("jsonl" if path == "-" else EXTENSIONS.get(Path(path).suffix.lower()))
     if fmt is None:
-        raise click.UsageError(f"{path}: the extension is not one of {', '.join(EXTENSIONS)}; use {flag}")
+        known = f"the extension is not one of {', '.join(EXTENSIONS)}; name the format with {flag}"
+        raise click.UsageError(f"{path}: {known} ({', '.join(FORMATS)})")
     if is_columnar(fmt) and find_spec("pyarrow") is None:
-        raise click.UsageError(f"{path}: Parquet and Arrow need pyarrow; install the extra: pip install 'assay[arrow]'")
+        raise click.UsageError(f"{path}: Parquet and Arrow need pyarrow: {install_command('arrow')}")
     return fmt
 
 

@@ -1,4 +1,4 @@
-"""Assay in a Ray cluster: with Ray Serve, as actors of a training job, and for data sets (extra `assay[ray]`).
+"""Assay in a Ray cluster: with Ray Serve, as actors of a training job, and for data sets (extra `ray`).
 
 - `application`: a Ray Serve application, with the HTTP routes of the service and a method for deployment handles.
 - `ScorerPool`: actors that split each batch among them.

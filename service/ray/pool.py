@@ -80,7 +80,7 @@ class ScorerPool:
     ) -> None:
         self._ray = import_optional("ray", "ray", "the pool", "assay.service.ray")
         self.settings = ScoreSettings.checked(overrides)
-        self.config_id = self.settings.config_id
+        self.config_id, self.signature = self.settings.config_id, self.settings.signature
         chosen = {"num_cpus": cores, "max_restarts": -1, "max_task_retries": RETRIES} | dict(options or {})
         actor = self._ray.remote(PoolActor).options(**chosen)
         self._actors = [actor.remote(overrides, cores) for _ in range(max(1, actors))]

@@ -59,7 +59,7 @@ class Replica:
         """Score a batch like `POST /v1/score`; for deployment handles.
 
         responses: strings. reference_index: integers (n,). config: settings that override the defaults.
-        Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`.
+        Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`, `signature`.
         Raises ValueError with a message and the path, reason and detail of each issue: callers without Assay could
         not unpickle its exceptions.
         """
@@ -77,7 +77,7 @@ class Replica:
             "rewards": scores.rewards,
             "reasons": scores.reasons.tolist(),
             "components": scores.components,
-            "config_id": scorer.config_id,
+            **scorer.identity,
         }
 
     def check_health(self) -> None:

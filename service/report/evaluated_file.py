@@ -48,7 +48,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluatedFile:
-    """The result of `assay evaluate` for one file; with the command that was run and a signature, if known."""
+    """The result of `assay evaluate` for one file; with the command that was run, if known."""
 
     source: str
     task: Task
@@ -56,7 +56,6 @@ class EvaluatedFile:
     answers: Answers
     result: Result
     command: str = ""
-    signature: str = ""
 
     @property
     def metrics(self) -> list[tuple[str, Metric | None, str]]:

@@ -33,10 +33,10 @@ MAX_FLAT = 200
 class Report(Statistics):
     """Collects statistics while a file is scored; `write` creates the page."""
 
-    def __init__(self, scorer: Scorer, name: str, command: str = "", signature: str = "") -> None:
-        """Create an empty report; it shows the name of the file, the command that was run, and the signature."""
+    def __init__(self, scorer: Scorer, name: str, command: str = "") -> None:
+        """Create an empty report; it shows the name of the file and the command that was run."""
         super().__init__(scorer)
-        self.name, self.command, self.signature = name, command, signature
+        self.name, self.command = name, command
 
     def write(self, target: str, faults: Mapping[str, int]) -> None:
         """Write the page, completely or not at all; `faults` counts the rows without a reward. Raises OSError."""

@@ -64,6 +64,8 @@ class Scorer:
         self.settings = ScoreSettings.checked(overrides, settings) if overrides or settings is None else settings
         self.threads = max(1, threads or usable_cores())
         self.config_id = self.settings.config_id
+        self.signature = self.settings.signature
+        self.identity = {"config_id": self.config_id, "signature": self.signature}
         self._rules = rules_of(self.settings)
         warmup()
 

@@ -50,7 +50,7 @@ class Scores:
 
     @cached_property
     def reasons(self) -> np.ndarray:
-        """Names of the reasons, str (n,): `ok`, or why the response fails a gate (SCORE.md section 8)."""
+        """Names of the reasons, str (n,): `ok`, or why the response fails a gate (docs/rules.md, Reasons)."""
         names: np.ndarray = _REASONS[self.reason_codes]
         return names
 

@@ -34,7 +34,7 @@ EXPECTED = (
     (answer(ADD, SPIN, ADD_PROSE, "Spin it down."), 0.0, "low_coverage"),
     ("Add buffer, then spin.", 0.0, "missing_sections"),
 )
-"""Responses with their rewards under the default settings, derived by hand from SCORE.md, and their reasons."""
+"""Responses with their rewards under the default settings, derived by hand from docs/rules.md, and their reasons."""
 
 
 class SelfTestFailed(AssayError):

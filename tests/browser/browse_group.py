@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.playground import number
+from tests.browser.texts import REFERENCE, RESPONSE
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_rollouts_come_and_go(group):
 
 
 def test_a_group_without_spread_is_called_so_and_one_alone_needs_no_advantage(group):
-    group.page.locator("summary", has_text="Paste many at once").click()
+    group.page.locator("summary", has_text="paste many at once").click()
     many = group.page.get_by_label("JSON array of texts")
     for text, said in ((json.dumps(["a", "b"]), "no gradient"), (json.dumps({"response": "a"}), "group of one")):
         many.fill(text)
@@ -74,7 +75,7 @@ def test_a_group_without_spread_is_called_so_and_one_alone_needs_no_advantage(gr
 @pytest.mark.parametrize("text", ["{", "[1]", "[]", '{"response": 1}', '{"response": "a"}\n\n', json.dumps(["a"] * 65)])
 def test_what_cannot_be_imported_changes_nothing(group, text):
     before = group.table()
-    group.page.locator("summary", has_text="Paste many at once").click()
+    group.page.locator("summary", has_text="paste many at once").click()
     group.page.get_by_label("JSON array of texts").fill(text)
     group.page.get_by_role("button", name="Replace the rollouts").click()
     if text.endswith("\n\n"):
@@ -91,6 +92,122 @@ def test_one_of_them_can_be_explained(group):
     group.settled()
     assert group.shown_reward == pytest.approx(number(row[1]), abs=5e-5)
     expect(group.result).to_be_focused()
+
+
+def test_the_table_is_sorted_by_a_click(group):
+    given = group.table()
+    for title, column, descending in (("Reward", 1, True), ("Advantage", 2, True), ("Reason", 3, False)):
+        head = group.page.get_by_role("button", name=title, exact=True)
+        head.click()
+        shown = [row[column] if column == 3 else number(row[column]) for row in group.table()]
+        assert shown == sorted(shown, reverse=descending)
+        expect(group.page.get_by_role("columnheader", name=title)).to_have_attribute(
+            "aria-sort", "descending" if descending else "ascending"
+        )
+        head.click()
+        assert [row[column] for row in group.table()] != [row[column] for row in given] or column == 3
+    group.page.get_by_role("button", name="Reward", exact=True).click()
+    first = group.table()[0]
+    group.page.locator("#result-group").get_by_role("button", name="Why?").first.click()
+    group.settled()
+    assert group.shown_reward == number(first[1])
+
+
+def test_bars_are_on_the_scale_of_all_rewards(group):
+    """As in the view of one response: a reward of 0.92 fills 92 % of its bar."""
+    shares = "bars => bars.map((bar) => Number(bar.style.getPropertyValue('--share')))"
+    rewards = [number(row[1]) for row in group.table()]
+    assert group.page.locator(".amount").evaluate_all(shares) == pytest.approx(rewards, abs=1e-4)
+    group.open_settings()
+    group.page.get_by_label("reward_scale", exact=True).select_option("raw")
+    group.settled()
+    assert [number(row[1]) for row in group.table()] != rewards
+    assert group.page.locator(".amount").evaluate_all(shares) == pytest.approx(rewards, abs=1e-4)
+
+
+ROWS = [
+    {"id": "digest-a", "prompt": "Digest the plasmid.", "reference": REFERENCE, "response": RESPONSE},
+    {"id": "spin-a", "prompt": "Spin it.", "reference": REFERENCE.split("\n")[0], "response": "no sections"},
+    {
+        "id": "digest-b",
+        "prompt": "Digest the plasmid.",
+        "reference": REFERENCE,
+        "response": RESPONSE.replace("2 h", "1 h"),
+    },
+]
+
+
+def open_file(group, rows) -> None:
+    content = "\n".join(json.dumps(row) for row in rows).encode()
+    group.page.locator("summary", has_text="paste many at once").click()
+    group.rollouts_file.set_input_files({"name": "step-12.jsonl", "mimeType": "", "buffer": content})
+    group.settled()
+
+
+def test_a_rollouts_file_is_walked_through(group):
+    open_file(group, ROWS)
+    assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
+    expect(group.walk_about).to_have_text("step-12.jsonl, group 1 of 2.")
+    assert group.reference.input_value() == REFERENCE
+    rewards = [number(row[1]) for row in group.table()]
+    assert rewards[1] > rewards[0] > 0
+    group.page.get_by_role("button", name="Next group").click()
+    group.settled()
+    assert [row[0] for row in group.table()] == ["1 · spin-a"]
+    assert group.reference.input_value() == ROWS[1]["reference"]
+    expect(group.page.get_by_role("button", name="Next group")).to_be_disabled()
+    group.walk_group.select_option(label="1: Digest the plasmid. (2)")
+    group.settled()
+    assert [number(row[1]) for row in group.table()] == rewards
+    group.page.wait_for_function("() => location.hash.startsWith('#a=')")
+    group.page.wait_for_timeout(600)
+    group.page.reload()
+    group.settled()
+    assert [row[0] for row in group.table()] == ["1 · digest-a", "2 · digest-b"]
+
+
+def test_a_dropped_file_is_read(group):
+    group.page.evaluate(
+        """([name, text]) => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([text], name));
+          const event = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
+          document.getElementById("input-group").dispatchEvent(event);
+        }""",
+        ["dropped.jsonl", json.dumps(ROWS[1])],
+    )
+    expect(group.walk_about).to_have_text("dropped.jsonl, group 1 of 1.")
+    group.settled()
+    assert [row[0] for row in group.table()] == ["1 · spin-a"]
+
+
+def test_a_file_of_something_else_changes_nothing(group):
+    before = group.table()
+    open_file(group, [{"id": 1, "completion": "x"}])
+    expect(group.import_fault).to_contain_text("its fields: id, completion")
+    assert group.table() == before
+
+
+def test_a_large_group_is_cut_and_says_so(group):
+    open_file(group, [{"prompt": "p", "response": f"rollout {index}"} for index in range(70)])
+    expect(group.walk_about).to_contain_text("70 rollouts; the first 64 are shown")
+    assert len(group.table()) == 64
+
+
+def test_differences_of_two_rollouts(group):
+    """The best and the worst are compared at first; equal lines are counted."""
+    open_file(group, ROWS)
+    lines = group.page.locator(".diff > li")
+    assert lines.locator("p").all_inner_texts() == [
+        *("incubate: reaction; 37 °C, 1 h", "incubate: reaction; 37 °C, 2 h"),
+        *("Incubate the reaction at 37 °C for 1 h.", "Incubate the reaction at 37 °C for 2 h."),
+    ]
+    assert lines.locator("span").all_inner_texts() == ["1", "2", "1", "2"]
+    expect(group.result_group).to_contain_text("Steps: 3 equal, 1 different")
+    group.page.get_by_label("First rollout").select_option(index=0)
+    expect(lines).to_have_count(0)
+    group.page.get_by_label("Second rollout").select_option(index=1)
+    assert lines.locator("span").all_inner_texts() == ["2", "1", "2", "1"]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from statistics import median
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
+
+from tests.browser.texts import REFERENCE, RESPONSE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MAX_BYTES = 200_000
@@ -27,13 +30,19 @@ def test_axe_finds_nothing(open_page, scheme, complaints):
     playground.open_settings()
     playground.text_to_copy("JSON reply")
     playground.page.locator("summary", has_text="The arithmetic").click()
+    playground.page.locator("summary", has_text="How the reward works").click()
+    playground.page.locator(".matrix > summary").click()
+    playground.page.locator(".checks > summary").click()
     for title in ("Two steps swapped", "Other steps, other words", "The prose forgets a word", "Broken JSON in a step"):
         playground.example(title)
         assert axe_finds(playground) == [], title
     playground.page.locator("#access > summary").click()
     playground.see("Compare a group")
     playground.page.locator("#rollouts summary").first.click()
-    playground.page.locator("summary", has_text="Paste many at once").click()
+    playground.page.locator("summary", has_text="paste many at once").click()
+    rows = [{"id": f"rollout-{k}", "prompt": f"Prompt {k // 2}", "response": RESPONSE} for k in range(4)]
+    content = "\n".join(json.dumps({**row, "reference": REFERENCE}) for row in rows).encode()
+    playground.rollouts_file.set_input_files({"name": "step-12.jsonl", "mimeType": "", "buffer": content})
     playground.text_to_copy("JSON reply")
     assert axe_finds(playground) == []
     playground.reference.fill("Step 1: nothing")
@@ -125,9 +134,9 @@ def test_the_keyboard_reaches_everything_in_its_order(playground):
 
 def test_screen_readers_hear_the_outcome(playground):
     playground.example("A good answer")
-    expect(playground.live).to_have_text("Reward 0.92, ok.")
+    expect(playground.live).to_have_text("Reward 0.9200, ok.")
     playground.example("Cut off before its end")
-    expect(playground.live).to_have_text("Reward 0, missing sections.")
+    expect(playground.live).to_have_text("Reward 0.0000, missing sections.")
     landmarks = playground.page.evaluate(
         "['header', 'main', 'footer'].map((tag) => document.querySelectorAll(tag).length)"
     )
@@ -155,7 +164,12 @@ def test_colours_can_be_chosen(open_page):
 
 @pytest.mark.parametrize(
     ("name", "scheme", "size"),
-    [("light", "light", (1360, 900)), ("dark", "dark", (1360, 900)), ("phone", "light", (390, 844))],
+    [
+        ("light", "light", (1360, 900)),
+        ("dark", "dark", (1360, 900)),
+        ("group", "light", (1360, 900)),
+        ("phone", "light", (390, 844)),
+    ],
 )
 def test_pictures_for_the_documents(open_page, name, scheme, size):
     width, height = size
@@ -163,6 +177,8 @@ def test_pictures_for_the_documents(open_page, name, scheme, size):
     if name == "phone":
         playground.result.scroll_into_view_if_needed()
         playground.page.evaluate("document.getElementById('result').scrollIntoView()")
+    if name == "group":
+        playground.see("Compare a group")
     path = DOCS / f"playground-{name}.png"
     playground.page.evaluate("document.getElementById('connection-text').textContent = 'Ready'")
     playground.page.screenshot(path=path, caret="initial")

@@ -115,6 +115,9 @@ def test_a_reference_that_cannot_be_read_is_an_error_and_no_reward(playground, c
     expect(playground.reference_fault).to_be_visible()
     expect(playground.result).to_have_attribute("data-current", "no")
     expect(playground.reference).to_have_attribute("aria-invalid", "true")
+    expect(playground.stale).to_have_text("Showing the last valid result. Fix the reference to update it.")
+    playground.reference.fill("")
+    expect(playground.reference_fault).to_contain_text("The reference is empty. Paste at least one line")
     playground.write(reference=right)
     expect(playground.reference_fault).to_be_hidden()
 
@@ -152,16 +155,17 @@ def test_pairs_stand_side_by_side_with_their_words_marked(playground):
     assert "supernatant" in paired.locator(".shared").all_inner_texts()
 
 
-def test_the_waterfall_goes_from_the_largest_score_to_this_one(playground):
+def test_the_waterfall_goes_from_the_largest_reward_to_this_one(playground):
     playground.example("One step left out")
     rows = [
         [number(text) for text in row.locator("td.figure").all_inner_texts() if text]
         for row in playground.page.locator(".waterfall tbody tr").all()
     ]
-    assert rows[0] == [2.5]
-    for (*_, before), (change, score) in pairwise(rows[:-1]):
-        assert before + change == pytest.approx(score, abs=2e-4)
-    assert rows[-1][-1] == pytest.approx(playground.shown_reward * 2.5, abs=2e-4)
+    assert rows[0] == [1]
+    assert any(change < 0 for change, _ in rows[1:-1])
+    for (*_, before), (change, reward) in pairwise(rows[:-1]):
+        assert before + change == pytest.approx(reward, abs=2e-4)
+    assert rows[-1][-1] == playground.shown_reward
 
 
 def test_a_suggestion_keeps_its_promise_and_can_be_undone(playground):
@@ -184,6 +188,84 @@ def test_a_suggestion_keeps_its_promise_and_can_be_undone(playground):
     expect(undo).to_be_visible()
     playground.response.press_sequentially(" ")
     expect(undo).to_have_count(0)
+
+
+def test_steps_follow_the_reward_and_passed_gates_are_one_line(playground):
+    playground.example("Two steps swapped")
+    titles = playground.page.locator("#result-one h3:visible").all_inner_texts()
+    assert titles[:3] == ["Steps side by side", "What would change it most", "What each factor costs"]
+    checks = playground.page.locator(".checks > summary")
+    expect(checks).to_have_text("✓ Format and consistency: 8 checks passed")
+    expect(playground.page.locator(".gate").first).to_be_hidden()
+    first = playground.page.locator(".pairs > li").first.bounding_box()
+    assert first
+    assert first["y"] < 600
+    checks.click()
+    expect(playground.page.locator(".gate").first).to_be_visible()
+    playground.example("The prose forgets a word")
+    expect(checks).to_have_text("✗ Consistency gate failed: coverage")
+    expect(playground.page.locator(".gate.failed")).to_be_visible()
+    assert playground.page.locator("#result-one > .card > h3:visible").first.inner_text() == "What would change it most"
+
+
+def test_rewards_have_four_decimals_everywhere(playground):
+    playground.example("Two steps swapped")
+    shown = [playground.reward.inner_text()]
+    for part in (".waterfall td.figure", ".gain"):
+        shown += playground.page.locator(part).all_inner_texts()
+    figures = [figure for text in shown for figure in text.split() if figure != "to"]
+    assert len(figures) > 10
+    assert [figure for figure in figures if len(figure.split(".")[-1]) != 4] == []
+
+
+def test_the_eight_configurations_are_scored_and_can_be_applied(playground, server):
+    requests: list[str] = []
+    playground.page.on("request", lambda request: requests.append(request.url))
+    playground.example("Two steps swapped")
+    assert not [url for url in requests if url.endswith("/v1/score")]
+    example = next(example for example in playground.examples() if example["title"] == "Two steps swapped")
+    playground.page.locator(".matrix > summary").click()
+    cells = playground.page.locator(".matrix .cell")
+    expect(cells.last).not_to_have_text("…")
+    names = [cell.get_attribute("aria-label").split(":")[0] for cell in cells.all()]
+    assert len(set(names)) == 8
+    for cell, name in zip(cells.all(), names, strict=True):
+        config = dict(part.split(" ") for part in name.split(", "))
+        score = reward_of(server, example["response"], example["reference"], config)
+        assert number(cell.inner_text()) == pytest.approx(score["reward"], abs=5e-5), name
+    expect(cells.first).to_have_attribute("aria-pressed", "true")
+    best = cells.nth(names.index("order lcs, semantics product, total sum"))
+    promised = number(best.inner_text())
+    best.click()
+    playground.settled()
+    assert playground.shown_reward == promised
+    expect(best).to_have_attribute("aria-pressed", "true")
+    expect(playground.settings_count).to_have_text("3 changed")
+    playground.page.keyboard.press("Control+z")
+    expect(playground.settings_count).to_have_text("")
+
+
+def test_a_response_that_changes_meanwhile_ends_its_matrix(playground):
+    held = []
+    playground.page.evaluate(
+        """() => {
+          window.signals = [];
+          const send = window.fetch;
+          window.fetch = (path, options) => {
+            if (path === "v1/score") window.signals.push(options.signal);
+            return send(path, options);
+          };
+        }"""
+    )
+    playground.page.route("**/v1/score", lambda route: held.append(route))
+    playground.page.locator(".matrix > summary").click()
+    playground.page.wait_for_function("() => window.signals.length === 8")
+    cell = playground.page.locator(".matrix .cell").first
+    expect(cell).to_have_text("…")
+    playground.page.unroute("**/v1/score")
+    playground.example("A good answer")
+    expect(cell).to_have_text(playground.reward.inner_text())
+    assert playground.page.evaluate("window.signals.map((signal) => signal.aborted)") == [True] * 8 + [False] * 8
 
 
 def test_text_is_never_markup(playground):
@@ -240,6 +322,22 @@ def test_a_link_brings_everything_back(open_page, server):
     assert other.shown_reward == reward
     assert other.settings_count.inner_text() == "1 changed"
     other.page.wait_for_function(f"() => location.href === {json.dumps(link)}")
+
+
+def test_a_link_keeps_the_valid_settings(open_page, complaints):
+    complaints.allow("status of 422")
+    playground = open_page(permissions=["clipboard-read", "clipboard-write"])
+    playground.open_settings()
+    playground.page.get_by_label("order", exact=True).select_option("lcs")
+    playground.settled()
+    for value in ("", "7"):
+        playground.page.get_by_label("min_coverage", exact=True).fill(value)
+        expect(playground.page.locator("#fault-min_coverage")).to_be_visible()
+        playground.link.click()
+        expect(playground.note).to_have_text("Link copied without min_coverage, which has an error.")
+        other = open_page(playground.page.evaluate("navigator.clipboard.readText()"))
+        assert other.settings_count.inner_text() == "1 changed"
+        assert other.page.get_by_label("order", exact=True).input_value() == "lcs"
 
 
 @pytest.mark.parametrize("fragment", ["#a=", "#a=AAAA", "#a=%%%", "#result", "#a=" + "A" * 200_000])

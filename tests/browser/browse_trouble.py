@@ -126,7 +126,7 @@ def test_one_request_at_a_time_and_late_replies_are_dropped(playground):
 def test_a_reply_for_the_view_that_was_left_is_dropped(playground):
     held = []
     before = playground.reward.inner_text()
-    playground.page.route("**/v1/explain", lambda route: held.append(route))
+    playground.page.route("**/v1/explain", lambda route: route.continue_() if held else held.append(route))
     playground.page.get_by_label("Example").select_option(label="A good answer")
     for _ in range(100):
         if held:
@@ -195,18 +195,25 @@ def test_a_server_that_goes_away_and_comes_back(open_page, complaints):
 def test_a_service_that_is_not_ready_yet(open_page, server, complaints):
     complaints.allow("status of 503")
     playground = open_page()
-    problem = {"title": "Not ready", "status": 503, "detail": "The kernels are being compiled.", "errors": []}
-    playground.page.route(
-        "**/v1/explain",
-        lambda route: route.fulfill(
-            status=503, json=problem, headers={"Content-Type": "application/problem+json", "Retry-After": "1"}
-        ),
-    )
+    asked = []
+
+    def compiling(route):
+        asked.append(time.monotonic())
+        detail = f"The kernels are being compiled: {6 + len(asked)} of 19 functions."
+        problem = {"title": "Not ready", "status": 503, "detail": detail, "errors": []}
+        headers = {"Content-Type": "application/problem+json", "Retry-After": "1"}
+        route.fulfill(status=503, json=problem, headers=headers)
+
+    playground.page.route("**/v1/explain", compiling)
     playground.response.press_sequentially(" ")
     expect(playground.banner).to_contain_text("not ready yet")
+    expect(playground.progress).to_contain_text("7 of 19")
+    expect(playground.progress).to_contain_text("10 of 19")
+    assert playground.progress_bar.evaluate("bar => [bar.value, bar.max]") == [len(asked) + 6, 19]
     playground.page.unroute("**/v1/explain")
     playground.settled()
     expect(playground.banner).to_be_hidden()
+    expect(playground.progress).to_be_hidden()
 
 
 def test_an_error_inside_the_service_is_told(playground, complaints):

@@ -50,7 +50,7 @@ class Playground:
         self.settled()
 
     def see(self, view: str) -> None:
-        """Switch to `One response` or `A group`."""
+        """Switch to `One response` or `Compare a group`."""
         self.page.get_by_label(view, exact=True).check()
         self.settled()
 

@@ -1,4 +1,4 @@
-"""Valid and invalid texts (SCORE.md sections 1, 3 and 8)."""
+"""Valid and invalid texts (docs/rules.md, Reading a response, Gates and Reasons)."""
 
 from .writing import KEY, ORC, answer, case
 

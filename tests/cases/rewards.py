@@ -1,4 +1,4 @@
-"""Step scale, order, content, SCORE and reward (SCORE.md sections 4 to 6), the paper's worked examples among them."""
+"""Cases of docs/rules.md, Step scale to Score and reward, the paper's worked examples among them."""
 
 from math import cos, pi
 

@@ -1,4 +1,4 @@
-"""Texts and their canonical words (SCORE.md section 2), each with a name."""
+"""Texts and their canonical words (docs/rules.md, Words), each with a name."""
 
 UNIT_TABLE = {
     "s": "s sec secs second seconds",

@@ -31,6 +31,7 @@ def test_every_setting_is_shown_with_its_origin(call, tmp_path: Path, monkeypatc
     assert shown["score"]["total"] == {"value": "product", "origin": "default"}
     settings = {"order": "lcs", "min_coverage": 0.75, "use_order": False, "advantage_ddof": 0}
     assert shown["config_id"] == ScoreSettings(**settings).config_id
+    assert shown["signature"] == ScoreSettings(**settings).signature
 
 
 def test_the_text_is_toml_that_can_be_given_back(call, tmp_path: Path) -> None:

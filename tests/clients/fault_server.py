@@ -48,6 +48,7 @@ def scores(document: dict[str, Any]) -> dict[str, Any]:
         "rewards": [reward_of(response) for response in responses],
         "reasons": ["ok"] * len(responses),
         "config_id": CONFIG_ID,
+        "signature": "SCORE|v:0",
     }
     if "components" in document.get("include", ()):
         reply["components"] = {name: [1.0] * len(responses) for name in COMPONENTS}

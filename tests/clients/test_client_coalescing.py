@@ -34,7 +34,7 @@ def rewards(n: int) -> list[float]:
 def test_concurrent_calls_share_a_request(face: Any, faults: FaultServer) -> None:
     found = face(base_url=faults.url, **together(20)).together(calls(20))
     assert [score.reward for score in found] == rewards(20)
-    assert {score.config_id for score in found} == {CONFIG_ID}
+    assert {(score.config_id, score.signature) for score in found} == {(CONFIG_ID, "SCORE|v:0")}
     assert len(faults.requests) == 1
     assert sorted(faults.requests[0].document["references"]) == ["r0", "r1", "r2"]
 

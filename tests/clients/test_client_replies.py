@@ -45,6 +45,7 @@ INVALID_REPLIES = {
     "a component missing": document(lambda reply: reply | {"components": {"format": [1.0, 1.0]}}),
     "a short component": document(lambda reply: reply | {"components": reply["components"] | {"order": [1.0]}}),
     "no config_id": document(without("config_id")),
+    "a number for a signature": document(instead("signature", 1)),
     "an array": raw(http(200, b"[]")),
     "not JSON": raw(http(200, b"<html>It works!</html>")),
     "not UTF-8": raw(http(200, b'{"rewards": "\xff"}')),

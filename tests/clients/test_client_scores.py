@@ -42,6 +42,7 @@ def test_a_batch(face: Any, server: LiveServer) -> None:
     deviation = math.sqrt(sum((reward - mean) ** 2 for reward in REWARDS) / 2)
     assert scores.advantages == pytest.approx([(reward - mean) / deviation for reward in REWARDS])
     assert scores.config_id
+    assert scores.signature.startswith("SCORE|rules:")
     assert scores.request_id
     assert len(scores) == 3
 

@@ -131,6 +131,34 @@ def test_every_wrong_place_is_named(tmp_path):
     }
 
 
+def test_every_issue_says_what_is_right(tmp_path):
+    """The limit with the value, the name or the table that was meant; never a key."""
+    path = written(tmp_path, 'order = "lcs"\n[server]\nprot = 1\nmin_coverage = 1\n[scroe]\n')
+    environ = {
+        "ASSAY_MIN_COVRAGE": "1",
+        "ASSAY_ORDER": "lsc",
+        "ASSAY_PORT": "eighty",
+        "ASSAY_API_KEYS": "two words",
+        "ASSAY_USE_ORDER": "x" * 100,
+    }
+    with pytest.raises(InvalidSetting) as raised:
+        load({"min_coverage": 1.5, "max_mean_words": 0.0}, environ, path)
+    details = {issue.path.removeprefix(f"{path}: "): issue.detail for issue in raised.value.issues}
+    assert details == {
+        "order": "put order under [score]",
+        "server.prot": "there is no setting of this name; did you mean port?",
+        "server.min_coverage": "put min_coverage under [score]",
+        "scroe": "only the tables [server] and [score] are known; did you mean score?",
+        "ASSAY_MIN_COVRAGE": "there is no setting of this name; did you mean ASSAY_MIN_COVERAGE?",
+        "ASSAY_ORDER": "must be one of: strict, lcs, got 'lsc'",
+        "ASSAY_PORT": "must be an integer, got 'eighty'",
+        "ASSAY_API_KEYS": "a key is made of visible ASCII characters without spaces",
+        "ASSAY_USE_ORDER": f"must be true or false, got '{'x' * 59}…",
+        "--min-coverage": "must be at most 1, got 1.5",
+        "--max-mean-words": "must be more than 0, got 0.0",
+    }
+
+
 LINKS = {
     "{}_SERVICE_HOST": "10.0.0.1",
     "{}_SERVICE_PORT": "8000",

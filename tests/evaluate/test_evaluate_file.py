@@ -56,6 +56,8 @@ def test_a_table_like_the_papers(tmp_path):
         "Semantic-A is out of 150, the other percentages out of 100.",
         "±: standard error of the mean over the records.",
         "Every record has level 1.",
+        "",
+        evaluate("score", []).signature,
     ]
     assert "evaluated    9" in result.stderr
 
@@ -134,7 +136,8 @@ def test_the_report_needs_nothing_from_elsewhere(tmp_path):
     assert "prefers-color-scheme: dark" in text
     assert "alert(1)" not in text
     assert "<b>&" not in text
-    for shown in ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31"):
+    expected = ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31")
+    for shown in (*expected, evaluate("score", []).signature):
         assert shown in page.text, shown
     # eight metrics, each over all records, one level and two types
     assert page.tags.count("svg") == 8 * 4
@@ -148,8 +151,15 @@ def test_fields_are_mapped(tmp_path):
     assert result.stdout.splitlines()[0].split() == ["n", "Order-S"]
     assert result.stdout.splitlines()[2].split() == ["all", "6", "66.67"]
     wrong = run("evaluate", path, "--field", "response=out.txt", "--field", "reference=gold")
-    assert wrong.exit_code == 1
-    assert wrong.stderr.count("no field 'out.txt'") == 6
+    assert wrong.exit_code == 2
+    known = "fields: gold, out; did you mean out? Name the right one with --field response=NAME"
+    assert f"no field 'out.txt' in any row; {known}" in wrong.stderr
+
+
+def test_a_field_to_group_by_that_no_record_has_is_a_warning(tmp_path):
+    path = written(tmp_path, rows(3))
+    assert "warning: --by levl: no record has this field; fields: " in run("evaluate", path, "--by", "levl").stderr
+    assert "warning" not in run("evaluate", path, "--by", "level").stderr
 
 
 def test_usual_names_are_found_and_shown(tmp_path):
@@ -187,10 +197,11 @@ def test_libraries_bring_their_metrics(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--task", "scores"], "must be one of: score"),
-        (["--profile", "other"], "options.profile"),
-        (["--option", "depth=1"], "options.depth"),
-        (["--metrics", "step_m,step_n"], "options.metrics[1]"),
+        (["--task", "scores"], "--task: must be one of: score"),
+        (["--task", "lexica"], "; did you mean lexical?"),
+        (["--profile", "other"], "--profile: must be one of: paper, thoth"),
+        (["--option", "profil=paper"], "--option profil: there is no option of this name; did you mean profile?"),
+        (["--metrics", "step_m,step_n"], "; did you mean step_m?"),
         (["--option", "profile"], "not of the form NAME=VALUE"),
         (["--json", "-", "--csv", "-"], "only one of"),
         (["--json", "/nowhere/at/all.json"], "No such file"),

@@ -40,7 +40,7 @@ def test_the_reply_is_what_python_gives(client, profile):
     assert reply.status_code == 200
     document = reply.json()
     EvaluateReply.model_validate(document)
-    assert set(document) == {"task", "per_record", "aggregate", "by", "failed"}
+    assert set(document) == {"task", "signature", "per_record", "aggregate", "by", "failed"}
     expected = evaluate("score", RECORDS, **options)
     assert document["per_record"] == plain(expected.per_record)
     assert document["aggregate"] == expected.aggregate
@@ -194,9 +194,11 @@ def test_rewards_of_another_task(client):
     assert document["rewards"] == expected.rewards.tolist()
     assert document["components"] == {name: column.tolist() for name, column in expected.components.items()}
     bare = client.post("/v1/score", json={k: v for k, v in REWARD.items() if k != "include"}).json()
-    assert set(bare) == {"rewards", "reasons", "config_id"}
+    assert set(bare) == {"rewards", "reasons", "config_id", "signature"}
     calibrated = client.post("/v1/score", json={**REWARD, "config": {"reward": "calibrated"}}).json()
     assert calibrated["config_id"] != document["config_id"]
+    assert document["signature"].startswith("bioprobench.pqa|reward:accuracy|v:")
+    assert calibrated["signature"].startswith("bioprobench.pqa|reward:calibrated|v:")
     assert calibrated["rewards"] != document["rewards"]
     large = {**REWARD, "responses": REWARD["responses"] * 4_000, "reference_index": REWARD["reference_index"] * 4_000}
     assert client.post("/v1/score", json=large).json()["rewards"] == document["rewards"] * 4_000

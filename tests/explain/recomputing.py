@@ -1,4 +1,4 @@
-"""A reward recomputed from an explanation's JSON alone, with the formulas of SCORE.md sections 3 to 6, and places."""
+"""A reward recomputed from an explanation's JSON alone (docs/rules.md, Gates to Score and reward), and places."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def explained(response: str, reference: Any, settings: dict[str, Any], suggestio
     assert document["reward"] == scores.rewards[0]
     assert document["reason"] == scores.reasons[0]
     assert document["config_id"] == scorer.config_id
+    assert document["signature"] == scorer.signature
     assert document["components"] == {name: column[0] for name, column in scores.components.items()}
     return document
 
@@ -125,7 +126,11 @@ def assert_chained(document: dict[str, Any]) -> None:
     assert factors[-1]["score"] == document["score"]
     for before, after in pairwise(factors):
         assert after["change"] == after["score"] - before["score"]
-        assert after["change"] <= 1e-12
+        assert after["reward_change"] == after["reward"] - before["reward"]
+        assert max(after["change"], after["reward_change"]) <= 1e-12
+    assert factors[0]["reward"] == document["largest_reward"]
+    assert factors[0]["reward_change"] == document["largest_reward"] - document["smallest_reward"]
+    assert factors[-1]["reward"] == document["reward"]
     assert [equation["name"] for equation in document["equations"]][-2:] == ["score", "reward"]
     assert document["equations"][-1]["value"] == document["reward"]
 

@@ -45,13 +45,13 @@ def assert_promise_kept(document: dict, found: dict, response: str, reference: o
     before = document["components"]
     listed = [(change["name"], change["before"], change["after"]) for change in found["changes"]]
     assert listed == [(name, before[name], after[name]) for name in before if before[name] != after[name]]
-    assert found["gain"] > 0 or (found["kind"] == "mend" and found["gain"] == 0)
+    assert found["gain"] > 0 or (found["kind"] in ("mend", "skeleton") and found["gain"] == 0)
 
 
 def test_swapped_steps():
     best = suggested(told([R[0], R[2], R[1], R[3]]))[0]
     assert (best["kind"], best["steps"]) == ("swap_steps", [2, 3])
-    assert best["text"].startswith("Swap steps 2 and 3: order 0 → 1, ")
+    assert best["text"].startswith("Swap steps 2 and 3: order 0.0000 → 1.0000, ")
     assert best["reward"] == 1.0
 
 
@@ -127,7 +127,7 @@ def test_the_setting_is_suggested_where_the_prompt_has_opened_think():
     assert (setting["config"], setting["response"], setting["reward"]) == ({"think_prefilled": True}, None, 1.0)
 
 
-@pytest.mark.parametrize("response", ["", "I cannot help.", answer(""), answer("nonsense", ORC), "x" * 300_000])
+@pytest.mark.parametrize("response", ["", "…", answer(""), answer("nonsense", ORC), "x" * 300_000])
 def test_what_cannot_be_repaired_has_no_suggestion(response):
     assert suggested(response) == []
 

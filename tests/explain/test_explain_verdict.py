@@ -54,19 +54,19 @@ def test_ok_has_no_failure():
     document = explained(GOOD, KEY, {})
     assert document["failure"] is None
     assert all(found["passed"] for found in document["checks"])
-    assert document["headline"] == "Reward 1 of at most 1: nothing is taken away."
+    assert document["headline"] == "Reward 1.0000 of at most 1.0000: no deductions."
 
 
 def test_the_missing_tag_is_named():
     named = {
-        "<think>": "`<think>`",
-        "</think>": "`</think>` directly before `<key>`",
-        "<key>": "`</think>` directly before `<key>`",
-        "</key>": "`</key>` directly before `<orc>`",
-        "<orc>": "`</key>` directly before `<orc>`",
-        "</orc>": "`</orc>` directly before `<note>`",
-        "<note>": "`</orc>` directly before `<note>`",
-        "</note>": "`</note>`",
+        "<think>": "<think> is missing",
+        "</think>": "</think> directly followed by <key> is missing",
+        "<key>": "</think> directly followed by <key> is missing",
+        "</key>": "</key> directly followed by <orc> is missing",
+        "<orc>": "</key> directly followed by <orc> is missing",
+        "</orc>": "</orc> directly followed by <note> is missing",
+        "<note>": "</orc> directly followed by <note> is missing",
+        "</note>": "</note> is missing",
     }
     for cut, message in named.items():
         text = GOOD if cut != "<think>" else GOOD.replace("</think>", "")
@@ -133,3 +133,39 @@ def test_parameters_that_do_not_count_are_listed():
     assert pair["parameters_counted"] is False
     assert pair["parameters"]["value"] == 0.0
     assert (pair["parameters"]["missing"], pair["parameters"]["extra"]) == (["6"], ["5"])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (SECOND.replace("action", "verb"), "unknown field “verb”; allowed: action, objects, parameters."),
+        (SECOND.replace("}", ', "x": 1, "y": 2}'), "unknown fields “x”, “y”; allowed: action, objects, parameters."),
+        (SECOND.replace(', "parameters": ["5 min"]', ""), "missing field parameters."),
+        (SECOND.replace('"add"', "7"), "action is not a string."),
+        (SECOND.replace('"add"', '"…"'), "action has no words."),
+        (SECOND.replace('["dmem"]', '"dmem"'), "objects is not an array of strings."),
+        (SECOND.replace('"5 min"', f"{'9' * 5000}"), "parameters contains a value that is not a string."),
+        (SECOND.replace('["dmem"]', '["dmem"'), "valid JSON (expecting ',' delimiter, column 59)."),
+        (SECOND[:-1], "the line does not end with the closing brace of its object."),
+        ("- add", "the line is not of the form Step N: {…}."),
+    ],
+)
+def test_an_invalid_line_is_described(line, message):
+    failure = explained(answer(f"{KEY}\n{line}"), KEY, {})["failure"]
+    assert failure["message"].startswith("Step 2, in line 4: ")
+    assert failure["message"].endswith(message)
+
+
+def test_a_text_without_tags_is_described():
+    failure = explained("1. Harvest the cells.", KEY, {})["failure"]
+    assert failure["message"] == "The four sections are not found: the response has no tags."
+
+
+@pytest.mark.parametrize("settings", [{}, {"reward_scale": "shift"}, {"reward_scale": "double", "order": "lcs"}])
+def test_people_see_rewards_with_four_decimals(settings):
+    document = explained(answer(BOTH, f"{ORC}\nStep 2: Add DMEM for 5 min."), KEY, settings)
+    costs = [factor for factor in document["factors"][1:-1] if factor["reward_change"] < 0]
+    assert costs
+    for factor in costs:
+        assert f"{factor['label'].lower()} −{-factor['reward_change']:.4f} (" in document["headline"]
+    assert f"{document['reward']:.4f}".replace("-", "−") in document["headline"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from assay import Scorer
 from assay.kernels.score import COMPONENTS
 from tests.command_line import ASSAY, KEY_LINE, REFERENCE, RESPONSE, environment, read_rows, write_rows
 
@@ -168,6 +169,8 @@ def test_faults_of_jsonl_in_columns(call, tmp_path: Path) -> None:
         ("not_a_string", 3),
     ]
     assert [row["response"] for row in found] == [RESPONSE, None, "5"]
+    identity = {name.encode(): value.encode() for name, value in Scorer().identity.items()}
+    assert read(target).schema.metadata == identity
 
 
 def test_references_that_are_steps(call, tmp_path: Path) -> None:
@@ -225,6 +228,7 @@ def test_other_columns_and_metadata_stay(call, tmp_path: Path) -> None:
         assert found.schema.names == [*kept, "reward", "reason"]
         assert found.select(kept).drop_columns("nan").equals(read(source).select(kept).drop_columns("nan"))
         assert found.schema.metadata[b"mine"] == b"kept"
+        assert found.schema.metadata[b"signature"].decode() == Scorer().signature
         assert found["reward"].to_pylist() == [1.0]
     lines = tmp_path / "out.jsonl"
     assert call("score", source, "-o", lines).exit_code == 0
@@ -279,6 +283,7 @@ def test_a_request_document(call, tmp_path: Path) -> None:
     source.write_text(json.dumps(request))
     assert call("score", source, "-o", target).exit_code == 0
     assert read(target).schema.names == ["response", "reference", "reward", "reason", *COMPONENTS, "advantage"]
+    assert read(target).schema.metadata[b"signature"].decode() == Scorer().signature
     source.write_text(json.dumps({**request, "references": ["?"]}))
     assert call("score", source, "-o", tmp_path / "none.parquet").exit_code == 1
     assert not (tmp_path / "none.parquet").exists()
@@ -349,7 +354,7 @@ def test_check(call, tmp_path: Path) -> None:
         assert "5 checked, 2 invalid, 1 with a warning" in result.stderr
 
 
-def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_a_command_installs_it(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("assay.service.files.formats.find_spec", lambda name: None if name == "pyarrow" else find(name))
     lines = write_rows(tmp_path / "in.jsonl", [{"response": RESPONSE, "reference": KEY_LINE}])
@@ -357,5 +362,5 @@ def test_without_pyarrow_the_extra_is_named(call, tmp_path: Path, monkeypatch: p
     for arguments in (["score", columns], ["score", lines, "-o", tmp_path / "out.arrow"], ["check", columns]):
         result = call(*arguments)
         assert result.exit_code == 2
-        assert "assay[arrow]" in result.stderr
+        assert "-m pip install 'pyarrow>=" in result.stderr
     assert call("score", lines, "-o", tmp_path / "out.json").exit_code == 0

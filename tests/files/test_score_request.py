@@ -28,6 +28,7 @@ def test_the_reply_is_that_of_the_service(call, tmp_path: Path, example_rollouts
         "components": {name: column.tolist() for name, column in scores.components.items()},
         "advantages": scores.advantages().tolist(),
         "config_id": scorer.config_id,
+        "signature": scorer.signature,
     }
 
 

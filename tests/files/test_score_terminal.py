@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from assay import ScoreSettings
 from tests.command_line import environment, write_rows
 
 pty, fcntl, termios = map(pytest.importorskip, ("pty", "fcntl", "termios"))
@@ -52,7 +53,7 @@ def test_a_terminal_sees_progress_and_the_faults_above_it(start, tmp_path: Path,
     assert f"\x1b[2K{source}:3001: " in shown
     summary = shown[shown.index("scored       3,000") :]
     assert "\x1b[1mreason" in summary
-    assert summary.rstrip().endswith("%")
+    assert summary.rstrip().endswith(f"%\r\n\r\n{ScoreSettings().signature}")
     assert all(text in summary for text in ("mean reward", "not_json", "missing_sections"))
 
 
@@ -63,6 +64,7 @@ def test_tables_fit_a_narrow_terminal_without_colour(start, tmp_path: Path, exam
     assert code == 0
     lines = shown[shown.index("scored       20") :].splitlines()
     assert "\x1b" not in "".join(lines)
+    assert lines.pop() == ScoreSettings().signature  # in one piece, to be copied
     assert max(map(len, lines)) <= 64
     first, second = next((a, b) for a, b in itertools.pairwise(lines) if "median" in b)
     assert first.split() == ["mean"]

@@ -11,4 +11,4 @@ import pytest
 def locust() -> None:
     """Asked for by tests that start Locust."""
     if importlib.util.find_spec("locust") is None:
-        pytest.skip("Locust is not installed: pip install 'assay[load]'")
+        pytest.skip("Locust is not installed; it is in the extra `load`")

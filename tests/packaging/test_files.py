@@ -83,12 +83,12 @@ def workflow(name: str) -> dict[str, Any]:
     return yaml.safe_load(text_of(f".github/workflows/{name}"))
 
 
-WORKFLOWS = ("ci.yml", "newest.yml", "release.yml")
+WORKFLOWS = ("ci.yml", "docs.yml", "newest.yml", "release.yml")
 
 
 def test_the_workflow_runs_the_commands_of_continuous_integration() -> None:
     commands = [line for line in text_of(".ci/run").splitlines() if line.startswith("make ")]
-    assert commands == ["make lint", "make test-all", "make test-lowest", "make test-browser"]
+    assert commands == ["make lint", "make docs", "make test-all", "make test-lowest", "make test-browser"]
     steps = workflow("ci.yml")["jobs"]["suite"]["steps"]
     assert [step["run"] for step in steps if step.get("run") in commands] == commands
 
@@ -109,7 +109,7 @@ def test_workflows_use_actions_by_digest_and_state_their_permissions() -> None:
         wrong += [f"{name}: {one}" for one in uses if not re.fullmatch(pinned, one)]
         wrong += [name] * (workflow(name)["permissions"] != {"contents": "read"})
         for job, content in workflow(name)["jobs"].items():
-            if "write" in str(content.get("permissions")) and name != "release.yml":
+            if "write" in str(content.get("permissions")) and name not in ("docs.yml", "release.yml"):
                 wrong.append(f"{name}: {job} may write")
             wrong += [f"{name}: {job}: no limit of time"] * ("timeout-minutes" not in content and "steps" in content)
     assert wrong == []

@@ -1,4 +1,4 @@
-"""Group advantages (paper eq. 12; SCORE.md section 6)."""
+"""Group advantages (paper eq. 12; docs/rules.md, Advantages)."""
 
 import math
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Anchors between predicted and reference steps (paper C.3)."""
+"""Anchors between predicted and reference steps (paper C.3; docs/rules.md, Step semantics)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Coverage of a key step by its prose (paper C.1)."""
+"""Coverage of a key step by its prose (paper C.1; docs/rules.md, Gates)."""
 
 from .steps import KeyStep, OrcStep
 from .words import canon

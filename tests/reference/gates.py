@@ -1,4 +1,4 @@
-"""The format gate and the consistency gate (SCORE.md sections 3 and 8)."""
+"""The format gate and the consistency gate (docs/rules.md, Gates and Reasons)."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""One JSON object by RFC 8259, as a key step holds it (SCORE.md section 1)."""
+"""One JSON object by RFC 8259, as a key step holds it (docs/rules.md, Reading a response)."""
 
 import json
 import re

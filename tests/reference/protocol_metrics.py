@@ -1,4 +1,4 @@
-"""The evaluation metrics of Appendix F, profile `paper` (SCORE.md section 7)."""
+"""The evaluation metrics of Appendix F, profile `paper` (docs/rules.md, Evaluation metrics)."""
 
 from collections.abc import Collection
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""SCORE and the reward (SCORE.md section 6)."""
+"""SCORE and the reward (docs/rules.md, Score and reward)."""
 
 from typing import Any
 

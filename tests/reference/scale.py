@@ -1,4 +1,4 @@
-"""Step scale (paper eq. 3; SCORE.md section 4)."""
+"""Step scale (paper eq. 3; docs/rules.md, Step scale)."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The complete twin: text in, every component out (SCORE.md sections 1 to 6 and 8)."""
+"""The complete twin: text in, every component out (docs/rules.md)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ MAX_REFERENCE_BYTES = 262144
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 ParsedReference = list[KeyStep]
-UnreadableReferenceError = BadStepError  # carries the reason of SCORE.md section 8
+UnreadableReferenceError = BadStepError  # carries the reason (docs/rules.md, Reasons)
 
 
 def encodable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The four sections of a Sketch-and-Fill answer (SCORE.md section 1)."""
+"""The four sections of a Sketch-and-Fill answer (docs/rules.md, Reading a response)."""
 
 import re
 from typing import NamedTuple

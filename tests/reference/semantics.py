@@ -1,4 +1,4 @@
-"""Step semantics (paper eq. 4 and 5, C.2, C.3; SCORE.md section 5)."""
+"""Step semantics (paper eq. 4 and 5, C.2, C.3; docs/rules.md, Step semantics)."""
 
 from typing import Any
 

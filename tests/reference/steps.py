@@ -1,4 +1,4 @@
-"""Key steps and orc steps (SCORE.md section 1)."""
+"""Key steps and orc steps (docs/rules.md, Reading a response)."""
 
 import re
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ ORC_STEP = re.compile(r"step[ \t]+([0-9]+)[ \t]*:(.*)", re.ASCII | re.IGNORECASE
 
 
 class BadStepError(ValueError):
-    """A key line that is not a valid step; `reason` is one of SCORE.md section 8."""
+    """A key line that is not a valid step; `reason` is one of those in docs/rules.md, Reasons."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""The evaluation metrics under profile `thoth` (SCORE.md section 7), written from that page, line for line."""
+"""The evaluation metrics under profile `thoth`, written line for line from docs/rules.md, Evaluation metrics."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Unicode 14.0, whatever the version of the running Python (SCORE.md section 2).
+"""Unicode 14.0, whatever the version of the running Python (docs/rules.md, Words).
 
 Between 14.0 and later versions no assigned character changes its normal form, case folding or alphanumeric
 property (Unicode's stability policies); only code points that 14.0 does not assign gain properties. Those must

@@ -1,4 +1,4 @@
-"""Canonical words (SCORE.md section 2)."""
+"""Canonical words (docs/rules.md, Words)."""
 
 import re
 import unicodedata

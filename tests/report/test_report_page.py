@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from assay import ScoreSettings
 from assay.service.cli.main import main
 from assay.service.files.summary import QUANTILES
 from assay.service.report.rendering import without_controls
@@ -145,7 +146,7 @@ def test_what_it_says(page):
         "Groups without spread: 2",
         "Highest-scoring responses",
         "Lowest-scoring responses that passed both gates",
-        "Swap steps 2 and 3: order 0 → 1",
+        "Swap steps 2 and 3: order 0.0000 → 1.0000",
         "One example of each reason",
         "duplicate steps",
         "correlation",
@@ -180,6 +181,7 @@ def test_settings_change_the_scale(page):
     found = page(ROWS, "--reward-scale", "shift", "--order", "lcs")
     assert "-1.25" in found.source
     assert "changed" in found.source
+    assert ScoreSettings(reward_scale="shift", order="lcs").signature in found.source
 
 
 def test_rows_are_written_as_without_a_report(tmp_path):

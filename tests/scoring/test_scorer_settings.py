@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from assay import InvalidSetting, Scorer, ScoreSettings, ScoringError
+from assay import InvalidSetting, Scorer, ScoreSettings, ScoringError, __version__
+from assay.service.settings import RULES_VERSION
 from tests.cases import answer, told
 from tests.cases.writing import ONE_STEP
 from tests.reference.reward import DEFAULTS, largest_score
@@ -146,6 +147,17 @@ def test_config_id_names_the_configuration():
     assert Scorer(**OTHER).with_overrides(DEFAULTS).config_id == default
 
 
+def test_the_signature_names_the_configuration():
+    start = f"SCORE|rules:{RULES_VERSION}|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95"
+    assert Scorer().signature == f"{start}|v:{__version__}"
+    assert Scorer(max_mean_words=30, use_order=True).signature == Scorer().signature
+    changed = Scorer(order="lcs", reward_scale="raw", min_coverage=1, use_order=False, max_mean_words=12.5).signature
+    changed_start = start.replace("strict", "lcs").replace("unit", "raw").replace("0.95", "1")
+    assert changed == f"{changed_start}|max_mean_words:12.5|use_order:false|v:{__version__}"
+    found = [Scorer(**{name: value}).signature for name, value in OTHER.items()]
+    assert len({Scorer().signature, *found}) == len(OTHER) + 1
+
+
 def test_config_id_is_the_same_in_every_process():
     code = "from assay import ScoreSettings; print(ScoreSettings().config_id, ScoreSettings(order='lcs').config_id)"
     found = {
@@ -202,7 +214,7 @@ def test_settings_cannot_be_changed():
 
 
 def test_switches_change_only_scale_content_semantics_and_score():
-    """Components are reported even if a setting switches them off (SCORE.md section 6)."""
+    """Components are reported even if a setting switches them off (docs/rules.md, Score and reward)."""
     steps = [{"action": a, "objects": ["pbs"], "parameters": ["5 min"]} for a in ("add", "mix", "spin", "wash")]
     response, reference = told([steps[1], steps[0], *steps[2:], steps[0]], " so" * 30), {"steps": steps}
     measured = Scorer(length_penalty="relative").score([response], [reference]).components

@@ -1,4 +1,4 @@
-"""The textbook twin against the golden cases, the worked examples and the corners of SCORE.md."""
+"""The textbook twin against the golden cases, the worked examples and the corners of docs/rules.md."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -118,6 +118,7 @@ class Pseudocode(Task):
         ),
     )
     failures = FAILURES
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedding_model": ("transformers", "torch")}
     response = "prediction_code"
     reward = (
         "1 - the normalized Levenshtein distance of the calls, from 0 to 1 (`reward = function_f1`: F1 of functions)."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,7 +13,15 @@ from ..optional_dependencies import OptionalDependencies
 from ..task import Advance, Evaluation, Metric, Record, Records, Task
 from ..text.embedders import Embedder, EmbedderOption, embedded, embedder_of
 from ..text.text_pairs import FAILURES as PAIR_FAILURES
-from ..text.text_pairs import METEOR_METRIC, ROUGE_METRICS, KeywordOptions, Pair, TextPairs, comparable
+from ..text.text_pairs import (
+    LIBRARIES,
+    METEOR_METRIC,
+    ROUGE_METRICS,
+    KeywordOptions,
+    Pair,
+    TextPairs,
+    comparable,
+)
 from ..text.word_tokens import NltkRules
 from .answers import FAILURES, NOT_TEXT, generated_text
 
@@ -80,6 +88,7 @@ class Gen(Task):
         Metric("failed", "Failed", "Share of records without a response.", percent=True, less_is_better=True),
     )
     failures = UNREAD
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = LIBRARIES | {"bleu": ("nltk",)}
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics}

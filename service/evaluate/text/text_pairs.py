@@ -24,6 +24,7 @@ __all__ = [
     "FAILURES",
     "KEYWORD",
     "KEYWORDS_NEED_MODEL",
+    "LIBRARIES",
     "MAX_LENGTH",
     "METEOR_METRIC",
     "ROUGE_METRICS",
@@ -63,6 +64,13 @@ ROUGE_METRICS = (
     Metric("rouge_2", "R-2", "F-measure of pairs of stemmed words.", percent=True),
     Metric("rouge_l", "R-L", "F-measure of the longest common subsequence of stemmed words.", percent=True),
 )
+
+
+LIBRARIES = {
+    **dict.fromkeys((*ROUGE, "meteor"), ("nltk",)),
+    **dict.fromkeys(("keyword_model", "embedding_model"), ("sentence-transformers",)),
+}
+"""Distributions that compute a metric, or are used with an option, for `Task.libraries`."""
 
 
 class KeywordOptions(Options):

@@ -1,1 +1,1 @@
-"""Columns of Parquet and Arrow files (extra `assay[arrow]`)."""
+"""Columns of Parquet and Arrow files (extra `arrow`)."""

@@ -1,6 +1,6 @@
 """Reads Parquet and Arrow files as record batches that fit into memory; they can be read repeatedly.
 
-pyarrow is an optional extra (`assay[arrow]`); this module is imported only for such files.
+pyarrow is an optional extra (`arrow`); this module is imported only for such files.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ TIMEOUT_PARAMETER = {
 ENCODING_PARAMETER = {
     "name": "Content-Encoding",
     "in": "header",
-    "description": "Compression of the body: identity, gzip, or zstd, which needs the extra `assay[zstd]`.",
+    "description": "Compression of the body: identity, gzip, or zstd, which needs the extra `zstd`.",
     "schema": {"type": "string"},
 }
 SECURITY_SCHEMES = {
@@ -74,6 +74,7 @@ EXAMPLE_REPLY = {
     "components": {name: [value, 0.0] for name, value in EXAMPLE_COMPONENTS.items()},
     "advantages": [0.7071067811865475, -0.7071067811865475],
     "config_id": "0123456789abcdef",
+    "signature": "SCORE|rules:1|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95|v:0.2.0",
 }
 
 
@@ -105,7 +106,11 @@ def example_of(name: str) -> dict[str, Any]:
                 "reason": "bad_step_json",
                 "detail": "the braces of line 2 do not hold one valid JSON object",
             },
-            {"path": "config.ordr", "reason": "unknown_setting", "detail": "there is no setting of this name"},
+            {
+                "path": "config.ordr",
+                "reason": "unknown_setting",
+                "detail": "there is no setting of this name; did you mean order?",
+            },
         ]
     return {
         "type": f"/docs#problem-{name}",

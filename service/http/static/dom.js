@@ -24,18 +24,21 @@ export function place(element, properties) {
   return element;
 }
 
-/** Formats a number: at most `digits` decimals, a real minus sign, no trailing zeros. */
-export function figure(value, digits = 4) {
-  const text = value
-    .toFixed(digits)
-    .replace(/(\.\d*?)0+$/, "$1")
-    .replace(/\.$/, "");
-  return (text === "-0" ? "0" : text).replace("-", "−");
+/** Formats a number with a fixed number of decimals and a real minus sign. */
+export function fixed(value, digits) {
+  const text = value.toFixed(digits);
+  return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 
-/** Formats a number with its sign. */
-export const signed = (value, digits = 4) =>
-  figure(value, digits) === "0" ? "±0" : (value > 0 ? "+" : "") + figure(value, digits);
+/** Formats a reward: 4 decimals everywhere. */
+export const rewardOf = (value) => fixed(value, 4);
+
+/** Formats a difference: fixed decimals, with its sign. */
+export const signed = (value, digits = 4) => (Number(value.toFixed(digits)) > 0 ? "+" : "") + fixed(value, digits);
+
+/** Returns a sentence of the service as nodes: what is between backticks becomes code. */
+export const sentence = (text) =>
+  text.split("`").map((part, index) => (index % 2 ? make("code", {}, part) : part));
 
 /** Counts the UTF-8 bytes of a text without copying it. */
 export function byteLength(text) {
@@ -50,7 +53,7 @@ export function byteLength(text) {
 /** Formats a size in bytes, KiB or MiB. */
 export function size(bytes) {
   if (bytes < 1024) return `${bytes} bytes`;
-  return bytes < 1 << 20 ? `${figure(bytes / 1024, 1)} KiB` : `${figure(bytes / (1 << 20), 1)} MiB`;
+  return bytes < 1 << 20 ? `${fixed(bytes / 1024, 1)} KiB` : `${fixed(bytes / (1 << 20), 1)} MiB`;
 }
 
 /** Returns a colored label for a reason. */

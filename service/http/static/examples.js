@@ -55,10 +55,12 @@ const without = (list, index) => list.filter((_, place) => place !== index);
 const replaced = (list, index, entry) => list.map((old, place) => (place === index ? entry : old));
 const swapped = (list, index) => replaced(replaced(list, index, list[index + 1]), index + 1, list[index]);
 
+const SLOW_SPIN = ["centrifuge", ["cleared lysate"], ["1,200 × g", "1 min"]];
+
 const WORDY = PROSE.map(
   (text) =>
-    `${text.slice(0, -1)}, working calmly and without any hurry, because everything that comes later depends on this ` +
-    "moment, and keep the tube upright, labelled and within reach of the ice bucket all the while.",
+    `${text.slice(0, -1)}, taking enough time, because hurried handling is the most frequent reason why replicates differ, ` +
+    "and keep the tube upright, labelled and within reach of the ice bucket until the next step.",
 );
 
 const STAINING = `Step 1: {"action": "cast", "objects": ["agarose gel"], "parameters": ["1 %", "TAE buffer"]}
@@ -100,6 +102,28 @@ export const EXAMPLES = [
     response: answer(without(KEY, 2), without(PROSE, 2)),
     reference: MINIPREP,
   },
+  {
+    title: "Wrong amounts",
+    reason: "ok",
+    response: answer(
+      replaced(replaced(KEY, 0, ["resuspend", ["cell pellet"], ["25 μl", "resuspension buffer"]]), 4, SLOW_SPIN),
+      replaced(
+        replaced(PROSE, 0, "Resuspend the cell pellet in 25 μl of resuspension buffer."),
+        4,
+        "Centrifuge the cleared lysate at 1,200 × g for 1 min.",
+      ),
+    ),
+    reference: MINIPREP,
+  },
+  {
+    title: "The same amount in another unit",
+    reason: "ok",
+    response: answer(
+      replaced(KEY, 3, ["add", ["neutralization buffer"], ["0.35 ml"]]),
+      replaced(PROSE, 3, "Add 0.35 ml of neutralization buffer and invert again."),
+    ),
+    reference: MINIPREP,
+  },
   { title: "Far too wordy", reason: "ok", response: answer(KEY, WORDY), reference: MINIPREP },
   { title: "Other steps, other words", reason: "ok", response: STAINED, reference: STAINING },
   {
@@ -135,4 +159,4 @@ export const EXAMPLES = [
 ];
 
 /** The examples of the initial group. */
-export const GROUP = [0, 1, 2, 3, 5, 8].map((index) => EXAMPLES[index].response);
+export const GROUP = [0, 1, 2, 3, 5, 7, 10].map((index) => EXAMPLES[index].response);

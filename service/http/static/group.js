@@ -1,23 +1,31 @@
-/** A group of rollouts: rewards and advantages side by side. */
+/** A group of rollouts: rewards and advantages side by side, sortable. */
 
-import { badge, figure, make, place, signed } from "./dom.js";
+import { badge, fixed, make, place, rewardOf, signed } from "./dom.js";
+import { Compare } from "./compare.js";
 import { Reproduce, curl } from "./reproduce.js";
 
 const SHOWN = ["coverage", "scale", "order", "content"];
+const TITLES = ["Rollout", "Reward", "Advantage", "Reason", ...SHOWN];
 
 export class Group {
   /** Fills `box`; `explain(index)` opens one rollout, `copied(outcome)` is called after copying. */
   constructor(box, { explain, copied }) {
     this.explain = explain;
+    this.sorted = { column: 0, descending: false };
     this.summary = make("div", { class: "card summary" });
     this.body = make("tbody");
-    const titles = ["Rollout", "Reward", "Advantage", "Reason", ...SHOWN, ""];
-    const head = make("tr", {}, ...titles.map((title) => (title ? make("th", { scope: "col" }, title) : make("td"))));
+    this.heads = TITLES.map((title, column) =>
+      make(
+        "th",
+        { scope: "col" },
+        make("button", { type: "button", class: "sort", click: () => this.sort(column) }, title),
+      ),
+    );
     const table = make(
       "table",
       { class: "group" },
       make("caption", { class: "unseen" }, "Rewards of the group"),
-      make("thead", {}, head),
+      make("thead", {}, make("tr", {}, ...this.heads, make("td"))),
       this.body,
     );
     const frame = make(
@@ -25,65 +33,90 @@ export class Group {
       { class: "scroll", tabindex: 0, role: "region", "aria-label": "Rewards of the group" },
       table,
     );
+    this.compare = new Compare();
     this.reproduce = new Reproduce("group-text", copied);
     box.replaceChildren(
       this.summary,
       make("section", { class: "card" }, make("h3", {}, "Rewards and advantages"), frame),
+      this.compare.box,
       this.reproduce.box,
     );
   }
 
-  /** Shows the reply { body, text } to `request`. */
-  update({ body, text }, request, withKey) {
+  /** Shows the reply { body, text } to `request`; `names` are those of the rollouts, `range` all possible rewards. */
+  update({ body, text, range }, request, { names, withKey }) {
     const { rewards } = body;
     const advantages = body.advantages ?? rewards.map(() => 0);
-    const least = Math.min(0, ...rewards);
-    const most = Math.max(...rewards, least + 1e-9);
     const widest = Math.max(...advantages.map(Math.abs), 1e-9);
-    const rows = rewards.map((reward, index) => {
-      const advantage = advantages[index];
-      const amount = place(bar("amount"), { from: 0, share: (reward - least) / (most - least) });
-      const half = Math.abs(advantage) / widest / 2;
-      const balance = place(bar(advantage < 0 ? "balance loss" : "balance gain"), {
-        from: advantage < 0 ? 0.5 - half : 0.5,
-        share: half,
-      });
-      return make(
-        "tr",
-        {},
-        make("th", { scope: "row" }, String(index + 1)),
-        make("td", { class: "bars" }, make("span", { class: "figure" }, figure(reward)), amount),
-        make("td", { class: "bars" }, make("span", { class: "figure" }, signed(advantage, 3)), balance),
-        make("td", {}, badge(body.reasons[index])),
-        ...SHOWN.map((name) => make("td", { class: "figure" }, figure(body.components[name][index], 3))),
-        make(
-          "td",
-          {},
-          make(
-            "button",
-            {
-              type: "button",
-              class: "quiet",
-              click: () => this.explain(index),
-              "aria-label": `Why? Explain rollout ${index + 1}`,
-            },
-            "Why?",
-          ),
-        ),
-      );
+    this.rows = rewards.map((reward, index) => {
+      const components = SHOWN.map((name) => body.components[name][index]);
+      return {
+        values: [index, reward, advantages[index], body.reasons[index], ...components],
+        element: this.rowOf(names[index], { index, reward, range, widest, components }, body, advantages[index]),
+      };
     });
-    this.body.replaceChildren(...rows);
+    this.show();
     this.summary.replaceChildren(...summary(rewards, body.advantages !== undefined));
+    this.compare.update(request.responses, names, rewards);
     this.reproduce.set({
       "curl, score": () => curl("v1/score", request, withKey),
       "JSON reply": () => JSON.stringify(JSON.parse(text), null, 2),
     });
   }
 
+  rowOf(name, { index, reward, range, widest, components }, body, advantage) {
+    const [least, most] = range;
+    const zero = Math.min(Math.max(0, least), most);
+    const share = (value) => (most > least ? (value - least) / (most - least) : 0);
+    const amount = place(bar("amount"), {
+      from: share(Math.min(reward, zero)),
+      share: Math.abs(share(reward) - share(zero)),
+    });
+    const half = Math.abs(advantage) / widest / 2;
+    const balance = place(bar(advantage < 0 ? "balance loss" : "balance gain"), {
+      from: advantage < 0 ? 0.5 - half : 0.5,
+      share: half,
+    });
+    const why = { type: "button", class: "quiet", click: () => this.explain(index) };
+    return make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, name),
+      make("td", { class: "bars" }, make("span", { class: "figure" }, rewardOf(reward)), amount),
+      make("td", { class: "bars" }, make("span", { class: "figure" }, signed(advantage, 3)), balance),
+      make("td", {}, badge(body.reasons[index])),
+      ...components.map((value) => make("td", { class: "figure" }, fixed(value, 3))),
+      make("td", {}, make("button", { ...why, "aria-label": `Why? Explain rollout ${index + 1}` }, "Why?")),
+    );
+  }
+
+  /** Sorts by a column; figures begin with the largest, and a second click reverses the order. */
+  sort(column) {
+    const { column: before, descending } = this.sorted;
+    this.sorted = { column, descending: column === before ? !descending : ![0, 3].includes(column) };
+    this.show();
+  }
+
+  show() {
+    const { column, descending } = this.sorted;
+    this.heads.forEach((head, index) => {
+      if (index === column) head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+    const sign = descending ? -1 : 1;
+    const inOrder = this.rows.toSorted(
+      ({ values: one }, { values: other }) =>
+        sign * (one[column] < other[column] ? -1 : Number(one[column] > other[column])) || one[0] - other[0],
+    );
+    this.body.replaceChildren(...inOrder.map(({ element }) => element));
+  }
+
   /** Shows a message instead of results. */
   empty(message) {
-    this.body.replaceChildren();
+    this.rows = [];
+    this.show();
     this.summary.replaceChildren(make("p", {}, message));
+    this.compare.update([], [], []);
     this.reproduce.set({});
   }
 }
@@ -96,9 +129,9 @@ function summary(rewards, compared) {
   const most = Math.max(...rewards);
   const facts = [
     ["Rollouts", String(rewards.length)],
-    ["Mean reward", figure(mean)],
-    ["Smallest", figure(least)],
-    ["Largest", figure(most)],
+    ["Mean reward", rewardOf(mean)],
+    ["Smallest", rewardOf(least)],
+    ["Largest", rewardOf(most)],
   ].map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)));
   return [make("dl", { class: "facts" }, ...facts), make("p", { class: "hint" }, verdict(compared, least === most))];
 }

@@ -70,8 +70,9 @@ export class Loop {
 
   again(error) {
     const wait = Math.min(MAX_WAIT, FIRST_WAIT * 2 ** this.failures);
+    const asked = Math.min(MAX_WAIT, 1000 * (error.retryAfter ?? 0));
     this.failures += 1;
-    this.after(Math.max(wait, Math.min(MAX_WAIT, 1000 * (error.retryAfter ?? 0))));
+    this.after(error.status === 503 && asked ? asked : Math.max(wait, asked)); // 503 reports progress: no longer waits
     this.fail(error);
   }
 }

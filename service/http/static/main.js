@@ -1,58 +1,89 @@
 /** The playground: sends the input on the left to the service and shows its answer on the right. */
 
-import { badge, byId, figure, make, words } from "./dom.js";
+import { Complaints } from "./complaints.js";
+import { badge, byId, make, rewardOf, words } from "./dom.js";
+import { Editor } from "./editor.js";
+import { Edits } from "./edits.js";
 import { EXAMPLES, GROUP } from "./examples.js";
 import { TextField } from "./fields.js";
 import { Group } from "./group.js";
+import { NO_HIGHLIGHTS, referenceHighlights, responseHighlights } from "./highlights.js";
 import { Loop } from "./loop.js";
 import { Permalink, stateOf } from "./permalink.js";
+import { moveStep } from "./reorder.js";
 import { Result } from "./result.js";
-import { Rollouts, imported } from "./rollouts.js";
+import { Rollouts } from "./rollouts.js";
 import { Service, referenceOf } from "./service.js";
 import { Settings } from "./settings.js";
 import { Status } from "./status.js";
+import { skeletonOf } from "./suggestions.js";
 import { addTheme } from "./theme.js";
+import { Walk } from "./walk.js";
 
 const service = new Service();
 const status = new Status();
-const field = (id, meter) =>
-  new TextField(byId(id), { fault: byId(`${id}-fault`), meter: meter && byId(`${id}-meter`), changed: typed });
-const response = field("response", true);
-const reference = field("reference", true);
+const editors = { response: new Editor(byId("response")), reference: new Editor(byId("reference")) };
+const field = (id) =>
+  new TextField(byId(id), {
+    fault: byId(`${id}-fault`),
+    meter: byId(`${id}-meter`),
+    editor: editors[id],
+    changed: typed,
+  });
+const response = field("response");
+const reference = field("reference");
 const bulk = new TextField(byId("import"), { fault: byId("import-fault"), changed: () => {} });
+const complaints = new Complaints(response, reference, () => settings);
 const rollouts = new Rollouts(byId("rollouts"), () => changed());
-const result = new Result(byId("result-one"), { show, take, copied });
+const score = (request, signal) => service.call("v1/score", request, signal);
+const actions = { show, take, move, configure, score, copied };
+const result = new Result(byId("result-one"), actions, editors);
 const group = new Group(byId("result-group"), { explain, copied });
+const walk = new Walk({ open: openGroup, fault: (text) => bulk.blame(text) });
+const edits = new Edits(result.undo, {
+  read: () => ({ response: response.text, config: settings.valid }),
+  write: (state) => {
+    response.replace(state.response);
+    settings.set({ ...settings.defaults, ...state.config });
+    typed();
+    changed(0);
+  },
+});
 const permalink = new Permalink(stateNow);
 let settings = null;
 let view = "one";
 let pending = null;
+let explained = null;
 
 const loops = {
-  one: loopOf("v1/explain", explainRequest, (answer, request) => {
+  one: loopOf((request) => service.call("v1/explain", request), explainRequest, (answer, request) => {
+    const { body } = answer;
+    explained = body;
     result.update(answer, request, Boolean(service.key));
-    const { reward, reason } = answer.body;
-    status.say(`Reward ${figure(reward)}, ${words(reason)}.`);
-    status.glance(make("strong", {}, figure(reward)), badge(reason));
+    byId("skeleton").hidden = !skeletonOf(body);
+    editors.response.highlight(responseHighlights(body, request.response));
+    if (request.reference === reference.text) editors.reference.highlight(referenceHighlights(body, reference.text));
+    status.say(`Reward ${rewardOf(body.reward)}, ${words(body.reason)}.`);
+    status.glance(make("strong", {}, rewardOf(body.reward)), badge(body.reason));
   }),
-  group: loopOf("v1/score", groupRequest, (answer, request) => {
-    group.update(answer, request, Boolean(service.key));
+  group: loopOf((request) => service.scoreGroup(request), groupRequest, (answer, request) => {
+    group.update(answer, request, { names: rollouts.names, withKey: Boolean(service.key) });
     const { rewards, reasons } = answer.body;
-    const range = `rewards from ${figure(Math.min(...rewards))} to ${figure(Math.max(...rewards))}`;
+    const range = `rewards from ${rewardOf(Math.min(...rewards))} to ${rewardOf(Math.max(...rewards))}`;
     status.say(`${rewards.length} rollouts, ${range}.`);
     status.glance(`${rewards.length} rollouts, ${range}`);
     rollouts.annotate(rewards, reasons);
   }),
 };
 
-/** Returns a loop that calls `path`; the marks let a test measure how long it takes to show a reply. */
-function loopOf(path, read, show) {
+/** Returns a loop of requests; the marks let a test measure how long it takes to show a reply. */
+function loopOf(ask, read, show) {
   return new Loop({
     read,
-    ask: (request) => service.call(path, request),
+    ask,
     show: (answer, request) => {
       performance.mark("assay:reply");
-      blame([]);
+      complaints.show([]);
       show(answer, request);
       performance.mark("assay:shown");
       performance.measure("assay:update", "assay:reply", "assay:shown");
@@ -90,7 +121,7 @@ function held() {
 
 function typed() {
   byId("example").value = "";
-  result.undo.replaceChildren();
+  edits.forget();
   changed();
 }
 
@@ -103,8 +134,7 @@ function changed(pause) {
 
 /** Shows errors at the fields that they name, and all others in the banner. */
 function fail(error) {
-  const errors = error.problem?.errors ?? [];
-  const left = blame(errors);
+  const left = complaints.show(error.problem?.errors ?? []);
   if (error.status === 401) {
     byId("access").open = true;
     byId("access-state").textContent = service.key ? "not accepted" : "required";
@@ -113,64 +143,46 @@ function fail(error) {
   status.failed(error, left);
 }
 
-/** Shows errors at their fields and returns those without a field. */
-function blame(errors) {
-  const ours = { response, reference, "references[0]": reference };
-  const left = [];
-  const complaints = new Map([
-    [response, []],
-    [reference, []],
-  ]);
-  for (const { path, detail } of errors) {
-    const target = ours[path] ?? (path.startsWith("reference") ? reference : null);
-    if (target) complaints.get(target).push(detail);
-    else if (!path.startsWith("config.") || !settings?.blame(path.slice(7), detail)) left.push(`${path}: ${detail}`);
-    else byId("settings").open = true;
-  }
-  for (const [target, details] of complaints) target.blame(details.join("; "));
-  if (!errors.length) settings?.unblame();
-  return left;
+/** Selects a part of the response, or of another text, and scrolls to it. */
+function show({ utf16 }, name = "response") {
+  editors[name].select(...utf16);
 }
 
-/** Selects a part of the response and scrolls to it. */
-function show({ utf16: [first, after] }) {
-  const { control } = response;
-  control.focus();
-  control.setSelectionRange(first, after);
-  const lines = control.value.slice(0, first).split("\n").length - 1;
-  control.scrollTop = Math.max(0, (lines - 3) * parseFloat(getComputedStyle(control).lineHeight));
-  control.scrollIntoView({ block: "nearest" });
-}
-
-/** Applies a suggestion; it can be undone once. */
+/** Applies a suggestion. */
 function take({ response: text, config, text: said }) {
-  const before = { response: response.text, config: settings.overrides };
-  typed();
-  if (text !== null) response.text = text;
-  settings.set({ ...settings.effective, ...config });
-  const undo = make(
-    "button",
-    {
-      type: "button",
-      click: () => {
-        response.text = before.response;
-        settings.set({ ...settings.defaults, ...before.config });
-        typed();
-        result.suggestions.querySelector("button")?.focus();
-      },
-    },
-    "Undo",
-  );
-  result.undo.replaceChildren(make("p", {}, `Applied: ${said}`), undo);
-  undo.focus();
-  changed(0);
+  const change = { config: { ...settings.effective, ...config } };
+  edits.apply(text === null ? change : { ...change, response: text }, said);
+}
+
+/** Applies a configuration of the matrix. */
+function configure(config) {
+  edits.make({ config: { ...settings.effective, ...config } });
+}
+
+/** Moves a step of the response that the page shows an explanation of. */
+function move(from, to) {
+  if (byId("result").dataset.current !== "yes") return;
+  edits.make({ response: moveStep(response.text, explained, from, to) });
+  status.note(`Step ${from} is now step ${to}. Ctrl+Z takes it back.`);
 }
 
 function explain(index) {
-  response.text = rollouts.texts[index];
+  const text = rollouts.texts[index];
   setView("one");
+  response.replace(text);
   typed();
   byId("result").focus();
+}
+
+/** Shows a group of a file. */
+function openGroup({ reference: text, rows }) {
+  if (text) reference.text = text;
+  rollouts.set(
+    rows.map((row) => row.response),
+    rows.map((row) => row.id),
+  );
+  byId("example").value = "";
+  changed(0);
 }
 
 function copied(done) {
@@ -180,6 +192,7 @@ function copied(done) {
 function setView(name) {
   loops[view].rest();
   view = name;
+  if (name === "group") editors.reference.highlight(NO_HIGHLIGHTS); // those of the reference are about one response
   for (const radio of document.querySelectorAll("input[name=view]")) radio.checked = radio.value === name;
   for (const part of ["input", "result"]) {
     byId(`${part}-one`).hidden = name !== "one";
@@ -188,15 +201,16 @@ function setView(name) {
 }
 
 function stateNow() {
-  const config = settings?.overrides ?? {};
-  return { view, response: response.text, reference: reference.text, config, rollouts: rollouts.texts };
+  const config = settings?.valid ?? {};
+  const texts = { response: response.text, reference: reference.text, rollouts: rollouts.texts };
+  return { view, ...texts, config, ...(rollouts.ids.some(Boolean) && { ids: rollouts.ids }) };
 }
 
 function restore(state) {
   pending = state.config;
   response.text = state.response;
   reference.text = state.reference;
-  rollouts.set(state.rollouts);
+  rollouts.set(state.rollouts, state.ids);
   settings?.set({ ...settings.defaults, ...state.config });
   setView(state.view);
 }
@@ -227,9 +241,10 @@ function wire() {
   );
   select.addEventListener("change", () => {
     if (select.value === "") return;
-    const example = EXAMPLES[select.value];
-    response.text = example.response;
-    reference.text = example.reference;
+    const chosen = select.value;
+    response.replace(EXAMPLES[chosen].response);
+    reference.replace(EXAMPLES[chosen].reference);
+    select.value = chosen;
     changed(0);
   });
   for (const radio of document.querySelectorAll("input[name=view]")) {
@@ -242,9 +257,8 @@ function wire() {
   byId("add-response").addEventListener("click", () => more(response.text));
   byId("import-button").addEventListener("click", () => {
     try {
-      rollouts.set(imported(bulk.text));
+      walk.take(bulk.text);
       bulk.text = "";
-      changed(0);
     } catch (error) {
       bulk.blame(error.message);
     }
@@ -259,7 +273,8 @@ function wire() {
     byId("access-state").textContent = service.key ? "set" : "none";
     (settings ? loops[view] : start).touch();
   });
-  byId("link").addEventListener("click", async () => status.note(await permalink.copy()));
+  byId("link").addEventListener("click", async () => status.note(await permalink.copy(settings?.faulty ?? [])));
+  byId("skeleton").addEventListener("click", () => take(skeletonOf(explained)));
   for (const id of ["skip", "glance"]) {
     byId(id).addEventListener("click", (event) => {
       event.preventDefault();
@@ -281,7 +296,7 @@ function wire() {
 }
 
 function more(text) {
-  if (!rollouts.add(text, true)) status.note("This is the maximum number of rollouts.");
+  if (!rollouts.add(text, { open: true })) status.note("This is the maximum number of rollouts.");
   rollouts.fields.at(-1).control.focus();
   changed(0);
 }

@@ -23,12 +23,13 @@ export class Permalink {
     }, PAUSE);
   }
 
-  /** Copies the URL to the clipboard; returns a message. */
-  async copy() {
+  /** Copies the URL to the clipboard; returns a message. `left` are names of settings that are left out. */
+  async copy(left) {
     const fragment = await fragmentOf(this.state());
     if (!fragment) return "These texts are too long for a link.";
     const done = await copy(new URL(fragment, location.href).href);
-    return done ? "Link copied." : "The browser does not allow copying: copy the URL from the address bar.";
+    const without = left.length ? ` without ${left.join(", ")}, which has an error.` : ".";
+    return done ? `Link copied${without}` : "The browser does not allow copying: copy the URL from the address bar.";
   }
 }
 
@@ -65,6 +66,7 @@ function sound(state) {
     ["one", "group"].includes(state.view) &&
     Array.isArray(state.rollouts) &&
     state.rollouts.every(text) &&
+    (state.ids === undefined || (Array.isArray(state.ids) && state.ids.every(text))) &&
     typeof state.config === "object" &&
     state.config !== null
   );

@@ -1,9 +1,8 @@
-/** The responses of a group as fields: add, remove, paste many at once. */
+/** The responses of a group as fields with names: add, remove, replace. */
 
-import { badge, figure, make } from "./dom.js";
+import { badge, make, rewardOf } from "./dom.js";
 import { TextField } from "./fields.js";
-
-const MAX_ROLLOUTS = 64;
+import { MAX_ROLLOUTS } from "./rows.js";
 
 export class Rollouts {
   /** Fills the list `box`; `changed()` is called on every edit. */
@@ -15,28 +14,38 @@ export class Rollouts {
     return this.fields.map(({ field }) => field.text);
   }
 
+  /** The names as they are given, "" without one. */
+  get ids() {
+    return this.fields.map(({ id }) => id);
+  }
+
+  /** The names as they are shown: ids of rows, or numbers. */
+  get names() {
+    return this.fields.map(({ id }, index) => (id ? `${index + 1} · ${id}` : String(index + 1)));
+  }
+
   get fit() {
     return this.fields.every(({ field }) => field.fits);
   }
 
-  set(texts) {
+  set(texts, ids = []) {
     this.fields = [];
     this.box.replaceChildren();
-    texts.slice(0, MAX_ROLLOUTS).forEach((text) => this.add(text));
+    texts.slice(0, MAX_ROLLOUTS).forEach((text, index) => this.add(text, { id: ids[index] }));
   }
 
   /** Adds a rollout; returns false if the page already has the maximum number. */
-  add(text, open = false) {
+  add(text, { open = false, id = "" } = {}) {
     if (this.fields.length >= MAX_ROLLOUTS) return false;
     const control = make("textarea", { rows: 10, spellcheck: "false", autocomplete: "off", autocapitalize: "off" });
     const fault = make("p", { class: "fault", role: "alert", hidden: true });
-    const title = make("span", {});
+    const title = make("span", { class: "name" });
     const outcome = make("span", { class: "outcome" });
     const remove = make("button", { type: "button", click: () => this.remove(row) }, "Remove");
     const body = make("div", { class: "field" }, control, fault, make("div", { class: "buttons" }, remove));
     const details = make("details", { open }, make("summary", {}, title, outcome), body);
     const box = make("li", {}, details);
-    const row = { box, control, title, outcome, remove, fault, details };
+    const row = { box, control, title, outcome, remove, fault, details, id };
     row.field = new TextField(control, { fault, changed: this.changed });
     row.field.text = text;
     this.fields.push(row);
@@ -58,41 +67,18 @@ export class Rollouts {
   /** Shows the reward of each rollout next to its label. */
   annotate(rewards, reasons) {
     this.fields.forEach(({ outcome }, index) =>
-      outcome.replaceChildren(figure(rewards[index]), " ", badge(reasons[index])),
+      outcome.replaceChildren(rewardOf(rewards[index]), " ", badge(reasons[index])),
     );
   }
 
   number() {
-    this.fields.forEach(({ control, title, remove, fault }, index) => {
+    this.fields.forEach(({ control, title, remove, fault, id }, index) => {
       const name = `Rollout ${index + 1}`;
-      title.textContent = name;
+      title.textContent = id ? `${name} · ${id}` : name;
       fault.id = `rollout-${index + 1}-fault`;
       control.setAttribute("aria-label", name);
       control.setAttribute("aria-describedby", fault.id);
       remove.setAttribute("aria-label", `Remove ${name.toLowerCase()}`);
     });
-  }
-}
-
-/** Returns the responses in a JSON array of texts or objects, or in JSON lines; throws an Error with the reason. */
-export function imported(text) {
-  const trimmed = text.trim();
-  const entries = trimmed.startsWith("[")
-    ? json(trimmed, "The text")
-    : trimmed.split("\n").map((line, index) => json(line, `Line ${index + 1}`));
-  if (!entries.length) throw new Error("There are no responses.");
-  if (entries.length > MAX_ROLLOUTS) throw new Error(`There are ${entries.length} responses; the maximum is ${MAX_ROLLOUTS}.`);
-  return entries.map((entry, index) => {
-    const response = typeof entry === "string" ? entry : entry?.response;
-    if (typeof response !== "string") throw new Error(`Entry ${index + 1} is neither a text nor has a text "response".`);
-    return response;
-  });
-}
-
-function json(text, name) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new Error(`${name} is not JSON.`);
   }
 }

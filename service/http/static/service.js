@@ -21,15 +21,20 @@ export class Unreachable extends Error {
 }
 
 const TIMEOUT = 40_000;
+const PROBE = { response: "", reference: 'Step 1: {"action": "add", "objects": [], "parameters": []}', suggestions: 0 };
 
 export class Service {
   constructor() {
     this.key = "";
+    this.ranges = new Map();
     this.credentials = "omit"; // so that the browser does not prompt for a key if Assay requires one
   }
 
-  /** Returns the reply to a request as { body, text, milliseconds }; throws Refused or Unreachable. */
-  async call(path, request) {
+  /**
+   * Returns the reply to a request as { body, text, milliseconds }; throws Refused or Unreachable. `signal` ends a call
+   * whose reply is not wanted any more.
+   */
+  async call(path, request, signal) {
     const headers = { Accept: "application/json" };
     if (request) headers["Content-Type"] = "application/json";
     if (this.key) headers.Authorization = `Bearer ${this.key}`;
@@ -39,7 +44,7 @@ export class Service {
       body: request && JSON.stringify(request),
       credentials: this.credentials,
       cache: "no-store",
-      signal: AbortSignal.timeout(TIMEOUT),
+      signal: signal ? AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT)]) : AbortSignal.timeout(TIMEOUT),
     };
     const started = performance.now();
     let reply;
@@ -53,12 +58,22 @@ export class Service {
     const body = parsed(text);
     if (body === undefined && this.credentials === "omit" && reply.status !== 200) {
       this.credentials = "same-origin"; // a proxy in front of Assay requires authentication: send its cookie
-      return this.call(path, request);
+      return this.call(path, request, signal);
     }
     if (!reply.ok || body === undefined) {
       throw new Refused(reply.status, body ?? {}, Number(reply.headers.get("Retry-After")) || 0);
     }
     return { body, text, milliseconds: performance.now() - started };
+  }
+
+  /** Returns the reply to a group's request, with the `range` of all rewards under its settings: [least, largest]. */
+  async scoreGroup(request) {
+    const key = JSON.stringify(request.config);
+    if (!this.ranges.has(key)) {
+      const { body } = await this.call("v1/explain", { ...PROBE, config: request.config });
+      this.ranges.set(key, [body.smallest_reward, body.largest_reward]);
+    }
+    return { ...(await this.call("v1/score", request)), range: this.ranges.get(key) };
   }
 }
 

@@ -50,6 +50,19 @@ export class Settings {
     return found;
   }
 
+  /** Like `overrides`, without the settings that have an error. */
+  get valid() {
+    const sound = ([name]) => !this.faulty.includes(name);
+    const values = [...this.rows.keys()].map((name) => [name, this.value(name)]).filter(sound);
+    return Object.fromEntries(values.filter(([name, value]) => value !== this.defaults[name]));
+  }
+
+  /** The names of the settings that have an error. */
+  get faulty() {
+    const invalid = ({ control }) => control.getAttribute("aria-invalid") === "true";
+    return [...this.rows.keys()].filter((name) => this.value(name) === undefined || invalid(this.rows.get(name)));
+  }
+
   /** The number of controls that differ from their default. */
   get count() {
     return [...this.rows.keys()].filter((name) => this.value(name) !== this.defaults[name]).length;

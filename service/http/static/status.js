@@ -1,6 +1,6 @@
 /** The status of the connection and the result, for the page and for screen readers. */
 
-import { byId, figure, make } from "./dom.js";
+import { byId, fixed, make } from "./dom.js";
 
 const SPOKEN_AFTER = 700;
 const NOTE_FOR = 3000;
@@ -13,6 +13,9 @@ const SENTENCES = {
   503: "The service is not ready yet; retrying.",
   504: "The service took too long; retrying.",
 };
+
+/** What is called how where it has an error. */
+const NAMES = { response: "response", reference: "reference", key: "key" };
 
 export class Status {
   constructor() {
@@ -44,7 +47,8 @@ export class Status {
     dataset.current = state;
     if (state === "yes") dataset.shown = "yes";
     byId("stale").hidden = state !== "no";
-    const fix = document.querySelector(".inputs [aria-invalid=true]") ? " Fix the input to update it." : "";
+    const faulty = document.querySelector(".inputs [aria-invalid=true]");
+    const fix = faulty ? ` Fix the ${NAMES[faulty.id] ?? "settings"} to update it.` : "";
     byId("stale").textContent = dataset.shown ? `Showing the last valid result.${fix}` : "There is no result yet.";
   }
 
@@ -58,8 +62,9 @@ export class Status {
     if (this.trouble) this.note("The service is available again.");
     this.trouble = false;
     this.banner("");
+    this.preparing("");
     this.current("yes");
-    this.light("ready", `${figure(milliseconds, milliseconds < 10 ? 1 : 0)} ms`);
+    this.light("ready", `${fixed(milliseconds, 0)} ms`);
   }
 
   /** A summary of the result, shown while the result is out of view. */
@@ -89,9 +94,20 @@ export class Status {
       this.light(error.passing ? "away" : "refused", error.passing ? "Not ready" : "Refused");
       const known = SENTENCES[error.status] ?? (error.problem.errors?.length && !left.length ? "" : error.message);
       this.banner([known, ...left].filter(Boolean).join(" "));
+      this.preparing(error.status === 503 ? error.message : "");
     }
     const marked = document.querySelectorAll(".inputs [aria-invalid=true]").length;
     if (marked) this.say("The input has an error: no reward.");
+  }
+
+  /** Shows how far the service's preparation is: a sentence such as "Compiling kernels: 7 of 19." */
+  preparing(text) {
+    const [, done, all] = text.match(/(\d+) of (\d+)/) ?? [];
+    byId("progress").hidden = !text;
+    byId("progress-text").textContent = text;
+    byId("progress-bar").hidden = !all;
+    byId("progress-bar").max = Number(all ?? 1);
+    byId("progress-bar").value = Number(done ?? 0);
   }
 
   banner(text) {

@@ -1,6 +1,6 @@
 /** Predicted steps next to the reference's: how they are matched, and which words they share. */
 
-import { figure, make, unseen } from "./dom.js";
+import { fixed, make, sentence, unseen } from "./dom.js";
 
 const AT_FIRST = 60;
 
@@ -21,34 +21,48 @@ export function aligned({ prediction, reference, pairs }) {
   return rows;
 }
 
-/** Returns the list of rows; for long answers the first ones, and a button that shows the rest. */
-export function steps(explanation, limit = AT_FIRST) {
+/**
+ * Returns the list of rows; for long answers the first `limit`, and a button that shows the rest. `show(place,
+ * name)` selects a part of the text `name`: response or reference.
+ */
+export function steps(explanation, show, limit = AT_FIRST) {
   const rows = aligned(explanation);
   const list = make("ol", { class: "pairs" });
   const more = make("button", { type: "button" });
   const fill = (count) => {
-    list.replaceChildren(...rows.slice(0, count).map((row) => rowOf(row, explanation)));
+    list.replaceChildren(...rows.slice(0, count).map((row) => rowOf(row, explanation, show)));
     more.hidden = rows.length <= count;
     more.textContent = `Show all ${rows.length} rows`;
   };
   more.addEventListener("click", () => fill(rows.length));
   fill(limit);
-  return [list, more];
+  return [...general(explanation.hints), list, more];
 }
 
-function rowOf([predicted, expected, pair], explanation) {
+/** Returns the hints that belong to no step. */
+function general(hints = []) {
+  const own = hints.filter(({ step, reference_step: other }) => !step && !other);
+  return own.map(hintLine);
+}
+
+const hintLine = ({ text }) => make("p", { class: "tip" }, ...sentence(text));
+
+function rowOf([predicted, expected, pair], explanation, show) {
   const lost = predicted && explanation.order?.out_of_order.includes(predicted.step);
   const prose = predicted && explanation.prose[predicted.step - 1];
+  const hints = (explanation.hints ?? []).filter(({ step, reference_step: other }) =>
+    step ? step === predicted?.step : other && other === expected?.step,
+  );
+  const none = (side) => make("div", { class: "step none" }, make("p", { class: "hint" }, `No ${side} step`));
   return make(
     "li",
     { class: pair ? "pair" : "single" },
     predicted
-      ? stepCard(predicted, "Predicted", pair, "extra", lost, prose)
-      : make("div", { class: "step none" }, make("p", { class: "hint" }, "No predicted step")),
+      ? stepCard(predicted, { kind: "key", pair, odd: "extra", lost, prose, show, count: explanation.prediction.length })
+      : none("predicted"),
     joint(pair),
-    expected
-      ? stepCard(expected, "Reference", pair, "missing", false, null)
-      : make("div", { class: "step none" }, make("p", { class: "hint" }, "No reference step")),
+    expected ? stepCard(expected, { kind: "reference", pair, odd: "missing", show }) : none("reference"),
+    hints.length > 0 && make("div", { class: "tips" }, ...hints.map(hintLine)),
   );
 }
 
@@ -59,27 +73,29 @@ function joint(pair) {
   return make(
     "div",
     { class: "joint" },
-    make("p", { class: "value" }, figure(value, 3), make("span", { class: "hint" }, " of 1.5")),
+    make("p", { class: "value" }, fixed(value, 3), make("span", { class: "hint" }, " of 1.5")),
     make(
       "dl",
       {},
       ...[
-        ["Objects", figure(objects.value, 3)],
-        ["Parameters", counted ? figure(parameters.value, 3) : "not counted"],
-        ["Position", figure(position, 3)],
+        ["Objects", fixed(objects.value, 3)],
+        ["Parameters", counted ? fixed(parameters.value, 3) : "not counted"],
+        ["Position", fixed(position, 3)],
       ].map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))),
     ),
   );
 }
 
-function stepCard(step, side, pair, odd, lost, prose) {
+function stepCard(step, { kind, pair, odd, lost, prose, show, count }) {
+  const side = kind === "key" ? "Predicted" : "Reference";
   const head = make(
     "p",
     { class: "head" },
-    make("span", { class: "side" }, `${side} ${step.step}`),
+    sideButton(step, `${side} ${step.step}`, kind, show),
     make("strong", {}, step.action?.text ?? "not a step"),
     lost && make("span", { class: "tag" }, "out of order"),
     !pair && step.action && make("span", { class: "tag" }, "unmatched"),
+    kind === "key" && count > 1 && moveButtons(step.step, count),
   );
   const body = step.action
     ? [
@@ -87,7 +103,46 @@ function stepCard(step, side, pair, odd, lost, prose) {
         ...phrases("Parameters", step.parameters, pair?.parameters, odd),
       ]
     : [make("p", { class: "raw" }, make("code", {}, shortened(step.text)))];
-  return make("div", { class: "step" }, head, ...body, ...coverage(step), ...proseOf(prose, step));
+  const attributes = { class: "step", "data-kind": kind, "data-step": step.step };
+  return make("div", attributes, head, ...body, ...coverage(step), ...proseOf(prose, step));
+}
+
+/** Returns the name of a step, which shows its line in the text if it has one. */
+function sideButton(step, name, kind, show) {
+  if (!step.place) return make("span", { class: "side" }, name);
+  return make(
+    "button",
+    {
+      type: "button",
+      class: "side",
+      "data-focus": `${kind}-${step.step}`,
+      title: "Show it in the text",
+      click: () => show(step.place, kind === "key" ? "response" : "reference"),
+    },
+    name,
+  );
+}
+
+function moveButtons(step, count) {
+  const button = (by, sign, name) =>
+    make(
+      "button",
+      {
+        type: "button",
+        "data-move": by,
+        "data-focus": `move-${step}-${by}`,
+        disabled: step + by < 1 || step + by > count,
+        "aria-label": `Move step ${step} ${name}`,
+      },
+      sign,
+    );
+  return make(
+    "span",
+    { class: "moves" },
+    make("span", { class: "handle", title: "Drag to move the step", "aria-hidden": "true" }, "⠿"),
+    button(-1, "↑", "up"),
+    button(1, "↓", "down"),
+  );
 }
 
 /** Returns objects or parameters as chips, with shared words marked. */

@@ -1,6 +1,6 @@
 /** The edits that would gain the most: each was made and scored by the service, and can be applied. */
 
-import { figure, make, signed } from "./dom.js";
+import { make, rewardOf, sentence, signed } from "./dom.js";
 
 /** Returns rows of suggestions; `take(suggestion)` applies one to the input. */
 export function suggestions(found, take) {
@@ -11,10 +11,14 @@ export function suggestions(found, take) {
     return make(
       "li",
       { class: "suggestion" },
-      make("span", { class: "gain" }, signed(gain), make("span", { class: "hint" }, ` to ${figure(reward)}`)),
-      make("span", { class: "text" }, text.replace(/, reward [+−-][\d.]+\.$/, ".")),
+      make("span", { class: "gain" }, signed(gain), make("span", { class: "hint" }, ` to ${rewardOf(reward)}`)),
+      make("span", { class: "text" }, ...sentence(text.replace(/, reward [+−-]?[\d.]+\.$/, "."))),
       usable &&
         make("button", { type: "button", click: () => take(suggestion), "aria-label": `Apply: ${text}` }, "Apply"),
     );
   });
 }
+
+/** Returns the suggestion that puts plain prose into the four sections, if there is one. */
+export const skeletonOf = ({ suggestions: found }) =>
+  found.find(({ kind, response }) => kind === "skeleton" && response !== null);

@@ -1,55 +1,43 @@
-/** The reward and the gates. */
+/** The reward, why a gate fails, and the gates with their checks. */
 
-import { badge, figure, make, place, signed, unseen, words } from "./dom.js";
+import { badge, make, place, rewardOf, sentence, signed, unseen, words } from "./dom.js";
 
 const GATES = { format: "Format gate", consistency: "Consistency gate" };
 const STATES = { true: ["passed", "✓"], false: ["failed", "✗"], null: ["not checked", "·"] };
 
 /** Returns the card with the reward; `before` is the previous reward, to show the change. */
 export function verdict(explanation, before) {
-  const {
-    reward,
-    score,
-    reason,
-    headline,
-    failure: failed,
-    smallest_reward: least,
-    largest_reward: most,
-  } = explanation;
+  const { reward, score, reason, headline, failure: failed } = explanation;
+  const { smallest_reward: least, largest_reward: most, largest_score: largest } = explanation;
   const share = most > least ? (reward - least) / (most - least) : 0;
-  const moved = before === null || before === reward ? null : reward - before;
+  const moved = before === null || rewardOf(before) === rewardOf(reward) ? null : reward - before;
   return [
     make(
       "div",
       { class: "reward" },
       make("p", { class: "label" }, "Reward"),
-      make("p", { class: "number", id: "reward" }, reward.toFixed(4).replace("-", "−")),
+      make("p", { class: "number", id: "reward" }, rewardOf(reward)),
       moved !== null &&
-        make(
-          "p",
-          { class: `moved ${moved > 0 ? "up" : "down"}` },
-          `${signed(moved)}`,
-          unseen(" since the last change"),
-        ),
+        make("p", { class: `moved ${moved > 0 ? "up" : "down"}` }, signed(moved), unseen(" since the last change")),
     ),
     make(
       "div",
       { class: "said" },
       make("p", { id: "reason" }, badge(reason)),
-      !failed && make("p", { class: "headline" }, withoutReward(headline)), // a failure is shown separately
+      !failed && make("p", { class: "headline" }, ...sentence(withoutReward(headline))), // a failure is shown separately
       place(make("div", { class: "gauge", "aria-hidden": "true" }, make("span")), { share }),
       make(
         "p",
         { class: "hint" },
-        `SCORE ${figure(score)} of at most ${figure(explanation.largest_score)}; rewards range from ${figure(least)} to ${figure(most)}.`,
+        `SCORE ${rewardOf(score)} of at most ${rewardOf(largest)}; rewards range from ${least} to ${most}.`,
       ),
     ),
   ];
 }
 
 /** Removes the reward, which is shown next to the sentence. */
-function withoutReward(sentence) {
-  const rest = sentence.replace(/^Reward [^:]*: /, "");
+function withoutReward(text) {
+  const rest = text.replace(/^Reward [^:]*: /, "");
   return rest.charAt(0).toUpperCase() + rest.slice(1);
 }
 
@@ -66,8 +54,8 @@ export function failure(found, show) {
     make(
       "div",
       { class: "failure" },
-      make("p", { class: "what" }, found.message),
-      make("p", {}, found.remedy),
+      make("p", { class: "what" }, ...sentence(found.message)),
+      make("p", {}, ...sentence(found.remedy)),
       make(
         "div",
         { class: "row" },
@@ -78,8 +66,29 @@ export function failure(found, show) {
   ];
 }
 
-/** Returns both gates with their checks. */
-export function gates(checks) {
+/** The checks of both gates: one line while all pass, open if one fails. */
+export class Gates {
+  constructor() {
+    this.passed = true;
+    this.line = make("span", { class: "state" });
+    this.lists = make("div", { class: "gates" });
+    this.box = make("details", { class: "card checks" }, make("summary", {}, this.line), this.lists);
+  }
+
+  update(checks) {
+    const passed = checks.every((check) => check.passed);
+    if (passed !== this.passed) this.box.open = !passed;
+    this.passed = passed;
+    this.box.classList.toggle("failed", !passed);
+    const failed = checks.find((check) => check.passed === false);
+    this.line.textContent = passed
+      ? `✓ Format and consistency: ${checks.length} checks passed`
+      : `✗ ${GATES[failed.gate]} failed: ${words(failed.name)}`;
+    this.lists.replaceChildren(...gates(checks));
+  }
+}
+
+function gates(checks) {
   return Object.entries(GATES).map(([gate, title]) => {
     const own = checks.filter((check) => check.gate === gate);
     const passed = own.every((check) => check.passed);
@@ -100,6 +109,6 @@ function checkLine({ name, passed, detail }) {
     { class: state.replace(" ", "-") },
     make("span", { class: "sign", "aria-hidden": "true" }, sign),
     make("span", { class: "name" }, words(name), unseen(`: ${state}, `)),
-    make("span", { class: "detail" }, passed === null ? "" : detail),
+    make("span", { class: "detail" }, ...(passed === null ? [] : sentence(detail))),
   );
 }

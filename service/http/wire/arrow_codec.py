@@ -1,12 +1,12 @@
 """Apache Arrow IPC streams: text columns in without decoding, result columns out.
 
-pyarrow is an optional extra (`assay[arrow]`); this module is imported when the first stream arrives.
+pyarrow is an optional extra (`arrow`); this module is imported when the first stream arrives.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -196,10 +196,10 @@ def text_column_of(array: Any) -> TextColumn:
     return TextColumn.of(text, positions.astype(np.int64))
 
 
-def write_stream(scores: Scores, components: bool, advantages: bool, config_id: str) -> bytes:
+def write_stream(scores: Scores, components: bool, advantages: bool, identity: Mapping[str, str]) -> bytes:
     """Encode `reward`, `reason` and, if requested, one column per component and `advantage`.
 
-    The schema's metadata has `config_id`. Raise ArithmeticError if a number is not finite.
+    `identity` becomes the schema's metadata. Raise ArithmeticError if a number is not finite.
     """
     columns: dict[str, Any] = {
         "reward": pa.array(scores.rewards),
@@ -212,7 +212,7 @@ def write_stream(scores: Scores, components: bool, advantages: bool, config_id: 
     for name, values in columns.items():
         if name != "reason" and not np.isfinite(values.to_numpy(zero_copy_only=False)).all():
             raise ArithmeticError("a result is not a finite number")
-    batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"config_id": config_id})
+    batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata(dict(identity))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

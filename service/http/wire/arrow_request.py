@@ -36,7 +36,7 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
         times.decoded()
         scores = score_stream(arrow, columns, issues + found, scorer, limits)
         times.scored()
-        reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.config_id)
+        reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.identity)
     except arrow.NotArrowError as error:
         issue = Issue("body", "not_arrow", str(error))
         raise Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue]) from None
@@ -75,7 +75,7 @@ def arrow_module() -> Any:
     try:
         from . import arrow_codec as arrow
     except ImportError:
-        issue = Issue("Content-Type", "unsupported_media_type", "this server was installed without `assay[arrow]`")
+        issue = Issue("Content-Type", "unsupported_media_type", "this service runs without pyarrow")
         raise Problem("unsupported-media-type", "Arrow streams are not supported here.", [issue]) from None
     return arrow
 

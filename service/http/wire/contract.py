@@ -104,6 +104,7 @@ class ScoreReply(Contract):
     )
     advantages: list[float] | None = Field(default=None, description="Only if `include` names it.")
     config_id: str = Field(description="Digest of the effective configuration and the rules' version.")
+    signature: str = Field(description="The same in one readable line, to be quoted beside the rewards.")
 
 
 class IssueModel(Contract):
@@ -141,6 +142,7 @@ class ConfigReply(Contract):
     version: str
     rules_version: str
     config_id: str
+    signature: str
     config: ScoreSettings
     limits: Limits
     schema_: dict[str, Any] = Field(alias="schema", description="JSON schema of the settings.")
@@ -167,6 +169,7 @@ class EvaluateReply(Contract):
     """Columns in the order of the records, and their aggregates."""
 
     task: str
+    signature: str = Field(description="Task, options and versions of the libraries that decide, in one line.")
     per_record: dict[str, list[float | None]] = Field(description="By metric; null if a record has no value.")
     aggregate: dict[str, float | int | None] = Field(description="`count`, and every metric over all records.")
     by: dict[str, dict[str, dict[str, float | int | None]]] = Field(

@@ -12,7 +12,7 @@ from ...evaluate.evaluation import TASKS
 from ...evaluate.task import Advance, Task, ignore_progress
 from ...evaluate.task_rewards import (
     SCORE,
-    config_id_of,
+    identity_of,
     read_references,
     reward_options,
     reward_responses,
@@ -48,7 +48,7 @@ def answer_task(
         scores = reward_responses(task, *columns, options, advance=advance)
         times.scored()
         include = envelope.values.get("include", ())
-        reply = encode(scores, config_id_of(task, options), "components" in include, "advantages" in include)
+        reply = encode(scores, identity_of(task, options), "components" in include, "advantages" in include)
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.encoded()

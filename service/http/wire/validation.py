@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from ...errors import InvalidRequest, Issue, ScoringError
+from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
 from ...evaluate.task_rewards import SCORE, reward_names
 from ...scoring.reference_index import check_index, resolve_reference_index
 from ...scoring.scores import group_advantages
@@ -99,14 +99,18 @@ def envelope_issues(envelope: Envelope) -> list[Issue]:
         if getattr(envelope, name) is None and name not in envelope.not_arrays
     ]
     issues += [Issue(name, "wrong_type", "must be an array") for name in envelope.not_arrays]
-    issues += [Issue(name, "unknown_field", "there is no field of this name") for name in envelope.unknown]
+    fields = [*COLUMNS, *VALUES]
+    issues += [
+        Issue(name, "unknown_field", "there is no field of this name" + did_you_mean(name, fields))
+        for name in envelope.unknown
+    ]
     for name, value in envelope.values.items():
         if type(value) is not VALUES[name]:
             issues.append(Issue(name, "wrong_type", f"must be {JSON_NAMES[VALUES[name]]}"))
         elif name == "include":
             issues += include_issues(value)
         elif name == "task" and value != SCORE:
-            issues.append(Issue(name, "unknown_task", f"must be one of: {', '.join(reward_names())}"))
+            issues.append(Issue(name, "unknown_task", one_of(value, reward_names())))
         elif name == "config" and len(value) > MAX_ENTRIES:
             issues.append(entry_limit_issue(name))
     return issues
@@ -123,8 +127,8 @@ def element_issues(envelope: Envelope, name: str) -> list[Issue]:
 def include_issues(include: list[Any]) -> list[Issue]:
     if len(include) > MAX_ENTRIES:
         return [entry_limit_issue("include")]
-    detail = f"must be one of: {', '.join(INCLUDES)}"
-    return [Issue(f"include[{k}]", "unknown_column", detail) for k, n in enumerate(include) if n not in INCLUDES]
+    wrong = [(k, name) for k, name in enumerate(include) if name not in INCLUDES]
+    return [Issue(f"include[{k}]", "unknown_column", one_of(name, INCLUDES)) for k, name in wrong]
 
 
 def read_index(

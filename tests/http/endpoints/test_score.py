@@ -38,15 +38,16 @@ def scored(client: httpx.Client, request: dict) -> dict:
 
 def test_rewards_and_reasons(client):
     reply = scored(client, REQUEST)
-    assert list(reply) == ["rewards", "reasons", "config_id"]
+    assert list(reply) == ["rewards", "reasons", "config_id", "signature"]
     assert reply["rewards"] == pytest.approx(REWARDS, abs=1e-12)
     assert reply["reasons"] == ["ok", "ok", "missing_sections"]
     assert reply["config_id"] == ScoreSettings().config_id
+    assert reply["signature"] == ScoreSettings().signature
 
 
 def test_components_and_advantages_only_when_included(client):
     reply = scored(client, REQUEST | {"include": ["advantages", "components"]})
-    assert list(reply) == ["rewards", "reasons", "components", "advantages", "config_id"]
+    assert list(reply) == ["rewards", "reasons", "components", "advantages", "config_id", "signature"]
     assert list(reply["components"]) == COMPONENTS
     assert all(len(column) == 3 for column in reply["components"].values())
     assert reply["components"]["score"] == pytest.approx([2.5 * reward for reward in REWARDS], abs=1e-12)
@@ -84,6 +85,7 @@ def test_config_overrides_the_defaults_for_one_request(client):
     assert reply["rewards"][0] == 2.5
     assert reply["rewards"][1] == pytest.approx(2.5 * REWARDS[1] + 0.5, abs=1e-12)
     assert reply["config_id"] == ScoreSettings(reward_scale="raw", order="lcs").config_id
+    assert reply["signature"] == ScoreSettings(reward_scale="raw", order="lcs").signature
     assert scored(client, REQUEST)["config_id"] == ScoreSettings().config_id
 
 

@@ -64,7 +64,9 @@ def test_columns_have_the_bits_of_the_scorer(client, rows, kind, rows_a_batch):
     assert table["advantage"].to_numpy().tobytes() == expected.advantages().tobytes()
     for name, column in expected.components.items():
         assert table[name].to_numpy().tobytes() == column.tobytes()
-    assert table.schema.metadata[b"config_id"].decode() == client.get("/v1/config").json()["config_id"]
+    config = client.get("/v1/config").json()
+    identity = {name: config[name].encode() for name in ("config_id", "signature")}
+    assert table.schema.metadata == {name.encode(): value for name, value in identity.items()}
 
 
 def test_columns_that_begin_inside_their_buffers(client):

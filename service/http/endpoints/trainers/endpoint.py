@@ -83,7 +83,7 @@ class TrainerEndpoint:
         settings = {name: value for name, value in given.items() if name not in own}
         options, found = read_strings(self._dialect.options, own)
         issues += found
-        overrides, found = read_strings(ScoreSettings, settings)
+        overrides, found = read_strings(ScoreSettings, settings, self._dialect.options.model_fields)
         issues += found
         if issues:
             raise invalid_request(issues)
@@ -160,12 +160,15 @@ class TrainerEndpoint:
         return Answer(reply, scores)
 
 
-def read_strings(model: type[BaseModel], given: dict[str, str]) -> tuple[Any, list[Issue]]:
-    """Validate strings as fields of `model`; return the instance or None, and every issue."""
+def read_strings(model: type[BaseModel], given: dict[str, str], others: Iterable[str] = ()) -> tuple[Any, list[Issue]]:
+    """Validate strings as fields of `model`; return the instance or None, and every issue.
+
+    `others` are names of further fields, which may have been meant by an unknown one.
+    """
     try:
         return model.model_validate_strings(given), []
     except ValidationError as error:
-        return None, in_query(setting_issues(error))
+        return None, in_query(setting_issues(error, [*model.model_fields, *others]))
 
 
 def in_query(issues: Iterable[Issue]) -> list[Issue]:

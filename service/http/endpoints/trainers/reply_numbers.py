@@ -27,7 +27,7 @@ FREQUENT_REASONS = (
 REASON_NUMBERS = ("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
 COMPONENT_NUMBERS = tuple(f"score_{name}" for name in COMPONENTS)
 NUMBERS = REASON_NUMBERS + COMPONENT_NUMBERS
-"""The prefix avoids clashes with a trainer's own names; the reason is its position in SCORE.md section 8, 0 for ok."""
+"""The prefix avoids clashes with a trainer's own names; the reason is its position in docs/rules.md, Reasons."""
 
 OF_REASON = np.array(
     [

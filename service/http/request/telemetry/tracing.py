@@ -1,6 +1,6 @@
 """OpenTelemetry tracing: one span per request, exported as the OTEL_… environment variables say.
 
-Enabled by the setting `traces`; OpenTelemetry's SDK and exporter (the extra `assay[otel]`) are imported only then.
+Enabled by the setting `traces`; OpenTelemetry's SDK and exporter (the extra `otel`) are imported only then.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from ....errors import AssayError
+from ....extras import install_command
 from ....version import VERSION
 from ...wire.stage_times import STAGES
 from ..exchange import Exchange
@@ -66,7 +67,7 @@ def require_opentelemetry() -> None:
     """Raise TracingUnavailable unless the packages for `otlp_tracing` are installed."""
     for name in ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.exporter.otlp"):
         if find_spec(name) is None:
-            raise TracingUnavailable("The setting `traces` needs OpenTelemetry: install `assay[otel]`.")
+            raise TracingUnavailable(f"The setting `traces` needs OpenTelemetry: {install_command('otel')}")
 
 
 def otlp_tracing() -> Tracing:

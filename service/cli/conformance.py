@@ -1,0 +1,150 @@
+"""`assay conformance`: runs the test vectors against Assay or against another implementation."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from ..conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
+from ..settings import RULES_VERSION
+from ..terminal import show, table
+from ..version import VERSION
+from .options import Command, Failure, echo_json, names_in
+
+if TYPE_CHECKING:
+    from ..conformance.comparison import Comparison, Difference
+
+__all__ = ["command"]
+
+DIFFERENT = 1
+"""Exit code if an answer differs, or if the engine has a fault."""
+
+MAX_SHOWN = 20
+MAX_VALUE = 60
+"""Characters of a value that a line shows."""
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "assay conformance",
+        'assay conformance --engine "python my_reward.py" --vectors score',
+    ),
+)
+@click.option("--engine", metavar="COMMAND", help="The implementation to test  [default: Assay, in this process]")
+@click.option(
+    "--vectors",
+    "kinds",
+    multiple=True,
+    callback=lambda _ctx, _parameter, values: names_in(values, KINDS) or KINDS,
+    metavar="NAMES",
+    help=f"Which vectors: {','.join(KINDS)}  [default: all]",
+)
+@click.option("--exact", is_flag=True, help="Compare numbers bit by bit instead of within 1e-9.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds for the engine.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with all differences.")
+def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: float, as_json: bool) -> None:
+    """Run the published test vectors against Assay, or against another implementation.
+
+    An engine is a program that reads one JSON object a line from standard input and writes one a line to standard
+    output, in any order, until its input ends. It answers a row by its id:
+
+    \b
+    {"id": …, "kind": "score", "reference": …, "response": …, "config": {…}}
+      → {"id": …, "reward": 0.6, "reason": "ok", "components": {"coverage": 1, …}}
+    {"id": …, "kind": "words", "text": …}
+      → {"id": …, "words": ["5", "min"]}
+    {"id": …, "kind": "advantages", "rewards": […], "groups": […], "advantage_ddof": 1}
+      → {"id": …, "advantages": […]}
+    {"id": …, "kind": "evaluate", "profile": "paper", "reference": …, "response": …}
+      → {"id": …, "metrics": {"step_m": 1, …}}
+
+    It answers {"id": …, "error": REASON} where a reference cannot be read or no group has two rewards. It may leave
+    out components and metrics.
+
+    Exit codes: 0 every answer is as expected; 1 some are not, or the engine has a fault; 2 usage error.
+    """  # noqa: D301
+    from ..conformance.comparison import TOLERANCE, compare
+
+    try:
+        cases = read_vectors(kinds)
+    except VectorsNotFound as error:
+        raise Failure(str(error)) from None
+    answers, problems = _answers(engine, cases, timeout)
+    found = compare(cases, answers, exact)
+    if as_json:
+        echo_json(
+            {
+                "engine": engine or f"assay {VERSION}",
+                "rules_version": RULES_VERSION,
+                "tolerance": 0.0 if exact else TOLERANCE,
+                "cases": found.cases.total(),
+                "passed": found.passed.total(),
+                "groups": {group: {"cases": n, "passed": found.passed[group]} for group, n in found.cases.items()},
+                "left_out": found.left_out,
+                "problems": problems,
+                "differences": [_encodable(difference) for difference in found.differences],
+            }
+        )
+    else:
+        _print(found, problems, f"{engine or f'Assay {VERSION}'}, rules {RULES_VERSION}", exact)
+    if problems or found.differences:
+        raise click.exceptions.Exit(DIFFERENT)
+
+
+def _answers(engine: str | None, cases: list[Case], timeout: float) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the answers by id, and what was wrong with the engine."""
+    if engine is None:
+        from ..conformance.own_answers import own_answer
+
+        return {case.id: own_answer(case.row) for case in cases}, []
+    from ..conformance.engine import run_engine
+
+    try:
+        words = shlex.split(engine)
+        if not words:
+            raise ValueError("it is empty")
+        return run_engine(words, cases, timeout)
+    except ValueError as error:
+        raise click.UsageError(f"--engine: {error}") from None
+    except OSError as error:
+        raise Failure(f"--engine: {error.strerror}: {words[0]}") from None
+
+
+def _print(found: Comparison, problems: list[str], engine: str, exact: bool) -> None:
+    rows = [(group, f"{found.passed[group]:,}", f"{count:,}") for group, count in found.cases.items()]
+    rows.append(("all", f"{found.passed.total():,}", f"{found.cases.total():,}"))
+    show(table(["vectors", "passed", "of"], rows))
+    lines = ["", f"{engine}, {'bit by bit' if exact else 'within 1e-9'}"]
+    lines += [f"the engine: {problem}" for problem in problems]
+    if found.left_out:
+        lines.append(f"not compared everywhere, because answers left them out: {', '.join(sorted(found.left_out))}")
+    for name, field, expected, got in found.differences[:MAX_SHOWN]:
+        lines.append(f"{name}: {field}: expected {_shown(expected)}, got {_shown(got)}")
+    if len(found.differences) > MAX_SHOWN:
+        lines.append(f"and {len(found.differences) - MAX_SHOWN:,} more differences (--json lists all)")
+    click.echo("\n".join(lines))
+
+
+def _encodable(difference: Difference) -> dict[str, Any]:
+    """Return a difference as JSON; what JSON cannot hold (a lone surrogate, a number of 400 digits) as Python text."""
+    try:
+        orjson.dumps(difference.got)
+    except orjson.JSONEncodeError:
+        difference = difference._replace(got=repr(difference.got))
+    return difference._asdict()
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"

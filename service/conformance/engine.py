@@ -1,0 +1,113 @@
+"""Run another implementation: a program that reads JSON rows from standard input and writes JSON rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO, Any, NamedTuple
+
+from .vectors import Case
+
+__all__ = ["EngineRun", "run_engine"]
+
+MAX_LINE_BYTES = 1 << 20
+MAX_PROBLEMS = 20
+"""Faulty lines after which an engine is stopped."""
+
+
+class EngineRun(NamedTuple):
+    """What an engine answered, by id, and what else was wrong with it."""
+
+    answers: dict[str, dict[str, Any]]
+    problems: list[str]
+
+
+def run_engine(command: Sequence[str], cases: Sequence[Case], timeout: float) -> EngineRun:
+    """Send the rows of the cases to a command and read its answers, in any order, for at most `timeout` seconds.
+
+    Raise OSError if the command cannot be started. Its standard error is passed on.
+    """
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=1 << 16
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    timed_out = threading.Event()
+
+    def expire() -> None:
+        timed_out.set()
+        stop(process)
+
+    timer = threading.Timer(timeout, expire)
+    feeder = threading.Thread(target=feed, args=(process.stdin, cases), name="assay-engine-input", daemon=True)
+    timer.start()
+    feeder.start()
+    try:
+        found = read_answers(process.stdout, {case.id for case in cases})
+        if len(found.problems) >= MAX_PROBLEMS:
+            found.problems.append(f"it was stopped after {MAX_PROBLEMS} faulty lines")
+            stop(process)
+        code = process.wait()
+    finally:
+        timer.cancel()
+        stop(process)
+        process.stdout.close()
+        feeder.join()
+    if timed_out.is_set():
+        found.problems.append(f"it was stopped after {timeout:g} s with {len(found.answers):,} answers")
+    elif code and len(found.problems) < MAX_PROBLEMS:
+        found.problems.append(f"it {ending(code)} after {len(found.answers):,} answers")
+    return found
+
+
+def feed(stream: IO[bytes], cases: Sequence[Case]) -> None:
+    """Write the rows, as far as the engine reads them."""
+    with suppress(OSError), stream:
+        for case in cases:
+            stream.write(json.dumps(case.row).encode() + b"\n")
+
+
+def read_answers(stream: IO[bytes], ids: set[str]) -> EngineRun:
+    """Read answers until the end of the output, or until there are too many faulty lines."""
+    found = EngineRun({}, [])
+    number = 0
+    while len(found.problems) < MAX_PROBLEMS and (line := stream.readline(MAX_LINE_BYTES)):
+        number += 1
+        if not line.strip():
+            continue
+        problem = add_answer(found.answers, line, ids)
+        if problem:
+            found.problems.append(f"line {number:,} of its output {problem}")
+    return found
+
+
+def add_answer(answers: dict[str, dict[str, Any]], line: bytes, ids: set[str]) -> str:
+    """Add the answer in a line; return what is wrong with the line, or nothing."""
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        return "is too long" if len(line) >= MAX_LINE_BYTES else "is not JSON"
+    if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
+        return "is not an object with the id of a row"
+    name = answer["id"]
+    if name not in ids:
+        return f"has an id that no row has: {name[:100]!r}"
+    if name in answers:
+        return f"answers {name} a second time"
+    answers[name] = answer
+    return ""
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Kill the engine and the processes that it has started."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def ending(code: int) -> str:
+    return f"exited with code {code}" if code > 0 else f"was killed by {signal.Signals(-code).name}"

@@ -1,0 +1,62 @@
+"""Signatures of evaluations and of the rewards of tasks: options, and versions of the libraries that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal, get_origin
+
+from ..settings import RULES_VERSION
+from ..signature import signature_of
+from .task import Task
+
+__all__ = ["evaluation_signature", "reward_signature"]
+
+UNDECISIVE = frozenset({"by", "metrics", "base_url", "concurrency", "timeout", "retries", "judge"})
+"""Options that do not change the value of a metric: what is computed, and how a judge is reached."""
+
+OF_REWARDS = frozenset({"reward"})
+"""Options that do not apply to an evaluation."""
+
+RENAMED = {"nltk": "nltk_rules"}
+"""The name of an option in signatures, if it is also that of a library."""
+
+
+def evaluation_signature(task: Task, options: Any, unavailable: Iterable[str] = ()) -> str:
+    """Return the signature of an evaluation, without the libraries of the `unavailable` metrics."""
+    computed = {metric.name for metric in task.wanted(options)}.difference(unavailable)
+    return _signature(task, options, _decisive(options, OF_REWARDS), computed)
+
+
+def reward_signature(task: Task, options: Any) -> str:
+    """Return the signature of the rewards of a task."""
+    return _signature(task, options, _decisive(options), {getattr(options, "reward", "")})
+
+
+def _signature(task: Task, options: Any, shown: Mapping[str, Any], computed: set[str]) -> str:
+    used = computed | {name for name in type(options).model_fields if getattr(options, name) is not None}
+    libraries = {library for name, needed in task.libraries.items() if name in used for library in needed}
+    rules = {"rules": RULES_VERSION} if task.has_rules else {}
+    return signature_of(task.name, rules | dict(shown) | {name: _version(name) for name in sorted(libraries)})
+
+
+def _decisive(options: Any, left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Return the options that choose between definitions, and the others that differ from their default."""
+    fields = type(options).model_fields
+    values = {name: getattr(options, name) for name in fields if name not in UNDECISIVE | left_out}
+    return {
+        RENAMED.get(name, name): value
+        for name, value in values.items()
+        if value is not None and (_is_choice(fields[name].annotation) or value != fields[name].default)
+    }
+
+
+def _is_choice(annotation: Any) -> bool:
+    return annotation is bool or get_origin(annotation) is Literal
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

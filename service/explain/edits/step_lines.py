@@ -1,0 +1,153 @@
+"""Repairs of one line of <key> that is not a valid step: its frame, its JSON, or its fields.
+
+Repairs are guesses: the caller checks which of them are valid.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+__all__ = ["FIELDS", "FRAMED", "MAX_LINE", "LineRepair", "line_repairs"]
+
+FIELDS = ("action", "objects", "parameters")
+
+MAX_LINE = 4096
+MAX_REPAIR_CHARACTERS = 1 << 18
+"""Length of a line up to which it is repaired, and of all its repairs that are tried."""
+
+FRAMED = re.compile(r"step[ \t]+[0-9]+[ \t]*:[ \t]*", re.IGNORECASE)
+NUMBER = re.compile(r"[0-9]{1,9}")
+WORD = re.compile(r"[^\W_]")
+QUOTES = str.maketrans("“”„‟″«»", '"' * 7)
+INSERTED = ("]", '"', '"]', "}", ",", ":", "[", "{", "\\")
+ENDINGS = ("}", "]}", '"]}', '"}')
+STRUCTURE = frozenset('"[]{},: \t')
+CONTEXT = 12
+"""Characters before an insertion that name its position."""
+
+
+class Number(str):
+    """A number of a JSON text, as it is written."""
+
+
+class LineRepair(NamedTuple):
+    """A changed line, and what was done, as the beginning of a sentence: `insert “]” after “…cells"”`."""
+
+    text: str
+    line: str
+
+
+def line_repairs(line: str, position: int) -> Iterator[LineRepair]:
+    """Yield repairs of a line, the likeliest first; `position` is its number if it has none."""
+    start = line.find("{")
+    if start < 0 or len(line) > MAX_LINE:
+        return
+    head, body = line[:start], line[start:]
+    done = []
+    if not FRAMED.fullmatch(head):
+        number = NUMBER.search(head)
+        head = f"Step {number.group() if number else position}: "
+        done.append(f"begin the line with “{head.strip()}”")
+        yield LineRepair(done[0], head + body)
+    stop = body.rfind("}") + 1
+    if stop and body[stop:].strip():
+        done.append(f"delete “{_short(body[stop:].strip())}” after the closing brace")
+        body = body[:stop]
+        yield LineRepair("; ".join(done), head + body)
+    for repair in islice(_body_repairs(body), MAX_REPAIR_CHARACTERS // len(line)):
+        yield LineRepair("; ".join([*done, repair.text]), head + repair.line)
+
+
+def _body_repairs(body: str) -> Iterator[LineRepair]:
+    """Yield repairs of a JSON object: of its fields if it is one, else of its punctuation."""
+    try:
+        found = json.loads(body, parse_int=Number, parse_float=Number)
+    except (ValueError, RecursionError):
+        yield from _ended(body)
+        yield from _quoted(body)
+        yield from _inserted(body)
+        yield from _deleted(body)
+    else:
+        if isinstance(found, dict):
+            yield from _with_fields(found)
+
+
+def _ended(body: str) -> Iterator[LineRepair]:
+    if not body.endswith("}"):
+        yield from (LineRepair(f"end it with “{ending}”", body.rstrip(" ,.;") + ending) for ending in ENDINGS)
+
+
+def _quoted(body: str) -> Iterator[LineRepair]:
+    if (straight := body.translate(QUOTES)) != body:
+        yield LineRepair("use straight double quotes", straight)
+    if "'" in body:
+        text = "use double quotes instead of single ones"
+        yield LineRepair(text, body.replace("'", '"'))
+        # An apostrophe between two letters is not a quote.
+        yield LineRepair(text, re.sub(r"(?<!\w)'|'(?!\w)", '"', body))
+
+
+def _inserted(body: str) -> Iterator[LineRepair]:
+    """Insert one character next to punctuation or a space."""
+    places = [k for k in range(1, len(body)) if body[k - 1] in STRUCTURE or body[k] in STRUCTURE]
+    beside_words = sorted(places, key=lambda k: not (body[k - 1].isalnum() or body[k].isalnum()))
+    for character in INSERTED:
+        for k in beside_words if character == '"' else places:
+            text = f"insert “{character}” after “{_short(body[:k], end=True)}”"
+            yield LineRepair(text, f"{body[:k]}{character}{body[k:]}")
+
+
+def _deleted(body: str) -> Iterator[LineRepair]:
+    """Delete one character of punctuation."""
+    for k in range(1, len(body)):
+        if body[k] in STRUCTURE and not body[k].isspace():
+            text = f"delete “{body[k]}” after “{_short(body[:k], end=True)}”"
+            yield LineRepair(text, body[:k] + body[k + 1 :])
+
+
+def _with_fields(found: dict[str, Any]) -> Iterator[LineRepair]:
+    """Make the fields those of a step: rename one, drop unknown ones, and turn values into lists of strings."""
+    done, fields = [], {}
+    for name, value in found.items():
+        known = name.strip().lower()
+        if known in FIELDS and known != name and known not in found:
+            done.append(f"write the field “{name}” as “{known}”")
+        fields[known if known in FIELDS and known not in fields else name] = value
+    if not WORD.search(str(fields.get("action", ""))):
+        fields.pop("action", None)
+    missing = [name for name in FIELDS if name not in fields]
+    unknown = [name for name in fields if name not in FIELDS]
+    if len(missing) == len(unknown) == 1:
+        done.append(f"rename the field “{_short(unknown[0])}” to “{missing[0]}”")
+        fields[missing[0]] = fields.pop(unknown[0])
+    elif unknown:
+        done.append(f"delete the field {', '.join(f'“{_short(name)}”' for name in unknown[:4])}")
+    elif missing and "action" in fields:
+        done.append(f"add “{missing[0]}”" if len(missing) == 1 else "add “objects” and “parameters”")
+    if wrong := [name for name in FIELDS[1:] if name in fields and not _is_strings(fields[name])]:
+        done.append(f"make {' and '.join(f'“{name}”' for name in wrong)} an array of strings")
+    if done:
+        step = {"action": fields.get("action"), **{name: _strings(fields.get(name)) for name in FIELDS[1:]}}
+        yield LineRepair(", ".join(done), json.dumps(step, ensure_ascii=False))
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is str for one in value)
+
+
+def _strings(value: Any) -> list[str]:
+    """Return a value as a list of strings: numbers as they are written, one string as a list, other types dropped."""
+    values = value if isinstance(value, list) else [value]
+    return [str(one) for one in values if isinstance(one, str)]
+
+
+def _short(text: str, end: bool = False) -> str:
+    """Return the beginning of a text, or its end."""
+    text = text.rstrip()
+    if len(text) <= CONTEXT:
+        return text
+    return f"…{text[-CONTEXT:]}" if end else f"{text[:CONTEXT]}…"

@@ -1,0 +1,282 @@
+"""Repairs of a response that fails a gate, one fault after another, until both gates pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, islice
+from typing import NamedTuple
+
+from ...kernels.reading.text_spans import ABSENT
+from .candidates import draft_of, step_of
+from .case import Case
+from .coverage import coverages
+from .edits.draft import Draft, DraftStep
+from .edits.skeleton import skeleton_of
+from .edits.step_lines import MAX_LINE, LineRepair, line_repairs
+from .numbers import first_n
+from .reading import Reading, parsed_lines, read_response
+from .schema import Kind
+from .text import Text
+from .verdict import ANY_TAG, BAD_LINES
+
+__all__ = ["FIX", "SKELETON", "Repair", "repaired"]
+
+FIX: Kind = "mend"
+SKELETON: Kind = "skeleton"
+"""Kinds of an edit that repairs a response, by their names in replies."""
+
+MAX_ROUNDS = 12
+"""Faults that are repaired at most; each tag may be one."""
+
+MAX_REPAIRED_LINES = 16
+"""Invalid lines that are repaired; others are deleted."""
+
+MAX_VALID = 24
+MAX_COMPARED_BYTES = 4 << 20
+"""Valid repairs of one line that are compared by their reward, and bytes of the responses of all lines."""
+
+MAX_JOINED = 32
+"""Lines that are joined into one step at most."""
+
+TAGS = ((b"</think>", b"<key>"), (b"</key>", b"<orc>"), (b"</orc>", b"<note>"))
+
+
+class Repair(NamedTuple):
+    """A changed response: what was done, as sentences without a full stop, and the steps concerned."""
+
+    text: str
+    response: bytes
+    steps: Sequence[int] = ()
+    kind: Kind = FIX
+
+
+def repaired(case: Case) -> Repair | None:
+    """Repair the response until it passes the gates; None if that is impossible without new content."""
+    texts: list[str] = []
+    steps: list[int] = []
+    kinds: set[Kind] = set()
+    response, reason = case.response, case.reason
+    for _ in range(MAX_ROUNDS):
+        if reason == "ok":
+            kind = SKELETON if SKELETON in kinds else FIX
+            return Repair("; ".join(dict.fromkeys(texts)), response, sorted(set(steps)), kind)
+        found = _repair_once(case, response, reason)
+        if found is None or found.response == response:
+            return None
+        texts.append(found.text)
+        steps += found.steps
+        kinds.add(found.kind)
+        response = found.response
+        reason = str(case.rescored([response]).reasons[0])
+    return None
+
+
+def _repair_once(case: Case, response: bytes, reason: str) -> Repair | None:
+    """Repair one fault; None if it cannot be repaired."""
+    if reason == "think_not_opened":
+        return Repair("Begin with <think>", b"<think>" + response)
+    if reason in ("too_long", "no_steps"):
+        return None
+    if reason == "missing_sections" and not ANY_TAG.search(response):
+        return _with_sections(response)
+    reading = read_response(Text(response), case.settings.think_prefilled)
+    if reason == "missing_sections":
+        return _tag(response, reading)
+    if reason in BAD_LINES:
+        return _with_valid_lines(case, reading)
+    if reason == "low_coverage":
+        return _with_missing_words(reading, case.settings.min_coverage)
+    if not reading.lines:
+        return None
+    if reason == "key_numbering":
+        return _renumbered("key", reading, [(line.start, line.body) for line in reading.lines])
+    if reason == "orc_numbering":
+        starts = [(reading.text.content.rfind(b"\n", 0, prose.body) + 1, prose.body) for prose in reading.prose]
+        return _renumbered("orc", reading, starts)
+    return _with_equal_counts(reading)
+
+
+def _with_sections(response: bytes) -> Repair | None:
+    """Write the four sections around a text without tags."""
+
+    def prose_of(lines: Sequence[str]) -> list[str | None]:
+        text = Text("\n".join(lines).encode())
+        found = parsed_lines(text)
+        if len(found) != len(lines):  # a line end that only Python knows
+            return [None] * len(lines)
+        return [step_of(line, text.content).prose.decode() if line.status == "ok" else None for line in found]
+
+    skeleton = skeleton_of(response.decode(), prose_of)
+    if skeleton is None:
+        return None
+    text = "Write the four sections; here with one step per line of the text"
+    return Repair(text, skeleton.response, range(1, skeleton.steps + 1), SKELETON)
+
+
+def _tag(response: bytes, reading: Reading) -> Repair | None:
+    """Insert the first missing tag where it belongs, or remove the text between two adjacent sections."""
+    lower = response.lower()
+    if reading.sections[0][0] == ABSENT:
+        start = lower.find(b"<key>")
+        if start < 0:
+            return None
+        return Repair("Begin with <think></think>", b"<think></think>" + response[start:])
+    start = reading.sections[reading.whole][0]
+    if reading.whole == len(TAGS):
+        return Repair("Add </note> at the end", response + b"</note>")
+    closing, opening = TAGS[reading.whole]
+    close, open_ = lower.find(closing, start), lower.find(opening, start)
+    if close >= 0 and open_ > close:
+        close = lower.rfind(closing, start, open_)
+        text = f"Delete the text between {closing.decode()} and {opening.decode()}"
+        return Repair(text, response[: close + len(closing)] + response[open_:])
+    if open_ >= 0:
+        text = f"Insert {closing.decode()} before {opening.decode()}"
+        return Repair(text, response[:open_] + closing + response[open_:])
+    if close >= 0:
+        end = close + len(closing)
+        return Repair(f"Insert {opening.decode()} after {closing.decode()}", response[:end] + opening + response[end:])
+    if opening == b"<note>":
+        return Repair("Add </orc><note></note> at the end", response + closing + opening + b"</note>")
+    return None
+
+
+Option = tuple[str, DraftStep]
+"""What is done to a line, empty for a valid one, and the step that it becomes."""
+
+
+def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
+    """Repair the invalid lines, and delete those that cannot be repaired.
+
+    The prose of a line has its position; if there are not as many prose steps as lines, that of the lines kept.
+    """
+    slots = _slots(reading)
+    kept = [place for place, (_, options) in enumerate(slots) if options]
+    if not kept:
+        return None
+    choices = []
+    content, aligned = reading.text.content, len(slots) == len(reading.prose)
+    for position, place in enumerate(kept):
+        options, number = slots[place][1], place if aligned else position
+        if number < len(reading.prose):
+            said = content[reading.prose[number].start : reading.prose[number].stop]
+            options = [(text, step._replace(prose=said)) for text, step in options]
+        choices.append(options)
+    outer = draft_of(reading)
+    chosen = [options[0] for options in choices]
+    left = MAX_COMPARED_BYTES
+    for number, options in enumerate(choices):
+        left -= len(options) * len(content)
+        if len(options) > 1 and left >= 0:
+            chosen[number] = _best(case, outer, chosen, number, options)
+    changed: dict[str, list[int]] = {}
+    for place, (text, _) in zip(kept, chosen, strict=True):
+        if text:
+            changed.setdefault(text, []).append(slots[place][0])
+    deleted = [k for k, options in slots if not options]
+    done = [f"In {_steps(steps)}, {text}" for text, steps in changed.items()]
+    if deleted:
+        done.append(f"Delete invalid {_steps(deleted)}")
+    steps = sorted([*deleted, *chain.from_iterable(changed.values())])
+    return Repair("; ".join(done[:6]), outer.render([step for _, step in chosen]), steps)
+
+
+def _best(case: Case, outer: Draft, chosen: Sequence[Option], number: int, options: Sequence[Option]) -> Option:
+    """Return the option with the largest reward, the first of equal ones."""
+    steps = [step for _, step in chosen]
+    responses = [outer.render([*steps[:number], step, *steps[number + 1 :]]) for _, step in options]
+    return options[int(case.rescored(responses).rewards.argmax())]
+
+
+def _slots(reading: Reading) -> list[tuple[int, list[Option]]]:
+    """Return the position of each line of a key section and what it may become: nothing if it is to be deleted.
+
+    Lines that are one step together are one slot.
+    """
+    slots: list[tuple[int, list[Option]]] = []
+    tried = k = 0
+    while k < len(reading.lines):
+        line, options, count = reading.lines[k], [], 1
+        if line.status == "ok":
+            options = [("", step_of(line, reading.text.content))]
+        elif tried < MAX_REPAIRED_LINES:
+            tried += 1
+            options, count = _options(reading, k)
+        slots.append((k + 1, options))
+        k += count
+    return slots
+
+
+def _options(reading: Reading, k: int) -> tuple[list[Option], int]:
+    """Return the valid repairs of an invalid line, and how many lines they are made of."""
+    text, position = reading.text, k + 1
+    run: list[str] = []
+    length = 0
+    for line in reading.lines[k : k + MAX_JOINED]:
+        length += line.stop - line.start
+        if run and (line.status == "ok" or line.number is not None or length > MAX_LINE):
+            break
+        run.append(text.part(line.start, line.stop))
+    if "{" not in run[0]:
+        return [], 1
+    joined = _checked([LineRepair("write it on one line", " ".join(run[:count])) for count in range(2, len(run) + 1)])
+    for count, option in enumerate(joined, 2):
+        if option is not None:
+            return [option], count
+    first = list(line_repairs(run[0], position))
+    inner = [
+        LineRepair(f"{outer.text}; {repair.text}", repair.line)
+        for outer in first[:3]
+        for repair in islice(line_repairs(outer.line, position), 50)
+    ]
+    return [option for option in _checked([*first, *inner]) if option is not None][:MAX_VALID], 1
+
+
+def _checked(repairs: Sequence[LineRepair]) -> list[Option | None]:
+    """Return each repair that is a valid step, None for the others."""
+    text = Text("\n".join(repair.line for repair in repairs).encode())
+    lines = parsed_lines(text) if repairs else []
+    if len(lines) != len(repairs):
+        return []
+    return [
+        (repair.text, step_of(line, text.content)) if line.status == "ok" else None
+        for repair, line in zip(repairs, lines, strict=True)
+    ]
+
+
+def _renumbered(section: str, reading: Reading, steps: Sequence[tuple[int, int]]) -> Repair:
+    """Renumber the `Step N:` of one section, each between a start and an end, and change nothing else."""
+    content = reading.text.content
+    lower, pieces, pos = content.lower(), [], 0
+    for k, (start, body) in enumerate(steps, 1):
+        pieces += [content[pos : lower.rfind(b"step", start, body)], b"Step %d:" % k]
+        pos = body
+    return Repair(f"Number the steps of <{section}> 1, 2, 3, …", b"".join([*pieces, content[pos:]]))
+
+
+def _with_equal_counts(reading: Reading) -> Repair:
+    """Equalise the number of prose and key steps: delete extra ones, write missing ones."""
+    keys, prose = len(reading.lines), len(reading.prose)
+    if prose > keys:
+        which = f"steps {keys + 1} to {prose}" if prose > keys + 1 else f"step {prose}"
+        return Repair(f"Delete {which} of <orc>", draft_of(reading).render())
+    missing = list(range(prose + 1, keys + 1))
+    return Repair(f"Write {_steps(missing)} of <orc>", draft_of(reading).render(), missing)
+
+
+def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
+    """Add the missing phrases to the prose of every step whose coverage is too low."""
+    draft = draft_of(reading)
+    steps, changed, texts = list(draft.steps), [], []
+    for k, (line, found) in enumerate(zip(reading.lines, coverages(reading, min_coverage), strict=True), 1):
+        if found is None or found.enough:
+            continue
+        unsaid = [phrase.text for phrase in line.phrases if not set(found.uncovered).isdisjoint(phrase.words)]
+        steps[k - 1] = steps[k - 1].with_phrases(unsaid)
+        changed.append(k)
+        texts.append(f"Write {first_n([f'“{word}”' for word in found.uncovered], 6)} in step {k} of <orc>")
+    return Repair("; ".join(texts[:6]), draft.render(steps), changed) if changed else None
+
+
+def _steps(numbers: Sequence[int]) -> str:
+    return f"{'step' if len(numbers) == 1 else 'steps'} {first_n(numbers, 8)}"

@@ -1,0 +1,28 @@
+"""Signatures: one readable line that says how a number was computed, to be quoted beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from .version import VERSION
+
+__all__ = ["signature_of"]
+
+
+def signature_of(kind: str, values: Mapping[str, Any]) -> str:
+    """Join `kind`, every value that is not None as `name:value`, and the version: `SCORE|rules:1|…|v:0.2.0`."""
+    named = {name: value for name, value in values.items() if value is not None} | {"v": VERSION}
+    return "|".join([kind, *(f"{name}:{text_of(value)}" for name, value in named.items())])
+
+
+def text_of(value: Any) -> str:
+    """Return a value as it is written in a signature: `true`, `0.95`, `30`; the last part of an absolute path."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if callable(value):
+        return "custom"
+    text = PurePath(value).name if isinstance(value, str) and os.path.isabs(value) else str(value)
+    return (text.removesuffix(".0") if isinstance(value, float) else text).replace("|", "/")

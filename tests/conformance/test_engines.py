@@ -1,0 +1,180 @@
+"""`assay conformance`: right and wrong engines, its output and exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.service.conformance.engine import MAX_PROBLEMS, run_engine
+from assay.service.conformance.vectors import Case
+from tests.conftest import ROOT
+
+READ = "import json, os, signal, sys, time\nrows = [json.loads(line) for line in sys.stdin]\n"
+RIGHT = "print(json.dumps({'id': row['id'], 'words': [row['text']]}), flush=True)\n"
+EACH = f"for row in rows:\n    {RIGHT}"
+
+CASES = [Case(f"words/t/{k}", {"id": f"words/t/{k}", "kind": "words", "text": "a"}, {"words": ["a"]}) for k in range(5)]
+
+FAULTY = {
+    "exits at once": ("import sys; sys.exit(3)", 0, ["it exited with code 3 after 0 answers"]),
+    "reads nothing": ("print('')", 0, []),
+    "crashes in between": (
+        f"{READ}for row in rows[:2]:\n    {RIGHT}os.kill(os.getpid(), signal.SIGSEGV)",
+        2,
+        ["it was killed by SIGSEGV after 2 answers"],
+    ),
+    "hangs": (f"{READ}{EACH}time.sleep(600)", 5, ["it was stopped after 1 s with 5 answers"]),
+    "hangs with its output closed": (
+        f"{READ}{EACH}os.close(1)\ntime.sleep(600)",
+        5,
+        ["it was stopped after 1 s with 5 answers"],
+    ),
+    "leaves a process": (
+        f"import subprocess\n{READ}{EACH}subprocess.Popen(['sleep', '600'])",
+        5,
+        ["it was stopped after 1 s with 5 answers"],
+    ),
+    "nonsense": (f"{READ}print('ready')\nprint('[1]')\nprint('{{}}')\n{EACH}", 5, [
+        "line 1 of its output is not JSON",
+        "line 2 of its output is not an object with the id of a row",
+        "line 3 of its output is not an object with the id of a row",
+    ]),
+    "not UTF-8": (f"{READ}sys.stdout.buffer.write(b'\\xff\\n')\n{EACH}", 5, ["line 1 of its output is not JSON"]),
+    "an unknown id": (
+        f"{READ}rows[0]['id'] = 'mine'\n{EACH}",
+        4,
+        ["line 1 of its output has an id that no row has: 'mine'"],
+    ),
+    "an id twice": (f"{READ}rows.append(rows[1])\n{EACH}", 5, ["line 6 of its output answers words/t/1 a second time"]),
+    "a misser": (f"{READ}del rows[2]\n{EACH}", 4, []),
+    "an endless line": (
+        "while True:\n    print('x' * 4096, end='')",
+        0,
+        [f"line {k:,} of its output is too long" for k in range(1, MAX_PROBLEMS + 1)]
+        + [f"it was stopped after {MAX_PROBLEMS} faulty lines"],
+    ),
+    "too deep": (f"{READ}print('[' * 100_000)\n{EACH}", 5, ["line 1 of its output is not JSON"]),
+}  # fmt: skip
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+@pytest.mark.parametrize(("code", "answers", "problems"), FAULTY.values(), ids=FAULTY)
+def test_a_faulty_engine(code: str, answers: int, problems: list[str]) -> None:
+    began = time.monotonic()
+    found = run_engine(python(code), CASES, timeout=1 if "stopped after 1 s" in str(problems) else 60)
+    assert (len(found.answers), found.problems) == (answers, problems)
+    assert time.monotonic() - began < 30
+
+
+def test_answers_in_any_order_and_while_rows_are_read() -> None:
+    reversed_rows = f"{READ}rows.reverse()\n{EACH}"
+    assert list(run_engine(python(reversed_rows), CASES, 60).answers) == [case.id for case in CASES[::-1]]
+    many = [Case(str(k), {"id": str(k), "kind": "words", "text": "x" * 1_000}, {}) for k in range(2_000)]
+    at_once = f"import json, sys\nfor line in sys.stdin:\n    row = json.loads(line)\n    {RIGHT}"
+    found = run_engine(python(at_once), many, 60)
+    assert len(found.answers) == 2_000
+    assert found.problems == []
+
+
+def test_assay_itself(call: Any) -> None:
+    result = call("conformance", "--vectors", "words,advantages", "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["passed"] == found["cases"] == sum(group["cases"] for group in found["groups"].values()) > 600
+    assert (found["problems"], found["differences"], found["tolerance"]) == ([], [], 1e-9)
+    assert found["engine"].startswith("assay ")
+    table = call("conformance", "--vectors", "words").stdout
+    assert "words/units" in table
+    assert "within 1e-9" in table
+
+
+def test_the_twin_as_an_engine(run: Any) -> None:
+    """The example of docs/conformance.md."""
+    engine = shlex.join([sys.executable, "-m", "tests.reference.engine"])
+    result = run("conformance", "--engine", engine, "--exact", "--json", cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["passed"] == found["cases"] > 1_500
+    assert found["left_out"] == {}
+
+
+def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "conformance.md").read_text(), re.DOTALL)
+    script = tmp_path / "my_reward.py"
+    script.write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        "from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one\n"
+        "def my_reward(response, reference, **config):\n"
+        "    try:\n"
+        "        found = score_one(response, parse_reference(reference, config), config)\n"
+        "    except UnreadableReferenceError:\n"
+        "        return 0.0, 'an error'\n"
+        "    return found['reward'], found['reason']\n" + snippet
+    )
+    command = shlex.join([sys.executable, str(script)])
+    found = json.loads(call("conformance", "--vectors", "score", "--engine", command, "--json").stdout)
+    assert found["problems"] == []
+    assert {difference["field"] for difference in found["differences"]} == {"error"}
+    assert found["passed"] > 700
+    assert found["left_out"]["components.coverage"] > 700
+
+
+def test_an_engine_with_differences(call: Any, tmp_path: Path) -> None:
+    script = tmp_path / "my engine.py"
+    script.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    row = json.loads(line)\n"
+        "    print(json.dumps({'id': row['id'], 'reward': 1, 'reason': 'ok'}))\n"
+        "sys.exit(1)\n"
+    )
+    engine = shlex.join([sys.executable, str(script)])
+    result = call("conformance", "--engine", engine, "--vectors", "score")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert "the engine: it exited with code 1 after" in result.stdout
+    assert "because answers left them out: components.anchors, components.consistency" in result.stdout
+    assert "score/sections/nothing: reward: expected 0.0, got 1" in lines
+    assert "score/sections/nothing: reason: expected 'missing_sections', got 'ok'" in lines
+    assert lines[-1].endswith("more differences (--json lists all)")
+    found = json.loads(call("conformance", "--engine", engine, "--vectors", "score", "--json").stdout)
+    assert 0 < found["passed"] < found["cases"]
+    error = {"id": "score/reference/nothing", "field": "error", "expected": "no_steps", "got": "nothing"}
+    assert error in found["differences"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
+def test_values_that_json_cannot_hold(call: Any, flags: list[str]) -> None:
+    code = f"{READ}for k, row in enumerate(rows):\n    words = [['\\ud800'], 10 ** 400, float('nan')][k % 3]\n"
+    code += "    print(json.dumps({'id': row['id'], 'words': words}))\n"
+    result = call("conformance", "--engine", shlex.join(python(code)), "--vectors", "words", *flags)
+    assert result.exit_code == 1
+    assert "\\ud800" in result.stdout
+    assert "1000000" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--engine", "no-such-program --fast"], "--engine: No such file or directory: no-such-program"),
+        (["--engine", "'open"], "--engine: No closing quotation"),
+        (["--engine", " "], "--engine: it is empty"),
+        (["--vectors", "scores"], "unknown: scores; known: score, words, advantages, evaluate"),
+        (["--timeout", "0"], "--timeout"),
+    ],
+    ids=["no program", "a quote", "nothing", "unknown vectors", "no time"],
+)
+def test_usage_errors(call: Any, arguments: list[str], message: str) -> None:
+    result = call("conformance", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr

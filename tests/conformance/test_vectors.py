@@ -1,0 +1,247 @@
+"""The published test vectors: what is in them, and that every way into Assay gives their values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from assay import Scorer, ScoreSettings, evaluate
+from assay.kernels.score import COMPONENTS
+from assay.kernels.status import REASONS
+from assay.service.conformance.comparison import compare
+from assay.service.conformance.own_answers import own_answer
+from assay.service.conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
+from assay.service.settings import RULES_VERSION
+from tests.vectors import make
+
+Answers = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    return read_vectors()
+
+
+@pytest.fixture(scope="module")
+def generated() -> dict[str, bytes]:
+    return make.files()
+
+
+@pytest.fixture(scope="module")
+def scored(cases: list[Case]) -> list[Case]:
+    """Return the rewards whose references can be read."""
+    return [case for case in cases if case.row["kind"] == "score" and "error" not in case.expected]
+
+
+def check(cases: list[Case], answers: Answers, exact: bool = False) -> None:
+    found = compare(cases, answers, exact)
+    assert found.differences == []
+    assert found.left_out == {}
+    assert found.cases.total() == len(cases) > 20
+
+
+def by_config(cases: list[Case]) -> dict[str, list[Case]]:
+    found = defaultdict(list)
+    for case in cases:
+        found[json.dumps(case.row["config"], sort_keys=True)].append(case)
+    return found
+
+
+def answers_of(cases: list[Case], rewards: Any, reasons: Any, components: Any) -> Answers:
+    return {
+        case.id: {
+            "reward": float(rewards[k]),
+            "reason": str(reasons[k]),
+            "components": {name: float(column[k]) for name, column in components.items()},
+        }
+        for k, case in enumerate(cases)
+    }
+
+
+def test_the_files_are_what_the_twin_gives(generated):
+    written = {path.name: path.read_bytes() for path in make.FOLDER.glob("*.json*")}
+    assert written.keys() == generated.keys()
+    different = [name for name, content in generated.items() if written[name] != content]
+    assert different == [], "run `python -m tests.vectors.make` and look at what it changes"
+
+
+def rows_of(files: dict[str, bytes]) -> dict[str, list[dict[str, Any]]]:
+    return {kind: [json.loads(line) for line in files[f"{kind}.jsonl"].splitlines()[1:]] for kind in KINDS}
+
+
+def test_a_value_keeps_until_the_rules_have_another_version():
+    """What `digests.json` remembers is compared by input: neither a new id nor a new case hides a change."""
+    known = json.loads(make.DIGESTS.read_bytes())
+    rows = rows_of({path.name: path.read_bytes() for path in make.FOLDER.glob("*.jsonl")})
+    assert known["rules_version"] == RULES_VERSION
+    assert make.changed(rows, known) == []
+    one = rows["score"][0]
+    rows["score"][0] = one | {"id": "score/new/name", "expected": one["expected"] | {"reward": 0.5}}
+    rows["words"].append(rows["words"][0] | {"text": "a text that nobody had"})
+    assert make.changed(rows, known) == ["score/new/name"]
+    assert make.changed(rows, known | {"rules_version": "another"}) == []
+
+
+def test_the_generator_refuses_a_change_within_one_version(monkeypatch, tmp_path, generated):
+    known = json.loads(make.DIGESTS.read_bytes())
+    given = next(iter(known["cases"]))
+    known["cases"][given] = "0" * 16
+    path = tmp_path / "digests.json"
+    path.write_text(json.dumps(known))
+    monkeypatch.setattr(make, "DIGESTS", path)
+    monkeypatch.setattr(make, "FOLDER", tmp_path)
+    monkeypatch.setattr(make, "files", lambda: generated)
+    with pytest.raises(SystemExit, match=r"1 known cases have other values.*raise RULES_VERSION"):
+        make.main()
+    assert [found.name for found in tmp_path.iterdir()] == ["digests.json"]
+
+
+def test_they_cover_every_reason_and_every_value_of_every_setting(cases):
+    scores = [case for case in cases if case.row["kind"] == "score"]
+    assert {case.expected.get("reason") for case in scores} == {*REASONS, None}
+    errors = {case.expected["error"] for case in scores if "error" in case.expected}
+    assert errors == {"too_long", "no_steps", "bad_step_line", "bad_step_json", "bad_step_schema"}
+    given = defaultdict(set)
+    for case in scores:
+        for name, value in case.row["config"].items():
+            given[name].add(value)
+    for name, field in ScoreSettings.model_fields.items():
+        choices = getattr(field.annotation, "__args__", (True, False) if field.annotation is bool else ())
+        assert given[name] >= set(choices), name
+        assert given[name] - {field.default}, name
+    groups = {case.group for case in cases}
+    assert groups >= {"score/coverage", "score/numbering", "score/limits", "evaluate/paper", "evaluate/thoth"}
+
+
+def test_ids_are_unique_and_hexadecimal_numbers_are_the_decimal_ones(cases):
+    assert len({case.id for case in cases}) == len(cases) > 1_500
+    for kind in KINDS:
+        for line in (make.FOLDER / f"{kind}.jsonl").read_text().splitlines()[1:]:
+            row = json.loads(line)
+            assert row.get("hex") == make.hexadecimal(row["expected"]), row["id"]
+
+
+def test_texts_in_parts_are_the_whole_texts(cases):
+    (longest,) = [case for case in cases if case.id == "score/limits/characters-at-262144-bytes"]
+    assert longest.row["response"] == "µ" * 131_072
+    text = "a" + "xy\n" * 1_000 + "b" * 60
+    assert make.compact(text) == [["a", 1], ["xy\n", 1_000], ["b", 60]]
+    assert make.compact("ab" * 900) == "ab" * 900
+    assert make.compact({"steps": []}) == {"steps": []}
+
+
+def test_assay_one_by_one(cases):
+    """Rewards and metrics have the bits of the twin; advantages do not, as their sums are rounded in another order."""
+    answers = {case.id: own_answer(case.row) for case in cases}
+    check(cases, answers)
+    check([case for case in cases if case.row["kind"] != "advantages"], answers, exact=True)
+
+
+def test_assay_in_batches(scored):
+    answers = {}
+    for config, some in by_config(scored).items():
+        responses, references = [case.row["response"] for case in some], [case.row["reference"] for case in some]
+        scores = Scorer(**json.loads(config)).score(responses, references)
+        answers |= answers_of(some, scores.rewards, scores.reasons, scores.components)
+    check(scored, answers, exact=True)
+
+
+def test_evaluations_in_batches(cases):
+    for profile in ("paper", "thoth"):
+        some = [case for case in cases if case.row.get("profile") == profile]
+        records = [{name: case.row[name] for name in ("response", "reference")} for case in some]
+        result = evaluate("score", records, profile=profile)
+        failed = {failure.record: failure.reason for failure in result.failed}
+        answers = {
+            case.id: {"error": failed[k]}
+            if k in failed
+            else {"metrics": {name: float(column[k]) for name, column in result.per_record.items()}}
+            for k, case in enumerate(some)
+        }
+        check(some, answers)
+
+
+def test_http_one_by_one(client: httpx.Client, cases):
+    """Drawn responses are left to batches."""
+    some = [case for case in cases if case.row["kind"] == "score" and case.group != "score/seeded"]
+    answers = {}
+    for case in some:
+        request = {name: [case.row[name[:-1]]] for name in ("responses", "references")}
+        reply = client.post("/v1/score", json=request | {"config": case.row["config"], "include": ["components"]})
+        document = reply.json()
+        if reply.status_code == 422:
+            (error,) = document["errors"]
+            assert error["path"] == "references[0]"
+            answers[case.id] = {"error": error["reason"]}
+        else:
+            columns = document["rewards"], document["reasons"], document["components"]
+            answers |= answers_of([case], *columns)
+            assert document["signature"] == ScoreSettings(**case.row["config"]).signature
+    check(some, answers, exact=True)
+
+
+def test_http_in_batches(client: httpx.Client, scored):
+    answers = {}
+    for config, some in by_config(scored).items():
+        request = {
+            "responses": [case.row["response"] for case in some],
+            "references": [case.row["reference"] for case in some],
+            "config": json.loads(config),
+            "include": ["components"],
+        }
+        document = client.post("/v1/score", json=request).json()
+        answers |= answers_of(some, document["rewards"], document["reasons"], document["components"])
+    check(scored, answers, exact=True)
+
+
+def test_arrow(client: httpx.Client, scored):
+    pa = pytest.importorskip("pyarrow")
+    some = [case for case in scored if isinstance(case.row["reference"], str) and not case.row["config"]]
+    table = pa.table({name: [case.row[name] for case in some] for name in ("response", "reference")})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    media_type = {"content-type": "application/vnd.apache.arrow.stream"}
+    reply = client.post("/v1/score?include=components", content=sink.getvalue().to_pybytes(), headers=media_type)
+    found = pa.ipc.open_stream(reply.content).read_all()
+    components = {name: found[name].to_numpy() for name in COMPONENTS}
+    check(some, answers_of(some, found["reward"].to_numpy(), found["reason"].to_pylist(), components), exact=True)
+    assert np.isfinite(found["reward"].to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("reward", math.nan), ("reason", "no_steps"), ("components", {"order": 2})]
+)
+def test_a_wrong_answer_is_found(cases, field, value):
+    case = cases[0]
+    right = {"id": case.id, **case.expected}
+    assert compare([case], {case.id: right}).differences == []
+    (found,) = compare([case], {case.id: right | {field: value}}).differences
+    assert found.id == case.id
+    assert found.field.startswith(field)
+
+
+def test_the_tolerance(cases):
+    case = cases[0]
+    for off, exact, passes in [(9e-10, False, True), (1.1e-9, False, False), (0, True, True), (1e-15, True, False)]:
+        reward = case.expected["reward"] - off
+        found = compare([case], {case.id: {**case.expected, "reward": reward}}, exact)
+        assert (found.differences == []) == passes
+    for value in (True, None, "1.0", [1.0], 10**400):
+        assert compare([case], {case.id: {**case.expected, "reward": value}}).differences
+    assert compare([case], {case.id: {**case.expected, "reward": 1}}, exact=True).differences == []
+
+
+def test_vectors_of_another_version(monkeypatch, tmp_path):
+    monkeypatch.setattr("assay.service.conformance.vectors.FOLDER", tmp_path)
+    with pytest.raises(VectorsNotFound, match=r"score\.jsonl: No such file"):
+        read_vectors()
+    (tmp_path / "words.jsonl").write_text('{"vectors":"words","rules_version":"0","cases":0}\n')
+    with pytest.raises(VectorsNotFound, match="is not of version"):
+        read_vectors(["words"])

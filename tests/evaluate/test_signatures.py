@@ -1,0 +1,78 @@
+"""Signatures of evaluations and of rewards: what they name, and what they leave out."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pytest
+
+from assay import __version__, evaluate
+from assay.service.evaluate.evaluation import every_task, task_named
+from assay.service.evaluate.signatures import evaluation_signature, reward_signature
+from assay.service.settings import RULES_VERSION
+
+NLTK, SACREBLEU = (f"{name}:{version(name)}" for name in ("nltk", "sacrebleu"))
+END = f"v:{__version__}"
+
+EVALUATIONS = {
+    "score": ("score", {}, f"score|rules:{RULES_VERSION}|profile:paper|think_prefilled:false|{END}"),
+    "thoth": (
+        "score",
+        {"profile": "thoth", "by": ["level"], "metrics": ["step_m"]},
+        f"score|rules:{RULES_VERSION}|profile:thoth|think_prefilled:false|{END}",
+    ),
+    "a library": ("lexical", {"metrics": ["rouge_l"]}, f"lexical|bleu_tokens:13a|nltk_rules:3.9|{NLTK}|{END}"),
+    "another library": (
+        "lexical",
+        {"metrics": ["bleu_1"], "bleu_tokens": "char"},
+        f"lexical|bleu_tokens:char|nltk_rules:3.9|{SACREBLEU}|{END}",
+    ),
+    "no library": ("lexical", {"metrics": ["keyword_f1"]}, f"lexical|bleu_tokens:13a|nltk_rules:3.9|{END}"),
+    "a model": (
+        "bioprobench.gen",
+        {"metrics": ["step_recall"], "embedding_model": "/models/mini", "embedder": "hashed_words"},
+        f"bioprobench.gen|nltk_rules:3.9|embedder:hashed_words|embedding_model:mini|empty_step_precision:one|{END}",
+    ),
+    "a function": (
+        "bioplanner",
+        {"embedder": lambda texts: texts},
+        f"bioplanner|mode:upstream|embedder:custom|{END}",
+    ),
+    "a judge": (
+        "llam_eval",
+        {"base_url": "http://judge.internal/v1", "model": "judge|1", "samples": 5, "retries": 1},
+        f"llam_eval|method:samples|parser:form|model:judge/1|samples:5|{END}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("task", "options", "signature"), EVALUATIONS.values(), ids=EVALUATIONS)
+def test_evaluations(task, options, signature):
+    chosen = task_named(task)
+    assert evaluation_signature(chosen, chosen.checked(options)) == signature
+
+
+def test_a_metric_that_is_not_computed_names_no_library():
+    chosen = task_named("lexical")
+    options = chosen.checked({"metrics": ["rouge_l", "bleu_1"]})
+    assert NLTK not in evaluation_signature(chosen, options, ["rouge_l"])
+    assert SACREBLEU in evaluation_signature(chosen, options, ["rouge_l"])
+
+
+def test_rewards():
+    order = task_named("bioprobench.ord")
+    assert reward_signature(order, order.checked({})) == f"bioprobench.ord|repeats:last|reward:kendall_tau|{END}"
+    lexical = task_named("lexical")
+    found = reward_signature(lexical, lexical.checked({"reward": "rouge_l"}))
+    assert found == f"lexical|bleu_tokens:13a|nltk_rules:3.9|reward:rouge_l|{NLTK}|{END}"
+
+
+def test_libraries_are_those_of_metrics_and_options():
+    known = {name for task in every_task() for name in (*task.options.model_fields, *(m.name for m in task.metrics))}
+    assert {name for task in every_task() for name in task.libraries} <= known
+
+
+def test_it_is_in_the_result():
+    step = {"action": "add", "objects": [], "parameters": []}
+    result = evaluate("score", [{"response": "x", "reference": {"steps": [step]}}])
+    assert result.document()["signature"] == result.signature == EVALUATIONS["score"][2]

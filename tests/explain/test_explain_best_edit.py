@@ -1,0 +1,144 @@
+"""The first suggestion is the best edit of one step: no brute-force search finds a better one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from assay import Scorer
+from assay.kernels.compiler.jit import JIT
+from assay.service.explain.explanation import explain
+from assay.service.explain.suggestions import MAX_CANDIDATES
+from tests.cases import told
+from tests.cases.writing import Steps, step
+from tests.explain.recomputing import explained
+
+MANY = {"add_steps", "drop_steps", "replace_steps", "sort_steps"}
+CASES = 500 if JIT else 12
+CONFIGS = [
+    {},
+    {"order": "lcs", "semantics": "product"},
+    {"content_denominator": "max_len", "total": "sum"},
+    {"use_position": False, "order": "lcs"},
+]
+
+
+def steps_of(text: str) -> Steps:
+    """Return steps written as `add[pbs], load[gel]`."""
+    return [step(*part.rstrip("]").split("[")) for part in text.split(", ")]
+
+
+def single_edits(steps: Steps, reference: Steps) -> Iterator[Steps]:
+    """Yield what every edit of one step makes of the steps."""
+    n = len(steps)
+    for i in range(n):
+        rest = steps[:i] + steps[i + 1 :]
+        if rest:
+            yield rest
+        yield from ([*rest[:k], steps[i], *rest[k:]] for k in range(n))
+        for other in reference:
+            yield [*steps[:i], other, *steps[i + 1 :]]
+            for name in ("action", "objects", "parameters"):
+                yield [*steps[:i], steps[i] | {name: other[name]}, *steps[i + 1 :]]
+        for k in range(i):
+            swapped = list(steps)
+            swapped[i], swapped[k] = swapped[k], swapped[i]
+            yield swapped
+    for k in range(n + 1):
+        yield from ([*steps[:k], other, *steps[k:]] for other in reference)
+
+
+def damaged(rng: random.Random) -> tuple[Steps, Steps]:
+    """Return steps and a reference that they were made from by a few edits; actions repeat."""
+    actions = ["add", "spin", "wash", "mix", "run"][: rng.choice([2, 3, 5])]
+    objects = ["pbs", "rna", "gel", "cold buffer", "buffer|tube"]
+    parameters = ["", "5 min", "10 ml|4 °c"]
+
+    def drawn() -> dict:
+        return step(rng.choice(actions), rng.choice(objects), rng.choice(parameters))
+
+    reference = [drawn() for _ in range(rng.randint(1, 6))]
+    steps = [dict(one) for one in reference]
+    for _ in range(rng.randint(1, 4)):
+        edit, k = rng.randrange(4), rng.randrange(len(steps))
+        if edit == 0 and len(steps) > 1:
+            del steps[k]
+        elif edit == 1:
+            steps.insert(k, drawn())
+        elif edit == 2:
+            steps.insert(k, steps.pop(rng.randrange(len(steps))))
+        else:
+            steps[k] = steps[k] | {name: value for name, value in drawn().items() if rng.random() < 0.5}
+    return steps, reference
+
+
+def test_no_edit_of_one_step_is_better():
+    worse = []
+    for seed in range(CASES):
+        rng = random.Random(seed)
+        steps, reference = damaged(rng)
+        scorer = Scorer(**CONFIGS[seed % len(CONFIGS)])
+        found = explain(scorer, told(steps), {"steps": reference}, 20)
+        edited = [told(one) for one in single_edits(steps, reference)]
+        rewards = scorer.score(edited, [{"steps": reference}]).rewards
+        best = float(rewards.max()) - found.reward
+        gains = [one.gain for one in found.suggestions]
+        single = [one.gain for one in found.suggestions if one.kind not in MANY]
+        if found.exhaustive is False or max(best, 0.0) > max(gains, default=0.0) + 1e-9:
+            worse.append((seed, best, gains))
+        elif single and best > single[0] + 1e-9:
+            worse.append((seed, best, single))
+    assert worse == []
+
+
+@pytest.mark.parametrize(
+    ("response", "reference", "kind", "steps", "taken"),
+    [
+        ("spin[pbs]", "spin[rna], spin[pbs]", "add_step", [], [1]),
+        (
+            "add[pbs], load[tube], load[gel], thaw[rna], mix[dna], run[gel]",
+            "add[pbs], load[gel], thaw[rna], mix[dna], run[gel]",
+            "drop_step",
+            [2],
+            [],
+        ),
+    ],
+    ids=["the first of two equal actions is missing", "the other of two equal actions is extra"],
+)
+def test_equal_actions(response, reference, kind, steps, taken):
+    document = explained(told(steps_of(response)), {"steps": steps_of(reference)}, {}, 5)
+    best = document["suggestions"][0]
+    assert (best["kind"], best["steps"], best["reference_steps"], best["reward"]) == (kind, steps, taken, 1.0)
+    assert document["exhaustive"] is True
+
+
+def test_suggestions_do_not_repeat_one_another():
+    steps, reference = steps_of("wash[gel], add[pbs], spin[rna]"), steps_of("add[pbs], spin[rna], run[gel], mix[dna]")
+    found = explained(told(steps), {"steps": reference}, {}, 20)["suggestions"]
+    said = [(one["kind"], tuple(one["reference_steps"] or one["steps"])) for one in found if one["kind"] == "add_step"]
+    assert len(said) == len(set(said)) > 0
+    assert len({one["response"] for one in found}) == len(found)
+
+
+def test_where_the_budget_ends_it_is_said():
+    """Forty steps have more edits of one step than are tried."""
+    steps = [step(f"act{k}", f"object {k}") for k in range(40)]
+    document = explained(told(steps[::-1]), {"steps": steps}, {}, 1)
+    assert (document["tried"], document["exhaustive"]) == (MAX_CANDIDATES, False)
+
+
+def test_long_thoughts_do_not_use_up_the_budget():
+    steps, reference = steps_of("spin[pbs], add[rna]"), steps_of("spin[rna], spin[pbs], add[rna]")
+    response = told(steps).replace("<think>t", "<think>" + "t" * 200_000)
+    document = explained(response, {"steps": reference}, {}, 1)
+    assert (document["suggestions"][0]["reward"], document["exhaustive"]) == (1.0, True)
+
+
+@pytest.mark.parametrize("suggestions", [0, 5])
+def test_nothing_is_searched_without_need(suggestions):
+    steps = steps_of("spin[pbs], add[rna]")
+    response = told(steps if suggestions else steps[::-1])
+    document = explained(response, {"steps": steps}, {}, suggestions)
+    assert (document["tried"], document["exhaustive"]) == (0, None)

@@ -1,0 +1,115 @@
+"""The page of the rules describes what the code has: settings, reasons, components, metrics, units, decisions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from assay.kernels.score import COMPONENTS
+from assay.kernels.status import KEY_NUMBERING, REASONS
+from assay.kernels.text.units import UNITS
+from assay.service.evaluate.thoth import METRICS
+from assay.service.settings import RULES_VERSION, ScoreSettings
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "rules.md").read_text(encoding="utf-8")
+COMPONENT_PAGES = sorted((DOCS / "reward").glob("*.md"))
+
+
+def section(title: str) -> str:
+    """Return the text under a heading, up to the next one of its level."""
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, title
+    return found[1]
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    """Yield the cells of the tables in a text, without headers."""
+    lines = text.split("\n")
+    for line, before in zip(lines, ["", *lines], strict=False):
+        if line.startswith("| ") and before.startswith("|"):
+            yield [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def shown(value: Any) -> str:
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def bounds(field: Any) -> str:
+    """Return the bounds of a number as the page says them."""
+    limits = {
+        name: getattr(each, name) for each in field.metadata for name in ("ge", "gt", "le") if hasattr(each, name)
+    }
+    if "le" in limits:
+        return f"{limits['ge']} to {limits['le']}"
+    return f"above {limits['gt']}" if "gt" in limits else f"at least {limits['ge']}"
+
+
+def values(name: str) -> str:
+    """Return the values of a setting as the page says them."""
+    field = ScoreSettings.model_fields[name]
+    if field.annotation is bool:
+        return f"{shown(field.default)}, {shown(not field.default)}"
+    choices = get_args(field.annotation) or ((1, 0) if name == "advantage_ddof" else ())
+    return ", ".join(map(shown, choices)) if choices else bounds(field)
+
+
+def test_the_version_is_that_of_the_code() -> None:
+    assert re.findall(r"\*\*Rules version (\w+)\.\*\*", PAGE) == [RULES_VERSION]
+    assert f"**Version {RULES_VERSION}**" in section("Changes of the rules")
+
+
+def test_every_setting_is_described_with_its_default_and_values() -> None:
+    described = [(name, default, valid) for name, default, valid, _ in rows(section("Settings"))]
+    fields = ScoreSettings.model_fields
+    assert described == [(f"`{name}`", shown(field.default), values(name)) for name, field in fields.items()]
+
+
+def test_every_reason_is_described_by_its_code_and_gate() -> None:
+    described = [(code, reason, gate) for code, reason, gate, _ in rows(section("Reasons"))]
+    gates = ["", *("format" if k < KEY_NUMBERING else "consistency" for k in range(1, len(REASONS)))]
+    assert described == [(str(k), f"`{name}`", gates[k]) for k, name in enumerate(REASONS)]
+
+
+def test_every_component_is_described_in_order() -> None:
+    names = [cells[0] for cells in rows(section("Score and reward")) if len(cells) == 2]
+    assert names == [f"`{name}`" for name in COMPONENTS]
+
+
+def test_every_metric_is_described() -> None:
+    named = re.findall(r"`(\w+)`", " ".join(cells[0] for cells in rows(section("Evaluation metrics"))))
+    assert named == list(METRICS)
+
+
+def test_the_units_and_their_names_are_those_of_the_code() -> None:
+    described = {}
+    for cells in rows(section("Words")):
+        for unit, names in zip(cells[::2], cells[1::2], strict=True):
+            described[unit.strip("`")] = (unit.strip("`"), *filter(None, names.split(", ")))
+    assert described == UNITS
+
+
+def test_every_decision_is_marked_where_it_applies() -> None:
+    marks = re.findall(r"\[\*\*\[(D\d+)\]\*\*\]\(#decisions\)", PAGE.split("| symbol |")[1])
+    listed = [cells[0].strip("*") for cells in rows(section("Decisions"))]
+    assert marks == listed == [f"D{k}" for k in range(1, len(listed) + 1)]
+
+
+@pytest.mark.parametrize(("kind", "names"), [("settings", ScoreSettings.model_fields), ("reasons", REASONS[1:])])
+def test_the_pages_of_the_components_cover_all(kind: str, names: Any) -> None:
+    """Every setting and every reason is in a table of the page of its component, and nothing unknown is."""
+    listed = set()
+    for page in COMPONENT_PAGES:
+        found = re.search(rf"^## {kind.title()}\n(.*?)(?=^## |\Z)", page.read_text(encoding="utf-8"), re.M | re.S)
+        listed |= {cells[0].strip("`") for cells in rows(found[1])} if found else set()
+    assert listed == set(names)
+
+
+@pytest.mark.parametrize("page", COMPONENT_PAGES, ids=lambda page: page.stem)
+def test_defaults_on_the_pages_of_the_components(page: Path) -> None:
+    for name, default, *_ in rows(page.read_text(encoding="utf-8").partition("## Settings\n")[2].partition("## ")[0]):
+        assert default == shown(ScoreSettings.model_fields[name.strip("`")].default), name
