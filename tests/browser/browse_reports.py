@@ -89,7 +89,7 @@ def test_on_paper_it_is_dark_on_white(report):
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_pictures_for_the_documents(report, name):
-    page = report(name, viewport={"width": 1100, "height": 1000}, color_scheme="light")
+    page = report(name, viewport={"width": 1200, "height": 1000}, color_scheme="light")
     path = DOCS / f"report-{name}.png"
     page.screenshot(path=path)
     assert path.stat().st_size < MAX_PICTURE_BYTES
