@@ -172,7 +172,8 @@ def test_a_step_is_dragged(digest, let_go):
     handle.scroll_into_view_if_needed()
     start = handle.bounding_box()
     target = digest.page.locator('.step[data-kind="key"][data-step="2"]').bounding_box()
-    assert start and target
+    assert start
+    assert target
     x = start["x"] + 5
     mouse.move(x, start["y"] + 5)
     mouse.down()

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from assay import ScoreSettings
+from assay.kernels.compiler.jit import KERNELS
 from assay.service.http.process import startup_log
 from assay.service.http.request.readiness import Readiness
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
@@ -54,7 +55,7 @@ def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog,
     with caplog.at_level("INFO", "assay"):
         for _ in range(50):
             log.check()
-    line = f"compiling kernels (once on this machine, about 40 s): 7 of {len(startup_log.KERNELS)}"
+    line = f"compiling kernels (once on this machine, about 40 s): 7 of {len(KERNELS)}"
     assert caplog.messages == ([] if cached else [line])
     readiness.start(lambda: None).join()
     log.check()
