@@ -165,7 +165,8 @@ def test_a_unix_socket_in_use_is_not_replaced(tmp_path):
         server.wait_until_ready()
         failed = subprocess.run([*COMMAND, "--uds", str(path)], cwd=ROOT, capture_output=True, text=True, timeout=60)
         assert failed.returncode == 1
-        assert failed.stderr == f"assay: cannot listen on {path}: Address already in use\n"
+        hint = "choose another one with --uds"
+        assert failed.stderr == f"assay: cannot listen on {path}: Address already in use; {hint}\n"
         with server.client() as client:
             assert client.post("/v1/score", json=REQUEST).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
         assert server.stop() == 0
