@@ -101,7 +101,7 @@ def test_the_repair_with_the_largest_reward_is_taken():
 def test_what_cannot_be_repaired_is_deleted():
     response = GOOD.replace(SECOND, f"{SECOND[:-2]}\n- done\n{{}}")
     text = repair(response)["text"]
-    assert text == "In step 2, end it with “]}”; Delete invalid steps 3, 4; both gates then pass, reward +1.0000."
+    assert text == "In step 2, end it with “]}”; delete invalid steps 3, 4; both gates then pass, reward +1.0000."
     deleted = repair(GOOD.replace(SECOND, "Step 2: wash the cells"))
     assert deleted["text"].startswith("Delete invalid step 2; both gates then pass, ")
     assert deleted["steps"] == [2]
