@@ -16,7 +16,7 @@ from tests.cases.writing import Steps, step
 from tests.explain.recomputing import explained
 
 MANY = {"add_steps", "drop_steps", "replace_steps", "sort_steps"}
-CASES = 500 if JIT else 12
+CASES = 500 if JIT else 4
 CONFIGS = [
     {},
     {"order": "lcs", "semantics": "product"},
