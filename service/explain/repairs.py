@@ -59,7 +59,7 @@ def repaired(case: Case) -> Repair | None:
     for _ in range(MAX_ROUNDS):
         if reason == "ok":
             kind = SKELETON if SKELETON in kinds else FIX
-            return Repair("; ".join(dict.fromkeys(texts)), response, sorted(set(steps)), kind)
+            return Repair(_sentence(list(dict.fromkeys(texts))), response, sorted(set(steps)), kind)
         found = _repair_once(case, response, reason)
         if found is None or found.response == response:
             return None
@@ -178,7 +178,7 @@ def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
     if deleted:
         done.append(f"Delete invalid {_steps(deleted)}")
     steps = sorted([*deleted, *chain.from_iterable(changed.values())])
-    return Repair("; ".join(done[:6]), outer.render([step for _, step in chosen]), steps)
+    return Repair(_sentence(done[:6]), outer.render([step for _, step in chosen]), steps)
 
 
 def _best(case: Case, outer: Draft, chosen: Sequence[Option], number: int, options: Sequence[Option]) -> Option:
@@ -275,8 +275,13 @@ def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
         steps[k - 1] = steps[k - 1].with_phrases(unsaid)
         changed.append(k)
         texts.append(f"Write {first_n([f'“{word}”' for word in found.uncovered], 6)} in step {k} of <orc>")
-    return Repair("; ".join(texts[:6]), draft.render(steps), changed) if changed else None
+    return Repair(_sentence(texts[:6]), draft.render(steps), changed) if changed else None
 
 
 def _steps(numbers: Sequence[int]) -> str:
     return f"{'step' if len(numbers) == 1 else 'steps'} {first_n(numbers, 8)}"
+
+
+def _sentence(texts: Sequence[str]) -> str:
+    """Join sentences into one, without a full stop."""
+    return "; ".join([*texts[:1], *(text[0].lower() + text[1:] for text in texts[1:])])

@@ -9,14 +9,14 @@ import pytest
 
 from assay import Scorer
 from assay.kernels.compiler.jit import JIT
+from assay.service.explain import suggestions
 from assay.service.explain.explanation import explain
-from assay.service.explain.suggestions import MAX_CANDIDATES
 from tests.cases import told
 from tests.cases.writing import Steps, step
 from tests.explain.recomputing import explained
 
 MANY = {"add_steps", "drop_steps", "replace_steps", "sort_steps"}
-CASES = 500 if JIT else 12
+CASES = 500 if JIT else 4
 CONFIGS = [
     {},
     {"order": "lcs", "semantics": "product"},
@@ -122,23 +122,32 @@ def test_suggestions_do_not_repeat_one_another():
     assert len({one["response"] for one in found}) == len(found)
 
 
-def test_where_the_budget_ends_it_is_said():
-    """Forty steps have more edits of one step than are tried."""
-    steps = [step(f"act{k}", f"object {k}") for k in range(40)]
+def test_where_the_budget_ends_it_is_said(monkeypatch):
+    monkeypatch.setattr(suggestions, "MAX_CANDIDATES", 20)
+    steps = [step(f"act{k}", f"object {k}") for k in range(6)]
     document = explained(told(steps[::-1]), {"steps": steps}, {}, 1)
-    assert (document["tried"], document["exhaustive"]) == (MAX_CANDIDATES, False)
+    assert (document["tried"], document["exhaustive"]) == (20, False)
+    monkeypatch.setattr(suggestions, "MAX_CANDIDATE_BYTES", 4000)
+    document = explained(told(steps[::-1]), {"steps": steps}, {}, 1)
+    assert document["tried"] < 20
+    assert document["exhaustive"] is False
 
 
 def test_long_thoughts_do_not_use_up_the_budget():
     steps, reference = steps_of("spin[pbs], add[rna]"), steps_of("spin[rna], spin[pbs], add[rna]")
-    response = told(steps).replace("<think>t", "<think>" + "t" * 200_000)
+    response = told(steps).replace("<think>t", "<think>" + "t" * (200_000 if JIT else 20_000))
     document = explained(response, {"steps": reference}, {}, 1)
     assert (document["suggestions"][0]["reward"], document["exhaustive"]) == (1.0, True)
 
 
-@pytest.mark.parametrize("suggestions", [0, 5])
-def test_nothing_is_searched_without_need(suggestions):
+@pytest.mark.parametrize("wanted", [0, 5])
+def test_nothing_is_searched_without_need(wanted):
     steps = steps_of("spin[pbs], add[rna]")
-    response = told(steps if suggestions else steps[::-1])
-    document = explained(response, {"steps": steps}, {}, suggestions)
+    document = explained(told(steps if wanted else steps[::-1]), {"steps": steps}, {}, wanted)
     assert (document["tried"], document["exhaustive"]) == (0, None)
+
+
+def test_a_response_that_begins_inside_think_is_searched_as_well():
+    steps, reference = steps_of("add[pbs], spin[rna]"), steps_of("spin[rna], add[pbs]")
+    found = explained(told(steps).removeprefix("<think>"), {"steps": reference}, {"think_prefilled": True}, 1)
+    assert [(one["kind"], one["reward"]) for one in found["suggestions"]] == [("swap_steps", 1.0)]

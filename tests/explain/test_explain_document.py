@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from assay.service.cli.main import main
 from assay.service.explain.schema import Explanation, KeyStep, ProseStep
+from assay.service.explain.suggestions import MAX_CANDIDATE_BYTES, MAX_CANDIDATES
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
@@ -51,6 +52,12 @@ def test_the_table_names_fields():
     whole = {name for name in named if "." not in name}
     left = set(Explanation.model_fields) - whole
     assert left == {"headline", "config", "largest_score", "smallest_reward", "largest_reward", "counted"}
+
+
+def test_the_budget_is_that_of_the_search():
+    budget = f"{MAX_CANDIDATES:,} edits and {MAX_CANDIDATE_BYTES >> 20} MiB"
+    assert budget in " ".join(TEXT.split())
+    assert budget.replace("and", "or") in str(Explanation.model_fields["exhaustive"].description)
 
 
 def test_the_function_is_public():

@@ -101,7 +101,7 @@ def test_the_repair_with_the_largest_reward_is_taken():
 def test_what_cannot_be_repaired_is_deleted():
     response = GOOD.replace(SECOND, f"{SECOND[:-2]}\n- done\n{{}}")
     text = repair(response)["text"]
-    assert text == "In step 2, end it with “]}”; Delete invalid steps 3, 4; both gates then pass, reward +1.0000."
+    assert text == "In step 2, end it with “]}”; delete invalid steps 3, 4; both gates then pass, reward +1.0000."
     deleted = repair(GOOD.replace(SECOND, "Step 2: wash the cells"))
     assert deleted["text"].startswith("Delete invalid step 2; both gates then pass, ")
     assert deleted["steps"] == [2]
@@ -110,9 +110,8 @@ def test_what_cannot_be_repaired_is_deleted():
 @pytest.mark.parametrize("length", [20, 300, 3900])
 def test_time_is_bounded(length):
     """Responses of the largest size by default, all of whose lines are invalid: few are repaired."""
-    size = 200_000 if JIT else 20_000
     body = f'{{"action": "a", "objects": ["{"b, " * (length // 3)}", "parameters": []}}'
-    key = "\n".join(f"Step {k}: {body}" for k in range(1, min(1024, size // len(body))))
+    key = "\n".join(f"Step {k}: {body}" for k in range(1, min(1024, 200_000 // len(body)) if JIT else 3))
     started = time.perf_counter()
     assert explained(answer(key, "Step 1: a"), REFERENCE, {}, 5)["reason"] == "bad_step_json"
     assert time.perf_counter() - started < 30

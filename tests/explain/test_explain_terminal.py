@@ -6,6 +6,7 @@ import click
 import pytest
 
 from assay import Scorer
+from assay.service.explain import suggestions
 from assay.service.explain.explanation import explain
 from assay.service.explain.numbers import format_reward, format_reward_change
 from assay.service.explain.terminal import _columns, as_text
@@ -70,10 +71,11 @@ def test_the_waterfall_adds_up_to_the_reward():
     assert amounts[-1] == round(reward, 4)
 
 
-def test_where_the_budget_ends_it_is_said():
-    steps = [step(f"act{k}", f"object {k}") for k in range(40)]
+def test_where_the_budget_ends_it_is_said(monkeypatch):
+    monkeypatch.setattr(suggestions, "MAX_CANDIDATES", 20)
+    steps = [step(f"act{k}", f"object {k}") for k in range(6)]
     text = click.unstyle(as_text(explain(Scorer(), told(steps[::-1]), {"steps": steps}, 1), 80))
-    assert "What would change it most  (among the 2,048 edits tried)\n" in text
+    assert "What would change it most  (among the 20 edits tried)\n" in text
 
 
 @pytest.mark.parametrize(
