@@ -20,15 +20,20 @@ FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 	nightly fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s%s\n", $$1, $$2 }' \
+		$(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## Start the service, score the example rollouts over HTTP, show the rewards
+##@ Use
+
+demo: $(VENV)/.installed ## Start the service, score example rollouts, explain three
 	@$(RUN) examples/demo.py
 
 serve: $(VENV)/.installed ## Run the service on http://127.0.0.1:8000 until Ctrl-C
 	@$(VENV)/bin/assay serve
 
-check: lint ## Check style, spelling and types, and run the quick tests: less than two minutes
+##@ Develop
+
+check: lint ## Check style and types, run the quick tests (two minutes)
 	$(RUN) -m pytest $(PARALLEL) --hypothesis-profile=quick -m 'not slow' $(QUICK)
 
 test: $(VENV)/.installed-dev ## Run all tests but the slow ones
@@ -37,27 +42,42 @@ test: $(VENV)/.installed-dev ## Run all tests but the slow ones
 test-all: $(VENV)/.installed-dev ## Run the whole suite
 	$(RUN) -m pytest $(PARALLEL)
 
-test-lowest: $(VENV)-lowest/.installed ## Run the service's tests with the lowest versions that pyproject.toml allows
+lint: $(VENV)/.installed-dev ## Check style, spelling and types
+	$(RUN) -m ruff check .
+	$(RUN) -m codespell_lib
+	$(RUN) -m ruff format --check .
+	MYPYPATH=$(VENV)/types $(RUN) -m mypy
+
+docs: $(VENV)/.installed-docs ## Build the documentation into site/; broken links are errors
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
+hooks: $(VENV)/.installed-dev ## Install Git hooks that check style before every commit
+	$(VENV)/bin/pre-commit install
+
+##@ Test more
+
+test-lowest: $(VENV)-lowest/.installed ## Test with the lowest versions that pyproject.toml allows
 	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow' --ignore=tests/http/limits tests/packaging tests/config tests/http \
 		tests/scoring/test_scorer_golden.py tests/files/test_columns.py tests/cli/test_cli_commands.py
 
-word-lists: $(VENV)/.installed-dev ## Download NLTK's punkt_tab and WordNet, without which tests of BLEU and METEOR are skipped
+word-lists: $(VENV)/.installed-dev ## Download NLTK's word lists for tests of BLEU and METEOR
 	$(RUN) -m nltk.downloader -d $(VENV)/nltk_data punkt_tab wordnet
 
-test-browser: $(VENV)/.installed-browser ## Test the playground in a real browser, and take its pictures in docs/
+test-browser: $(VENV)/.installed-browser ## Test the playground in a browser, take pictures for docs/
 	@$(RUN) tests/browser/run.py
 
 test-ray: $(VENV)-ray/.installed ## Run the tests that need Ray, in a separate environment
 	$(VENV)-ray/bin/python -m pytest tests/on_ray
 
-test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' own code against a real service, in a separate environment
+test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' own code against a service (installs 3 GB)
 	ASSAY_COMMAND=$(abspath $(VENV))/bin/assay PYTHONPATH=$(abspath clients) $(VENV)-trainers/bin/python -P -m pytest \
 		-c tests/trainers/pytest.ini --rootdir=. --confcutdir=tests/trainers tests/trainers
 
-faults: $(VENV)/.installed-faults ## Overload, kill, stop, drain and abuse real processes, and soak-test one for some minutes
+faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real processes for some minutes
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
 
-nightly: $(VENV)/.installed-dev ## Compare the compiled code with plain Python on thirty times as many examples
+nightly: $(VENV)/.installed-dev ## Compare compiled code with plain Python on many examples
 	$(RUN) -m pytest --hypothesis-profile=nightly $(PROPERTIES)
 
 fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (installs atheris)
@@ -65,37 +85,28 @@ fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (insta
 	@set -e; for target in $(FUZZERS); do \
 		echo $$target; $(RUN) -m tests.fuzz.$$target -max_total_time=$$(($(or $(SECONDS),600) / $(words $(FUZZERS)))); done
 
-coverage: $(VENV)/.installed-dev ## Run the kernels' tests as plain Python and measure their coverage
+coverage: $(VENV)/.installed-dev ## Measure how much of the kernels the tests cover
 	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest $(PROPERTIES)
 	$(RUN) -m coverage report --show-missing --skip-covered
 
-lint: $(VENV)/.installed-dev ## Check style, spelling and types
-	$(RUN) -m ruff check .
-	$(RUN) -m codespell_lib
-	$(RUN) -m ruff format --check .
-	MYPYPATH=$(VENV)/types $(RUN) -m mypy
-
-docs: $(VENV)/.installed-docs ## Build the documentation site into site/; broken links and anchors are errors
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=clients $(RUN) -m mkdocs build --strict --quiet
-	@echo "Open site/index.html"
-
-hooks: $(VENV)/.installed-dev ## Check style, spelling and types before every commit (installs Git hooks)
-	$(VENV)/bin/pre-commit install
-
-audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Check installed packages for known vulnerabilities (asks a registry)
+audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Check installed packages for known vulnerabilities (online)
 	@$(VENV)-audit/bin/python deploy/audit.py $(VENV)/lib/python*/site-packages $(VENV)-audit/bin/pip-audit
 
-bench: $(VENV)/.installed ## Measure throughput, compared with its floor and a plain-Python scorer
+##@ Measure
+
+bench: $(VENV)/.installed ## Measure throughput beside its floor and plain Python
 	@$(VENV)/bin/assay bench
 
-load: $(VENV)/.installed-dev ## Load-test a separate service, check every answer, write a report
+load: $(VENV)/.installed-dev ## Load-test a service, check every answer, write a report
 	@PYTHONPATH=. $(RUN) loadtests/run.py
 
-constraints: $(VENV)/.installed-dev ## Pin the newest versions for the image in deploy/constraints.txt
+##@ Release
+
+constraints: $(VENV)/.installed-dev ## Pin the image's dependencies in deploy/constraints.txt
 	@$(RUN) -m uv pip compile --quiet --upgrade --python-version 3.11 --python-platform linux --no-header --no-annotate \
 		--no-emit-index-url $(foreach extra,arrow lexical otel zstd,--extra $(extra)) -o deploy/constraints.txt pyproject.toml
 
-image: ## Build the image with buildah and start it on a read-only root (for root, on Linux; BASE=image or folder)
+image: ## Build the image with buildah and start it (root; BASE=…)
 	@deploy/image.sh $(BASE)
 
 wheel: $(VENV)/.installed-dev ## Build the wheel into dist/

@@ -1,13 +1,14 @@
-"""Start the service, score the bundled rollouts over HTTP, show the rewards as a table (`make demo`).
+"""Start the service, score the bundled rollouts over HTTP, show rewards and what would raise them (`make demo`).
 
 On a terminal the service stays up until Ctrl-C; otherwise it is stopped at the end.
-Needs only the standard library and an environment with Assay.
+Needs only an environment with Assay.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -15,17 +16,34 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 from rollouts import as_request
 
 ROLLOUTS = Path(__file__).with_name("rollouts.jsonl")
 START = "from assay.service.cli.main import main; main()"
 READY_WITHIN = 300.0
+MAX_WIDTH = 80
+MAX_LINES = 3
+"""Number of steps shown of a rollout."""
+INDENT = (0, 0, 0, 2)
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Opens URLs without the proxies of the environment."""
-COLUMNS = ("format", "consistency", "coverage", "scale", "order", "content", "anchors", "score")
+COMPONENTS = ("scale", "order", "content")
+
+Rollout = dict[str, str]
+
+
+class ServiceEndedError(RuntimeError):
+    """The service has ended before it was ready."""
 
 
 def free_port(wanted: int) -> int:
@@ -41,26 +59,26 @@ def free_port(wanted: int) -> int:
     raise SystemExit("no free port on 127.0.0.1")
 
 
-def wait_until_ready(base: str, server: subprocess.Popen[bytes]) -> float:
-    """Wait until /readyz returns 200; return the seconds that it took."""
+def wait_until_ready(base: str, server: subprocess.Popen[bytes], show: Callable[[str], None]) -> float:
+    """Wait until /readyz returns 200, show how many kernels are compiled; return the seconds that it took."""
     started = time.monotonic()
     while time.monotonic() - started < READY_WITHIN:
         if server.poll() is not None:
-            raise SystemExit(f"the service ended with exit code {server.returncode}")
+            raise ServiceEndedError(f"the service ended with exit code {server.returncode}")
         try:
             with DIRECT.open(f"{base}/readyz", timeout=5):
                 return time.monotonic() - started
-        except OSError:  # refused, or 503 while kernels are compiled
-            time.sleep(0.1)
+        except urllib.error.HTTPError as error:  # 503 while kernels are compiled
+            if found := re.search(rb"(\d+) of (\d+)", error.read()):
+                show(f"compiling kernels (once on this machine, about 40 s): {found[0].decode()}")
+        except OSError:  # not listening yet
+            pass
+        time.sleep(0.1)
     raise SystemExit(f"the service was not ready within {READY_WITHIN:.0f} s")
 
 
-def score(base: str, rollouts: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the reply of POST /v1/score."""
-    request = {**as_request(rollouts), "include": ["components", "advantages"]}
-    call = urllib.request.Request(
-        f"{base}/v1/score", json.dumps(request).encode(), {"Content-Type": "application/json"}
-    )
+def post(address: str, request: dict[str, Any]) -> dict[str, Any]:
+    call = urllib.request.Request(address, json.dumps(request).encode(), {"Content-Type": "application/json"})
     try:
         with DIRECT.open(call, timeout=60) as reply:
             answer: dict[str, Any] = json.load(reply)
@@ -69,40 +87,114 @@ def score(base: str, rollouts: list[dict[str, str]]) -> dict[str, Any]:
         raise SystemExit(error.read().decode()) from None
 
 
-def table(rollouts: list[dict[str, str]], reply: dict[str, Any]) -> str:
-    """Return a table with one line per response."""
-    heads = ["rollout", "reward", "advantage", *COLUMNS, "reason"]
-    rows = [
-        [
-            rollout["id"],
-            f"{reply['rewards'][k]:.4f}",
-            f"{reply['advantages'][k]:+.3f}",
-            *(f"{reply['components'][name][k]:.4g}" for name in COLUMNS),
-            reply["reasons"][k],
-        ]
-        for k, rollout in enumerate(rollouts)
-    ]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    layout = "  ".join(f"{{:{'<' if n in (0, len(heads) - 1) else '>'}{width}}}" for n, width in enumerate(widths))
-    return "\n".join(layout.format(*row).rstrip() for row in [heads, *rows])
+def three_of_one_prompt(rollouts: list[Rollout], reply: dict[str, Any]) -> list[int]:
+    """Return a good, a middling and a failed rollout of the first prompt that has them."""
+    for prompt in dict.fromkeys(rollout["prompt"] for rollout in rollouts):
+        group = [k for k, rollout in enumerate(rollouts) if rollout["prompt"] == prompt]
+        passed = [k for k in group if reply["reasons"][k] == "ok"]
+        failed = [k for k in group if reply["reasons"][k] != "ok"]
+        good = [k for k in passed if reply["rewards"][k] > 0.9]
+        middling = [k for k in passed if 0.3 < reply["rewards"][k] < 0.8]
+        if good and middling and failed:
+            return [good[0], middling[0], max(failed, key=lambda k: reply["components"]["coverage"][k])]
+    raise SystemExit("no prompt has a good, a middling and a failed rollout")
 
 
-def show(base: str, rollouts: list[dict[str, str]]) -> None:
+def rewarded(reward: float, reason: str) -> Text:
+    style = "green" if reward > 0.8 else "yellow" if reward > 0 else "red"
+    return Text.assemble((f"{reward:.4f}", f"bold {style}"), " ", (reason, "" if reason == "ok" else "red"))
+
+
+def steps_in_short(explanation: dict[str, Any]) -> Table:
+    """Return the first steps of the prose, and those that the best edit or the failure is about."""
+    marked = {step for edit in explanation["suggestions"][:1] for step in edit["steps"]}
+    if failure := explanation["failure"]:
+        marked.add(failure["step"])
+    steps = sorted(explanation["prose"], key=lambda step: (step["step"] not in marked, step["step"]))[:MAX_LINES]
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, min_width=2, justify="right")
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for step in sorted(steps, key=lambda step: step["step"]):
+        style = "bold" if step["step"] in marked else "dim"
+        table.add_row(Text(str(step["step"]), style), Text(" ".join(step["text"].split()), style))
+    if more := len(explanation["prose"]) - len(steps):
+        table.add_row("", Text(f"… and {more} more steps", "dim"))
+    return table
+
+
+def show_explained(console: Console, rollout: Rollout, explanation: dict[str, Any]) -> None:
+    """Show a rollout in short, its reward, and the edit that would raise it most."""
+    heading = Text.assemble((rollout["id"], "bold"), "  reward ")
+    console.print(heading.append_text(rewarded(explanation["reward"], explanation["reason"])))
+    console.print(Padding(steps_in_short(explanation), INDENT))
+    if failure := explanation["failure"]:
+        console.print(Padding(Text(failure["message"], "red"), INDENT, expand=False))
+    for edit in explanation["suggestions"][:1]:
+        best = Text.assemble((f"Best edit, {edit['gain']:+.4f}: ", "bold green"), edit["text"])
+        console.print(Padding(best, INDENT, expand=False))
+    console.print()
+
+
+def show_table(console: Console, rollouts: list[Rollout], reply: dict[str, Any]) -> None:
+    """Show one line per rollout, the groups of a prompt apart."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table.add_column("rollout")
+    for name in ("reward", "advantage", *COMPONENTS):
+        table.add_column(name, justify="right")
+    table.add_column("reason")
+    for k, rollout in enumerate(rollouts):
+        reward, reason = rewarded(reply["rewards"][k], reply["reasons"][k]).split(" ")
+        numbers = [f"{reply['components'][name][k]:.4f}" for name in COMPONENTS]
+        last_of_prompt = k + 1 < len(rollouts) and rollouts[k + 1]["prompt"] != rollout["prompt"]
+        table.add_row(
+            rollout["id"], reward, f"{reply['advantages'][k]:+.4f}", *numbers, reason, end_section=last_of_prompt
+        )
+    console.print(table)
+
+
+def show(console: Console, base: str, rollouts: list[Rollout]) -> None:
+    request = {**as_request(rollouts), "include": ["components", "advantages"]}
     started = time.monotonic()
-    reply = score(base, rollouts)
-    seconds = time.monotonic() - started
-    print(f"\n{table(rollouts, reply)}\n")
+    reply = post(f"{base}/v1/score", request)
+    milliseconds = 1000 * (time.monotonic() - started)
+    chosen = three_of_one_prompt(rollouts, reply)
+    task = rollouts[chosen[0]]["prompt"].partition(" Use only")[0]
+    console.print(Text.assemble("\n", ("Three answers to one prompt: ", "bold"), task, "\n"))
+    for k in chosen:
+        explained = {"response": rollouts[k]["response"], "reference": rollouts[k]["reference"], "suggestions": 1}
+        show_explained(console, rollouts[k], post(f"{base}/v1/explain", explained))
+    console.print(Text("All rollouts:", "bold"))
+    show_table(console, rollouts, reply)
     reasons = ", ".join(f"{count} {reason}" for reason, count in Counter(reply["reasons"]).most_common())
-    print(f"{len(rollouts)} rollouts scored over HTTP in {1000 * seconds:.0f} ms: {reasons}.")
+    console.print(f"{len(rollouts)} rollouts scored over HTTP in {milliseconds:.0f} ms: {reasons}.")
 
 
-def stay(base: str, server: subprocess.Popen[bytes]) -> None:
+def start(console: Console, base: str, server: subprocess.Popen[bytes]) -> None:
+    """Wait for the service, with its progress on a terminal."""
+    if console.is_terminal:
+        with console.status("starting the service") as status:
+            seconds = wait_until_ready(base, server, status.update)
+    else:
+        console.print("Starting the service; the first start compiles kernels, about 40 s.")
+        sys.stdout.flush()
+        seconds = wait_until_ready(base, server, lambda progress: None)
+    console.print(f"Ready after {seconds:.1f} s at {base}")
+
+
+def stay(console: Console, base: str, server: subprocess.Popen[bytes]) -> None:
     """Keep the service running until Ctrl-C."""
-    print(f"\nThe service is running at {base} (documentation: {base}/docs). Press Ctrl-C to stop it.", flush=True)
+    console.print(
+        Text.assemble(
+            "\nOpen ",
+            (f"{base}/", "bold cyan"),
+            " in a browser to edit an answer and watch its reward.\n",
+            f"{base}/docs describes the API. Press Ctrl-C to stop the service.",
+        )
+    )
     try:
         server.wait()
     except KeyboardInterrupt:
-        print("\nStopping.")
+        console.print("\nStopping.")
 
 
 def main() -> None:
@@ -110,22 +202,27 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to use; if it is in use, another one")
     parser.add_argument("--stop", action="store_true", help="stop at the end, even on a terminal")
     chosen = parser.parse_args()
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, MAX_WIDTH)
     rollouts = [json.loads(line) for line in ROLLOUTS.read_text(encoding="utf-8").splitlines()]
     port = free_port(chosen.port)
     base = f"http://127.0.0.1:{port}"
-    print("Starting the service (the first start compiles the kernels: up to a minute) …", flush=True)
     flags = ["--port", str(port), "--log-level", "warning", "--drain-seconds", "0"]
-    server = subprocess.Popen([sys.executable, "-c", START, "serve", *flags])
-    try:
-        print(f"Ready after {wait_until_ready(base, server):.1f} s at {base}.")
-        show(base, rollouts)
-        if sys.stdin.isatty() and sys.stdout.isatty() and not chosen.stop:
-            stay(base, server)
-        else:
-            print("The service is stopped; run it with `make serve`.")
-    finally:
-        server.terminate()
-        server.wait()
+    with TemporaryFile() as log:
+        server = subprocess.Popen([sys.executable, "-c", START, "serve", *flags], stderr=log)
+        try:
+            start(console, base, server)
+            show(console, base, rollouts)
+            if sys.stdin.isatty() and sys.stdout.isatty() and not chosen.stop:
+                stay(console, base, server)
+            else:
+                console.print("The service is stopped. Run `make serve`, and open http://127.0.0.1:8000/ in a browser.")
+        except ServiceEndedError as error:
+            log.seek(0)
+            raise SystemExit(f"{log.read().decode()}{error}") from None
+        finally:
+            server.terminate()
+            server.wait()
 
 
 if __name__ == "__main__":

@@ -124,8 +124,7 @@ class Payloads:
         """Return the expected reply to this request."""
         scorer = self._scorer.with_overrides(request.get("config", {}))
         scores = scorer.score(request["responses"], request["references"], request.get("reference_index"))
-        identity = {"config_id": scorer.config_id, "signature": scorer.signature}
-        answer = {"rewards": scores.rewards.tolist(), "reasons": scores.reasons.tolist(), **identity}
+        answer = {"rewards": scores.rewards.tolist(), "reasons": scores.reasons.tolist(), **scorer.identity}
         wanted = request.get("include", ())
         if "components" in wanted:
             answer["components"] = {name: column.tolist() for name, column in scores.components.items()}

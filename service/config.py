@@ -54,7 +54,9 @@ class ServerSettings(BaseModel):
     uds: str | None = Field(None, min_length=1, description="Path of a Unix socket to listen on in place of a port.")
     backlog: int = Field(2048, ge=1, le=65_535, description="Connections that may wait to be accepted.")
     workers: int = Field(1, ge=1, le=256, description="Processes that share the port; one scrape covers them all.")
-    worker_timeout_seconds: float = Field(10.0, ge=1, le=3600, description="Silence after which a worker is replaced.")
+    worker_timeout_seconds: float = Field(
+        10.0, ge=1, le=3600, description="Restart a worker that has not responded for this long."
+    )
     keep_alive_seconds: int = Field(75, ge=1, le=86_400, description="Idle time after which a connection is closed.")
 
     max_body_bytes: int = Field(64 << 20, ge=1, le=1 << 31, description="Maximum body, before and after decompression.")
@@ -71,14 +73,16 @@ class ServerSettings(BaseModel):
     max_work_bytes: int = Field(
         default_factory=lambda: work_bytes(usable_cores()),
         ge=1,
-        description="Bytes of bodies that are read and scored at once; each may take six times as much memory.",
+        description="Maximum total size of requests in work; each may take six times as much memory.",
     )
     max_queued_bytes: int = Field(
         default_factory=lambda: 8 * work_bytes(usable_cores()),
         ge=0,
-        description="Bytes of bodies, not yet received, that may wait for that; more are answered 429.",
+        description="Maximum total size of queued requests, not yet read; beyond it, requests get 429.",
     )
-    inline_bytes: int = Field(65_536, ge=0, description="Smaller bodies are scored on the event loop's thread.")
+    inline_bytes: int = Field(
+        65_536, ge=0, description="Requests up to this size are scored on the event loop instead of a worker thread."
+    )
     threads: int = Field(default_factory=usable_cores, ge=1, le=1024, description="Threads that score batches.")
     max_queued: int = Field(1024, ge=1, description="Batches that may wait; more are answered 429.")
 
@@ -87,13 +91,13 @@ class ServerSettings(BaseModel):
     allowed_hosts: tuple[str, ...] = Field(
         (), description="While listening on loopback: names allowed in `Host` besides localhost, e.g. a proxy's."
     )
-    api_keys: tuple[SecretStr, ...] = Field((), description="Keys, one of which /v1 requires; open without any.")
+    api_keys: tuple[SecretStr, ...] = Field((), description="API keys accepted on /v1; without any, no key is needed.")
     api_keys_file: str | None = Field(None, min_length=1, description="File with further keys, one per line.")
 
     log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object per line.")
     traces: bool = Field(False, description="Send a span of every request to OpenTelemetry (extra `otel`).")
     access_log: bool = Field(False, description="Log every request, not only failures.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Minimum log level.")
     drain_seconds: float = Field(2.0, ge=0, le=3600, description="Time after SIGTERM: not ready, but still accepting.")
     shutdown_seconds: int = Field(30, ge=1, le=3600, description="Time after that to finish requests in flight.")
 

@@ -70,6 +70,12 @@ class LiveServer:
                     return
         raise AssertionError(f"the server has not become ready:\n{self.log}")
 
+    def wait_for_log(self, text: str) -> None:
+        for _ in self._until(START_SECONDS):
+            if text in self.log:
+                return
+        raise AssertionError(f"the log lacks {text!r}:\n{self.log}")
+
     def stop(self, signal_number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(signal_number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
@@ -76,6 +77,12 @@ class Scores:
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    def __repr__(self) -> str:
+        if not self.rewards:
+            return "Scores(0 responses)"
+        reasons = ", ".join(f"{reason} {n}" for reason, n in Counter(self.reasons).most_common())
+        return f"Scores({len(self)} responses, mean reward {sum(self.rewards) / len(self):.4f}; {reasons})"
 
     def row(self, k: int) -> Score:
         """Return the score of response `k`."""

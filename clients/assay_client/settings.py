@@ -116,7 +116,7 @@ class ClientSettings:
         given = {name: checked_argument(name, value) for name, value in given.items()}
         unknown = [name for name in given if name not in SETTINGS]
         unknown += [name for name in environ if name.startswith("ASSAY_CLIENT_") and name not in KNOWN_VARIABLES]
-        issues = [Issue(name, "unknown_setting", "no such setting") for name in unknown]
+        issues = [Issue(name, "unknown_setting", f"no such setting{similar_to(name)}") for name in unknown]
         values = {name: environ[variable] for variable, name in VARIABLES.items() if environ.get(variable)}
         values.update({name: value for name, value in given.items() if value is not None and name in SETTINGS})
         variables = {name: variable for variable, name in VARIABLES.items() if given.get(name) is None}
@@ -152,6 +152,13 @@ def checked_argument(name: str, value: Any) -> Any:
     if value is not None and wrong:
         raise TypeError(f"{name}= must be {expected}, not {type(wrong[0]).__name__}")
     return value
+
+
+def similar_to(name: str) -> str:
+    """Return `; did you mean timeout?` if a setting or variable is spelled like this, else nothing."""
+    from difflib import get_close_matches  # only after a mistake
+
+    return "".join(f"; did you mean {one}?" for one in get_close_matches(name, [*SETTINGS, *KNOWN_VARIABLES], 1))
 
 
 def resolve_mode(values: dict[str, Any], given: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..scoring.threads import usable_cores
 from ..terminal import table
 from ..version import VERSION
+from . import TITLES
 from .measure import Timing
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ __all__ = [
 
 PACKAGES = ("numba", "numpy", "orjson", "starlette", "uvicorn", "uvloop", "httptools", "pyarrow")
 """Packages that affect the figures."""
+
+MISSED = (
+    "missed: slower than the goal, which is for an idle machine; the results are right all the same. Repeat when the "
+    "machine is idle; if the CPU ratio misses the goal too, this machine or a change of the code is slower."
+)
 
 BUSY_CLIENT = 0.9
 """Share of a core above which the load generator may be the bottleneck."""
@@ -215,7 +221,9 @@ def benchmark_table(timings: Sequence[Timing]) -> Table:
 def notes(results: Results) -> list[str]:
     """Return notes on the figures."""
     known = machine()
-    lines = [f"{name} was skipped: {reason}" for name, reason in results.skipped.items()]
+    lines = [f"{TITLES[name]} is not measured: {reason}" for name, reason in results.skipped.items()]
+    if any(found.ratio.met(found.median) is False for found in findings(results.timings)):
+        lines.append(MISSED)
     if any(map(is_busy, results.timings)):
         lines.append("! the load generator used more than 90 % of a core: the server may be faster than this")
     if results.load is not None and results.load > BUSY_MACHINE * known["cores"]:

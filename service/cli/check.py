@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from ..files.field_names import REFERENCE_NAMES, absent_field, guess_field, objects_in, peek
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import (
     DocumentError,
@@ -23,7 +24,7 @@ from ..files.rows.rows import (
     reference_rollout,
 )
 from ..settings import ScoreSettings
-from .options import SOME_FAILED, Failure, config_option, load_config, settings_options
+from .options import SOME_FAILED, Command, config_option, document_failure, load_config, settings_options
 
 __all__ = ["command"]
 
@@ -31,11 +32,25 @@ NOT_AN_ANSWER = ("ok", "missing_sections", "think_not_opened")
 """Reasons that say nothing about a reference, which may consist of steps only."""
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay check references.jsonl",
+        "assay check train.parquet --reference-field answer",
+    ),
+)
 @click.argument("source", metavar="REFERENCES", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
-@click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+@click.option(
+    "--max-line-bytes",
+    type=click.IntRange(1),
+    default=64 * 2**20,
+    show_default=True,
+    help="Longer lines of JSONL are errors.",
+)
 @click.option(
     "--scirecipe/--no-scirecipe",
     default=None,
@@ -45,7 +60,7 @@ NOT_AN_ANSWER = ("ok", "missing_sections", "think_not_opened")
     "--response-field", help="Also check that the answers in this field use only actions of the row's library."
 )
 @config_option
-@settings_options(ScoreSettings)
+@settings_options(ScoreSettings, described=False)
 def command(
     source: str,
     reference_field: str,
@@ -76,7 +91,9 @@ def command(
                 counts[kind] += 1
                 click.echo(f"{rollout.location.within('stdin' if source == '-' else source)}: {kind}: {text}")
     except DocumentError as error:
-        raise Failure(f"{source}: {'' if is_columnar(fmt) else 'not JSON: '}{error}") from None
+        raise document_failure("stdin" if source == "-" else source, fmt, error) from None
+    if not counts["checked"]:
+        click.echo(f"warning: {'stdin' if source == '-' else source} has no rows", err=True)
     click.echo("{checked:,} checked, {error:,} invalid, {warning:,} with a warning".format(**counts), err=True)
     if counts["error"]:
         raise click.exceptions.Exit(SOME_FAILED)
@@ -121,6 +138,9 @@ def references(
         from ..files.columns.source import open_columns  # needs the extra
 
         with open_columns(source) as columns:
+            field = guess_field(field, REFERENCE_NAMES, [columns.schema.names])
+            if field not in columns.schema.names:
+                raise absent_field(field, [columns.schema.names], "--reference-field", "column")
             columns.require([field])
             numbers = count()
             for batch in columns.batches([field]):
@@ -133,6 +153,12 @@ def references(
     with open_rows(source, fmt, max_line_bytes) as (rows, _, _):
         if rows is None:
             raise DocumentError("there is no array of rows")
+        first, rows = peek(rows)
+        named = [row for row in objects_in(first, max_line_bytes) if "steps" not in row]
+        field = guess_field(field, REFERENCE_NAMES, named)
+        if len(named) == len(first) > 0 and not any(field in row for row in named):
+            hint = " (response, if it is the reference answer)" if any("response" in row for row in named) else ""
+            raise absent_field(field, named, "--reference-field" + hint)
         for piece in pieces(rows):
             read = [read_reference(row, field, max_line_bytes) for row in piece]
             yield [rollout for rollout, _ in read], [record for _, record in read]

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from ..conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
 from ..terminal import show, table
 from ..version import VERSION
-from .options import Failure, echo_json, names_in
+from .options import Command, Failure, echo_json, names_in
 
 if TYPE_CHECKING:
-    from ..conformance.comparison import Comparison
+    from ..conformance.comparison import Comparison, Difference
 
 __all__ = ["command"]
 
@@ -27,7 +28,13 @@ MAX_VALUE = 60
 """Characters of a value that a line shows."""
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay conformance",
+        'assay conformance --engine "python my_reward.py" --vectors score',
+    ),
+)
 @click.option("--engine", metavar="COMMAND", help="The implementation to test  [default: Assay, in this process]")
 @click.option(
     "--vectors",
@@ -66,10 +73,6 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
     out components and metrics.
 
     Exit codes: 0 every answer is as expected; 1 some are not, or the engine has a fault; 2 usage error.
-
-    \b
-    assay conformance
-    assay conformance --engine "python my_reward.py" --vectors score
     """  # noqa: D301
     from ..conformance.comparison import TOLERANCE, compare
 
@@ -90,7 +93,7 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
                 "groups": {group: {"cases": n, "passed": found.passed[group]} for group, n in found.cases.items()},
                 "left_out": found.left_out,
                 "problems": problems,
-                "differences": [difference._asdict() for difference in found.differences],
+                "differences": [_encodable(difference) for difference in found.differences],
             }
         )
     else:
@@ -131,6 +134,15 @@ def _print(found: Comparison, problems: list[str], engine: str, exact: bool) -> 
     if len(found.differences) > MAX_SHOWN:
         lines.append(f"and {len(found.differences) - MAX_SHOWN:,} more differences (--json lists all)")
     click.echo("\n".join(lines))
+
+
+def _encodable(difference: Difference) -> dict[str, Any]:
+    """Return a difference as JSON; what JSON cannot hold (a lone surrogate, a number of 400 digits) as Python text."""
+    try:
+        orjson.dumps(difference.got)
+    except orjson.JSONEncodeError:
+        difference = difference._replace(got=repr(difference.got))
+    return difference._asdict()
 
 
 def _shown(value: Any) -> str:

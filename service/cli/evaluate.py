@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ScoringError
-from ..files.formats import FORMATS, format_of, is_columnar
+from ..errors import ScoringError, did_you_mean
+from ..files.formats import FORMATS, format_of
 from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
-from .options import SOME_FAILED, Failure, command_line, json_or_text, names_in, pair_option, require_different_files
+from .options import (
+    SOME_FAILED,
+    Command,
+    Failure,
+    command_line,
+    document_failure,
+    json_or_text,
+    names_in,
+    pair_option,
+    require_different_files,
+)
 
 if TYPE_CHECKING:
     from ..report.evaluated_file import EvaluatedFile
@@ -29,12 +39,26 @@ USUAL_GROUPS = ("level", "type")
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay evaluate answers.jsonl --profile thoth --html report.html",
+        "assay evaluate answers.jsonl --markdown -",
+        "assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output",
+    ),
+)
 @click.argument("source", metavar="ANSWERS", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--task", "name", default="score", show_default=True, help="What to evaluate; see --list.")
-@click.option("--profile", help="Short for --option profile=…: paper or thoth (metrics of SCORE).")
-@click.option("--metrics", multiple=True, metavar="NAMES", help="Names, usual, or all  [default: usual]")
-@click.option("--by", multiple=True, metavar="FIELDS", help="Group by  [default: level, type]")
+@click.option("--profile", metavar="NAME", help="Short for --option profile=…: paper or thoth (metrics of SCORE).")
+@click.option(
+    "--metrics", multiple=True, metavar="NAMES", help="Metrics to compute: names, usual, or all  [default: usual]"
+)
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="FIELDS",
+    help="Fields of the records by whose values to group  [default: level, type]",
+)
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
@@ -44,8 +68,16 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 @click.option("--markdown", "markdown_target", type=OUTPUT, metavar="FILE", help="Write the table as Markdown.")
 @click.option("--latex", "latex_target", type=OUTPUT, metavar="FILE", help="Write the table as LaTeX (booktabs).")
 @click.option("--html", "html_target", type=OUTPUT, metavar="FILE", help="Write a report with distributions.")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
-@click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+@click.option(
+    "--max-line-bytes",
+    type=click.IntRange(1),
+    default=64 * 2**20,
+    show_default=True,
+    help="Longer lines of JSONL are errors.",
+)
 @click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
 def command(
@@ -72,12 +104,7 @@ def command(
     model's answer added. An invalid row is listed on standard error and does not affect other rows; the exit code is
     then 1. It is 1, too, if a requirement of a usual metric is missing, which the table notes. If one of a metric named
     by --metrics is missing, there is no result and the exit code is 2.
-
-    \b
-    assay evaluate answers.jsonl --profile thoth --html report.html
-    assay evaluate answers.jsonl --markdown -
-    assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output
-    """  # noqa: D301
+    """
     fmt = format_of(source, input_format, "--input-format")
     targets = {
         "json": json_target,
@@ -96,9 +123,10 @@ def command(
     try:
         evaluated = _evaluate(source, fmt, name, options, chosen, dict(fields), max_line_bytes, quiet)
     except DocumentError as error:
-        raise Failure(f"{source}: {'' if is_columnar(fmt) else 'not JSON: '}{error}") from None
+        raise document_failure("stdin" if source == "-" else source, fmt, error) from None
     except ScoringError as error:
         raise Failure.of(error.issues) from None
+    _warn(evaluated, chosen[1])
     _write(evaluated, targets)
     with_table = "-" not in targets.values()
     if with_table:
@@ -175,6 +203,18 @@ def _list(ctx: click.Context, requested: bool) -> None:
         for metric in task.metrics:
             click.echo(f"    {metric.name:<24}{metric.description}")
     ctx.exit()
+
+
+def _warn(evaluated: EvaluatedFile, by: list[str]) -> None:
+    """Print a warning if the file is empty, and one for each field to group by that no record has."""
+    records = evaluated.answers.records
+    if not records and not evaluated.answers.faults:
+        click.echo(f"warning: {evaluated.source} has no records", err=True)
+    for field in by if records else ():
+        if field not in evaluated.task.derived_fields and all(record.get(field) is None for record in records):
+            there = sorted({name for record in records for name in record})
+            known = f"fields: {', '.join(there)}{did_you_mean(field, there)}"
+            click.echo(f"warning: --by {field}: no record has this field; {known}", err=True)
 
 
 def _write(evaluated: EvaluatedFile, targets: Mapping[str, str | None]) -> None:

@@ -13,18 +13,28 @@ from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
 from ..files.formats import FORMATS, format_of
 from ..files.rows.rows import DocumentError, Fault, Fields
 from ..settings import ScoreSettings
-from .options import SOME_FAILED, Failure, config_option, load_config, settings_options
+from .options import SOME_FAILED, Command, Failure, config_option, load_config, settings_options
 
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay explain rollouts.jsonl --number 12",
+        "assay explain request.json --json",
+    ),
+)
 @click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("-n", "--number", type=click.IntRange(0), help="Number of the row  [default: the first]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, the reply of POST /v1/explain.")
 @click.option("--response-field", default="response", show_default=True, help="Name of the response in a row.")
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is JSON or JSONL]")
+@click.option(
+    "--input-format",
+    type=click.Choice(FORMATS),
+    help="Format of the file  [default: by the extension; - is JSON or JSONL]",
+)
 @click.option(
     "--suggestions",
     type=click.IntRange(0, MAX_SUGGESTIONS),
@@ -40,7 +50,7 @@ __all__ = ["command"]
     help="auto: on a terminal, unless NO_COLOR is set.",
 )
 @config_option
-@settings_options(ScoreSettings)
+@settings_options(ScoreSettings, described=False)
 def command(
     source: str,
     number: int | None,

@@ -58,7 +58,9 @@ class Commands(click.Group):
         ctx.meta[COMMAND_LINE] = f"{ctx.info_name} {shlex.join(args)}"
         if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
-        elif args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):
+        else:  # a server logs its progress itself
+            ctx.with_resource(watched_start())
+        if args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
@@ -71,8 +73,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; exit silently if the reader of its output has gone (`assay … | head`)."""
         try:
-            with watched_start():
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         except OSError as error:
             broken_pipe = error.errno == errno.EPIPE
             if not broken_pipe and (error.errno not in DISK_FULL or error.filename is not None):

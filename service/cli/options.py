@@ -6,8 +6,9 @@ import os
 import stat
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
@@ -17,14 +18,19 @@ from pydantic_core import PydanticUndefined
 
 from ..config import Config, load
 from ..errors import Issue, ScoringError, one_of
+from ..files.field_names import FieldError
+from ..files.formats import is_columnar
+from ..files.rows.rows import DocumentError
 
 __all__ = [
     "COMMAND_LINE",
     "SOME_FAILED",
     "USAGE",
+    "Command",
     "Failure",
     "command_line",
     "config_option",
+    "document_failure",
     "echo_json",
     "json_or_text",
     "load_config",
@@ -49,6 +55,9 @@ USAGE = 2
 COMMAND_LINE = f"{__name__}.command_line"
 """Key of the whole command in `click.Context.meta`."""
 
+SECTIONS = {"ServerSettings": "Server settings", "ScoreSettings": "Reward settings"}
+"""Titles of the models of settings in help."""
+
 NUMBERS: dict[Any, Any] = {int: click.INT, float: click.FLOAT}
 
 config_option = click.option(
@@ -60,26 +69,70 @@ config_option = click.option(
 )
 
 
-def settings_options(*models: type[BaseModel]) -> Callable[[Function], Function]:
+class Command(click.Command):
+    """A command whose help has a section for each table of settings, and one with examples."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.examples = examples
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[SettingOption]] = {}
+        with formatter.section("Options"):
+            records = []
+            for parameter in self.get_params(ctx):
+                if isinstance(parameter, SettingOption):
+                    sections.setdefault(parameter.section, []).append(parameter)
+                elif isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)) is not None:
+                    records.append(record)
+            formatter.write_dl(records)
+        for title, options in sections.items():
+            if options[0].described:
+                with formatter.section(title):
+                    formatter.write_dl([record for one in options if (record := one.get_help_record(ctx)) is not None])
+            else:
+                with formatter.section(f"{title} (described by `assay config --help`)"):
+                    names = ", ".join(one.opts[0] for one in options)
+                    for line in wrap(names, formatter.width - formatter.current_indent, break_on_hyphens=False):
+                        formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
+                for example in self.examples:
+                    formatter.write(f"  {example}\n")
+
+
+class SettingOption(click.Option):
+    """The flag of a setting; `section` is its title in the help, which lists only its name unless it is `described`."""
+
+    def __init__(self, *args: Any, section: str, described: bool, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.section = section
+        self.described = described
+
+
+def settings_options(*models: type[BaseModel], described: bool = True) -> Callable[[Function], Function]:
     """Add a flag for every field of the models; its value is None if it is not given."""
 
     def add(function: Function) -> Function:
         for model in reversed(models):
+            section = {"section": SECTIONS[model.__name__], "described": described}
             for name, field in reversed(model.model_fields.items()):
-                function = _option(name, field.annotation, _help(field))(function)
+                function = _option(name, field.annotation, cls=SettingOption, help=_help(field), **section)(function)
         return function
 
     return add
 
 
-def _option(name: str, annotation: Any, text: str) -> Callable[[Function], Function]:
+def _option(name: str, annotation: Any, **options: Any) -> Callable[[Function], Function]:
     flag = "--" + name.replace("_", "-")
     if annotation is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=text)
+        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, **options)
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
     choices = click.Choice(get_args(annotation)) if get_origin(annotation) is Literal else None
-    return click.option(flag, name, default=None, type=choices or NUMBERS.get(annotation, click.STRING), help=text)
+    return click.option(flag, name, default=None, type=choices or NUMBERS.get(annotation, click.STRING), **options)
 
 
 def _help(field: Any) -> str:
@@ -157,6 +210,12 @@ def flag_of(path: str) -> str:
         name = name.partition("[")[0]
         return f"--{name}" if name in NAMED_OPTIONS else f"--option {name}"
     return f"--{path}" if path in ("task", "include") else path
+
+
+def document_failure(name: str, fmt: str, error: DocumentError) -> Failure:
+    """Return the error about a file that is malformed as a whole."""
+    kind = "" if is_columnar(fmt) or isinstance(error, FieldError) else "not JSON: "
+    return Failure(f"{name}: {kind}{error}")
 
 
 NamedPath = tuple[str, str | os.PathLike[str] | None]

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError
+from ..files.field_names import absent_field, find_fields, objects_in, peek
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
 from ..terminal import Progress, show
 from .options import (
     SOME_FAILED,
+    Command,
     Failure,
     command_line,
     config_option,
+    document_failure,
     json_or_text,
     load_config,
     names_in,
@@ -28,6 +31,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from ..files.score_rows import Job
     from ..files.summary import Summary
 
@@ -41,17 +46,29 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
 """Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay score rollouts.jsonl -o scored.jsonl --report report.html",
+        "assay score rollouts.parquet -o scored.parquet --include components,advantages",
+        "zcat rollouts.jsonl.gz | assay score - --order lcs > scored.jsonl",
+    ),
+)
 @click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option(
-    "-o", "--output", "target", default="-", type=click.Path(dir_okay=False, allow_dash=True), help="[default: -]"
+    "-o",
+    "--output",
+    "target",
+    default="-",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Where to write the scored rows  [default: -, standard output]",
 )
 @click.option(
     "--include",
     multiple=True,
     callback=lambda _ctx, _parameter, values: names_in(values, INCLUDABLE),
     metavar="NAMES",
-    help="Results to add: components,advantages",
+    help="Results to add to each row, separated by commas: components, advantages",
 )
 @click.option("--response-field", help="Name of the response in a row.  [default: response]")
 @click.option("--reference-field", help="Name of the reference in a row.  [default: reference]")
@@ -66,12 +83,22 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
 @click.option("--layout", type=click.Choice(list(LAYOUTS)), help="Use the field names in the dumps of this trainer.")
 @click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
-@click.option("--input-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
-@click.option("--output-format", type=click.Choice(FORMATS), help="[default: by the extension; - is jsonl]")
-@click.option("--max-line-bytes", type=click.IntRange(1), default=64 * 2**20, show_default=True, help="JSONL only.")
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+@click.option(
+    "--output-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+@click.option(
+    "--max-line-bytes",
+    type=click.IntRange(1),
+    default=64 * 2**20,
+    show_default=True,
+    help="Longer lines of JSONL are errors.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @config_option
-@settings_options(ScoreSettings)
+@settings_options(ScoreSettings, described=False)
 def command(
     source: str,
     target: str,
@@ -101,13 +128,16 @@ def command(
     Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra `arrow`. Their rows
     count from 0. Each component is a column, and so is `error` (reason, detail, row) if a row has one.
     """
+    from ..files.rows.output import is_special
     from ..files.score_rows import Job
 
+    source_format = format_of(source, input_format, "--input-format")
+    special = source_format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
     job = Job(
         source=source,
         target=target,
-        source_format=format_of(source, input_format, "--input-format"),
-        target_format=format_of(target, output_format, "--output-format"),
+        source_format=source_format,
+        target_format=format_of(target, output_format or special, "--output-format"),
         fields=_fields(layout, response_field, reference_field, group_field),
         components="components" in include,
         advantages="advantages" in include,
@@ -126,8 +156,7 @@ def command(
         else:
             failed = _run_task(job, task_name, {name: json_or_text(text) for name, text in task_options}, quiet)
     except DocumentError as error:
-        kind = "" if is_columnar(job.source_format) else "not JSON: "
-        raise Failure(f"{job.source_name}: {kind}{error}") from None
+        raise document_failure(job.source_name, job.source_format, error) from None
     except ScoringError as error:
         raise Failure.of(error.issues) from None
     except BrokenPipeError:
@@ -163,18 +192,31 @@ def _run(job: Job, settings: ScoreSettings, quiet: bool, target: str | None) -> 
         from ..files.columns.source import open_columns  # needs the extra
         from ..files.score_columns import score_columns
 
-        with open_columns(job.source) as source, Progress(source.rows, quiet) as progress:
-            summary = score_columns(job, scorer, source, progress, observe)
+        with open_columns(job.source) as source:
+            job = _found(job, [source.schema.names], "column", quiet)
+            with Progress(source.rows, quiet) as progress:
+                summary = score_columns(job, scorer, source, progress, observe)
     else:
         with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
             if rows is None:
                 failed = not score_request(job, scorer, document, observe)
             else:
+                first, rows = peek(rows)
+                job = _found(job, objects_in(first, job.max_line_bytes), "field", quiet)
                 with Progress(size, quiet) as progress:
                     summary = score_rows(job, scorer_of_rows(job, scorer), rows, progress, observe)
     if report is not None:
         report.write(target, summary.faults if summary is not None else {})
-    return failed if summary is None else _show(summary, scorer.signature, started, quiet)
+    return failed if summary is None else _show(job, summary, scorer.signature, started, quiet, target)
+
+
+def _found(job: Job, rows: Sequence[Collection[str]], kind: str, quiet: bool) -> Job:
+    """Return the job with the names of the fields that the first rows have; raises FieldError if they lack one."""
+    fields = find_fields(job.fields, rows, kind)
+    for role, name, given in zip(Fields._fields, fields, job.fields, strict=True):
+        if name != given and not quiet:
+            click.echo(f"note: {role} was read from the {kind} {name}", err=True)
+    return job._replace(fields=fields)
 
 
 def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
@@ -193,7 +235,6 @@ def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
 
 def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
     """Do the job with the reward of another task; return whether some rows could not be scored."""
-    from ..evaluate.signatures import reward_signature
     from ..evaluate.task_rewards import reward_options, reward_task
     from ..files.request_file import require_request
     from ..files.score_rows import score_rows, scorer_of_task_rows
@@ -201,21 +242,29 @@ def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) ->
     if is_columnar(job.source_format) or is_columnar(job.target_format):
         raise click.UsageError("--task supports only JSONL and JSON")
     task = reward_task(name)
-    options = reward_options(task, task_options)
-    scorer = scorer_of_task_rows(job, task, options)
+    scorer = scorer_of_task_rows(job, task, reward_options(task, task_options))
     started = time.perf_counter()
     with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
         if rows is None:
             require_request(document)
             raise click.UsageError("--task cannot be combined with a request, which names its task")
+        first, rows = peek(rows)
+        named = objects_in(first, job.max_line_bytes)
+        if named and not any({job.fields.response, task.response} & row.keys() for row in named):
+            raise absent_field(job.fields.response, named, "--response-field")
         with Progress(size, quiet) as progress:
             summary = score_rows(job, scorer, rows, progress)
-    return _show(summary, reward_signature(task, options), started, quiet)
+    return _show(job, summary, scorer.identity["signature"], started, quiet)
 
 
-def _show(summary: Summary, signature: str, started: float, quiet: bool) -> bool:
-    """Print the summary and the signature of the rewards; return whether some rows could not be scored."""
+def _show(job: Job, summary: Summary, signature: str, started: float, quiet: bool, report: str | None = None) -> bool:
+    """Print the summary, the files written and the signature; return whether some rows could not be scored."""
     if not quiet:
-        show(*summary.parts(time.perf_counter() - started), error=True)
+        scored, *rest = summary.parts(time.perf_counter() - started)
+        files = [f"output       {job.target}"] if job.target != "-" else []
+        files += [f"report       {report}"] if report is not None else []
+        show(scored, *files, *rest, error=True)
         click.echo(f"\n{signature}", err=True)
+    if not summary.rows:
+        click.echo(f"warning: {job.source_name} has no rows", err=True)
     return bool(summary.faults)

@@ -11,12 +11,18 @@ from ..config import ServerSettings
 from ..http.process.log_format import start_logging
 from ..http.process.signals import end_process
 from ..settings import ScoreSettings
-from .options import Failure, config_option, load_config, settings_options
+from .options import Command, Failure, config_option, load_config, settings_options
 
 __all__ = ["command"]
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "assay serve",
+        "assay serve --host 0.0.0.0 --port 8080 --workers 4 --config assay.toml",
+    ),
+)
 @config_option
 @click.option(
     "--exit-with-lease",

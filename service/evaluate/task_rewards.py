@@ -22,13 +22,14 @@ from ..scoring.scores import Scores, group_advantages
 from ..scoring.text_columns import checked_texts
 from ..settings import RULES_VERSION
 from .evaluation import TASKS, every_task, task_named
+from .signatures import reward_signature
 from .task import OK, Advance, Options, Task, ignore_progress
 
 __all__ = [
     "SCORE",
     "TOO_LONG",
     "TaskScores",
-    "config_id_of",
+    "identity_of",
     "read_references",
     "reward_names",
     "reward_options",
@@ -210,7 +211,8 @@ def reward_responses(
     return TaskScores(found.rewards, reasons, found.components, reference_index)
 
 
-def config_id_of(task: Task, options: Any) -> str:
-    """Return a digest of the task, its effective options and the version of the rules."""
+def identity_of(task: Task, options: Any) -> dict[str, str]:
+    """Return `config_id`, a digest of the task, its effective options and the version of the rules, and `signature`."""
     canonical = json.dumps([RULES_VERSION, task.name, options.model_dump()], sort_keys=True, default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    config_id = hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return {"config_id": config_id, "signature": reward_signature(task, options)}

@@ -56,7 +56,7 @@ class Candidates:
             (self._shortened, self._sorted, self._dropped_and_added),
             (self._missing_and_extra, self._like_the_partner, self._renamed, self._moved, self._neighbours),
         )
-        every = (self._drops, self._additions, self._moves, self._actions, self._replacements, self._swaps)
+        every = (self._drops, self._additions, self._moves, self._replacements, self._swaps)
         rest = chain.from_iterable(zip_longest(*(family() for family in every)))
         yield from chain(*(family() for family in many))
         seen = {self._own}
@@ -218,13 +218,8 @@ class Candidates:
     def _moves(self) -> Iterator[Candidate | None]:
         return (self._move(i, k) for i in range(1, self._n + 1) for k in range(1, self._n + 1))
 
-    def _actions(self) -> Iterator[Candidate]:
-        """Give a step the action of a step of the reference, each distinct one."""
-        first = {line.action.canon: j for j, line in reversed(list(enumerate(self._expected, 1)))}
-        for i, line in enumerate(self._lines, 1):
-            yield from (self._action(i, j) for action, j in first.items() if action != line.action.canon)
-
     def _replacements(self) -> Iterator[Candidate]:
+        """Replace a step by any of the reference: no other action, objects and parameters for it gain more."""
         return (self._replacement(i, j) for i in range(1, self._n + 1) for j in range(1, self._m + 1))
 
     def _swaps(self) -> Iterator[Candidate]:

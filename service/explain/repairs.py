@@ -12,7 +12,7 @@ from .case import Case
 from .coverage import coverages
 from .edits.draft import Draft, DraftStep
 from .edits.skeleton import skeleton_of
-from .edits.step_lines import LineRepair, line_repairs
+from .edits.step_lines import MAX_LINE, LineRepair, line_repairs
 from .numbers import first_n
 from .reading import Reading, parsed_lines, read_response
 from .schema import Kind
@@ -32,7 +32,8 @@ MAX_REPAIRED_LINES = 16
 """Invalid lines that are repaired; others are deleted."""
 
 MAX_VALID = 24
-"""Valid repairs of one line that are compared by their reward."""
+MAX_COMPARED_BYTES = 4 << 20
+"""Valid repairs of one line that are compared by their reward, and bytes of the responses of all lines."""
 
 MAX_JOINED = 32
 """Lines that are joined into one step at most."""
@@ -163,8 +164,10 @@ def _with_valid_lines(case: Case, reading: Reading) -> Repair | None:
         choices.append(options)
     outer = draft_of(reading)
     chosen = [options[0] for options in choices]
+    left = MAX_COMPARED_BYTES
     for number, options in enumerate(choices):
-        if len(options) > 1:
+        left -= len(options) * len(content)
+        if len(options) > 1 and left >= 0:
             chosen[number] = _best(case, outer, chosen, number, options)
     changed: dict[str, list[int]] = {}
     for place, (text, _) in zip(kept, chosen, strict=True):
@@ -208,8 +211,10 @@ def _options(reading: Reading, k: int) -> tuple[list[Option], int]:
     """Return the valid repairs of an invalid line, and how many lines they are made of."""
     text, position = reading.text, k + 1
     run: list[str] = []
+    length = 0
     for line in reading.lines[k : k + MAX_JOINED]:
-        if line.status == "ok" or (run and line.number is not None):
+        length += line.stop - line.start
+        if run and (line.status == "ok" or line.number is not None or length > MAX_LINE):
             break
         run.append(text.part(line.start, line.stop))
     if "{" not in run[0]:

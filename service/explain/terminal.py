@@ -22,7 +22,7 @@ __all__ = ["as_text", "printable"]
 BAR = 16
 """Characters of the longest bar of the waterfall."""
 
-MIN_WIDTH, MAX_WIDTH = 60, 100
+MIN_WIDTH, MAX_WIDTH = 72, 100
 """Columns of the text, whatever the terminal has."""
 
 MAX_LINES = 60

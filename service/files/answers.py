@@ -11,16 +11,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..evaluate.task import Task
+from .field_names import REFERENCE_NAMES, RESPONSE_NAMES, SAMPLE_ROWS, absent_field
 from .formats import is_columnar
 from .rows.rows import DocumentError, Fault, Location, decode_row, open_rows
 
-__all__ = ["RESPONSE_NAMES", "Answers", "read_answers"]
-
-RESPONSE_NAMES = ("response", "generated_response", "model_output", "prediction", "completion")
-"""Fields in which files keep a model's answer: tried in order if none is given and the task's own is missing."""
-
-REFERENCE_NAMES = ("reference", "gt_key_block", "key", "ground_truth")
-"""The same for the reference."""
+__all__ = ["Answers", "read_answers"]
 
 ALIASES = {"response": RESPONSE_NAMES, "generated_response": RESPONSE_NAMES, "reference": REFERENCE_NAMES}
 
@@ -59,6 +54,16 @@ class FieldNames:
                 self.aliases[name] = source
         return {**row, **renamed} if renamed else row
 
+    def missing_in(self, row: dict[str, Any], task: Task) -> tuple[str, str]:
+        """Return the first field that a row lacks: the task's name, and the file's."""
+        try:
+            record = self.rename(row)
+        except KeyError as missing:
+            source = missing.args[0]
+            return next(name for name, mapped in self._mapping.items() if mapped == source), source
+        name = next(path for path, reason, _ in task.validation_errors(record) if reason == "missing_field")
+        return name, name
+
 
 def value_at(row: Mapping[str, Any], source: str) -> Any:
     """Return the field with this name or dotted path; raises KeyError if it is missing."""
@@ -73,18 +78,36 @@ def value_at(row: Mapping[str, Any], source: str) -> Any:
 
 
 def read_answers(source: str, fmt: str, task: Task, mapping: Mapping[str, str], max_line_bytes: int) -> Answers:
-    """Read a whole file ("-": standard input) of this format; raises DocumentError if it is malformed as a whole."""
+    """Read a whole file ("-": standard input) of this format; raises DocumentError if it is malformed as a whole.
+
+    It is if its first rows all lack the same field.
+    """
     fields = FieldNames(task, mapping)
     answers = Answers([], [], [], fields.aliases)
+    lacking: list[dict[str, Any]] = []
     for location, row, fault in read_rows(source, fmt, max_line_bytes):
+        record = row
         if fault is None:
-            row, fault = to_record(task, fields, row)
+            record, fault = to_record(task, fields, row)
         if fault is not None:
             answers.faults.append((location, fault))
         else:
-            answers.records.append(row)
+            answers.records.append(record)
             answers.locations.append(location)
+        if fault is not None and fault.reason == "missing_field":
+            lacking.append(row)
+        if len(lacking) == len(answers.faults) == SAMPLE_ROWS and not answers.records:
+            check_fields(lacking, task, fields)
+    if lacking and len(lacking) == len(answers.faults) and not answers.records:
+        check_fields(lacking, task, fields)
     return answers
+
+
+def check_fields(rows: list[dict[str, Any]], task: Task, fields: FieldNames) -> None:
+    """Raise FieldError if all rows lack the field that the first one lacks."""
+    name, source = fields.missing_in(rows[0], task)
+    if all(fields.missing_in(row, task)[1] == source for row in rows):
+        raise absent_field(source, rows, f"--field {name}=NAME")
 
 
 def to_record(task: Task, fields: FieldNames, row: Any) -> tuple[Any, Fault | None]:

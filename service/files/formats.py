@@ -26,7 +26,8 @@ def format_of(path: str, explicit: str | None, flag: str) -> str:
     """
     fmt = explicit or ("jsonl" if path == "-" else EXTENSIONS.get(Path(path).suffix.lower()))
     if fmt is None:
-        raise click.UsageError(f"{path}: the extension is not one of {', '.join(EXTENSIONS)}; use {flag}")
+        known = f"the extension is not one of {', '.join(EXTENSIONS)}; name the format with {flag}"
+        raise click.UsageError(f"{path}: {known} ({', '.join(FORMATS)})")
     if is_columnar(fmt) and find_spec("pyarrow") is None:
         raise click.UsageError(f"{path}: Parquet and Arrow need pyarrow: {install_command('arrow')}")
     return fmt

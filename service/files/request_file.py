@@ -52,8 +52,7 @@ def score_request(job: Job, scorer: Scorer, document: str, observe: Observe | No
         if observe is not None:
             observe(rollouts_of(document, batch), scores)
         if job.target_format == "json":
-            identity = batch.scorer.config_id, batch.scorer.signature
-            write_document(job.target, encode(scores, *identity, batch.components, batch.advantages))
+            write_document(job.target, encode(scores, batch.scorer.identity, batch.components, batch.advantages))
         else:
             write_rows(job, rollouts_of(document, batch), batch, scores)
     except ScoringError as error:
@@ -96,7 +95,8 @@ def rollouts_of(document: str, batch: Batch) -> list[Rollout]:
 def write_rows(job: Job, rollouts: list[Rollout], batch: Batch, scores: Scores) -> None:
     """Write a row for each response: the response, its reference and its results."""
     advantages = scores.advantages().tolist() if batch.advantages else []
-    with row_output(job._replace(components=batch.components, advantages=batch.advantages)) as write:
+    job = job._replace(components=batch.components, advantages=batch.advantages)
+    with row_output(job, batch.scorer.identity) as write:
         lines = []
         for k, (rollout, result) in enumerate(zip(rollouts, column_results(scores, batch.components), strict=True)):
             rollout.text = orjson.dumps({"response": rollout.response, "reference": rollout.reference})

@@ -28,7 +28,7 @@ from .summary import Summary
 
 __all__ = ["score_columns"]
 
-CONFIG_ID, SIGNATURE = b"config_id", b"signature"
+CONFIG_ID = b"config_id"
 """Metadata key of a file with results, which may be replaced."""
 
 
@@ -110,8 +110,7 @@ def _write_columns(job: Job, scorer: Scorer, source: ColumnSource, results: Spoo
     added = results.schema()
     replaced = RESULT_NAMES.union(added.names)
     kept = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
-    identity = {CONFIG_ID: scorer.config_id.encode(), SIGNATURE: scorer.signature.encode()}
-    metadata = {**(source.schema.metadata or {}), **identity}
+    metadata = {**(source.schema.metadata or {}), **{name.encode(): value for name, value in scorer.identity.items()}}
     schema = pa.schema([*kept, *added], metadata=metadata)
     with column_output(job.target, job.target_format, schema) as write:
         for batch, result in _align(source.batches(), found):
@@ -133,7 +132,7 @@ def _kept_field(field: Any, job: Job, source: ColumnSource) -> Any:
 
 def _write_rows(job: Job, scorer: Scorer, source: ColumnSource, results: SpooledResults) -> None:
     found = results.tables(scorer.settings.advantage_ddof)
-    with row_output(job) as write:
+    with row_output(job, scorer.identity) as write:
         for batch, result in _align(source.batches(), found):
             write(json_rows(batch, result, job.components))
 

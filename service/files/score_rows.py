@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,12 +81,13 @@ class RowScorer(NamedTuple):
     """How rows are read and scored.
 
     read: parses a row; an error becomes the fault of the rollout. score: scores the rollouts without a fault, and may
-    add faults. ddof: of the advantages.
+    add faults. ddof: of the advantages. identity: `config_id` and `signature` of the rewards.
     """
 
     read: Callable[[Row], Rollout]
     score: Callable[[list[Rollout]], Scores | TaskScores]
     ddof: int
+    identity: Mapping[str, str]
 
 
 Observe = Callable[[Sequence[Rollout], Any], None]
@@ -99,7 +100,8 @@ def scorer_of_rows(job: Job, scorer: Scorer) -> RowScorer:
     def read(row: Row) -> Rollout:
         return read_rollout(row, job.fields, job.max_line_bytes)
 
-    return RowScorer(read, lambda rollouts: score_rollouts(scorer, rollouts), scorer.settings.advantage_ddof)
+    ddof = scorer.settings.advantage_ddof
+    return RowScorer(read, lambda rollouts: score_rollouts(scorer, rollouts), ddof, scorer.identity)
 
 
 def scorer_of_task_rows(job: Job, task: Task, options: Any) -> RowScorer:
@@ -107,7 +109,7 @@ def scorer_of_task_rows(job: Job, task: Task, options: Any) -> RowScorer:
 
     A row is a record of its benchmark, or a response and a reference.
     """
-    from ..evaluate.task_rewards import reward_responses
+    from ..evaluate.task_rewards import identity_of, reward_responses
 
     def read(row: Row) -> Rollout:
         rollout, record = decode_rollout(row, job.max_line_bytes)
@@ -120,7 +122,7 @@ def scorer_of_task_rows(job: Job, task: Task, options: Any) -> RowScorer:
         responses, references = [one.response for one in valid], [one.reference for one in valid]
         return reward_responses(task, responses, references, np.arange(len(valid), dtype=np.int64), options)
 
-    return RowScorer(read, score, TASK_DDOF)
+    return RowScorer(read, score, TASK_DDOF, identity_of(task, options))
 
 
 def _fill(rollout: Rollout, record: dict[str, Any], task: Task, fields: Fields) -> Fault | None:
@@ -157,7 +159,7 @@ def score_rows(
     """
     summary = Summary()
     scored = _score_pieces(job, scorer, rows, summary, progress, observe)
-    with row_output(job) as write:
+    with row_output(job, scorer.identity) as write:
         if not job.advantages:
             for _, _, lines in scored:
                 write(lines)
@@ -205,12 +207,15 @@ def report_faults(job: Job, rollouts: Iterable[Rollout], counts: Counter[str], p
             progress.message(f"{where}: {rollout.fault.detail} ({rollout.fault.reason})")
 
 
-def row_output(job: Job) -> AbstractContextManager[Write]:
-    """Return the output for JSON rows in the format of the job; an exception discards incomplete output."""
+def row_output(job: Job, identity: Mapping[str, str]) -> AbstractContextManager[Write]:
+    """Return the output for JSON rows in the format of the job; an exception discards incomplete output.
+
+    identity: `config_id` and `signature`, the metadata of columns.
+    """
     if is_columnar(job.target_format):
         from .columns.from_rows import rows_as_columns  # needs the extra
 
-        return rows_as_columns(job.target, job.target_format, job.fields, job.components, job.advantages)
+        return rows_as_columns(job.target, job.target_format, job.fields, job.components, job.advantages, identity)
     return line_output(job.target) if job.target_format == "jsonl" else array_output(job.target)
 
 

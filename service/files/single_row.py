@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from .field_names import FieldError, find_fields, objects_in
 from .formats import is_columnar
 from .rows.rows import (
     DocumentError,
@@ -14,6 +15,7 @@ from .rows.rows import (
     Fields,
     Location,
     Rollout,
+    Row,
     array_rows,
     json_document,
     jsonl_rows,
@@ -43,10 +45,18 @@ def single_rollout(source: str, fmt: str | None, fields: Fields, number: int | N
             return _of_document(first + stream.read(), fields, number or 0)
         for row in jsonl_rows(stream, MAX_LINE, first):
             if number is None or row.location.number == number:
-                return _with_own_config(read_rollout(row, fields, MAX_LINE))
+                return _with_own_config(_read(row, fields))
             if row.location.number > number:
                 break
     raise DocumentError("there is no row" if number is None else f"line {number} does not exist or is blank")
+
+
+def _read(row: Row, fields: Fields) -> Rollout:
+    """Parse a row, with the fields under their usual names."""
+    try:
+        return read_rollout(row, find_fields(fields, objects_in([row], MAX_LINE)), MAX_LINE)
+    except FieldError as error:
+        return Rollout(row.location, b"", fault=Fault("missing_field", str(error)))
 
 
 def _is_row(line: bytes) -> bool:
@@ -78,7 +88,7 @@ def _of_document(content: bytes, fields: Fields, number: int) -> tuple[Rollout, 
     row = next(islice(array_rows(document), number, None), None)
     if row is None:
         raise DocumentError(f"there is no record {number}")
-    rollout = read_rollout(row, fields, MAX_LINE)
+    rollout = _read(row, fields)
     return (rollout, config) if config is not None else _with_own_config(rollout)
 
 
@@ -107,8 +117,8 @@ def _as_rows(request: dict[str, Any]) -> str:
 def _columnar(source: str, fields: Fields, number: int) -> Rollout:
     from .columns.source import open_columns  # needs the extra
 
-    names = [fields.response, fields.reference]
     with open_columns(source) as columns:
+        names = list(find_fields(fields, [columns.schema.names], "column")[:2])
         columns.require(names)
         row = next(islice(columns.records(names), number, None), None)
     if row is None:

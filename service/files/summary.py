@@ -67,6 +67,11 @@ class Summary:
         for gate in scores.components.keys() & GATES:
             self._gates[gate] += int(np.count_nonzero(scores.components[gate]))
 
+    @property
+    def rows(self) -> int:
+        """The number of rows, scored or not."""
+        return self._reasons.total() + self.faults.total()
+
     def parts(self, seconds: float) -> list[str | Table]:
         """Return lines and tables; `seconds` is the time from the first row read to the last one written."""
         count = self._reasons.total()

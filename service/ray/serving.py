@@ -77,8 +77,7 @@ class Replica:
             "rewards": scores.rewards,
             "reasons": scores.reasons.tolist(),
             "components": scores.components,
-            "config_id": scorer.config_id,
-            "signature": scorer.signature,
+            **scorer.identity,
         }
 
     def check_health(self) -> None:

@@ -61,7 +61,7 @@ class Line(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """What is drawn between two axes."""
+    """What is drawn between two axes. The note says what colours mean, if they mean a number."""
 
     label: str
     width: int
@@ -73,6 +73,7 @@ class Chart(NamedTuple):
     bars: Sequence[Bar] = ()
     dots: Sequence[Dot] = ()
     line: Line | None = None
+    note: str = ""
 
     @property
     def left(self) -> int:
@@ -102,8 +103,11 @@ def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[f
 
 
 def number(value: float) -> str:
-    """Format a tick: without digits that are 0."""
-    return f"{value:,.6g}" if abs(value) < 1000 else f"{value:,.0f}"
+    """Format a tick, in a few characters: `0.25`, `5,000`, `150k`, `2.5M`."""
+    for least, unit in ((1e6, "M"), (1e4, "k")):
+        if abs(value) >= least:
+            return f"{value / (1e3 if unit == 'k' else least):g}{unit}"
+    return f"{value:,.6g}"
 
 
 def size(value: float) -> str:
@@ -186,8 +190,8 @@ def scatter(
                 for at, reward, ok in zip(x.tolist(), rewards.tolist(), passed.tolist(), strict=True)
             ]
         )
-    bars, dots = cells(x, rewards, edges, bounds, unit, (across, up))
-    return chart._replace(bars=bars, dots=dots)
+    bars, dots, most = cells(x, rewards, edges, bounds, unit, (across, up))
+    return chart._replace(bars=bars, dots=dots, note=f"strongest colour: {most:,} responses")
 
 
 def cells(
@@ -197,8 +201,8 @@ def cells(
     bounds: tuple[float, float],
     unit: str,
     scales: tuple[Callable[[float], float], Callable[[float], float]],
-) -> tuple[list[Bar], list[Dot]]:
-    """Return a cell for each pair of bins with responses, and the mean reward of each column."""
+) -> tuple[list[Bar], list[Dot], int]:
+    """Return a cell for each pair of bins with responses, the mean reward of each column, and the largest count."""
     across, up = scales
     counts, _, levels = np.histogram2d(x, rewards, (edges, np.linspace(*bounds, CELL_ROWS + 1)))
     columns, _ = np.histogram(x, edges)
@@ -215,7 +219,7 @@ def cells(
         (left, stop), mean = edges[column : column + 2], sums[column] / columns[column]
         text = f"{span(left, stop, unit)}: mean reward {mean:.4f} of {columns[column]:,} responses"
         dots.append(Dot(text, (across(left) + across(stop)) / 2, up(mean), mean=True))
-    return bars, dots
+    return bars, dots, int(counts.max())
 
 
 def span(left: float, stop: float, unit: str) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..explain.numbers import first_n
+from ..explain.numbers import format_reward, format_reward_change
 from ..explain.terminal import printable
 from ..version import VERSION
 
-__all__ = ["fixed", "render", "share", "signed", "without_controls"]
+__all__ = ["fixed", "render", "share", "without_controls"]
 
 
 def render(template: str, moment: datetime, **values: Any) -> str:
@@ -25,11 +25,6 @@ def render(template: str, moment: datetime, **values: Any) -> str:
 def fixed(value: float, digits: int = 4) -> str:
     """Format with a fixed number of decimals; never as a negative zero."""
     return f"{value:z,.{digits}f}"
-
-
-def signed(value: float, digits: int = 4) -> str:
-    """Format a change, with its sign."""
-    return f"{value:+z.{digits}f}".replace("-", "−")
 
 
 def share(value: float) -> str:
@@ -51,8 +46,8 @@ def _environment() -> Environment:
         "count": "{:,}".format,
         "share": share,
         "fixed": fixed,
-        "signed": signed,
-        "listed": lambda words, sign, n: first_n([sign + word for word in words], n),
+        "reward": format_reward,
+        "gain": format_reward_change,
     }
     return environment
 

@@ -12,7 +12,6 @@ from ..explain.explanation import explain
 from ..explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
 from ..scoring.scorer import Scorer
 from .examples import Example, Examples
-from .rendering import fixed
 
 __all__ = ["ShownExample", "shown_examples"]
 
@@ -54,17 +53,6 @@ class Row(NamedTuple):
     note: str
 
 
-class Cost(NamedTuple):
-    """One factor of the reward, in units of the reward."""
-
-    label: str
-    change: float
-    reward: float
-    share: float
-    detail: str
-    total: bool
-
-
 class ShownExample(NamedTuple):
     """An example with its explanation, or why it has none."""
 
@@ -74,7 +62,6 @@ class ShownExample(NamedTuple):
     explanation: Explanation | None = None
     rows: Sequence[Row] = ()
     more_rows: int = 0
-    costs: Sequence[Cost] = ()
     problem: str = ""
 
 
@@ -103,30 +90,12 @@ def shown(example: Example, scorer: Scorer) -> ShownExample:
         return ShownExample(example, *texts, problem="; ".join(issue.detail for issue in error.issues))
     rows = list(aligned(explanation)) if explanation.content else []
     more = max(len(rows) - MAX_STEPS, 0)
-    return ShownExample(example, *texts, explanation, rows[:MAX_STEPS], more, costs(explanation))
+    return ShownExample(example, *texts, explanation, rows[:MAX_STEPS], more)
 
 
 def clipped(text: str) -> str:
     rest = len(text) - MAX_TEXT
     return text if rest <= 0 else f"{text[:MAX_TEXT]}\n… and {rest:,} more characters"
-
-
-def costs(explanation: Explanation) -> list[Cost]:
-    """Return the factors that take something from the largest reward, between it and this one; none without SCORE."""
-    if not explanation.counted:
-        return []
-    unit = (explanation.largest_reward - explanation.smallest_reward) / explanation.largest_score
-    found = []
-    for factor in explanation.factors:
-        label, detail, total = factor.label, factor.detail, factor.name in ("best", "score")
-        if factor.name == "score":
-            label, detail = "Reward", f"SCORE {fixed(explanation.score)} of at most {fixed(explanation.largest_score)}"
-        reward = explanation.smallest_reward + unit * factor.score
-        if total or factor.change:
-            found.append(
-                Cost(label, unit * factor.change, reward, factor.score / explanation.largest_score, detail, total)
-            )
-    return found
 
 
 def aligned(explanation: Explanation) -> Iterator[Row]:

@@ -33,10 +33,10 @@ UNLIMITED = 2**62
 
 _DETAILS = {
     "too_long": "it has more than {max_steps} steps",
-    "no_steps": "it has no step",
+    "no_steps": "it has no step: a line such as 'Step 1: {{...}}' is needed",
     "bad_step_line": "line {line} is not of the form 'Step N: {{...}}'",
     "bad_step_json": "the braces of line {line} do not hold one valid JSON object",
-    "bad_step_schema": "line {line} is not an action with objects and parameters",
+    "bad_step_schema": "line {line} must be an action, objects and parameters, and nothing else",
 }
 
 

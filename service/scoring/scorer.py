@@ -65,8 +65,13 @@ class Scorer:
         self.threads = max(1, threads or usable_cores())
         self.config_id = self.settings.config_id
         self.signature = self.settings.signature
+        self.identity = {"config_id": self.config_id, "signature": self.signature}
         self._rules = rules_of(self.settings)
         warmup()
+
+    def __repr__(self) -> str:
+        changed = self.settings.model_dump(exclude_defaults=True)
+        return f"Scorer({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Scorer:
         """Return the scorer for this configuration with a request's `overrides`; recent ones are cached.

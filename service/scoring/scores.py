@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 
 import numpy as np
@@ -46,7 +47,11 @@ class Scores:
         return len(self.rewards)
 
     def __repr__(self) -> str:
-        return f"Scores({len(self)} responses, {np.count_nonzero(self.reason_codes == 0)} ok)"
+        if not len(self):
+            return "Scores(0 responses)"
+        counts = Counter(self.reasons.tolist()).most_common()
+        reasons = ", ".join(f"{reason} {count}" for reason, count in counts)
+        return f"Scores({len(self)} responses, mean reward {self.rewards.mean():.4f}; {reasons})"
 
     @cached_property
     def reasons(self) -> np.ndarray:

@@ -140,7 +140,10 @@ def _validation_error(reference: Any) -> tuple[str, str] | None:
         return "no_steps", "a reference has at least one step"
     for number, step in enumerate(steps, 1):
         if not _is_step(step):
-            return "bad_step_schema", f"step {number} is not an action with objects and parameters"
+            return (
+                "bad_step_schema",
+                f"step {number} must be an action, objects and parameters, and nothing else",
+            )
     return None
 
 

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from assay.service.cli.main import COMMANDS, main
+from assay.service.cli.options import Command
 from assay.service.config import ServerSettings
 from assay.service.settings import ScoreSettings
 from tests.command_line import ROOT, environment
@@ -47,6 +48,33 @@ def test_every_command_has_help(call, name: str) -> None:
     result = call(name, "--help")
     assert result.exit_code == 0
     assert result.stdout.startswith(f"Usage: assay {name}")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_an_example_that_it_accepts(call, name: str) -> None:
+    """The flags of the examples exist: with --help after them, nothing but the parser runs."""
+    command = main.get_command(click.Context(main), name)
+    assert isinstance(command, Command)
+    assert command.examples
+    assert all(example in call(name, "--help").stdout for example in command.examples)
+    for example in command.examples:
+        _, _, called = example.partition(f"assay {name}")
+        words = called.partition(" >")[0].split()
+        assert all(word in {flag for one in command.params for flag in one.opts} for word in words if word[:2] == "--")
+
+
+def test_help_describes_the_settings_once(call) -> None:
+    """Commands for files list their names; `config` and `serve` describe them."""
+    for name in ("score", "explain", "check"):
+        shown = call(name, "--help").stdout
+        assert "Reward settings (described by `assay config --help`):\n  --order, --semantics, " in shown
+        assert all("--" + field.replace("_", "-") in shown for field in ScoreSettings.model_fields)
+        assert max(map(len, shown.splitlines())) <= 80
+    for name in ("config", "serve"):
+        shown = call(name, "--help").stdout
+        server, _, reward = shown.partition("Reward settings:\n")
+        assert "Server settings:\n" in server
+        assert "--min-coverage FLOAT" in reward
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["score"], ["serve", "--nonsense"], ["score", "absent.jsonl"]])

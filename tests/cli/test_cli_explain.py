@@ -25,7 +25,7 @@ def rows(tmp_path):
 def test_the_first_row_is_explained(call, rows):
     done = call("explain", rows)
     assert done.exit_code == 0, done.stderr
-    assert done.stdout.startswith("Reward 1 of at most 1: nothing is taken away.\n")
+    assert done.stdout.startswith("Reward 1.0000 of at most 1.0000: no deductions.\n")
     assert "\x1b" not in done.stdout
 
 
@@ -58,9 +58,9 @@ def test_text_for_people(call, rows):
     done = call("explain", rows, "-n", 2, "--color", "always")
     assert "\x1b[" in done.stdout
     plain = call("explain", rows, "-n", 2).stdout
-    for part in ("✗ coverage", "Why: low_coverage (line 1)", "lacks 5, min", "Gate closed", "reward = score / S = 0"):
+    for part in ("✗ coverage", "Why: low_coverage (line 1)", "Missing: 5, min", "Gate failed", "= score / S = 0.0000"):
         assert part in plain
-    assert plain.splitlines()[-1].startswith("  +1  Say “5”, “min” in the prose of step 1")
+    assert plain.splitlines()[-1] == "  +1.0000  Write “5”, “min” in step 1 of <orc>; both gates then pass."
 
 
 def test_a_text_cannot_steer_the_terminal(call, tmp_path):

@@ -20,6 +20,7 @@ from assay_client import (
     Issue,
     LocalServiceError,
     Offence,
+    Scores,
     ServiceError,
     TooLarge,
     Unauthorized,
@@ -209,6 +210,12 @@ def test_errors_can_be_pickled(error: AssayError) -> None:
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+def test_what_is_printed_of_scores() -> None:
+    scores = Scores([1.0, 0.0, 0.0], ["ok", "no_steps", "no_steps"], None, None, "", "")
+    assert repr(scores) == "Scores(3 responses, mean reward 0.3333; no_steps 2, ok 1)"
+    assert repr(Scores([], [], None, None, "", "")) == "Scores(0 responses)"
 
 
 def test_the_former_names_of_issues() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 import time
@@ -107,6 +108,27 @@ def test_the_twin_as_an_engine(run: Any) -> None:
     assert found["left_out"] == {}
 
 
+def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "conformance.md").read_text(), re.DOTALL)
+    script = tmp_path / "my_reward.py"
+    script.write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        "from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one\n"
+        "def my_reward(response, reference, **config):\n"
+        "    try:\n"
+        "        found = score_one(response, parse_reference(reference, config), config)\n"
+        "    except UnreadableReferenceError:\n"
+        "        return 0.0, 'an error'\n"
+        "    return found['reward'], found['reason']\n" + snippet
+    )
+    command = shlex.join([sys.executable, str(script)])
+    found = json.loads(call("conformance", "--vectors", "score", "--engine", command, "--json").stdout)
+    assert found["problems"] == []
+    assert {difference["field"] for difference in found["differences"]} == {"error"}
+    assert found["passed"] > 700
+    assert found["left_out"]["components.coverage"] > 700
+
+
 def test_an_engine_with_differences(call: Any, tmp_path: Path) -> None:
     script = tmp_path / "my engine.py"
     script.write_text(
@@ -129,6 +151,16 @@ def test_an_engine_with_differences(call: Any, tmp_path: Path) -> None:
     assert 0 < found["passed"] < found["cases"]
     error = {"id": "score/reference/nothing", "field": "error", "expected": "no_steps", "got": "nothing"}
     assert error in found["differences"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
+def test_values_that_json_cannot_hold(call: Any, flags: list[str]) -> None:
+    code = f"{READ}for k, row in enumerate(rows):\n    words = [['\\ud800'], 10 ** 400, float('nan')][k % 3]\n"
+    code += "    print(json.dumps({'id': row['id'], 'words': words}))\n"
+    result = call("conformance", "--engine", shlex.join(python(code)), "--vectors", "words", *flags)
+    assert result.exit_code == 1
+    assert "\\ud800" in result.stdout
+    assert "1000000" in result.stdout
 
 
 @pytest.mark.parametrize(

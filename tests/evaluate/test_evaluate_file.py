@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from assay.service.cli.main import main
 from assay.service.evaluate import evaluate, rewards
+from assay.service.report.evaluated_file import broken
 
 STEP = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
 REFERENCE = f"Step 1: {STEP}"
@@ -135,7 +136,8 @@ def test_the_report_needs_nothing_from_elsewhere(tmp_path):
     assert "prefers-color-scheme: dark" in text
     assert "alert(1)" not in text
     assert "<b>&" not in text
-    for shown in ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31"):
+    expected = ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31")
+    for shown in (*expected, evaluate("score", []).signature):
         assert shown in page.text, shown
     # eight metrics, each over all records, one level and two types
     assert page.tags.count("svg") == 8 * 4
@@ -149,8 +151,15 @@ def test_fields_are_mapped(tmp_path):
     assert result.stdout.splitlines()[0].split() == ["n", "Order-S"]
     assert result.stdout.splitlines()[2].split() == ["all", "6", "66.67"]
     wrong = run("evaluate", path, "--field", "response=out.txt", "--field", "reference=gold")
-    assert wrong.exit_code == 1
-    assert wrong.stderr.count("no field 'out.txt'") == 6
+    assert wrong.exit_code == 2
+    known = "fields: gold, out; did you mean out? Name the right one with --field response=NAME"
+    assert f"no field 'out.txt' in any row; {known}" in wrong.stderr
+
+
+def test_a_field_to_group_by_that_no_record_has_is_a_warning(tmp_path):
+    path = written(tmp_path, rows(3))
+    assert "warning: --by levl: no record has this field; fields: " in run("evaluate", path, "--by", "levl").stderr
+    assert "warning" not in run("evaluate", path, "--by", "level").stderr
 
 
 def test_usual_names_are_found_and_shown(tmp_path):
@@ -276,3 +285,58 @@ def test_score_request_of_another_task(tmp_path):
 )
 def test_score_task_usage(tmp_path, flags):
     assert run("score", written(tmp_path, QUESTIONS), *flags).exit_code == 2
+
+
+def test_the_table_as_markdown_and_latex(tmp_path):
+    path, target = written(tmp_path, rows(9)), tmp_path / "table.tex"
+    result = run("evaluate", path, "--markdown", "-", "--latex", target, "--metrics", "order_s,semantic_a", "-q")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "|  | n | Order-S | Semantic-A |",
+        "| :-- | --: | --: | --: |",
+        "| all | 9 | 66.67 ± 16.67 | 100.00 ± 25.00 |",
+        "| type planning | 5 | 60.00 ± 24.49 | 90.00 ± 36.74 |",
+        "| type safety | 4 | 75.00 ± 25.00 | 112.50 ± 37.50 |",
+        "",
+        "Semantic-A is out of 150, the other percentages out of 100.",
+        "",
+        "±: standard error of the mean over the records.",
+        "",
+        "Every record has level 1.",
+    ]
+    assert r"type safety & 4 & 75.00 $\pm$ 25.00 & 112.50 $\pm$ 37.50 \\" in target.read_text().splitlines()
+
+
+def test_what_is_no_mean_over_records_has_no_standard_error(tmp_path):
+    """F1 is of all records together."""
+    told = [
+        {"is_correct": k % 2 == 0, "generated_response": f"[ANSWER_START]{k % 3 == 0}[ANSWER_END]"} for k in range(6)
+    ]
+    path = written(tmp_path, told)
+    result = run("evaluate", path, "--task", "bioprobench.err", "--markdown", "-", "-q")
+    assert result.exit_code == 0, result.output
+    heads, _, values = [[cell.strip() for cell in line.split("|")] for line in result.stdout.splitlines()[:3]]
+    cells = dict(zip(heads, values, strict=True))
+    assert cells["Acc"] == f"50.00 ± {100 * math.sqrt(0.25 * 6 / 5 / 6):.2f}"
+    assert cells["F1"] == f"{100 * 4 / 7:.2f}"
+
+
+def test_the_report_leads_to_the_lowest_scoring_records(tmp_path):
+    lines = [*rows(6), {"id": "swapped", "response": GOOD, "reference": f"{REFERENCE}\nStep 2: {STEP}"}]
+    target = tmp_path / "report.html"
+    assert run("evaluate", written(tmp_path, lines), "--html", target, "-q").exit_code == 0
+    text = Page(target.read_text(encoding="utf-8")).text
+    listed = text.partition("Lowest-scoring records")[2].partition("Distributions")[0]
+    assert "2 answers (28.6 %) have the lowest value of every metric." in text
+    places = [listed.index(name) for name in ("r0", "r3", "swapped", "r1", "r2")]
+    assert places == sorted(places)
+    assert listed.index("answers.jsonl:1") < listed.index("answers.jsonl:4") < listed.index("answers.jsonl:7")
+    assert "nothing" in listed
+    assert '"objects": ["pbs"]' in listed
+    assert f"evaluate {tmp_path}/answers.jsonl --html" in text
+
+
+def test_headings_are_broken_on_a_narrow_terminal():
+    heads, rows = ["", "n", "Order-LCS", "KW F1"], [["all", "20", "70.59", "0.5000"]]
+    assert broken(heads, rows, 80) == heads
+    assert broken(heads, rows, 20) == ["\n", "\nn", "Order-\nLCS", "KW\nF1"]

@@ -16,6 +16,7 @@ from assay.service.explain.schema import Explanation, KeyStep, ProseStep
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
+PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +25,10 @@ def here(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_sample_is_what_is_printed():
+def test_the_sample_is_what_is_printed(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     (sample,) = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
+    exec(next(block for block in PYTHON if "rollout.json" in block), {})
     done = CliRunner().invoke(main, shlex.split(COMMANDS[0])[1:])
     assert done.stdout == sample
 

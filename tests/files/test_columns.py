@@ -169,6 +169,8 @@ def test_faults_of_jsonl_in_columns(call, tmp_path: Path) -> None:
         ("not_a_string", 3),
     ]
     assert [row["response"] for row in found] == [RESPONSE, None, "5"]
+    identity = {name.encode(): value.encode() for name, value in Scorer().identity.items()}
+    assert read(target).schema.metadata == identity
 
 
 def test_references_that_are_steps(call, tmp_path: Path) -> None:
@@ -281,6 +283,7 @@ def test_a_request_document(call, tmp_path: Path) -> None:
     source.write_text(json.dumps(request))
     assert call("score", source, "-o", target).exit_code == 0
     assert read(target).schema.names == ["response", "reference", "reward", "reason", *COMPONENTS, "advantage"]
+    assert read(target).schema.metadata[b"signature"].decode() == Scorer().signature
     source.write_text(json.dumps({**request, "references": ["?"]}))
     assert call("score", source, "-o", tmp_path / "none.parquet").exit_code == 1
     assert not (tmp_path / "none.parquet").exists()

@@ -54,7 +54,7 @@ def test_a_terminal_sees_progress_and_the_faults_above_it(start, tmp_path: Path,
     summary = shown[shown.index("scored       3,000") :]
     assert "\x1b[1mreason" in summary
     assert summary.rstrip().endswith(f"%\r\n\r\n{ScoreSettings().signature}")
-    assert all(text in summary for text in ("mean reward", "not_json", "missing_sections"))
+    assert all(text in summary for text in ("mean reward", "not_json", "low_coverage"))
 
 
 def test_tables_fit_a_narrow_terminal_without_colour(start, tmp_path: Path, example_rollouts, monkeypatch) -> None:

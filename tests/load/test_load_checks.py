@@ -169,6 +169,6 @@ def test_the_latency_with_concurrent_batches_is_a_ratio():
     assert "ratio 3.00" in latency(rows)
     assert "5 × 2.0 + 5 = 15.0 ms: met" in latency(rows)
     assert "INVALID" not in latency(rows)
-    assert "NOT met" in latency([*rows[:2], row("steady-beside", [15.1])])
+    assert "NOT met. Batches delay single requests" in latency([*rows[:2], row("steady-beside", [15.1])])
     assert "INVALID" in latency([*rows[:2], row("steady-beside", [6.0], began=19.0)])
     assert latency(rows[:2]) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,16 +27,44 @@ def test_the_navigation_names_every_page() -> None:
     assert pages - set(named) == set()
 
 
-def test_every_page_is_found_from_another() -> None:
-    """Readers of the repository have no navigation: links lead from README to every page."""
-    linked, found = {"README.md", "docs/index.md"}, set()
+LINK = re.compile(r"\]\(([^()\s#:]*)(#[^()\s]+)?\)")
+FENCES = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def links_of(page: str) -> list[tuple[Path, str]]:
+    """Return the files that a page links, and the anchors in them."""
+    text = FENCES.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    return [
+        ((ROOT / page).parent.joinpath(target).resolve() if target else ROOT / page, (anchor or "").removeprefix("#"))
+        for target, anchor in LINK.findall(text)
+    ]
+
+
+def anchors_of(path: Path) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", FENCES.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    texts = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}
+
+
+def test_links_lead_to_files_and_headings_of_the_repository() -> None:
+    """The site's build checks those of docs/ as well; here GitHub's rules count, for all pages."""
+    wrong = []
+    for page in PAGES:
+        for path, anchor in links_of(page):
+            inside = path.is_relative_to(ROOT)  # ../../actions is GitHub's
+            if inside and (not path.exists() or (anchor and anchor not in anchors_of(path))):
+                wrong.append(f"{page}: {path.relative_to(ROOT)}#{anchor}")
+    assert wrong == []
+
+
+def test_links_from_the_readme_lead_to_every_page() -> None:
+    linked, found = {"README.md"}, set()
     while new := linked - found:
-        for page in new:
-            text = (ROOT / page).read_text(encoding="utf-8")
-            for target in re.findall(r"\]\(([^()\s#:]+\.md)(?:#[^()]*)?\)", text):
-                path = (ROOT / page).parent.joinpath(target).resolve()
-                linked |= {path.relative_to(ROOT).as_posix()} if path.is_file() else set()
         found |= new
+        linked |= {
+            path.relative_to(ROOT).as_posix() for page in new for path, _ in links_of(page) if path.suffix == ".md"
+        }
     assert {page for page in PAGES if page.startswith("docs/")} - found == set()
 
 

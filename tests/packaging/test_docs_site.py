@@ -15,6 +15,7 @@ from tests.own_process import environment
 from tests.packaging.snippets import ROOT
 
 pytest.importorskip("mkdocs", reason="MkDocs is not installed (make docs installs it)")
+pytestmark = pytest.mark.slow  # make docs is the other test
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Every snippet of the READMEs and docs runs, and prints what the page says.
 
 A comment above a fence says otherwise, and why: `<!-- not run: needs a cluster -->` (its syntax is checked),
-`<!-- run by tests/… -->`. A `text` or `json` snippet is the output of the one before it.
+`<!-- run by tests/… -->`, `<!-- an error: 422 -->`. A `text` or `json` snippet is the output of the one before it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from tests.http.samples import REFERENCE, SWAPPED
 from tests.packaging.snippets import PAGES, ROOT, Snippet, snippets_of
 
 ADDRESS = "http://127.0.0.1:8000"
+ERROR = re.compile(r"an error: (\d{3})")
+PROBLEM = re.compile(r'"status": ?(\d{3})')
 NOTE = re.compile(r"(not run: .{8,}|run by (?P<path>tests/\S+\.py))")
 NAMES = {"response": SWAPPED, "reference": REFERENCE, "responses": [SWAPPED], "references": [REFERENCE]}
 """Names that a Python snippet may use without defining them."""
@@ -63,7 +65,8 @@ def test_snippets(page: str, folder: Path, request: pytest.FixtureRequest, monke
     names: dict[str, Any] = {**NAMES, "__name__": "snippet"}
     for snippet in snippets_of(page):
         at = f"{page}:{snippet.line}"
-        if snippet.note:
+        error = ERROR.fullmatch(snippet.note)
+        if snippet.note and not error:
             check_note(snippet, at)
             printed = None
         elif snippet.language in RUN:
@@ -73,6 +76,7 @@ def test_snippets(page: str, folder: Path, request: pytest.FixtureRequest, monke
                 monkeypatch.setenv("ASSAY_URL", address)
                 text = text.replace(ADDRESS, address)
             printed = RUN[snippet.language](text, names, at)
+            assert PROBLEM.findall(printed) == ([error[1]] if error else []), at
         elif snippet.language == "json":
             shown = json.loads(snippet.text)
             if printed is not None:

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from assay import Scorer
+from assay.service.conformance.vectors import KINDS
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "__init__.py", "py.typed", "kernels", "service")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "__init__.py", "py.typed", "kernels", "service", "tests/vectors")
 MINUTES = 60.0
 
 
@@ -49,7 +50,9 @@ def test_what_is_in_it(wheel: Path) -> None:
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in names if ".dist-info/" not in name} == sources | {"assay/__init__.py", "assay/py.typed"}
+    vectors = {f"assay/tests/vectors/{kind}.jsonl" for kind in KINDS}
+    others = {"assay/__init__.py", "assay/py.typed"} | vectors
+    assert {name for name in names if ".dist-info/" not in name} == sources | others
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
 
@@ -93,8 +96,11 @@ def rewards_here(rollouts: list[dict[str, Any]]) -> list[float]:
 def test_it_scores_where_nothing_else_is(wheel: Path, tmp_path: Path, example_rollouts: list[dict[str, Any]]) -> None:
     environment = Environment(tmp_path / "environment")
     environment.pip("install", wheel)
-    found = environment.rewards(example_rollouts, ASSAY_CACHE_DIR=str(tmp_path / "cache"))
+    cache = {"ASSAY_CACHE_DIR": str(tmp_path / "cache")}
+    found = environment.rewards(example_rollouts, **cache)
     assert found == rewards_here(example_rollouts)
+    conformance = json.loads(environment.run("assay", "conformance", "--json", **cache))
+    assert conformance["passed"] == conformance["cases"] > 1_500
 
 
 def another_wheel(name: str, folder: Path) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.report.charts import MAX_POINTS, Chart, histogram, scatter, span, ticks
+from assay.service.report.charts import MAX_POINTS, Chart, histogram, number, scatter, span, ticks
 from tests.strategies import examples
 
 
@@ -28,7 +28,7 @@ def height(chart: Chart, length: float) -> float:
     """Return what a length says on the axis of a chart whose lowest tick is 0."""
     low, high = chart.y_ticks[0], chart.y_ticks[-1]
     assert low.text == "0"
-    return float(high.text.replace(",", "")) * length / (low.at - high.at)
+    return float(high.text) * length / (low.at - high.at)
 
 
 @given(st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=200), st.integers(0, 5))
@@ -60,19 +60,19 @@ def test_bars_say_their_numbers():
 
 
 @pytest.mark.parametrize("unit", ["bytes", "steps"])
-@pytest.mark.parametrize("number", [1, 2, MAX_POINTS, MAX_POINTS + 1, 3_000])
-def test_points_of_few_and_cells_of_many(unit, number):
-    random = np.random.default_rng(number)
-    sizes = np.floor(2.0 ** random.uniform(0, 18 if unit == "bytes" else 5, number))
-    rewards = random.uniform(-1.25, 1.25, number)
+@pytest.mark.parametrize("size", [1, 2, MAX_POINTS, MAX_POINTS + 1, 3_000])
+def test_points_of_few_and_cells_of_many(unit, size):
+    random = np.random.default_rng(size)
+    sizes = np.floor(2.0 ** random.uniform(0, 18 if unit == "bytes" else 5, size))
+    rewards = random.uniform(-1.25, 1.25, size)
     passed = rewards > 0
     chart = scatter(sizes, rewards, passed, (-1.25, 1.25), "label", unit)
-    if number <= MAX_POINTS:
+    if size <= MAX_POINTS:
         assert not chart.bars
-        assert len(chart.dots) == number
-        assert sum(dot.failed for dot in chart.dots) == number - passed.sum()
+        assert len(chart.dots) == size
+        assert sum(dot.failed for dot in chart.dots) == size - passed.sum()
     else:
-        assert sum(int(bar.text.split(": ")[1].split()[0].replace(",", "")) for bar in chart.bars) == number
+        assert sum(int(bar.text.split(": ")[1].split()[0].replace(",", "")) for bar in chart.bars) == size
         assert all(dot.mean for dot in chart.dots)
         assert max(bar.opacity for bar in chart.bars if bar.opacity) == pytest.approx(1.0)
     for x, y in [*((dot.x, dot.y) for dot in chart.dots), *((bar.x, bar.y) for bar in chart.bars)]:
@@ -80,6 +80,14 @@ def test_points_of_few_and_cells_of_many(unit, number):
         assert chart.top - 1e-6 <= y <= chart.bottom + 1e-6
     assert 1 <= len(chart.x_ticks) <= 8
     assert all(chart.left - 1e-6 <= tick.at <= chart.right + 1e-6 for tick in chart.x_ticks)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.25, "0.25"), (-1.25, "-1.25"), (5_000.0, "5,000"), (150_000.0, "150k"), (2_500_000.0, "2.5M")],
+)
+def test_ticks_are_short(value, text):
+    assert number(value) == text
 
 
 def test_lengths_have_units():

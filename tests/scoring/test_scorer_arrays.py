@@ -31,7 +31,9 @@ def test_types_and_names():
     assert scores.components["anchors"].tolist() == [int(count) for count in scores.components["anchors"]]
     assert set(scores.components["format"].tolist()) <= {0.0, 1.0}
     assert scores.advantages().dtype == np.float64
-    assert repr(scores) == f"Scores(48 responses, {sum(code == 0 for code in scores.reason_codes)} ok)"
+    assert repr(scores).startswith(f"Scores(48 responses, mean reward {scores.rewards.mean():.4f}; ")
+    assert f"ok {sum(code == 0 for code in scores.reason_codes)}" in repr(scores)
+    assert repr(Scorer().score([], [])) == "Scores(0 responses)"
     json.dumps(
         [scores.rewards.tolist(), scores.reasons.tolist(), {k: v.tolist() for k, v in scores.components.items()}]
     )

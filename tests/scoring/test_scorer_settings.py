@@ -223,3 +223,19 @@ def test_switches_change_only_scale_content_semantics_and_score():
         changed = {key for key in got if got[key][0] != measured[key][0]}
         assert changed <= {"scale", "content", "semantics", "score"}
         assert "score" in changed or name == "use_order", name
+
+
+def test_a_scorer_is_shown_with_the_settings_that_differ():
+    assert repr(Scorer()) == "Scorer()"
+    assert repr(Scorer(order="lcs", min_coverage=0.9, total="product")) == "Scorer(order='lcs', min_coverage=0.9)"
+
+
+def test_an_unknown_setting_is_answered_with_a_similar_one():
+    """Only for the first ones: a request may have many, and the search takes time."""
+    with pytest.raises(InvalidSetting) as caught:
+        Scorer(**{f"ordr{'_' * k}": "lcs" for k in range(200)}, nonsense=1, position_dacey=1.0)
+    details = {issue.path: issue.detail for issue in caught.value.issues}
+    assert details["config.ordr"] == "there is no setting of this name; did you mean order?"
+    assert sum("did you mean" in detail for detail in details.values()) <= 16
+    with pytest.raises(InvalidSetting, match="no setting of this name; did you mean position_decay"):
+        Scorer(position_dacey=1.0)

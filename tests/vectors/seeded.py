@@ -19,7 +19,7 @@ OBJECTS = (
     "PBS",
     "cold PBS",
     "β-actin antibody",
-    "10× TBE",
+    "10× PBS",
     "RNA",
     "MgCl₂",
     "tube (1.5 ml)",

@@ -99,7 +99,7 @@ class Pseudocode(Task):
         Metric(
             "levenshtein_scaled",
             "Lev / lines",
-            "That distance over the number of lines of the true program.",
+            "Levenshtein distance of the called functions over the number of lines of the true program.",
             high=None,
             less_is_better=True,
         ),

@@ -17,8 +17,8 @@ NO_GOLD = "no_gold"
 
 CLASSIFICATION = (
     Metric("accuracy", "Acc", "Share of right verdicts among those that could be read.", percent=True),
-    Metric("precision", "P", "Of the steps called erroneous, the share that is.", per_record=False, percent=True),
-    Metric("recall", "R", "Of the erroneous steps, the share called so.", per_record=False, percent=True),
+    Metric("precision", "P", "Share of the steps called erroneous that are.", per_record=False, percent=True),
+    Metric("recall", "R", "Share of the erroneous steps that are called so.", per_record=False, percent=True),
     Metric("f1", "F1", "Harmonic mean of precision and recall.", per_record=False, percent=True),
     Metric("failed", "Failed", "Share of responses without a readable verdict.", percent=True, less_is_better=True),
     Metric("accuracy_over_all", "Acc (all)", "Share of right verdicts among all: what failed is wrong.", percent=True),

@@ -85,7 +85,12 @@ class Pqa(Task):
     options = PqaOptions
     metrics = (
         Metric("accuracy", "Acc", "Share of right answers among those that could be read (equation 3).", percent=True),
-        Metric("brier", "Brier", "Mean of (confidence - right)² over those answers (equation 4).", less_is_better=True),
+        Metric(
+            "brier",
+            "Brier",
+            "Mean of (confidence - right)² over the answers that could be read (equation 4).",
+            less_is_better=True,
+        ),
         Metric("failed", "Failed", "Share of responses without a readable answer.", percent=True, less_is_better=True),
         Metric(
             "accuracy_over_all", "Acc (all)", "Share of right answers among all: what failed is wrong.", percent=True

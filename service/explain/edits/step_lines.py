@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
-__all__ = ["FIELDS", "LineRepair", "line_repairs"]
+__all__ = ["FIELDS", "FRAMED", "MAX_LINE", "LineRepair", "line_repairs"]
 
 FIELDS = ("action", "objects", "parameters")
 
-MAX_REPAIRED_CHARACTERS = 4096
-MAX_REPAIRS = 1500
-"""Length of a line up to which it is repaired, and the number of repairs that are tried."""
+MAX_LINE = 4096
+MAX_REPAIR_CHARACTERS = 1 << 18
+"""Length of a line up to which it is repaired, and of all its repairs that are tried."""
 
 FRAMED = re.compile(r"step[ \t]+[0-9]+[ \t]*:[ \t]*", re.IGNORECASE)
 NUMBER = re.compile(r"[0-9]{1,9}")
@@ -43,7 +44,7 @@ class LineRepair(NamedTuple):
 def line_repairs(line: str, position: int) -> Iterator[LineRepair]:
     """Yield repairs of a line, the likeliest first; `position` is its number if it has none."""
     start = line.find("{")
-    if start < 0 or len(line) > MAX_REPAIRED_CHARACTERS:
+    if start < 0 or len(line) > MAX_LINE:
         return
     head, body = line[:start], line[start:]
     done = []
@@ -57,9 +58,7 @@ def line_repairs(line: str, position: int) -> Iterator[LineRepair]:
         done.append(f"delete “{_short(body[stop:].strip())}” after the closing brace")
         body = body[:stop]
         yield LineRepair("; ".join(done), head + body)
-    for count, repair in enumerate(_body_repairs(body)):
-        if count == MAX_REPAIRS:
-            return
+    for repair in islice(_body_repairs(body), MAX_REPAIR_CHARACTERS // len(line)):
         yield LineRepair("; ".join([*done, repair.text]), head + repair.line)
 
 
@@ -95,8 +94,9 @@ def _quoted(body: str) -> Iterator[LineRepair]:
 def _inserted(body: str) -> Iterator[LineRepair]:
     """Insert one character next to punctuation or a space."""
     places = [k for k in range(1, len(body)) if body[k - 1] in STRUCTURE or body[k] in STRUCTURE]
+    beside_words = sorted(places, key=lambda k: not (body[k - 1].isalnum() or body[k].isalnum()))
     for character in INSERTED:
-        for k in places:
+        for k in beside_words if character == '"' else places:
             text = f"insert “{character}” after “{_short(body[:k], end=True)}”"
             yield LineRepair(text, f"{body[:k]}{character}{body[k:]}")
 
@@ -147,6 +147,7 @@ def _strings(value: Any) -> list[str]:
 
 def _short(text: str, end: bool = False) -> str:
     """Return the beginning of a text, or its end."""
+    text = text.rstrip()
     if len(text) <= CONTEXT:
         return text
     return f"…{text[-CONTEXT:]}" if end else f"{text[:CONTEXT]}…"

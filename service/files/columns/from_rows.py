@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,9 @@ __all__ = ["rows_as_columns"]
 
 
 @contextmanager
-def rows_as_columns(target: str, fmt: str, fields: Fields, components: bool, advantages: bool) -> Iterator[Write]:
+def rows_as_columns(
+    target: str, fmt: str, fields: Fields, components: bool, advantages: bool, metadata: Mapping[str, str]
+) -> Iterator[Write]:
     """Write rows of JSON to a Parquet or Arrow file. Each component becomes a column.
 
     Writing raises InvalidRequest for rows with a field named like a component.
@@ -42,7 +44,7 @@ def rows_as_columns(target: str, fmt: str, fields: Fields, components: bool, adv
         yield write
         added = {name: pa.field(name, types[name].type) for name in names}
         last = [added.pop("error")] if "error" in added else []
-        schema = pa.schema([*added.values(), *results.values(), *last])
+        schema = pa.schema([*added.values(), *results.values(), *last], metadata=dict(metadata))
         with column_output(target, fmt, schema) as write_table:
             spool.seek(0)
             while piece := spool.readlines(PIECE_BYTES):

@@ -23,6 +23,7 @@ __all__ = [
     "array_output",
     "atomic_file",
     "error_row",
+    "is_special",
     "line_output",
     "temp_dir_for",
     "with_results",
@@ -126,7 +127,7 @@ def atomic_file(target: str) -> Iterator[IO[bytes]]:
         return
     target = os.path.realpath(target)
     folder, name = os.path.split(target)
-    direct = _is_special(target)
+    direct = is_special(target)
     stream: IO[bytes]
     if direct:
         stream = open(target, "wb")  # noqa: SIM115
@@ -166,10 +167,11 @@ def _mode_for(target: str) -> int:
 
 def temp_dir_for(target: str) -> str | None:
     """Return the directory for temporary files of the output's size: that of the output; None for the default."""
-    return None if target == "-" or _is_special(target) else os.path.dirname(os.path.realpath(target))
+    return None if target == "-" or is_special(target) else os.path.dirname(os.path.realpath(target))
 
 
-def _is_special(target: str) -> bool:
+def is_special(target: str) -> bool:
+    """Return whether a path is a device or a pipe, which cannot be replaced."""
     return os.path.exists(target) and not os.path.isfile(target)
 
 

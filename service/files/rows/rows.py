@@ -206,7 +206,8 @@ def decode_row(row: Row, max_line_bytes: int) -> tuple[Any, Fault | None]:
     try:
         return orjson.loads(row.text), None
     except orjson.JSONDecodeError as error:
-        return None, Fault("not_json", f"{error.msg} (column {error.colno})")
+        place = f"{row.location.kind} {row.location.number}"
+        return None, Fault("not_json", f"{place} is not JSON ({error.msg}, column {error.colno})")
 
 
 def decode_rollout(row: Row, max_line_bytes: int) -> tuple[Rollout, dict[str, Any]]:

@@ -21,18 +21,20 @@ __all__ = ["About"]
 VERSION_REPLY = orjson.dumps({"version": VERSION})
 
 SCORE_REASONS = {
-    "ok": "The response was scored.",
-    "too_long": "It has too many bytes or steps.",
-    "think_not_opened": "The four sections would be there with <think> put before the response: set think_prefilled.",
-    "missing_sections": "The four sections are not there.",
-    "no_steps": "The <key> section is empty.",
-    "bad_step_line": "A key line is not of the form 'Step N: {...}'.",
-    "bad_step_json": "The braces of a key line do not hold one valid JSON object.",
-    "bad_step_schema": "A key step is not an action with objects and parameters.",
-    "key_numbering": "The key steps are not numbered 1, 2, 3, ….",
-    "orc_numbering": "The orc steps are not numbered 1, 2, 3, ….",
+    "ok": "The response passes both gates.",
+    "too_long": "The response has too many bytes or steps.",
+    "think_not_opened": "<think> is missing; with it, all four sections would be found. If the prompt ends with "
+    "<think>, set think_prefilled.",
+    "missing_sections": "The sections <think>, <key>, <orc> and <note> are not all found, in this order.",
+    "no_steps": "The <key> section has no steps.",
+    "bad_step_line": "A line of <key> is not of the form 'Step N: {...}'.",
+    "bad_step_json": "The braces of a line of <key> do not contain one valid JSON object.",
+    "bad_step_schema": "A line of <key> has other fields than action (a string with at least one word), objects and "
+    "parameters (arrays of strings).",
+    "key_numbering": "The steps of <key> are not numbered 1, 2, 3, ….",
+    "orc_numbering": "The steps of <orc> are not numbered 1, 2, 3, ….",
     "step_count": "<key> and <orc> have different numbers of steps.",
-    "low_coverage": "The words of a key step are missing from its orc step.",
+    "low_coverage": "A step of <orc> does not contain enough of the words of its key step.",
 }
 """In the order of docs/rules.md, Reasons."""
 

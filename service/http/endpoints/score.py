@@ -56,7 +56,7 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
     times.decoded()
     scores = path.score()
     times.scored()
-    reply = encode(scores, path.config_id, path.signature, path.components, False)
+    reply = encode(scores, path.identity, path.components, False)
     times.encoded()
     return Answer(reply, scores)
 
@@ -75,7 +75,7 @@ def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -
         times.decoded()
         scores = batch.score()
         times.scored()
-        reply = encode(scores, batch.scorer.config_id, batch.scorer.signature, batch.components, batch.advantages)
+        reply = encode(scores, batch.scorer.identity, batch.components, batch.advantages)
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.encoded()

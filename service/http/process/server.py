@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
-import os
 import resource
 import signal
 import socket
@@ -16,7 +16,6 @@ from types import FrameType
 import uvicorn
 
 from ...config import Config, ServerSettings
-from ...version import VERSION
 from ..app import create_app
 from ..request.origin import OriginCheck
 from ..state import ServiceState
@@ -25,12 +24,13 @@ from .connection_limits import Guard
 from .log_format import start_logging
 from .signals import ENDING, end_process
 from .sockets import Listener, address, listen
+from .startup_log import StartupLog, announce, announce_ready
 
 __all__ = [
     "DONE",
     "FAILED",
     "DrainingServer",
-    "announce",
+    "cannot_listen",
     "raise_descriptor_limit",
     "run_server",
     "serve",
@@ -82,6 +82,14 @@ class DrainingServer(uvicorn.Server):
         self.state = state
         self.stop_at: float | None = None
         self.reload_keys = False
+        self.startup_log = StartupLog(state.readiness, self.announce_ready)
+
+    def announce_ready(self) -> None:
+        """Log that the service is ready; of several processes, the supervisor does."""
+        settings = self.state.config.server
+        if self.state.fleet is None:
+            url = address(settings, None if settings.uds else self.listener.socket.getsockname()[1])
+            announce_ready(self.state.config, url)
 
     def handle_signals(self) -> None:
         """Handle signals from now on, not only while uvicorn serves."""
@@ -119,6 +127,7 @@ class DrainingServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Run periodic work, ten times a second; return True to leave the main loop."""
+        self.startup_log.check()
         if self.stop_at is not None and time.monotonic() >= self.stop_at:
             self.should_exit = True
         if self.reload_keys:
@@ -203,7 +212,10 @@ def serve(config: Config) -> int:
 
 
 def cannot_listen(settings: ServerSettings, error: OSError) -> int:
-    print(f"assay: cannot listen on {address(settings).removeprefix('unix:')}: {error.strerror}", file=sys.stderr)
+    reason = str(error.strerror).partition(" (while")[0]
+    if error.errno == errno.EADDRINUSE:
+        reason += f"; choose another one with {'--uds' if settings.uds else '--port (0: any free one)'}"
+    print(f"assay: cannot listen on {address(settings).removeprefix('unix:')}: {reason}", file=sys.stderr)
     return FAILED
 
 
@@ -269,10 +281,3 @@ def usable_descriptors() -> int:
     if soft == resource.RLIM_INFINITY:
         return sys.maxsize
     return soft - min(SPARE_DESCRIPTORS, soft // 4)
-
-
-def announce(config: Config, url: str) -> None:
-    """Log the one line with the URL, which scripts parse."""
-    workers = f" workers={config.server.workers}" if config.server.workers > 1 else ""
-    identity = (url, os.getpid(), VERSION, config.score.config_id)
-    log.info("serving url=%s pid=%d version=%s config_id=%s%s", *identity, workers)

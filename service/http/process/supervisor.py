@@ -25,8 +25,9 @@ from ...config import Config, work_bytes
 from ...scoring.threads import usable_cores
 from ..request.telemetry.merged_metrics import Families, cumulative, merge
 from .log_format import start_logging
-from .server import DONE, FAILED, announce, cannot_listen, raise_descriptor_limit
+from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
 from .sockets import address, bind_shared
+from .startup_log import announce, announce_ready
 from .worker import BLOCKED_SIGNALS, MAX_LINE, encode_message, startup_message
 
 __all__ = ["CRASH_LOOP", "Supervisor", "supervise"]
@@ -210,8 +211,10 @@ class Supervisor:
             announce(self.config, address(self.config.server, self.port))
         if message.get("ready") and not worker.ready:
             worker.ready = True
-            self._one_is_ready.set()
             log.info("worker %d (pid %d) is ready", worker.slot, worker.process.pid)
+            if not self._one_is_ready.is_set():
+                self._one_is_ready.set()
+                announce_ready(self.config, address(self.config.server, self.port))
         if "answer" in message:
             worker.answers.pop(message["answer"]).set_result(None)
         if "scrape" in message:

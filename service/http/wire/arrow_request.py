@@ -36,8 +36,7 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
         times.decoded()
         scores = score_stream(arrow, columns, issues + found, scorer, limits)
         times.scored()
-        identity = {"config_id": scorer.config_id, "signature": scorer.signature}
-        reply = arrow.write_stream(scores, "components" in include, "advantages" in include, identity)
+        reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.identity)
     except arrow.NotArrowError as error:
         issue = Issue("body", "not_arrow", str(error))
         raise Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue]) from None

@@ -44,7 +44,7 @@ class FastPath:
         self._follow(scorer)
 
     def _follow(self, scorer: Scorer) -> None:
-        self.config_id, self.signature = scorer.config_id, scorer.signature
+        self.identity = scorer.identity
         self._ddof = scorer.settings.advantage_ddof
         self._rules = rules_of(scorer.settings)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -138,8 +139,11 @@ class Answer(NamedTuple):
     scores: Scores
 
 
-def encode(scores: Scores | TaskScores, config_id: str, signature: str, components: bool, advantages: bool) -> bytes:
-    """Return the bytes of the reply, with the optional columns that are True; raise ArithmeticError if not finite."""
+def encode(scores: Scores | TaskScores, identity: Mapping[str, str], components: bool, advantages: bool) -> bytes:
+    """Return the bytes of the reply, with the optional columns that are True; raise ArithmeticError if not finite.
+
+    identity: `config_id` and `signature`.
+    """
     as_lists = len(scores) <= MAX_LIST_ROWS
     reasons = scores.reasons if isinstance(scores, TaskScores) else [REASONS[c] for c in scores.reason_codes.tolist()]
 
@@ -151,8 +155,7 @@ def encode(scores: Scores | TaskScores, config_id: str, signature: str, componen
         reply["components"] = {name: encodable(column) for name, column in scores.components.items()}
     if advantages:
         reply["advantages"] = encodable(scores.advantages())
-    reply["config_id"] = config_id
-    reply["signature"] = signature
+    reply |= identity
     body = orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY)
     if b"null" in body:  # orjson encodes NaN and infinities as null, which no reply contains otherwise
         raise ArithmeticError("a result is not a finite number")

@@ -9,11 +9,10 @@ import orjson
 
 from ...errors import InvalidRequest, Issue, ScoringError
 from ...evaluate.evaluation import TASKS
-from ...evaluate.signatures import reward_signature
 from ...evaluate.task import Advance, Task, ignore_progress
 from ...evaluate.task_rewards import (
     SCORE,
-    config_id_of,
+    identity_of,
     read_references,
     reward_options,
     reward_responses,
@@ -49,8 +48,7 @@ def answer_task(
         scores = reward_responses(task, *columns, options, advance=advance)
         times.scored()
         include = envelope.values.get("include", ())
-        identity = config_id_of(task, options), reward_signature(task, options)
-        reply = encode(scores, *identity, "components" in include, "advantages" in include)
+        reply = encode(scores, identity_of(task, options), "components" in include, "advantages" in include)
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.encoded()

@@ -14,6 +14,8 @@ import httpx
 import pytest
 
 from assay import ScoreSettings
+from assay.service.http.process import startup_log
+from assay.service.http.request.readiness import Readiness
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
 from tests.servers import COMMAND, ROOT, launched
 
@@ -24,6 +26,40 @@ def test_one_line_has_the_url(server):
     pattern = rf"serving url=http://127\.0\.0\.1:\d+ pid={server.process.pid} version=\S+ config_id=(\w+)$"
     assert re.search(pattern, lines[0])[1] == ScoreSettings().config_id
     assert '"GET /' not in server.log  # no access log
+
+
+def test_one_line_says_that_it_is_ready(server):
+    """With the pages for people, after the line with the URL."""
+    server.wait_for_log("ready: ")
+    lines = [line for line in server.log.splitlines() if " assay ready: " in line or "serving url" in line]
+    assert [line.partition(" assay ")[2].split()[0] for line in lines] == ["serving", "ready:"]
+    assert lines[1].endswith(f"ready: {server.url}/ (playground), {server.url}/docs")
+
+
+def test_pages_that_are_off_are_not_announced():
+    with launched("--workers", "2", "--no-playground", "--log-format", "json", "--drain-seconds", "0") as server:
+        server.wait_for_log("ready: ")
+        entries = [json.loads(line) for line in server.log.splitlines()]
+        assert [entry["message"] for entry in entries if "ready: " in entry["message"]] == [f"ready: {server.url}/docs"]
+        assert all({"time", "level", "logger", "message", "pid"} <= entry.keys() for entry in entries)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog, cached):
+    """Helpers are compiled only if their kernels are not in the cache."""
+    monkeypatch.setattr(startup_log, "compiled_signatures", lambda: 7)
+    monkeypatch.setattr(startup_log, "progress", lambda: (7 if cached else 90, 240))
+    readiness, ready = Readiness(), []
+    log = startup_log.StartupLog(readiness, lambda: ready.append(True))
+    with caplog.at_level("INFO", "assay"):
+        for _ in range(50):
+            log.check()
+    line = "compiling kernels (once on this machine, about 40 s): 90 of 240 functions"
+    assert caplog.messages == ([] if cached else [line])
+    readiness.start(lambda: None).join()
+    log.check()
+    log.check()
+    assert ready == [True]
 
 
 def test_settings_reach_the_service():
@@ -128,7 +164,10 @@ def test_a_port_in_use_is_reported_in_one_line(server):
     port = server.url.rsplit(":", 1)[1]
     failed = subprocess.run([*COMMAND, "--port", port], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert failed.returncode == 1
-    assert re.fullmatch(rf"assay: cannot listen on http://127\.0\.0\.1:{port}: .*in use.*\n", failed.stderr)
+    assert re.fullmatch(
+        rf"assay: cannot listen on http://127\.0\.0\.1:{port}: .*in use; choose another one with --port .*\n",
+        failed.stderr,
+    )
 
 
 def test_all_invalid_settings_are_named():

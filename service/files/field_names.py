@@ -1,0 +1,100 @@
+"""Which fields of a file hold the response and the reference, judged by its first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from ..errors import did_you_mean
+from .rows.rows import PIECE_BYTES, DocumentError, Fields, Row, decode_row
+
+__all__ = [
+    "REFERENCE_NAMES",
+    "RESPONSE_NAMES",
+    "SAMPLE_ROWS",
+    "FieldError",
+    "absent_field",
+    "find_fields",
+    "guess_field",
+    "objects_in",
+    "peek",
+]
+
+RESPONSE_NAMES = ("response", "generated_response", "model_output", "prediction", "completion")
+"""Fields in which files keep a model's answer: tried in order if none is given."""
+
+REFERENCE_NAMES = ("reference", "gt_key_block", "key", "ground_truth")
+"""The same for the reference."""
+
+SAMPLE_ROWS = 100
+MAX_LISTED = 20
+
+
+class FieldError(DocumentError):
+    """A file in which no row has a field that is needed."""
+
+
+def find_fields(fields: Fields, rows: Sequence[Collection[str]], kind: str = "field") -> Fields:
+    """Return the fields, those with default names under the usual names that the rows use.
+
+    rows: the names of the fields of the first rows. Raises FieldError if no row has a field, unless there is no row.
+    """
+    if not rows:
+        return fields
+    found = fields._replace(
+        response=guess_field(fields.response, RESPONSE_NAMES, rows),
+        reference=guess_field(fields.reference, REFERENCE_NAMES, rows),
+    )
+    for flag, name in zip(("--response-field", "--reference-field", "--group-field"), found, strict=True):
+        if name is not None and not any(name in row for row in rows):
+            if flag == "--reference-field" and fields == Fields() and found.response == "response":
+                flag += answer_hint(rows)
+            raise absent_field(name, rows, flag, kind)
+    return found
+
+
+def answer_hint(rows: Sequence[Collection[str]]) -> str:
+    """Return what to pass for rows like those of SciRecipe's demo_rl.jsonl, whose `response` is the reference."""
+    answers = (name for name in RESPONSE_NAMES[1:] if any(name in row for row in rows))
+    return (
+        "; if `response` is the reference answer, as in SciRecipe's demo_rl.jsonl, with --reference-field response "
+        f"and --response-field {next(answers, 'NAME')}, where the model's answer is"
+    )
+
+
+def guess_field(name: str, usual: Sequence[str], rows: Iterable[Collection[str]]) -> str:
+    """Return the name; if it is the first usual one, the first usual one that occurs in a row, if any does."""
+    present = (one for one in usual if any(one in row for row in rows))
+    return next(present, name) if name == usual[0] else name
+
+
+def absent_field(name: str, rows: Sequence[Collection[str]], flag: str, kind: str = "field") -> FieldError:
+    """Return the error about a field that no row has; it lists the fields there are and how to name the right one."""
+    there = sorted({field for row in rows for field in row})
+    listed = ", ".join(there[:MAX_LISTED]) + (f" and {len(there) - MAX_LISTED} more" if there[MAX_LISTED:] else "")
+    where = " in any row" if len(rows) > 1 else ""
+    if len(rows) >= SAMPLE_ROWS:
+        where = f" in any of the first {SAMPLE_ROWS} rows"
+    known = f"{kind}s: {listed or 'none'}{did_you_mean(name, there) or '.'}"
+    return FieldError(f"no {kind} {name!r}{where}; {known} Name the right one with {flag}")
+
+
+def peek(rows: Iterator[Row]) -> tuple[list[Row], Iterator[Row]]:
+    """Return the first rows, at most `SAMPLE_ROWS` and about `PIECE_BYTES`, and all rows including them."""
+    first: list[Row] = []
+    size = 0
+    for row in rows:
+        first.append(row)
+        size += row.size
+        if len(first) == SAMPLE_ROWS or size >= PIECE_BYTES:
+            break
+    return first, chain(first, rows)
+
+
+def objects_in(rows: Iterable[Row], max_line_bytes: int) -> list[dict[str, Any]]:
+    """Return the rows that are JSON objects; raises FieldError if none of `SAMPLE_ROWS` rows is JSON."""
+    values = [decode_row(row, max_line_bytes) for row in rows]
+    if len(values) >= SAMPLE_ROWS and all(fault is not None and fault.reason == "not_json" for _, fault in values):
+        raise FieldError(f"none of the first {SAMPLE_ROWS} lines is JSON; is it another format (--input-format)?")
+    return [value for value, _ in values if isinstance(value, dict)]

@@ -1,0 +1,63 @@
+"""What the log says about the start: where the service listens, how far the compilation is, and that it is ready."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+
+from ....kernels.warmup import compiled_signatures, progress
+from ...config import Config
+from ...version import VERSION
+from ..request.readiness import Readiness
+
+__all__ = ["StartupLog", "announce", "announce_ready"]
+
+log = logging.getLogger("assay")
+
+REPEAT_SECONDS = 10.0
+"""Time between two lines about the compilation."""
+
+
+class StartupLog:
+    """Logs the progress of a compilation, and calls `ready` once the service is ready."""
+
+    def __init__(self, readiness: Readiness, ready: Callable[[], None]) -> None:
+        self._readiness = readiness
+        self._ready = ready
+        self._next = 0.0
+        self._ended = False
+
+    def check(self) -> None:
+        """Log what has changed; cheap, to be called often."""
+        if self._ended:
+            return
+        if not self._readiness.starting:
+            self._ended = True
+            if self._readiness.obstacle is None:
+                self._ready()
+        elif time.monotonic() >= self._next and is_compiling():
+            self._next = time.monotonic() + REPEAT_SECONDS
+            log.info("compiling kernels (once on this machine, about 40 s): %d of %d functions", *progress())
+
+
+def is_compiling() -> bool:
+    """Return whether kernels have been compiled, not loaded from the cache, which has none of their helpers."""
+    return progress()[0] > compiled_signatures()
+
+
+def announce(config: Config, url: str) -> None:
+    """Log the one line with the URL, which scripts parse."""
+    workers = f" workers={config.server.workers}" if config.server.workers > 1 else ""
+    identity = (url, os.getpid(), VERSION, config.score.config_id)
+    log.info("serving url=%s pid=%d version=%s config_id=%s%s", *identity, workers)
+
+
+def announce_ready(config: Config, url: str) -> None:
+    """Log that the service is ready, with the addresses for people."""
+    pages = []
+    if not config.server.uds:
+        pages += [f"{url}/ (playground)"] if config.server.playground else []
+        pages += [f"{url}/docs"] if config.server.docs else []
+    log.info("ready: %s", ", ".join(pages) or url)

@@ -1,0 +1,95 @@
+"""The HTML reports in a browser: nothing is loaded, axe finds nothing, small screens and paper; and their pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from click.testing import CliRunner
+from playwright.sync_api import Page, expect
+
+from assay.service.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
+DOCS = ROOT / "docs"
+MAX_PICTURE_BYTES = 300_000
+
+ARGUMENTS = {
+    "rewards": ["score", "rollouts.jsonl", "-o", "scored.jsonl", "--group-field", "prompt", "--report"],
+    "evaluation": ["evaluate", "rollouts.jsonl", "--by", "family", "--html"],
+}
+"""What makes each report, up to its name; a record has a family so that there are groups."""
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch, contexts):
+    """`(name, **options of the profile)` to an open page with that report on the example rollouts."""
+
+    def report(name: str, **options: object) -> Page:
+        monkeypatch.chdir(tmp_path)
+        lines = ROLLOUTS.read_text(encoding="utf-8").splitlines()
+        rows = [f'{{"family": "{"odd" if k % 2 else "even"}", {line[1:]}' for k, line in enumerate(lines)]
+        Path("rollouts.jsonl").write_text("\n".join(rows if name == "evaluation" else lines), encoding="utf-8")
+        done = CliRunner().invoke(main, [*ARGUMENTS[name], "report.html"], prog_name="assay")
+        assert done.exit_code == 0, done.output
+        page = contexts(**options).new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((tmp_path / "report.html").as_uri())
+        assert asked == [(tmp_path / "report.html").as_uri()]
+        return page
+
+    return report
+
+
+def open_all(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_axe_finds_nothing(report, name, scheme):
+    page = report(name, color_scheme=scheme)
+    open_all(page)
+    found = Axe().run(page).response["violations"]
+    assert [f"{rule['id']}: {node['target']}" for rule in found for node in rule["nodes"]] == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 1024])
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_nothing_sticks_out_of_a_small_screen(report, name, width):
+    page = report(name, viewport={"width": width, "height": 800})
+    open_all(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_verdict_leads_to_the_details(report):
+    page = report("rewards")
+    page.get_by_role("link", name="fail a gate").click()
+    expect(page.locator("#reasons h2")).to_be_in_viewport()
+
+
+def test_a_click_selects_a_table_to_copy(report):
+    page = report("evaluation")
+    page.get_by_text("Copy as Markdown, LaTeX or CSV").click()
+    box = page.get_by_label("Means as LaTeX")
+    box.click()
+    assert page.evaluate("getSelection().toString().trim()") == box.inner_text().strip()
+    assert box.inner_text().startswith("% Semantic-A is out of 150")
+
+
+def test_on_paper_it_is_dark_on_white(report):
+    page = report("rewards", color_scheme="dark")
+    page.emulate_media(media="print")
+    colours = "(({ backgroundColor, color }) => [backgroundColor, color])(getComputedStyle(document.body))"
+    assert page.evaluate(colours) == ["rgb(255, 255, 255)", "rgb(27, 31, 36)"]
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_pictures_for_the_documents(report, name):
+    page = report(name, viewport={"width": 1200, "height": 1000}, color_scheme="light")
+    path = DOCS / f"report-{name}.png"
+    page.screenshot(path=path)
+    assert path.stat().st_size < MAX_PICTURE_BYTES

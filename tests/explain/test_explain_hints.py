@@ -1,0 +1,86 @@
+"""Hints: equal quantities in other words, exactly, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cases import answer, told
+from tests.cases.writing import step
+from tests.explain.recomputing import explained
+
+
+def hints(mine: str, theirs: str, where: str = "parameters") -> list[str]:
+    """Return the hints about one pair of steps."""
+    steps = [step("add", **{where: text}) for text in (mine, theirs)]
+    document = explained(told(steps[:1]), {"steps": steps[1:]}, {})
+    assert all((hint["step"], hint["reference_step"]) == (1, 1) for hint in document["hints"])
+    return [hint["text"] for hint in document["hints"]]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "hint"),
+    [
+        ("5000 µl", "5 ml", "5000 μl is 5 ml: units"),
+        ("0.5 h", "30 minutes", "0.5 h is 30 min: units"),
+        ("1 l", "1,000 ml", "1 l is 1000 ml: units"),
+        ("0.0015 kg", "1.5 g", "0.0015 kg is 1.5 g: units"),
+        ("1500000 ng", "1.5 mg", "1500000 ng is 1.5 mg: units"),
+        ("2 cm", "20 mm", "2 cm is 20 mm: units"),
+        ("2 d", "48 h", "2 d is 48 h: units"),
+        ("5 mg/ml", "5000 µg/ml", "5 mg is 5000 μg: units"),
+        ("5 mg per ml", "5000 µg per ml", "5 mg is 5000 μg: units"),
+        ("5.0 ml", "5 ml", "5.0 ml is 5 ml: numbers"),
+        ("five minutes", "5 min", "five minutes is 5 min: numbers"),
+        ("ten times", "10 times", "ten is 10: numbers"),
+        ("two hours", "120 min", "two hours is 120 min: units"),
+    ],
+)
+@pytest.mark.parametrize("where", ["parameters", "objects"])
+def test_equal_quantities(mine, theirs, hint, where):
+    assert hints(mine, theirs, where) == [f"{hint} are compared as written."]
+    ((backwards,),) = [hints(theirs, mine, where)]
+    assert backwards.endswith(f"{hint.rpartition(' ')[2]} are compared as written.")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ("5 ml", "5 ml"),
+        ("5 ml", "5 minutes"),
+        ("5 ml", "50 µl"),
+        ("5001 µl", "5 ml"),
+        ("1000 mg/l", "1 g/ml"),
+        ("1000 mg per l", "1 g per ml"),
+        ("5-10 min", "300 s"),
+        ("5 to 10 min", "600 s"),
+        ("5 min to 10 min", "300 s"),
+        ("1 h 30 min", "60 min"),
+        ("1 h and 30 min", "30 min|3600 s"),
+        ("3 x 5 ml", "5000 µl"),
+        ("300 x g", "0.3 kg"),
+        ("-80 °c", "80 °c"),
+        ("10^6 cells", "ten cells|6"),
+        ("one", "1 ml"),
+        ("5000 µl|5 ml", "5 ml"),
+        ("9" * 400, "9" * 400 + ".0"),
+    ],
+)
+def test_other_quantities(mine, theirs):
+    assert hints(mine, theirs) == []
+    assert hints(theirs, mine) == []
+
+
+def test_words_that_the_prose_says_in_another_way():
+    key = 'Step 1: {"action": "add", "objects": ["pbs"], "parameters": ["5 ml", "10 times"]}'
+    document = explained(answer(key, "Step 1: Add 5000 µl of PBS ten times."), key, {})
+    assert document["reason"] == "low_coverage"
+    assert [(hint["text"], hint["step"], hint["reference_step"]) for hint in document["hints"]] == [
+        ("The step has 5 ml, its prose 5000 μl: units are compared as written.", 1, None),
+        ("The step has 10, its prose ten: numbers are compared as written.", 1, None),
+    ]
+
+
+def test_hints_are_few():
+    mine = [step("add", "", "|".join(f"{k}000 µl" for k in range(1, 20)))]
+    theirs = [step("add", "", "|".join(f"{k} ml" for k in range(1, 20)))]
+    assert len(explained(told(mine), {"steps": theirs}, {})["hints"]) == 10

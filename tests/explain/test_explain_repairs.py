@@ -1,0 +1,144 @@
+"""Repairs of invalid lines, and of texts without sections: made, rescored, and described."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from assay.kernels.compiler.jit import JIT
+from tests.cases import answer, told
+from tests.cases.writing import step
+from tests.explain.recomputing import explained
+
+R = [
+    step("harvest", "HEK293 cells", "5 min"),
+    step("wash", "HEK293 cells", "5 ml|PBS"),
+    step("spin", "tube", "300 x g"),
+]
+REFERENCE = {"steps": R}
+GOOD = told(R)
+SECOND = f"Step 2: {json.dumps(R[1])}"
+assert SECOND in GOOD
+
+
+def repair(response: str) -> dict:
+    """Return the repair of a response, which must pass the gates."""
+    (found,) = explained(response, REFERENCE, {}, 5)["suggestions"]
+    assert (found["kind"], found["reason"]) == ("mend", "ok")
+    return found
+
+
+LINES = {
+    'insert “]” after “…5 ml", "PBS"”': SECOND.replace('"PBS"]', '"PBS"'),
+    'insert “]” after “…EK293 cells"”': SECOND.replace('cells"]', 'cells"'),
+    'insert “"” after “…s": ["5 ml",”': SECOND.replace('"PBS"', 'PBS"'),
+    'insert “"]” after “…HEK293 cells”': SECOND.replace('cells"]', "cells"),
+    'insert “,” after “…K293 cells"]”': SECOND.replace('cells"],', 'cells"]'),
+    'insert “:” after “…"parameters"”': SECOND.replace('"parameters":', '"parameters"'),
+    'delete “,” after “…5 ml", "PBS"”': SECOND.replace('"PBS"]', '"PBS",]'),
+    'delete “]” after “…5 ml", "PBS"”': SECOND.replace('"PBS"]', '"PBS"]]'),
+    "end it with “}”": SECOND[:-1],
+    "end it with “]}”": SECOND[:-2],
+    "use double quotes instead of single ones": SECOND.replace('"', "'"),
+    "use straight double quotes": SECOND.replace('"w', "“w").replace('h"', "h”"),
+    "delete “.” after the closing brace": f"{SECOND}.",
+    "delete “(done)” after the closing brace": f"{SECOND} (done)",
+    "begin the line with “Step 2:”": f"- {SECOND}",
+    "rename the field “verb” to “action”": SECOND.replace("action", "verb"),
+    "write the field “Action” as “action”": SECOND.replace("action", "Action"),
+    "delete the field “note”": SECOND.replace("}", ', "note": "x"}'),
+    "make “objects” an array of strings": SECOND.replace('["HEK293 cells"]', '"HEK293 cells"'),
+}
+
+
+@pytest.mark.parametrize("done", LINES)
+def test_an_invalid_line_is_repaired(done):
+    response = GOOD.replace(SECOND, LINES[done])
+    assert response != GOOD
+    found = repair(response)
+    assert (found["text"], found["steps"], found["reward"]) == (
+        f"In step 2, {done}; both gates then pass, reward +1.0000.",
+        [2],
+        1.0,
+    )
+
+
+def test_the_number_of_a_line_is_kept_or_given():
+    for line in (SECOND.replace("Step 2:", "2."), SECOND.replace("Step 2: ", ""), SECOND.replace(":", "", 1)):
+        assert repair(GOOD.replace(SECOND, line))["reward"] == 1.0
+
+
+def test_missing_fields_are_added():
+    steps = [step("mix"), step("wait", "", "5 min")]
+    response = told(steps).replace(json.dumps(steps[0]), '{"action": "mix"}')
+    (found,) = explained(response, {"steps": steps}, {}, 5)["suggestions"]
+    assert found["text"].startswith("In step 1, add “objects” and “parameters”; both gates")
+    assert found["reward"] == 1.0
+
+
+def test_numbers_become_strings():
+    line = SECOND.replace('["5 ml", "PBS"]', '[5, "ml", "PBS"]')
+    assert repair(GOOD.replace(SECOND, line))["text"].startswith("In step 2, make “parameters” an array of strings;")
+
+
+def test_steps_on_several_lines_are_joined():
+    response = GOOD
+    for one in R:
+        response = response.replace(json.dumps(one), json.dumps(one, indent=1))
+    found = repair(response)
+    assert found["reward"] == 1.0
+    assert "write it on one line" in found["text"]
+
+
+def test_the_repair_with_the_largest_reward_is_taken():
+    """The missing bracket may close two lists; only one of them has the reference's objects."""
+    line = 'Step 2: {"action": "wash", "objects": ["HEK293 cells", "parameters": ["5 ml", "PBS"]}'
+    assert repair(GOOD.replace(SECOND, line))["reward"] == 1.0
+
+
+def test_what_cannot_be_repaired_is_deleted():
+    response = GOOD.replace(SECOND, f"{SECOND[:-2]}\n- done\n{{}}")
+    text = repair(response)["text"]
+    assert text == "In step 2, end it with “]}”; Delete invalid steps 3, 4; both gates then pass, reward +1.0000."
+    deleted = repair(GOOD.replace(SECOND, "Step 2: wash the cells"))
+    assert deleted["text"].startswith("Delete invalid step 2; both gates then pass, ")
+    assert deleted["steps"] == [2]
+
+
+@pytest.mark.parametrize("length", [20, 300, 3900])
+def test_time_is_bounded(length):
+    """Responses of the largest size by default, all of whose lines are invalid: few are repaired."""
+    size = 200_000 if JIT else 20_000
+    body = f'{{"action": "a", "objects": ["{"b, " * (length // 3)}", "parameters": []}}'
+    key = "\n".join(f"Step {k}: {body}" for k in range(1, min(1024, size // len(body))))
+    started = time.perf_counter()
+    assert explained(answer(key, "Step 1: a"), REFERENCE, {}, 5)["reason"] == "bad_step_json"
+    assert time.perf_counter() - started < 30
+
+
+PROSE = "1. Harvest HEK293 cells for 5 min.\n\n- Wash HEK293 cells with 5 ml of PBS.\nStep 3: Spin the tube at 300 x g."
+
+
+@pytest.mark.parametrize(
+    "text", [PROSE, PROSE.replace("\n\n- ", " ").replace("\nStep 3: ", " ")], ids=["lines", "one line"]
+)
+def test_plain_prose_gets_the_four_sections(text):
+    (found,) = explained(text, REFERENCE, {}, 5)["suggestions"]
+    assert (found["kind"], found["reason"], found["steps"]) == ("skeleton", "ok", [1, 2, 3])
+    assert found["gain"] > 0
+    read = explained(found["response"], REFERENCE, {})
+    assert [one["action"]["text"] for one in read["prediction"]] == ["harvest", "wash", "spin"]
+    assert [one["text"].split()[0] for one in read["prose"]] == ["Harvest", "Wash", "Spin"]
+
+
+def test_key_lines_alone_get_the_other_sections():
+    text = "\n".join(f"Step {k}: {json.dumps(one)}" for k, one in enumerate(R, 1))
+    (found,) = explained(f"Here it is:\n{text}", REFERENCE, {}, 5)["suggestions"]
+    assert (found["kind"], found["reward"]) == ("skeleton", 1.0)
+
+
+@pytest.mark.parametrize("text", ["\n".join("wash it" for _ in range(65)), "…", "12 34"])
+def test_a_text_without_steps_gets_no_sections(text):
+    assert explained(text, REFERENCE, {}, 5)["suggestions"] == []

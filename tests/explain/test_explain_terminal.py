@@ -1,0 +1,99 @@
+"""The text of an explanation: within the width of a terminal, with the contents of the steps."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from assay import Scorer
+from assay.service.explain.explanation import explain
+from assay.service.explain.numbers import format_reward, format_reward_change
+from assay.service.explain.terminal import _columns, as_text
+from tests.cases import answer, told
+from tests.cases.writing import step
+
+WASH = step("wash", "HEK293 cells|adherent fibroblasts", "5000 µl of ice-cold PBS|three times")
+STAIN = step("染色", "緩衝液|抗体溶液", "室温で三十分間振とうしながら|1:50")
+MINE = [step("harvest", "HEK293 cells", "300 x g"), WASH, STAIN, step("discard", "supernatant")]
+THEIRS = [step("harvest", "HEK293 cells", "300 x g"), WASH | {"parameters": ["5 ml of ice-cold PBS", "three times"]}]
+THEIRS += [STAIN | {"objects": ["緩衝液", "二次抗体"]}, step("image", "cells " * 30)]
+LONG = told([step("add " * 40, "x" * 200, "5 min")])
+
+
+def shown(response: str, width: int | None = 80, **settings: str) -> str:
+    return as_text(explain(Scorer(**settings), response, {"steps": THEIRS}), width)
+
+
+@pytest.mark.parametrize("width", [72, 80, 100])
+@pytest.mark.parametrize("response", [told(MINE), told(MINE[::-1]), LONG, answer("- x"), "染色" * 99], ids=range(5))
+def test_no_line_is_wider_than_the_terminal(response, width):
+    text = click.unstyle(shown(response, width, order="lcs", reward_scale="shift"))
+    assert max(map(_columns, text.split("\n"))) <= width
+
+
+def test_the_width_is_that_of_the_terminal(monkeypatch):
+    for columns, most in (("72", 72), ("300", 100), ("20", 72)):
+        monkeypatch.setenv("COLUMNS", columns)
+        widest = max(map(_columns, click.unstyle(shown(LONG, None)).split("\n")))
+        assert most - 12 < widest <= most
+
+
+def test_steps_are_shown_with_what_differs():
+    text = click.unstyle(shown(told(MINE)))
+    part = text.partition("Steps of the response ─ steps of the reference\n")[2].partition("\n\n")[0]
+    assert part.split("\n") == [
+        "    1 ─ 1   harvest: HEK293 cells (300 x g)",
+        "            agrees",
+        "    2 ─ 2   wash: HEK293 cells, adherent fibroblasts (5000 µl of ice-cold PBS,…",
+        "            Obj 1.0000  Par 0.5556  m 1.0000  → 1.2778",
+        "            parameters −5 ml of ice-cold PBS",
+        "                       +5000 µl of ice-cold PBS",
+        "    3 ─ 3   染色: 緩衝液, 抗体溶液 (室温で三十分間振とうしながら, 1:50)",
+        "            Obj 0.3333  Par 0.0000  m 1.0000  → 0.3333",
+        "            objects    −二次抗体",
+        "                       +抗体溶液",
+        "    4 ─ ·   discard: supernatant",
+        "            not in the reference",
+        "    · ─ 4   image: cells cells cells cells cells cells cells cells cells cells…",
+        "            not in the response",
+    ]
+    assert "\nHints\n  step 2    5000 μl is 5 ml: units are compared as written.\n" in text
+
+
+def test_the_waterfall_adds_up_to_the_reward():
+    text = click.unstyle(shown(told(MINE)))
+    part = text.partition("From the best reward to this one\n")[2].partition("\n\n")[0]
+    rows = [line.split("  ") for line in part.split("\n") if not line.startswith(" " * 40)]
+    amounts = [float(next(field for field in row[2:] if field).replace("−", "-")) for row in rows]
+    reward = explain(Scorer(), told(MINE), {"steps": THEIRS}).reward
+    assert sum(amounts[:-1]) == pytest.approx(reward, abs=5e-4)
+    assert amounts[-1] == round(reward, 4)
+
+
+def test_where_the_budget_ends_it_is_said():
+    steps = [step(f"act{k}", f"object {k}") for k in range(40)]
+    text = click.unstyle(as_text(explain(Scorer(), told(steps[::-1]), {"steps": steps}, 1), 80))
+    assert "What would change it most  (among the 2,048 edits tried)\n" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.6040, "0.6040"), (1.0, "1.0000"), (0.99998, "0.99998"), (-1.25, "−1.2500"), (0.0, "0.0000"), (-0.0, "0.0000")],
+)
+def test_rewards_have_four_decimals(value, text):
+    assert format_reward(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.4, "+0.4000"),
+        (-0.1219, "−0.1219"),
+        (0.0, "0.0000"),
+        (1e-17, "0.0000"),
+        (-1e-17, "0.0000"),
+        (2e-5, "+0.00002"),
+    ],
+)
+def test_changes_have_a_sign(value, text):
+    assert format_reward_change(value) == text
