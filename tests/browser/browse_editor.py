@@ -217,7 +217,7 @@ def test_an_example_can_be_undone(digest):
 def test_plain_prose_gets_the_skeleton(digest):
     button = digest.page.get_by_role("button", name="Insert skeleton")
     expect(button).to_be_hidden()
-    prose = "Mix 1 µg of plasmid DNA with buffer. Add 0.5 µl of EcoRI.\n3. Incubate at 37 °C for 1 h.\n"
+    prose = "Mix 1 µg of plasmid DNA with buffer.\nAdd 0.5 µl of EcoRI.\n3. Incubate at 37 °C for 1 h.\n"
     digest.write(response=prose)
     assert digest.shown_reason == "missing_sections"
     button.click()
