@@ -85,9 +85,19 @@ class Lexical(Task):
         Metric("corpus_bleu", "BLEU", "sacreBLEU's BLEU-4 of all responses together.", per_record=False, percent=True),
         *ROUGE_METRICS,
         METEOR_METRIC,
-        Metric("keyword_precision", "KW P", "Of the response's 64 best keywords, the share that the reference has."),
-        Metric("keyword_recall", "KW R", "Of the reference's 64 best keywords, the share that the response has."),
-        Metric("keyword_f1", "KW-F1", "Their harmonic mean.", percent=True),
+        Metric(
+            "keyword_precision",
+            "KW P",
+            "Of the response's 64 best keywords, the share that the reference has.",
+            percent=True,
+        ),
+        Metric(
+            "keyword_recall",
+            "KW R",
+            "Of the reference's 64 best keywords, the share that the response has.",
+            percent=True,
+        ),
+        Metric("keyword_f1", "KW-F1", "Harmonic mean of the precision and the recall of keywords.", percent=True),
         Metric("bertscore", "BERTScore", "BERTScore's F1.", low=-1.0, percent=True),
         Metric(
             "vanilla",

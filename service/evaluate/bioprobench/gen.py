@@ -82,7 +82,7 @@ class Gen(Task):
         *ROUGE_METRICS,
         Metric("keyword_precision", "KW P", "Of the response's 64 best keywords, the share that the truth has."),
         Metric("keyword_recall", "KW R", "Of the truth's 64 best keywords, the share that the response has."),
-        Metric("keyword_f1", "KW F1", "Their harmonic mean."),
+        Metric("keyword_f1", "KW F1", "Harmonic mean of the precision and the recall of keywords."),
         Metric("step_recall", "SR", "Share of true steps that a generated step comes near (equation 1)."),
         Metric("step_precision", "SP", "Share of generated steps that come near a true one (equation 2)."),
         Metric("failed", "Failed", "Share of records without a response.", percent=True, less_is_better=True),
