@@ -85,8 +85,18 @@ class Lexical(Task):
         Metric("corpus_bleu", "BLEU", "sacreBLEU's BLEU-4 of all responses together.", per_record=False, percent=True),
         *ROUGE_METRICS,
         METEOR_METRIC,
-        Metric("keyword_precision", "KW P", "Share of the response's 64 best keywords that are among the reference's."),
-        Metric("keyword_recall", "KW R", "Share of the reference's 64 best keywords that are among the response's."),
+        Metric(
+            "keyword_precision",
+            "KW P",
+            "Share of the response's 64 best keywords that are among the reference's.",
+            percent=True,
+        ),
+        Metric(
+            "keyword_recall",
+            "KW R",
+            "Share of the reference's 64 best keywords that are among the response's.",
+            percent=True,
+        ),
         Metric("keyword_f1", "KW-F1", "Harmonic mean of keyword precision and recall.", percent=True),
         Metric("bertscore", "BERTScore", "BERTScore's F1 (needs weights).", low=-1.0, percent=True),
         Metric(

@@ -32,7 +32,7 @@ REMEDIES = {
 """What to do about responses that fail a gate, by reason."""
 
 MAIN_SHARE = 0.25
-"""Minimum share of the failed responses for a reason to be among the main ones."""
+"""Minimum share of the failed responses for the second reason to be named, if it is not tied with the third."""
 
 MIN_CORRELATED = 30
 STRONG = 0.5
@@ -80,7 +80,8 @@ def _gates(stats: Statistics, number: int) -> Finding:
         text = f"All {number:,} responses pass both gates." if number > 1 else "The response passes both gates."
         return Finding(text, (), "reasons", True)
     reasons = [(reason, count) for reason, count in stats.reasons.most_common() if reason != "ok"]
-    main = [(reason, count) for reason, count in reasons[:2] if count >= MAIN_SHARE * failed] or reasons[:1]
+    rest = max((count for _, count in reasons[2:]), default=0)
+    main = [reasons[0], *(pair for pair in reasons[1:2] if pair[1] > rest and pair[1] >= MAIN_SHARE * failed)]
     named = " and ".join(f"{reason} ({count:,})" for reason, count in main)
     mostly = named if len(main) == len(reasons) else f"mostly {named}"
     text = f"{failed:,} of {plural(number, 'response')} ({share(failed / number)}) fail a gate: {mostly}."

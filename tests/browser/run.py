@@ -47,9 +47,7 @@ def main() -> int:
     path = browser() or (browser() if install() else None)
     if path is None:
         line = "=" * 88
-        print(
-            f"{line}\nNO BROWSER: THE PLAYGROUND WAS NOT TESTED. Install chromium, or name one: BROWSER_PATH=…\n{line}"
-        )
+        print(f"{line}\nNO BROWSER: PLAYGROUND AND REPORTS NOT TESTED. Install chromium, or set BROWSER_PATH.\n{line}")
         return 0
     print(f"The browser is {path}", flush=True)
     command = [sys.executable, "-m", "pytest", "-o", "python_files=browse_*.py", str(HERE), *sys.argv[1:]]
