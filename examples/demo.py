@@ -105,32 +105,32 @@ def rewarded(reward: float, reason: str) -> Text:
     return Text.assemble((f"{reward:.4f}", f"bold {style}"), " ", (reason, "" if reason == "ok" else "red"))
 
 
-def steps_in_short(explanation: dict[str, Any]) -> Table:
-    """Return the first steps of the prose, and those that the best edit or the failure is about."""
+def steps_in_short(explanation: dict[str, Any], width: int) -> list[Text]:
+    """Return the first steps of the prose, and those that the best edit or the failure is about, a line each."""
     marked = {step for edit in explanation["suggestions"][:1] for step in edit["steps"]}
     if failure := explanation["failure"]:
         marked.add(failure["step"])
-    steps = sorted(explanation["prose"], key=lambda step: (step["step"] not in marked, step["step"]))[:MAX_LINES]
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, min_width=2, justify="right")
-    table.add_column(no_wrap=True, overflow="ellipsis")
-    for step in sorted(steps, key=lambda step: step["step"]):
-        style = "bold" if step["step"] in marked else "dim"
-        table.add_row(Text(str(step["step"]), style), Text(" ".join(step["text"].split()), style))
-    if more := len(explanation["prose"]) - len(steps):
-        table.add_row("", Text(f"… and {more} more steps", "dim"))
-    return table
+    chosen = sorted(explanation["prose"], key=lambda step: (step["step"] not in marked, step["step"]))[:MAX_LINES]
+    lines = []
+    for step in sorted(chosen, key=lambda step: step["step"]):
+        line = Text(f"{step['step']:2} {' '.join(step['text'].split())}", "bold" if step["step"] in marked else "dim")
+        line.truncate(width, overflow="ellipsis")
+        lines.append(line)
+    if more := len(explanation["prose"]) - len(chosen):
+        lines.append(Text(f"   … and {more} more steps", "dim"))
+    return lines
 
 
 def show_explained(console: Console, rollout: Rollout, explanation: dict[str, Any]) -> None:
     """Show a rollout in short, its reward, and the edit that would raise it most."""
     heading = Text.assemble((rollout["id"], "bold"), "  reward ")
     console.print(heading.append_text(rewarded(explanation["reward"], explanation["reason"])))
-    console.print(Padding(steps_in_short(explanation), INDENT))
+    for line in steps_in_short(explanation, console.width - INDENT[-1]):
+        console.print(Padding(line, INDENT, expand=False))
     if failure := explanation["failure"]:
         console.print(Padding(Text(failure["message"], "red"), INDENT, expand=False))
     for edit in explanation["suggestions"][:1]:
-        best = Text.assemble((f"Best edit, {edit['gain']:+.4f}: ", "bold green"), edit["text"])
+        best = Text.assemble(("Best edit: ", "bold green"), edit["text"])
         console.print(Padding(best, INDENT, expand=False))
     console.print()
 
