@@ -200,7 +200,14 @@ class Failure(click.ClickException):
     @classmethod
     def of(cls, issues: Iterable[Issue]) -> Failure:
         """Return the error that lists these issues, with the flags by which their values were given."""
-        return cls("\n       ".join(f"{flag_of(issue.path)}: {issue.detail}" for issue in issues))
+        return cls("\n       ".join(map(sentence_of, issues)))
+
+
+def sentence_of(issue: Issue) -> str:
+    """Return an issue for a terminal; a missing package is not the fault of a flag."""
+    if issue.reason == "not_installed":
+        return f"{issue.detail} ({issue.reason})"
+    return f"{flag_of(issue.path)}: {issue.detail}"
 
 
 def flag_of(path: str) -> str:
