@@ -70,6 +70,13 @@ def test_the_number_of_a_line_is_kept_or_given():
         assert repair(GOOD.replace(SECOND, line))["reward"] == 1.0
 
 
+@pytest.mark.parametrize("escape", [r"\ud800", r"\udfffx"])
+def test_escapes_of_lone_surrogates_are_not_text(escape):
+    for line in (SECOND.replace("action", escape), SECOND.replace("}", f', "{escape}": 1}}')):
+        document = explained(GOOD.replace(SECOND, line), REFERENCE, {}, 5)
+        assert document["suggestions"][0]["text"].startswith("Delete invalid step 2;")
+
+
 def test_missing_fields_are_added():
     steps = [step("mix"), step("wait", "", "5 min")]
     response = told(steps).replace(json.dumps(steps[0]), '{"action": "mix"}')

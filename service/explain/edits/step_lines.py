@@ -59,6 +59,8 @@ def line_repairs(line: str, position: int) -> Iterator[LineRepair]:
         body = body[:stop]
         yield LineRepair("; ".join(done), head + body)
     for repair in islice(_body_repairs(body), MAX_REPAIR_CHARACTERS // len(line)):
+        if any("\ud800" <= character <= "\udfff" for character in repair.text + repair.line):
+            continue  # made of an escape of a lone surrogate: not text
         yield LineRepair("; ".join([*done, repair.text]), head + repair.line)
 
 
