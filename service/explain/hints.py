@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -46,11 +47,11 @@ class Quantity(NamedTuple):
     unit: str
     per: str
 
-    def equals(self, other: Quantity) -> bool:
-        """Return whether both are exactly the same amount."""
+    @property
+    def amount(self) -> tuple[int | str, Fraction, str]:
+        """The amount in the smallest unit of its kind: equal for exactly equal quantities."""
         kind, factor = KINDS.get(self.unit, (self.unit, 1))
-        other_kind, other_factor = KINDS.get(other.unit, (other.unit, 1))
-        return (kind, self.number * factor, self.per) == (other_kind, other.number * other_factor, other.per)
+        return kind, self.number * factor, self.per
 
     @property
     def text(self) -> str:
@@ -80,7 +81,8 @@ def _about_prose(reading: Reading, coverages: Sequence[Coverage | None]) -> Iter
         if coverage is None or not coverage.uncovered:
             continue
         key = [*_quantities_of(line, "objects"), *_quantities_of(line, "parameters")]
-        lacking = [quantity for quantity in key if not set(coverage.uncovered).isdisjoint(quantity.words)]
+        uncovered = set(coverage.uncovered)
+        lacking = [quantity for quantity in key if not uncovered.isdisjoint(quantity.words)]
         for quantity, other in _equal(lacking, _quantities(prose.canon.split(" "))):
             text = f"The step has {quantity.text}, its prose {other.text}: {_compared(quantity, other)}."
             yield Hint(text=text, step=k, reference_step=None)
@@ -94,14 +96,14 @@ def _compared(quantity: Quantity, other: Quantity) -> str:
 def _equal(mine: Iterable[Quantity], theirs: Sequence[Quantity]) -> Iterator[tuple[Quantity, Quantity]]:
     """Yield equal quantities in different words, each with one partner; not those that the other side has as well."""
     own = dict.fromkeys(mine)
-    free = {quantity.words: quantity for quantity in theirs}
+    shared = {quantity.words for quantity in own} & {quantity.words for quantity in theirs}
+    free: dict[object, deque[Quantity]] = defaultdict(deque)
+    for quantity in {one.words: one for one in theirs}.values():
+        if quantity.words not in shared:
+            free[quantity.amount].append(quantity)
     for quantity in own:
-        if quantity.words in free:
-            continue
-        for words, other in free.items():
-            if quantity.equals(other) and all(words != one.words for one in own):
-                yield quantity, free.pop(words)
-                break
+        if quantity.words not in shared and free[quantity.amount]:
+            yield quantity, free[quantity.amount].popleft()
 
 
 def _quantities_of(line: Line, name: str) -> list[Quantity]:

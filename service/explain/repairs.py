@@ -271,7 +271,8 @@ def _with_missing_words(reading: Reading, min_coverage: float) -> Repair | None:
     for k, (line, found) in enumerate(zip(reading.lines, coverages(reading, min_coverage), strict=True), 1):
         if found is None or found.enough:
             continue
-        unsaid = [phrase.text for phrase in line.phrases if not set(found.uncovered).isdisjoint(phrase.words)]
+        uncovered = set(found.uncovered)
+        unsaid = [phrase.text for phrase in line.phrases if not uncovered.isdisjoint(phrase.words)]
         steps[k - 1] = steps[k - 1].with_phrases(unsaid)
         changed.append(k)
         texts.append(f"Write {first_n([f'“{word}”' for word in found.uncovered], 6)} in step {k} of <orc>")

@@ -105,7 +105,7 @@ def _bounds(name: str, values: np.ndarray, settings: ScoreSettings) -> tuple[tup
         most = max(int(values.max()), 5)
         return (-0.5, most + 0.5), most + 1 if most < 40 else 40
     if name == "mean_words":
-        high = float(values.max())
+        high = max(float(values.max()), 1.0)  # 0 if no prose step has a word, which a min_coverage of 0 allows
         whole = ticks(0.0, high)[-1]
         return (0.0, whole if whole >= high else whole + ticks(0.0, high)[1]), 20
     known = {"content": MAX_CONTENT, "semantics": MAX_CONTENT + 1.0, "score": settings.largest_score}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from assay.kernels.compiler.jit import JIT
 from tests.cases import answer, told
 from tests.cases.writing import step
 from tests.explain.recomputing import explained
@@ -84,3 +87,13 @@ def test_hints_are_few():
     mine = [step("add", "", "|".join(f"{k}000 µl" for k in range(1, 20)))]
     theirs = [step("add", "", "|".join(f"{k} ml" for k in range(1, 20)))]
     assert len(explained(told(mine), {"steps": theirs}, {})["hints"]) == 10
+
+
+def test_time_is_bounded():
+    """As many quantities as fit into a response: with comparisons of all pairs this takes minutes."""
+    number = 6000 if JIT else 20
+    mine = [step("add", "", "|".join(f"{k}000 µl" for k in range(1, number)))]
+    theirs = [step("add", "", "|".join(f"{k} g" for k in range(1, number)))]
+    started = time.perf_counter()
+    assert explained(told(mine), {"steps": theirs}, {})["hints"] == []
+    assert time.perf_counter() - started < 30

@@ -20,7 +20,7 @@ from assay import ScoreSettings
 from assay.service.cli.main import main
 from assay.service.files.summary import QUANTILES
 from assay.service.report.rendering import without_controls
-from tests.cases import told
+from tests.cases import answer, told
 from tests.cases.writing import step
 
 R = [step("add", "cells|pbs", "5 ml"), step("spin", "cells", "5 min"), step("store", "pellet")]
@@ -175,6 +175,12 @@ def test_few_rows(page, rows):
     found = page(rows)
     assert found.tags <= ALLOWED
     assert ("Groups without spread: 1" in found.source) == (len(rows) == 5)
+
+
+def test_prose_without_words(page):
+    response = answer(f"Step 1: {json.dumps(R[0])}", "Step 1:")
+    found = page([{"response": response, "reference": REFERENCE}], "--min-coverage", "0")
+    assert "Distribution of mean_words, mean 0.00" in found.source
 
 
 def test_settings_change_the_scale(page):
