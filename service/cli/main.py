@@ -17,7 +17,6 @@ import click
 from ..errors import did_you_mean
 from ..http.process.signals import handle_early
 from ..terminal import watched_start
-from .options import COMMAND_LINE
 
 __all__ = ["main"]
 
@@ -55,7 +54,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        ctx.meta[COMMAND_LINE] = f"{ctx.info_name} {shlex.join(args)}"
+        ctx.obj = f"{ctx.info_name} {shlex.join(args)}"  # for `options.command_line`
         if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
         else:  # a server logs its progress itself

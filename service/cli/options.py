@@ -23,7 +23,6 @@ from ..files.formats import is_columnar
 from ..files.rows.rows import DocumentError
 
 __all__ = [
-    "COMMAND_LINE",
     "SOME_FAILED",
     "USAGE",
     "Command",
@@ -51,9 +50,6 @@ NAMED_OPTIONS = ("by", "metrics", "profile")
 
 USAGE = 2
 """Exit code for usage errors: flags, settings, files that cannot be read or written."""
-
-COMMAND_LINE = f"{__name__}.command_line"
-"""Key of the whole command in `click.Context.meta`."""
 
 SECTIONS = {"ServerSettings": "Server settings", "ScoreSettings": "Reward settings"}
 """Titles of the models of settings in help."""
@@ -184,7 +180,7 @@ def json_or_text(text: str) -> Any:
 
 def command_line() -> str:
     """Return the command that runs, as a shell reads it; reports show it."""
-    return str(click.get_current_context().meta.get(COMMAND_LINE, ""))
+    return str(click.get_current_context().obj or "")
 
 
 def echo_json(value: Any) -> None:
