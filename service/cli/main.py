@@ -33,6 +33,8 @@ COMMANDS = {
 }
 """Name and help of each subcommand; its code is `command` in `service/cli/NAME.py`."""
 
+QUIET = {"-q", "--quiet"}
+
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 BROKEN_PIPE = 141
@@ -57,7 +59,7 @@ class Commands(click.Group):
         ctx.obj = f"{ctx.info_name} {shlex.join(args)}"  # for `options.command_line`
         if args[:1] == ["serve"]:  # handle signals while its imports take a second
             ctx.call_on_close(handle_early())
-        else:  # a server logs its progress itself
+        elif QUIET.isdisjoint(args):  # a server logs its progress itself
             ctx.with_resource(watched_start())
         if args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")

@@ -61,7 +61,7 @@ export class Walk {
   go(index) {
     this.index = Math.min(Math.max(index, 0), this.groups.length - 1);
     const { rows, ...group } = this.groups[this.index];
-    this.box.hidden = this.groups.length < 2 && !this.name;
+    this.box.hidden = this.groups.length < 2 && !this.name && rows.length <= MAX_ROLLOUTS;
     byId("walk-group").value = String(this.index);
     byId("walk-back").disabled = this.index === 0;
     byId("walk-on").disabled = this.index === this.groups.length - 1;
