@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from shlex import quote
@@ -21,6 +22,7 @@ def install_command(extra: str) -> str:
     return f"{_python()} -m pip install {packages}"
 
 
+@cache
 def _requirements(extra: str) -> list[str]:
     """Return the requirements of an extra, those of the extras that it includes among them."""
     try:

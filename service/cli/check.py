@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from ..files.field_names import REFERENCE_NAMES, absent_field, guess_field, objects_in, peek
-from ..files.formats import FORMATS, format_of, is_columnar
+from ..files.formats import format_of, is_columnar
 from ..files.rows.rows import (
     DocumentError,
     Location,
@@ -24,7 +24,16 @@ from ..files.rows.rows import (
     reference_rollout,
 )
 from ..settings import ScoreSettings
-from .options import SOME_FAILED, Command, config_option, document_failure, load_config, settings_options
+from .options import (
+    SOME_FAILED,
+    Command,
+    config_option,
+    document_failure,
+    input_format_option,
+    load_config,
+    max_line_bytes_option,
+    settings_options,
+)
 
 __all__ = ["command"]
 
@@ -41,16 +50,8 @@ NOT_AN_ANSWER = ("ok", "missing_sections", "think_not_opened")
 )
 @click.argument("source", metavar="REFERENCES", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option(
-    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
-)
-@click.option(
-    "--max-line-bytes",
-    type=click.IntRange(1),
-    default=64 * 2**20,
-    show_default=True,
-    help="Longer lines of JSONL are errors.",
-)
+@input_format_option
+@max_line_bytes_option
 @click.option(
     "--scirecipe/--no-scirecipe",
     default=None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError, did_you_mean
-from ..files.formats import FORMATS, format_of
+from ..files.formats import format_of
 from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
 from .options import (
@@ -20,7 +20,9 @@ from .options import (
     Failure,
     command_line,
     document_failure,
+    input_format_option,
     json_or_text,
+    max_line_bytes_option,
     names_in,
     pair_option,
     require_different_files,
@@ -68,16 +70,8 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 @click.option("--markdown", "markdown_target", type=OUTPUT, metavar="FILE", help="Write the table as Markdown.")
 @click.option("--latex", "latex_target", type=OUTPUT, metavar="FILE", help="Write the table as LaTeX (booktabs).")
 @click.option("--html", "html_target", type=OUTPUT, metavar="FILE", help="Write a report with distributions.")
-@click.option(
-    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
-)
-@click.option(
-    "--max-line-bytes",
-    type=click.IntRange(1),
-    default=64 * 2**20,
-    show_default=True,
-    help="Longer lines of JSONL are errors.",
-)
+@input_format_option
+@max_line_bytes_option
 @click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
 def command(

@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 from ..config import Config, load
 from ..errors import Issue, ScoringError, one_of
 from ..files.field_names import FieldError
-from ..files.formats import is_columnar
+from ..files.formats import FORMATS, is_columnar
 from ..files.rows.rows import DocumentError
 
 __all__ = [
@@ -31,8 +31,10 @@ __all__ = [
     "config_option",
     "document_failure",
     "echo_json",
+    "input_format_option",
     "json_or_text",
     "load_config",
+    "max_line_bytes_option",
     "names_in",
     "pair_option",
     "require_different_files",
@@ -62,6 +64,18 @@ config_option = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="TOML file with settings, tables [server] and [score] (default: ASSAY_CONFIG).",
+)
+
+input_format_option = click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+
+max_line_bytes_option = click.option(
+    "--max-line-bytes",
+    type=click.IntRange(1),
+    default=64 * 2**20,
+    show_default=True,
+    help="Longer lines of JSONL are errors.",
 )
 
 

@@ -22,8 +22,10 @@ from .options import (
     command_line,
     config_option,
     document_failure,
+    input_format_option,
     json_or_text,
     load_config,
+    max_line_bytes_option,
     names_in,
     pair_option,
     require_different_files,
@@ -83,19 +85,11 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
 @click.option("--layout", type=click.Choice(list(LAYOUTS)), help="Use the field names in the dumps of this trainer.")
 @click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
-@click.option(
-    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
-)
+@input_format_option
 @click.option(
     "--output-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
 )
-@click.option(
-    "--max-line-bytes",
-    type=click.IntRange(1),
-    default=64 * 2**20,
-    show_default=True,
-    help="Longer lines of JSONL are errors.",
-)
+@max_line_bytes_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @config_option
 @settings_options(ScoreSettings, described=False)

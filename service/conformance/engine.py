@@ -110,4 +110,5 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def ending(code: int) -> str:
-    return f"exited with code {code}" if code > 0 else f"was killed by {signal.Signals(-code).name}"
+    names = {one.value: one.name for one in signal.Signals}  # real-time signals have none
+    return f"exited with code {code}" if code > 0 else f"was killed by {names.get(-code, f'signal {-code}')}"

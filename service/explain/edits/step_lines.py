@@ -117,7 +117,7 @@ def _with_fields(found: dict[str, Any]) -> Iterator[LineRepair]:
     for name, value in found.items():
         known = name.strip().lower()
         if known in FIELDS and known != name and known not in found:
-            done.append(f"write the field “{name}” as “{known}”")
+            done.append(f"write the field “{_short(name.strip())}” as “{known}”")
         fields[known if known in FIELDS and known not in fields else name] = value
     if not WORD.search(str(fields.get("action", ""))):
         fields.pop("action", None)
