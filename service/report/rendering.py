@@ -13,7 +13,7 @@ from ..explain.numbers import format_reward, format_reward_change
 from ..explain.terminal import printable
 from ..version import VERSION
 
-__all__ = ["fixed", "render", "share", "without_controls"]
+__all__ = ["clipped", "fixed", "render", "share", "without_controls"]
 
 
 def render(template: str, moment: datetime, **values: Any) -> str:
@@ -30,6 +30,12 @@ def fixed(value: float, digits: int = 4) -> str:
 def share(value: float) -> str:
     """Format as a percentage."""
     return f"{100 * value:.1f} %"
+
+
+def clipped(text: str, limit: int) -> str:
+    """Return the beginning of a text, and how many characters are left out."""
+    rest = len(text) - limit
+    return text if rest <= 0 else f"{text[:limit]}\n… and {rest:,} more characters"
 
 
 @cache

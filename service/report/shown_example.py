@@ -12,6 +12,7 @@ from ..explain.explanation import explain
 from ..explain.schema import Explanation, KeyStep, Pair, Phrase, Similarity
 from ..scoring.scorer import Scorer
 from .examples import Example, Examples
+from .rendering import clipped
 
 __all__ = ["ShownExample", "shown_examples"]
 
@@ -81,7 +82,7 @@ def shown(example: Example, scorer: Scorer) -> ShownExample:
     if not isinstance(reference, str):
         steps = reference["steps"] if reference else []
         reference = "\n".join(f"Step {k}: {orjson.dumps(step).decode()}" for k, step in enumerate(steps, 1))
-    texts = clipped(example.response), clipped(reference)
+    texts = clipped(example.response, MAX_TEXT), clipped(reference, MAX_TEXT)
     if not example.whole:
         return ShownExample(example, *texts, problem="The response is too long; only its beginning is shown.")
     try:
@@ -91,11 +92,6 @@ def shown(example: Example, scorer: Scorer) -> ShownExample:
     rows = list(aligned(explanation)) if explanation.content else []
     more = max(len(rows) - MAX_STEPS, 0)
     return ShownExample(example, *texts, explanation, rows[:MAX_STEPS], more)
-
-
-def clipped(text: str) -> str:
-    rest = len(text) - MAX_TEXT
-    return text if rest <= 0 else f"{text[:MAX_TEXT]}\n… and {rest:,} more characters"
 
 
 def aligned(explanation: Explanation) -> Iterator[Row]:

@@ -11,6 +11,7 @@ import orjson
 from ..evaluate.task import Metric
 from ..files.answers import record_id
 from .evaluated_file import NOTHING, EvaluatedFile, formatted
+from .rendering import clipped
 
 __all__ = ["WorstRecord", "lowest_everywhere", "worst_records"]
 
@@ -85,13 +86,8 @@ def texts_of(evaluated: EvaluatedFile, record: Mapping[str, Any]) -> list[tuple[
     names = [task.response, *(name for name in task.record.model_fields if name != task.response)]
     grouped = {*evaluated.result.by, "id"}
     found = [(name, record[name]) for name in names if record.get(name) not in (None, "") and name not in grouped]
-    return [(name, clipped(value if isinstance(value, str) else as_json(value))) for name, value in found]
+    return [(name, clipped(value if isinstance(value, str) else as_json(value), MAX_TEXT)) for name, value in found]
 
 
 def as_json(value: Any) -> str:
     return orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode()
-
-
-def clipped(text: str) -> str:
-    rest = len(text) - MAX_TEXT
-    return text if rest <= 0 else f"{text[:MAX_TEXT]}\n… and {rest:,} more characters"
