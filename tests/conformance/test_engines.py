@@ -169,7 +169,10 @@ def test_values_that_json_cannot_hold(call: Any, flags: list[str]) -> None:
         (["--engine", "no-such-program --fast"], "--engine: No such file or directory: no-such-program"),
         (["--engine", "'open"], "--engine: No closing quotation"),
         (["--engine", " "], "--engine: it is empty"),
-        (["--vectors", "scores"], "unknown: scores; known: score, words, advantages, evaluate"),
+        (
+            ["--vectors", "scores"],
+            "unknown: scores; must be one of: score, words, advantages, evaluate; did you mean score?",
+        ),
         (["--timeout", "0"], "--timeout"),
     ],
     ids=["no program", "a quote", "nothing", "unknown vectors", "no time"],
