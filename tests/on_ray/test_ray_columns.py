@@ -141,12 +141,12 @@ def test_settings_that_do_not_apply_are_refused():
 
 
 @pytest.mark.parametrize("name", ["ScorerPool", "score_dataset", "application"])
-def test_without_ray_the_extra_is_named(monkeypatch, name):
+def test_without_ray_the_command_that_installs_it_is_named(monkeypatch, name):
     import assay.service.ray
 
     for module in [module for module in sys.modules if module.partition(".")[0] == "ray"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "ray", None)
     call = getattr(assay.service.ray, name)
-    with pytest.raises(NotInstalled, match=r"assay\[ray\]"):
+    with pytest.raises(NotInstalled, match=r"pip install .*ray\[data,serve\]"):
         call() if name == "ScorerPool" else call({})

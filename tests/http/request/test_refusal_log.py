@@ -102,7 +102,7 @@ def test_no_text_of_a_request_is_logged():
     headers = {"content-type": SECRET, "x-request-timeout": SECRET, "content-encoding": SECRET}
     every_line = "import assay.service.http.request.telemetry.refusal_log as r; r.LINE_SECONDS = 0.0"
     with launched("--drain-seconds", "0", before=every_line) as server, server.client() as client:
-        server.wait_until_ready()
+        server.wait_for_log(" ready: ")
         before = len(server.log.splitlines())
         for path, body in HOSTILE:
             reply = client.post(path, json=body)
