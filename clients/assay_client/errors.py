@@ -146,7 +146,8 @@ def invalid(
     shown = "; ".join(map(str, listed[:MAX_SHOWN]))
     more = f"; and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""
     kind = error_class(listed)
-    hint = HINT if kind is InvalidReference and any(issue.reason != "missing_column" for issue in listed) else ""
+    in_data = any(issue.reason != "missing_column" and issue.path != "references" for issue in listed)
+    hint = HINT if kind is InvalidReference and in_data else ""
     return kind(f"{shown}{more}{hint}", issues=listed, status=status, request_id=request_id)
 
 

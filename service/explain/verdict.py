@@ -43,7 +43,7 @@ JUNCTIONS: tuple[tuple[Section, str], ...] = (
 
 BAD_LINES = {
     "bad_step_line": "Write every line of <key> as Step N: {…}, on one line, with nothing after the closing brace.",
-    "bad_step_json": "Check quotes, commas and brackets: the braces contain one JSON object.",
+    "bad_step_json": "Check quotes, commas, brackets and escapes: the braces contain one JSON object.",
     "bad_step_schema": "Give exactly the fields action (a string with at least one word), objects and parameters "
     "(arrays of strings).",
 }
@@ -179,7 +179,9 @@ def _bad_form(line: str) -> str:
 
 def _bad_json(line: str) -> str:
     try:
-        json.loads(line[line.index("{") :])
+        value = json.loads(line[line.index("{") :])
+        if half := re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
+            return f"the escape \\u{ord(half[0]):04x} is half of a surrogate pair, which is not valid JSON"
     except json.JSONDecodeError as error:
         column = line.index("{") + error.colno
         return f"the braces do not contain valid JSON ({error.msg[0].lower()}{error.msg[1:]}, column {column})"

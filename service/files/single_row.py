@@ -48,7 +48,9 @@ def single_rollout(source: str, fmt: str | None, fields: Fields, number: int | N
                 return _with_own_config(_read(row, fields))
             if row.location.number > number:
                 break
-    raise DocumentError("there is no row" if number is None else f"line {number} does not exist or is blank")
+    if number == 0:
+        raise DocumentError("line 0 does not exist; lines count from 1")
+    raise DocumentError("the file has no rows" if number is None else f"line {number} does not exist or is blank")
 
 
 def _read(row: Row, fields: Fields) -> Rollout:

@@ -25,6 +25,9 @@ QUANTILES = {"min": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75,
 GATES = ("format", "consistency")
 """Components of SCORE that are 0 or 1."""
 
+MIN_RATED = 1000
+"""The rate is shown for at least this many rows; with fewer, most of the time is the start."""
+
 
 def quantiles(rewards: np.ndarray) -> dict[str, float]:
     """Return the quantiles of at least one float64 value, by the names of `QUANTILES` (linear interpolation).
@@ -75,7 +78,7 @@ class Summary:
     def parts(self, seconds: float) -> list[str | Table]:
         """Return lines and tables; `seconds` is the time from the first row read to the last one written."""
         count = self._reasons.total()
-        rate = f", {count / seconds:,.0f} a second" if seconds > 0 else ""
+        rate = f", {count / seconds:,.0f} a second" if count >= MIN_RATED and seconds > 0 else ""
         parts: list[str | Table] = [f"scored       {count:,} in {seconds:.2f} s{rate}"]
         if self.faults:
             rows = [(reason, f"{number:,}") for reason, number in self.faults.most_common()]

@@ -35,6 +35,9 @@ FIRST_GROUPS = ("level", "type")
 
 NOTHING = "–"
 
+MAX_VALUE = 40
+"""Maximum length of a value, such as a prompt, in the name of a group."""
+
 
 class Part(NamedTuple):
     """All records, or those of a group, with the aggregates over them."""
@@ -44,6 +47,12 @@ class Part(NamedTuple):
     aggregate: Aggregate
     counts: dict[str, int]
     """Records of the values that cover fewer than all of them."""
+
+
+def one_line(value: str) -> str:
+    """Return the value on one line, shortened."""
+    text = " ".join(value.split())
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ class EvaluatedFile:
             labels = np.array(result.groups[field], dtype=object)
             for value, aggregate in result.by[field].items():
                 rows = np.flatnonzero(labels == value)
-                yield Part(f"{field} {value}", rows, aggregate, result.counts_by[field][value])
+                yield Part(f"{field} {one_line(value)}", rows, aggregate, result.counts_by[field][value])
 
     def fields(self) -> list[str]:
         """Return the fields by which there is more than one group."""

@@ -72,7 +72,8 @@ def verdict(evaluated: EvaluatedFile) -> Iterator[tuple[str, bool]]:
     text = f"{plural(number, 'record')}, {'all evaluated' if not failed else f'of which {len(failed):,} failed'}"
     yield f"{text}; {plural(faults, 'invalid row')} left out." if faults else f"{text}.", not (failed or faults)
     if lowest := lowest_everywhere(evaluated):
-        yield f"{lowest:,} answers ({share(lowest / number)}) have the lowest value of every metric.", False
+        have = "has" if lowest == 1 else "have"
+        yield f"{plural(lowest, 'answer')} ({share(lowest / number)}) {have} the lowest value of every metric.", False
     if evaluated.result.unavailable:
         yield (
             f"{plural(len(evaluated.result.unavailable), 'metric')} could not be computed: see below the table.",

@@ -83,7 +83,7 @@ def _gates(stats: Statistics, number: int) -> Finding:
     rest = max((count for _, count in reasons[2:]), default=0)
     main = [reasons[0], *(pair for pair in reasons[1:2] if pair[1] > rest and pair[1] >= MAIN_SHARE * failed)]
     named = " and ".join(f"{reason} ({count:,})" for reason, count in main)
-    mostly = named if len(main) == len(reasons) else f"mostly {named}"
+    mostly = named if len(main) == len(reasons) else f"most often {named}"
     text = f"{failed:,} of {plural(number, 'response')} ({share(failed / number)}) fail a gate: {mostly}."
     known = remedies(stats)
     advice = [f"{reason}: {known[reason]}" if len(main) > 1 else known[reason] for reason, _ in main]
@@ -92,7 +92,7 @@ def _gates(stats: Statistics, number: int) -> Finding:
 
 def _faults(faults: Mapping[str, int]) -> Finding:
     total, main = sum(faults.values()), max(faults, key=lambda reason: faults[reason])
-    text = f"{plural(total, 'row')} could not be scored: mostly {main} ({faults[main]:,})."
+    text = f"{plural(total, 'row')} could not be scored: most often {main} ({faults[main]:,})."
     return Finding(
         text, ["They have no reward and are not counted here; the output has the error of each."], "faults", False
     )
@@ -131,7 +131,7 @@ def _rewards(stats: Statistics) -> list[Finding]:
     if not passed.any():
         return [Finding(f"{text}.", (), "rewards", False)]
     if not passed.all():
-        text += f", {fixed(rewards[passed].mean())} of the responses that pass both gates"
+        text += f"; among the responses that pass both gates it is {fixed(rewards[passed].mean())}"
     means = {
         name: float(np.mean(stats.components[name].all())) / largest
         for name, largest in counted(stats.scorer.settings).items()

@@ -44,7 +44,7 @@ def test_lines_count_from_one(call, rows, number):
         (3, 1, "rows.jsonl:3: reference: line 1 is not of the form 'Step N: {...}' (bad_step_line)"),
         (4, 1, "rows.jsonl:4: "),
         (5, 2, "line 5 does not exist or is blank"),
-        (0, 2, "line 0 does not exist or is blank"),
+        (0, 2, "line 0 does not exist; lines count from 1"),
     ],
 )
 def test_rows_without_an_explanation(call, rows, number, code, message):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay_client import InvalidReference
+from assay_client import Client, InvalidReference
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_trl, for_verl
 from tests.http.samples import PERFECT, REFERENCE
 
@@ -83,3 +83,8 @@ def test_a_wrong_type_is_reported_before_anything_is_sent(down: Any) -> None:
     with pytest.raises(InvalidReference, match=r"^record b: references\[1\]: wrong_type"):
         for_trl.score_reward(["p"] * 2, [PERFECT] * 2, reference=[REFERENCE, 5], id=["a", "b"])
     assert not down.requests
+
+
+def test_references_that_are_no_list_have_no_hint_about_the_data_set(down: Any) -> None:
+    with pytest.raises(InvalidReference, match=r"^references: wrong_type \(a list is needed\)$"):
+        Client(down.url).score([PERFECT], REFERENCE)

@@ -155,6 +155,16 @@ def test_fields_are_mapped(tmp_path):
     assert f"no field 'out.txt' in any row; {known}" in wrong.stderr
 
 
+def test_long_values_to_group_by_are_shortened_to_one_line(tmp_path):
+    told = [
+        {**row, "prompt": f"Write protocol {k % 2}.\n\n{'Answer in four sections. ' * 9}"}
+        for k, row in enumerate(rows(4))
+    ]
+    lines = run("evaluate", written(tmp_path, told), "--by", "prompt").stdout.splitlines()
+    names = [line.partition("…")[0] for line in lines if line.startswith("prompt ")]
+    assert names == [f"prompt Write protocol {k}. Answer in four sectio" for k in range(2)]
+
+
 def test_a_field_to_group_by_that_no_record_has_is_a_warning(tmp_path):
     path = written(tmp_path, rows(3))
     assert "warning: --by levl: no record has this field; fields: " in run("evaluate", path, "--by", "levl").stderr

@@ -57,6 +57,14 @@ def test_ok_has_no_failure():
     assert document["headline"] == "Reward 1.0000 of at most 1.0000: no deductions."
 
 
+def test_half_of_a_surrogate_pair_is_named():
+    broken = KEY.replace('"pbs"', '"\\ud83dpbs"')
+    assert broken != KEY
+    document = explained(answer(broken), KEY, {})
+    assert document["reason"] == "bad_step_json"
+    assert "the escape \\ud83d is half of a surrogate pair" in document["failure"]["message"]
+
+
 def test_the_missing_tag_is_named():
     named = {
         "<think>": "<think> is missing",

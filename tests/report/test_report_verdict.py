@@ -48,11 +48,11 @@ def test_failed_gates_are_named_with_what_to_do():
         "2 of 4 responses (50.0 %) fail a gate: think_not_opened (2). "
         "The chat template probably ends the prompt with <think>: set think_prefilled."
     )
-    assert rest[0].startswith("4 rows could not be scored: mostly not_json (3).")
+    assert rest[0].startswith("4 rows could not be scored: most often not_json (3).")
     mixed = said(collected([opened, opened, "no", best]))[0]
     assert mixed.startswith("3 of 4 responses (75.0 %) fail a gate: think_not_opened (2) and missing_sections (1).")
     tied = said(collected([opened, opened, "no", best, best.replace('"action"', "", 1)]))[0]
-    assert tied.startswith("4 of 5 responses (80.0 %) fail a gate: mostly think_not_opened (2). The chat")
+    assert tied.startswith("4 of 5 responses (80.0 %) fail a gate: most often think_not_opened (2). The chat")
 
 
 def test_responses_that_were_cut_off():

@@ -55,7 +55,8 @@ EPSILON = 1e-8
 
 FAILURES = {
     TOO_LONG: f"A text has more than {MAX_LENGTH:,} characters.",
-    KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them.",
+    KEYWORDS_NEED_MODEL: "A text has more than 64 candidates for keywords, and no model was named that ranks them "
+    "(option keyword_model).",
 }
 """Why pairs lack metrics, for `Task.failures`."""
 METEOR_METRIC = Metric("meteor", "METEOR", "METEOR with Porter's stems and WordNet's synonyms.", percent=True)

@@ -23,8 +23,15 @@ __all__ = ["FILES", "file_endpoint", "openapi", "openapi_of_page", "page"]
 SCRIPT, STYLE, ICON = FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
 """Files of the package `fastapi-offline`, served below `/docs/`."""
 
+
+def marked_up(text: str) -> str:
+    """Return the text as HTML, with what is between backticks as code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+
+
 PROBLEMS = "".join(
-    f'<h4 id="problem-{name}">{kind.status} {escape(kind.title)}</h4><p><code>{name}</code> {escape(kind.advice)}</p>'
+    f'<h4 id="problem-{name}">{kind.status} {escape(kind.title)}</h4>'
+    f"<p><code>{name}</code>: {marked_up(kind.advice)}</p>"
     for name, kind in KINDS.items()
 )
 SECTION = f'<div class="swagger-ui"><section class="wrapper"><h2>Problems</h2>{PROBLEMS}</section></div></body>'

@@ -242,6 +242,9 @@ def test_docs_run_only_what_the_service_sends(client):
 def test_docs_explain_every_problem(client):
     text = client.get("/docs").text
     assert [kind for kind in KINDS if text.count(f'id="problem-{kind}"') != 1] == []
+    problems = text.partition("<h2>Problems</h2>")[2]
+    assert "after <code>Retry-After</code> seconds" in problems
+    assert "`" not in problems
 
 
 @pytest.fixture(scope="module")
