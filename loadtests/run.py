@@ -23,7 +23,7 @@ from report import Row, latency, table
 from swarm import Load, Swarm
 from target import Target
 
-from assay.service.extras import install_command
+from assay.service.extras import in_this_shell, install_command
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIOS = ("batches", "pieces", "singles", "singles_reconnecting", "mixed", "steady")
@@ -115,7 +115,7 @@ def arguments() -> argparse.Namespace:
     if min(chosen.seconds, chosen.requests, chosen.users, chosen.rate, chosen.prompts, chosen.samples) <= 0:
         parser.error("times and numbers must be positive")
     if importlib.util.find_spec("locust") is None:
-        parser.error(f"Locust is not installed: {install_command('load')}")
+        parser.error(f"Locust is not installed: {in_this_shell(install_command('load'))}")
     chosen.output = chosen.output.resolve()
     return chosen
 

@@ -10,16 +10,27 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from shlex import quote
 
-__all__ = ["install_command"]
+__all__ = ["in_this_shell", "install_command"]
+
+
+PYTHON = "python -m "
+"""How commands in messages begin."""
 
 
 def install_command(extra: str) -> str:
-    """Return a shell command that installs the packages of an extra (`arrow`) into this interpreter's environment.
+    """Return a shell command that installs the packages of an extra (`arrow`) into the environment of `python`.
 
     It names the packages, because Assay itself need not be in a package index.
     """
-    packages = " ".join(quote(requirement) for requirement in _requirements(extra))
-    return f"{_python()} -m pip install {packages}"
+    return f"{PYTHON}pip install {' '.join(quote(requirement) for requirement in _requirements(extra))}"
+
+
+def in_this_shell(text: str) -> str:
+    """Name this process's interpreter in the commands of a message that its own user reads.
+
+    Replies of the service, whose readers are elsewhere, do without.
+    """
+    return text.replace(PYTHON, f"{_python()} -m ")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections import Counter
@@ -22,6 +23,14 @@ MAX_STALE = 3
 """Stale pooled connections that a call accepts before it counts them as failures of the service."""
 
 MAX_DETAIL = 200
+
+WARNING_SECONDS = 10.0
+"""Time between two warnings of this process about calls that are retried."""
+
+logger = logging.getLogger("assay_client")
+
+_warned_at = float("-inf")
+"""When the last such warning was logged, on the monotonic clock."""
 
 
 class Endpoints:
@@ -92,9 +101,20 @@ async def reply_with_retries(
         minimum = retry_after(outcome) if isinstance(outcome, Reply) else 0.0
         bound = min(settings.max_backoff, settings.backoff * 2.0 ** min(failures[address], 32))
         failures[address] += 1
-        faults[f"{address}: {describe(outcome)}"] += 1
+        fault = f"{address}: {describe(outcome)}"
+        faults[fault] += 1
+        warn(f"{fault}; retrying for up to {deadline - now:.0f} s")
         ready_at[address] = now + minimum + uniform(0.0, bound)
         endpoints.put_last(address, now + max(minimum, settings.max_backoff))
+
+
+def warn(message: str) -> None:
+    """Log that a call is retried, unless another one has been logged in the last seconds."""
+    global _warned_at
+    now = time.monotonic()
+    if now - _warned_at >= WARNING_SECONDS:
+        _warned_at = now
+        logger.warning("%s", message)
 
 
 def describe(outcome: Reply | Fault) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..extras import install_command
+from ..extras import in_this_shell, install_command
 from ..scoring.scorer import Scorer
 from . import TITLES
 from .bare_server import bare_reply
@@ -88,7 +88,7 @@ def build(names: Collection[str], request: Request, sizes: Mapping[str, int]) ->
         except ModuleNotFoundError as error:
             if error.name != "pyarrow":
                 raise
-            skipped[name] = f"pyarrow is not installed: {install_command('arrow')}"
+            skipped[name] = f"pyarrow is not installed: {in_this_shell(install_command('arrow'))}"
     return benchmarks, skipped
 
 

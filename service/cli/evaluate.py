@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError, did_you_mean
+from ..extras import in_this_shell
 from ..files.formats import format_of
 from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
@@ -170,6 +171,8 @@ def _evaluate(
     if not quiet:
         seconds = time.perf_counter() - started
         click.echo(f"evaluated    {len(answers.records):,} in {seconds:.2f} s", err=True)
+        if answers.faults:
+            click.echo(f"not evaluated {len(answers.faults):,}", err=True)
     shown = {key: value for key, value in checked.model_dump().items() if key not in ("by", "metrics")}
     return EvaluatedFile(source, task, shown, answers, result, command_line())
 
@@ -249,7 +252,7 @@ def _print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool) -> Non
     for field, source in evaluated.answers.aliases.items():
         click.echo(f"note: {field} was read from the field {Path(source).name}", err=True)
     for metric, reason in () if with_table else evaluated.result.unavailable.items():
-        click.echo(f"note: {metric} was not computed: {reason}", err=True)
+        click.echo(f"note: {metric} was not computed: {in_this_shell(reason)}", err=True)
     answers = {reason: count for (reason, of_response), count in evaluated.failures().items() if of_response}
     for reason, count in sorted(answers.items(), key=lambda pair: -pair[1]):
         click.echo(f"note: {count:,} answers failed: {reason}", err=True)

@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from ..config import Config, load
 from ..errors import Issue, ScoringError, one_of
+from ..extras import in_this_shell
 from ..files.field_names import FieldError
 from ..files.formats import FORMATS, is_columnar
 from ..files.rows.rows import DocumentError
@@ -216,7 +217,7 @@ class Failure(click.ClickException):
 def sentence_of(issue: Issue) -> str:
     """Return an issue for a terminal; a missing package is not the fault of a flag."""
     if issue.reason == "not_installed":
-        return f"{issue.detail} ({issue.reason})"
+        return f"{in_this_shell(issue.detail)} ({issue.reason})"
     return f"{flag_of(issue.path)}: {issue.detail}"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..config import ServerSettings
+from ..extras import in_this_shell
 from ..http.process.log_format import start_logging
 from ..http.process.signals import end_process
 from ..settings import ScoreSettings
@@ -53,7 +54,7 @@ def command(config_file: Path | None, lease: Path | None, lease_linger: float, *
         try:
             require_opentelemetry()
         except TracingUnavailable as error:
-            raise Failure(str(error)) from None
+            raise Failure(in_this_shell(str(error))) from None
     if lease is not None:
         from ..http.process.lease import exit_with_lease
 

@@ -224,7 +224,7 @@ def bertscore_of(options: LexicalOptions) -> BertScore:
         return options.bertscore
     if options.bertscore_model is None:
         command = install_command("bertscore")
-        detail = f"BERTScore needs weights: {command}, then set bertscore_model (roberta-large)"
+        detail = f"BERTScore needs a model: {command}, then pass --option bertscore_model=roberta-large"
         raise not_installed("options.bertscore_model", detail)
     library = import_optional("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
     with loading_weights("options.bertscore_model"):

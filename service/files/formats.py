@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..extras import install_command
+from ..extras import in_this_shell, install_command
 
 __all__ = ["FORMATS", "format_of", "is_columnar"]
 
@@ -29,7 +29,7 @@ def format_of(path: str, explicit: str | None, flag: str) -> str:
         known = f"the extension is not one of {', '.join(EXTENSIONS)}; name the format with {flag}"
         raise click.UsageError(f"{path}: {known} ({', '.join(FORMATS)})")
     if is_columnar(fmt) and find_spec("pyarrow") is None:
-        raise click.UsageError(f"{path}: Parquet and Arrow need pyarrow: {install_command('arrow')}")
+        raise click.UsageError(f"{path}: Parquet and Arrow need pyarrow: {in_this_shell(install_command('arrow'))}")
     return fmt
 
 

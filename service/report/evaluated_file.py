@@ -20,6 +20,7 @@ import orjson
 
 from ..evaluate.evaluation import UNKNOWN, Aggregate, Result
 from ..evaluate.task import Metric, Task, mean_of
+from ..extras import in_this_shell
 from ..files.answers import Answers, record_id
 from ..files.rows.rows import Location
 from ..terminal import table
@@ -145,7 +146,7 @@ class EvaluatedFile:
                 yield f"Every record has {field} {next(iter(groups))}."
         titles = {key: heading for key, _, heading in self.metrics}
         for name, reason in self.result.unavailable.items():
-            yield f"{NOTHING} {titles.get(name, name)}: not computed. {reason}"
+            yield f"{NOTHING} {titles.get(name, name)}: not computed. {in_this_shell(reason)}"
         if self.result.counts:
             yield "(n) after a value: based on n records only; a mean of columns has the n of the shortest."
 

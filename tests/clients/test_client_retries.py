@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable
+from assay_client import InvalidRequest, ServiceError, TooLarge, Unauthorized, Unavailable, retries
 from assay_client.replies import Reply
 from assay_client.retries import Endpoints, reply_with_retries, retry_after
 from assay_client.settings import ClientSettings
@@ -25,6 +25,17 @@ QUICK = {"backoff": 0.01, "max_backoff": 0.05, "timeout": 20}
 def unused_url() -> str:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_calls_that_are_retried_are_logged_once(face: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence until a deadline of two minutes would not say that the address is wrong."""
+    monkeypatch.setattr(retries, "_warned_at", float("-inf"))
+    client = face(base_url=unused_url(), timeout=0.3, backoff=0.01)
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            client.score(["x"], ["y"])
+    (warning,) = [record.message for record in caplog.records if record.name == "assay_client"]
+    assert "onnection refused; retrying for up to 0 s" in warning
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ NO_GOLD = "no_gold"
 
 CLASSIFICATION = (
     Metric("accuracy", "Acc", "Share of right verdicts among those that could be read.", percent=True),
-    Metric("precision", "P", "Share of the steps called erroneous that are.", per_record=False, percent=True),
+    Metric("precision", "P", "Share of the steps called erroneous that are erroneous.", per_record=False, percent=True),
     Metric("recall", "R", "Share of the erroneous steps that are called so.", per_record=False, percent=True),
     Metric("f1", "F1", "Harmonic mean of precision and recall.", per_record=False, percent=True),
     Metric("failed", "Failed", "Share of responses without a readable verdict.", percent=True, less_is_better=True),
