@@ -164,7 +164,7 @@ TABLE_OF = {name: table for table, model in TABLES.items() for name in model.mod
 
 
 def model_of(name: str) -> type[BaseModel]:
-    """Return the model that has a setting of this name; any, if there is none."""
+    """Return the model that has a setting of this name, or any model if none has."""
     return TABLES[TABLE_OF.get(name, "server")]
 
 

@@ -27,7 +27,7 @@ WIDE = 100_000
 PATIENCE_SECONDS = 1.0
 """Time until the progress of a first start is shown: kernels from the cache are loaded in less."""
 POLL_SECONDS = 0.2
-LONGEST_WAIT_SECONDS = 30.0
+MAX_WAIT_SECONDS = 30.0
 """A command that has compiled nothing by then will not."""
 WARMUP = f"{__name__.partition('.')[0]}.kernels.warmup"
 
@@ -154,7 +154,7 @@ def compiling() -> tuple[int, int] | None:
 def _watch(ended: threading.Event) -> None:
     started = monotonic()
     while compiling() is None:
-        if monotonic() - started > LONGEST_WAIT_SECONDS or ended.wait(POLL_SECONDS):
+        if monotonic() - started > MAX_WAIT_SECONDS or ended.wait(POLL_SECONDS):
             return
     if ended.wait(PATIENCE_SECONDS) or compiling() is None:
         return

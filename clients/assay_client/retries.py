@@ -101,9 +101,9 @@ async def reply_with_retries(
         minimum = retry_after(outcome) if isinstance(outcome, Reply) else 0.0
         bound = min(settings.max_backoff, settings.backoff * 2.0 ** min(failures[address], 32))
         failures[address] += 1
-        fault = f"{address}: {describe(outcome)}"
-        faults[fault] += 1
-        warn(f"{fault}; retrying for up to {deadline - now:.0f} s")
+        cause = f"{address}: {describe(outcome)}"
+        faults[cause] += 1
+        warn(f"{cause}; retrying for up to {deadline - now:.0f} s")
         ready_at[address] = now + minimum + uniform(0.0, bound)
         endpoints.put_last(address, now + max(minimum, settings.max_backoff))
 

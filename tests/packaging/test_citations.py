@@ -47,7 +47,7 @@ def anchor_of(heading: str) -> str:
 
 
 def wrong_headings(text: str) -> Iterator[str]:
-    """Yield what is cited as a heading of the rules and is none."""
+    """Yield cited headings that the rules do not have."""
     known = headings(ROOT / "docs" / "rules.md")
     for cited in HEADINGS_CITED.finditer(text):
         rest = text[cited.end() :]

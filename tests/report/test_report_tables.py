@@ -32,7 +32,7 @@ def test_latex():
         r" & n & Step-M & F1 \\",
         r"\midrule",
         r"all & 1,234 & 50.00 $\pm$ 11.47 (20) & 0.5 \\",
-        r"type a|b \& c\_d \% & 2 & -- & -0.5 \\",
+        r"type a\textbar{}b \& c\_d \% & 2 & -- & -0.5 \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
