@@ -23,7 +23,7 @@ LANES = {
 }
 """Benchmarks in the order of the bars, with their labels."""
 
-LEFT, BAR, ROW, WIDTH = 260, 400, 30, 760
+LEFT, BAR, ROW, WIDTH = 280, 400, 30, 780
 STYLE = (
     "text{font:14px system-ui,sans-serif;fill:#24292f}.assay{fill:#0f766e}.plain{fill:#8c959f}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.assay{fill:#2dd4bf}.plain{fill:#8b949e}}"
