@@ -153,4 +153,4 @@ def test_playground_and_docs_can_be_disabled():
 def test_browser_tests_are_skipped_without_a_browser(tmp_path):
     command = [sys.executable, str(ROOT / "tests" / "browser" / "run.py")]
     shown = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
-    assert "NO BROWSER: THE PLAYGROUND WAS NOT TESTED" in shown.stdout
+    assert "NO BROWSER: PLAYGROUND AND REPORTS NOT TESTED" in shown.stdout
