@@ -21,6 +21,7 @@ from assay_client import (
     TooLarge,
     Unauthorized,
     Unavailable,
+    retries,
 )
 from assay_client.adapters import for_trl
 from tests.clients.adapter_samples import EXPECTED, TEXTS
@@ -34,6 +35,7 @@ Function = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _nothing_logged_yet(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(for_trl, "log", for_trl.Log())
+    monkeypatch.setattr(retries, "_warned_at", float("inf"))  # the client's own warnings of retries are another test's
     caplog.set_level(logging.WARNING, "assay_client")
 
 
