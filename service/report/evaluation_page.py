@@ -15,7 +15,7 @@ from ..explain.numbers import plural
 from .charts import Chart, histogram
 from .evaluated_file import EvaluatedFile, Part, formatted
 from .rendering import render, share
-from .worst_records import lowest_everywhere, worst_records
+from .worst_records import mean_ranks, worst_records
 
 __all__ = ["page"]
 
@@ -39,14 +39,15 @@ def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
     faults, sentences = evaluated.answers.faults, evaluated.task.failures
     options = {name: value for name, value in evaluated.options.items() if value is not None}
     name = "standard input" if evaluated.source == "-" else PurePath(evaluated.source).name
-    heads, worst = worst_records(evaluated, name)
+    ranks = mean_ranks(evaluated)
+    heads, worst = worst_records(evaluated, ranks, name)
     divisions, left_out = drawn(evaluated)
     return render(
         "evaluated.html",
         moment or datetime.now(UTC),
         name=name,
         evaluated=evaluated,
-        verdict=list(verdict(evaluated)),
+        verdict=list(verdict(evaluated, ranks)),
         table=evaluated.text_table(),
         options=orjson.dumps(options, default=str).decode(),
         distributions=list(distributions(evaluated, divisions)),
@@ -65,13 +66,13 @@ def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
     )
 
 
-def verdict(evaluated: EvaluatedFile) -> Iterator[tuple[str, bool]]:
-    """Yield sentences on the run, each with whether all is well."""
+def verdict(evaluated: EvaluatedFile, ranks: np.ndarray) -> Iterator[tuple[str, bool]]:
+    """Yield sentences on the run, each with whether all is well; `ranks` are those of `mean_ranks`."""
     number, faults = len(evaluated.answers.records), len(evaluated.answers.faults)
     failed = {failure.record for failure in evaluated.result.failed}
     text = f"{plural(number, 'record')}, {'all evaluated' if not failed else f'of which {len(failed):,} failed'}"
     yield f"{text}; {plural(faults, 'invalid row')} left out." if faults else f"{text}.", not (failed or faults)
-    if lowest := lowest_everywhere(evaluated):
+    if lowest := int((ranks == 0.0).sum()):
         have = "has" if lowest == 1 else "have"
         yield f"{plural(lowest, 'answer')} ({share(lowest / number)}) {have} the lowest value of every metric.", False
     if evaluated.result.unavailable:

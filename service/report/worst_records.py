@@ -13,7 +13,7 @@ from ..files.answers import record_id
 from .evaluated_file import NOTHING, EvaluatedFile, formatted
 from .rendering import clipped
 
-__all__ = ["WorstRecord", "lowest_everywhere", "worst_records"]
+__all__ = ["WorstRecord", "mean_ranks", "worst_records"]
 
 MAX_WORST = 10
 MAX_TEXT = 4_000
@@ -31,13 +31,12 @@ class WorstRecord(NamedTuple):
     texts: list[tuple[str, str]]
 
 
-def worst_records(evaluated: EvaluatedFile, name: str) -> tuple[list[str], list[WorstRecord]]:
-    """Return the headings of the metrics, and the records with the lowest means of all metrics, lowest first.
+def worst_records(evaluated: EvaluatedFile, ranks: np.ndarray, name: str) -> tuple[list[str], list[WorstRecord]]:
+    """Return the headings of the metrics, and the records with the lowest ranks (see `mean_ranks`), lowest first.
 
-    Each metric counts from 0 at its worst value to 1 at its best; records with the best values only are left out.
+    Records with the best values only are left out.
     """
     shown = [(key, metric) for key, metric, _ in evaluated.metrics if key in evaluated.result.per_record]
-    ranks = mean_ranks(evaluated)
     order = [row for row in np.argsort(ranks, kind="stable").tolist() if ranks[row] < 1.0]
     found = []
     for row in order[:MAX_WORST]:
@@ -50,13 +49,11 @@ def worst_records(evaluated: EvaluatedFile, name: str) -> tuple[list[str], list[
     return [metric.title if metric else key for key, metric in shown], found
 
 
-def lowest_everywhere(evaluated: EvaluatedFile) -> int:
-    """Return the number of records that have the worst value of every metric."""
-    return int((mean_ranks(evaluated) == 0.0).sum())
-
-
 def mean_ranks(evaluated: EvaluatedFile) -> np.ndarray:
-    """Return float64 (n,): the mean of the metrics of each record, from 0 to 1; NaN for one without values."""
+    """Return float64 (n,): the mean of the metrics of each record; NaN for one without values.
+
+    Each metric counts from 0 at its worst value to 1 at its best.
+    """
     columns = [
         normalized(metric, column)
         for metric in evaluated.task.metrics

@@ -13,32 +13,11 @@ from click.testing import CliRunner
 
 from assay.service.cli.main import main
 from assay.service.evaluate import evaluate, rewards
-
-STEP = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
-REFERENCE = f"Step 1: {STEP}"
-GOOD = f"<think>t</think><key>{REFERENCE}</key><orc>Step 1: Add 5 ml pbs.</orc><note>n</note>"
+from tests.evaluate.answer_files import rows, written
 
 
 def run(*arguments, stdin: str | bytes | None = None):
     return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
-
-
-def rows(count: int) -> list[dict]:
-    return [
-        {
-            "id": f"r{k}",
-            "response": GOOD if k % 3 else "nothing",
-            "reference": REFERENCE,
-            "type": ["planning", "safety"][k % 2],
-        }
-        for k in range(count)
-    ]
-
-
-def written(tmp_path, lines, name="answers.jsonl"):
-    path = tmp_path / name
-    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
-    return path
 
 
 def test_a_table_like_the_papers(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 import re
 
@@ -11,33 +10,11 @@ from click.testing import CliRunner
 
 from assay.service.cli.main import main
 from assay.service.report.evaluated_file import broken
-
-STEP = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
-REFERENCE = f"Step 1: {STEP}"
-GOOD = f"<think>t</think><key>{REFERENCE}</key><orc>Step 1: Add 5 ml pbs.</orc><note>n</note>"
+from tests.evaluate.answer_files import GOOD, REFERENCE, STEP, rows, written
 
 
 def run(*arguments):
     return CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="assay")
-
-
-def rows(count: int) -> list[dict]:
-    """Return records of which every third has an answer without sections."""
-    return [
-        {
-            "id": f"r{k}",
-            "response": GOOD if k % 3 else "nothing",
-            "reference": REFERENCE,
-            "type": ["planning", "safety"][k % 2],
-        }
-        for k in range(count)
-    ]
-
-
-def written(tmp_path, lines):
-    path = tmp_path / "answers.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    return path
 
 
 def test_the_table_as_markdown_and_latex(tmp_path):

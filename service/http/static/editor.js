@@ -1,4 +1,4 @@
-/** Line numbers and highlights behind a textarea, which stays the real field: undo, input methods and screen readers. */
+/** Line numbers and highlights drawn under a textarea, which keeps undo, input methods and screen readers. */
 
 import { make } from "./dom.js";
 
