@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["Progress", "show", "table", "watched_start"]
+__all__ = ["Progress", "compiling", "show", "table", "watched_start"]
 
 WIDE = 100_000
 """Width where nothing wraps: of output that is not a terminal's."""
@@ -143,12 +143,15 @@ def watched_start() -> Iterator[None]:
 
 
 def compiling() -> tuple[int, int] | None:
-    """Return (compiled functions, all functions) while this process compiles kernels; imports nothing."""
+    """Return (compiled functions, all functions) while this process compiles kernels; imports nothing.
+
+    Kernels that are loaded from the cache do without the functions that they call: then it returns None.
+    """
     kernels = sys.modules.get(WARMUP)
     if kernels is None or not hasattr(kernels, "progress"):  # not imported, or not yet
         return None
-    done, functions = kernels.progress()
-    return (done, functions) if done and kernels.compiled_signatures() < len(kernels.KERNELS) else None
+    (done, functions), ready = kernels.progress(), kernels.compiled_signatures()
+    return (done, functions) if ready < len(kernels.KERNELS) and done > ready else None
 
 
 def _watch(ended: threading.Event) -> None:

@@ -7,8 +7,8 @@ import os
 import time
 from collections.abc import Callable
 
-from ....kernels.warmup import compiled_signatures, progress
 from ...config import Config
+from ...terminal import compiling
 from ...version import VERSION
 from ..request.readiness import Readiness
 
@@ -37,14 +37,9 @@ class StartupLog:
             self._ended = True
             if self._readiness.obstacle is None:
                 self._ready()
-        elif time.monotonic() >= self._next and is_compiling():
+        elif time.monotonic() >= self._next and (state := compiling()) is not None:
             self._next = time.monotonic() + REPEAT_SECONDS
-            log.info("compiling kernels (once on this machine, about 40 s): %d of %d functions", *progress())
-
-
-def is_compiling() -> bool:
-    """Return whether kernels have been compiled, not loaded from the cache, which has none of their helpers."""
-    return progress()[0] > compiled_signatures()
+            log.info("compiling kernels (once on this machine, about 40 s): %d of %d functions", *state)
 
 
 def announce(config: Config, url: str) -> None:

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from assay import ScoreSettings
+from assay.kernels import warmup
 from assay.service.http.process import startup_log
 from assay.service.http.request.readiness import Readiness
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, problem_of
@@ -47,8 +48,8 @@ def test_pages_that_are_off_are_not_announced():
 @pytest.mark.parametrize("cached", [False, True])
 def test_progress_of_a_compilation_is_logged_in_a_few_lines(monkeypatch, caplog, cached):
     """Helpers are compiled only if their kernels are not in the cache."""
-    monkeypatch.setattr(startup_log, "compiled_signatures", lambda: 7)
-    monkeypatch.setattr(startup_log, "progress", lambda: (7 if cached else 90, 240))
+    monkeypatch.setattr(warmup, "compiled_signatures", lambda: 7)
+    monkeypatch.setattr(warmup, "progress", lambda: (7 if cached else 90, 240))
     readiness, ready = Readiness(), []
     log = startup_log.StartupLog(readiness, lambda: ready.append(True))
     with caplog.at_level("INFO", "assay"):
