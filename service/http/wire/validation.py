@@ -27,7 +27,13 @@ __all__ = [
 ]
 
 COLUMNS = ("references", "responses")
-VALUES: dict[str, type[Any]] = {"reference_index": list, "config": dict, "include": list, "task": str}
+VALUES: dict[str, type[Any]] = {
+    "reference_index": list,
+    "config": dict,
+    "include": list,
+    "task": str,
+    "groups": list,
+}
 INCLUDES = ("components", "advantages")
 
 JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
