@@ -23,9 +23,9 @@ from .endpoints.trainers import contract as trainers
 from .endpoints.trainers.aggregate import aggregate_endpoint
 from .endpoints.trainers.dialect import Dialect
 from .endpoints.trainers.endpoint import TrainerEndpoint
-from .endpoints.trainers.query import query_parameters
 from .endpoints.trainers.nemo_gym import NemoGym, Sessions
 from .endpoints.trainers.openrlhf import OpenRlhf
+from .endpoints.trainers.query import query_parameters
 from .endpoints.trainers.slime import Slime
 from .request.intake import Intake
 from .routing import DirectRoute, is_guarded

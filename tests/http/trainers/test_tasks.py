@@ -53,7 +53,9 @@ def numbers_in(reply: Any, row: int = 0) -> dict[str, float]:
         numbers = {"reward": document["rewards"][row]}
         numbers |= {name: column[row] for name, column in document["extra_logs"].items()}
     else:
-        numbers = {name: value for name, value in document.items() if name not in ("responses_create_params", "response")}
+        numbers = {
+            name: value for name, value in document.items() if name not in ("responses_create_params", "response")
+        }
     check_numbers(numbers, ("reward", *TASK_NUMBERS))
     return numbers
 
@@ -77,9 +79,9 @@ def test_a_row_that_names_its_task(client, path, row):
     body = body_of(path, row.response, row.reference, row.task)
     reply = client.post(path, params={"task_field": FIELDS[path], **SETTINGS}, json=body)
     check_row(numbers_in(reply), row)
-    assert client.post(path, params={"task_field": FIELDS[path], **SETTINGS}, json=body | {"x": "y" * 20_000}).json() == (
-        reply.json()
-    )
+    assert client.post(
+        path, params={"task_field": FIELDS[path], **SETTINGS}, json=body | {"x": "y" * 20_000}
+    ).json() == (reply.json())
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -109,8 +111,18 @@ def test_a_mixed_batch(client, label):
 LABELS: dict[str, tuple[str, Any, str, float]] = {
     "a record": ("bioprobench.ord", {"task": "bioprobench.ord", **ORD}, RIGHT, 1.0),
     "a record as text": ("bioprobench.ord", json.dumps({"task": "bioprobench.ord", **ORD}), RIGHT, 1.0),
-    "a record as text in a member": ("bioprobench.ord", {"task": "bioprobench.ord", "reference": json.dumps(ORD)}, RIGHT, 1.0),
-    "a column of structures": ("bioprobench.ord", {"task": "bioprobench.ord", "reference": None, "steps": None, **ORD}, RIGHT, 1.0),
+    "a record as text in a member": (
+        "bioprobench.ord",
+        {"task": "bioprobench.ord", "reference": json.dumps(ORD)},
+        RIGHT,
+        1.0,
+    ),
+    "a column of structures": (
+        "bioprobench.ord",
+        {"task": "bioprobench.ord", "reference": None, "steps": None, **ORD},
+        RIGHT,
+        1.0,
+    ),
     "steps": ("score", {"task": None, "wrong_steps": None, **STEPS}, PERFECT, 1.0),
     "steps without a task": ("score", STEPS, PERFECT, 1.0),
     "steps as text": ("score", f" {json.dumps(STEPS)}", PERFECT, 1.0),

@@ -35,7 +35,7 @@ DESCRIPTIONS = {
     "score_reason_code": "0 for ok, else the number of the reason within the row's task: an identifier, too.",
     "score_readable": "1 for ok, else 0: the mean is the share of readable responses.",
     **{f"score_reason_{name}": f"1 for SCORE's reason `{name}`, else 0." for name in FREQUENT_REASONS},
-    "score_passed": "1 for a success, else 0. For SCORE: both gates are passed, and the order is that of the reference.",
+    "score_passed": "1 for a success, else 0; for SCORE if both gates are passed, and order is 1.",
     **{f"score_{name}": f"The component `{name}`." for name in TASK_COMPONENTS},
 }
 
@@ -126,7 +126,9 @@ class OpenRlhfReply(BaseModel):
     """Rewards in the order of the queries, always as lists."""
 
     rewards: list[float]
-    scores: list[float] = Field(description="For dynamic filtering: the rewards again, or with `scores=passed` successes.")
+    scores: list[float] = Field(
+        description="For dynamic filtering: the rewards again, or with `scores=passed` successes."
+    )
     extra_logs: ScoreColumns  # type: ignore[valid-type]
 
 

@@ -200,9 +200,7 @@ class TrainerEndpoint:
 
         Raise Problem otherwise, with every issue of the request, those of its references last.
         """
-        reference_issues = rename_paths(
-            reference_issues, "references", self._dialect.reference_path(parsed.options)
-        )
+        reference_issues = rename_paths(reference_issues, "references", self._dialect.reference_path(parsed.options))
         only_references = reference_issues and not issues
         masked = self._dialect.masked(reference_issues, document, parsed.options) if only_references else None
         problem = invalid_request(issues + reference_issues)

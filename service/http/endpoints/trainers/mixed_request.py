@@ -8,7 +8,7 @@ import numpy as np
 
 from .....kernels.column import TextColumn
 from ....errors import InvalidReference, Issue, row_of
-from ....evaluate.task_rewards import REWARD_TASKS, TaskScores
+from ....evaluate.task_rewards import TaskScores
 from ....scoring.references import issues_of_all
 from ....scoring.scorer import Scorer
 from ...wire.json_codec import Limits
@@ -43,7 +43,12 @@ class MixedRequest:
         """The rows of other tasks; without responses if there are issues already."""
 
     def _score(
-        self, references: TextColumn, responses: TextColumn | None, malformed: list[Issue], scorer: Scorer, limits: Limits
+        self,
+        references: TextColumn,
+        responses: TextColumn | None,
+        malformed: list[Issue],
+        scorer: Scorer,
+        limits: Limits,
     ) -> None:
         """Score the rows of SCORE, or collect the issues of their references."""
         rows = self._of_score
@@ -51,14 +56,18 @@ class MixedRequest:
             return
         numbers = {row: number for number, row in enumerate(rows.tolist())}
         found = [
-            issue._replace(path=f"references[{numbers[row_of(issue)]}]") for issue in malformed if row_of(issue) in numbers
+            issue._replace(path=f"references[{numbers[row_of(issue)]}]")
+            for issue in malformed
+            if row_of(issue) in numbers
         ]
         max_bytes = limits.max_reference_bytes
         references = selected(references, rows)
         if not found and responses is not None:
             index = np.arange(len(rows), dtype=np.int64)
             try:
-                self._scores.put_rows(rows, scorer.score_columns(selected(responses, rows), references, index, max_bytes))
+                self._scores.put_rows(
+                    rows, scorer.score_columns(selected(responses, rows), references, index, max_bytes)
+                )
                 return
             except InvalidReference:
                 pass
@@ -68,9 +77,9 @@ class MixedRequest:
     def finish(self, scores: TaskScores, issues: list[Issue]) -> tuple[TaskScores, list[Issue]]:
         """Return all scores, given those of the others, and the issues of all references in the order of the rows."""
         rows = self._of_others
-        if not issues and not self.issues:
-            self._scores.put_rows(rows, scores)
         found = self._reference_issues + [numbered(issue, rows) for issue in issues]
+        if not found and not self.issues:
+            self._scores.put_rows(rows, scores)
         return self._scores, sorted(found, key=row_of)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -52,7 +52,7 @@ def score_here(rows: OtherRows, options: TaskOptions, limits: Limits, advance: A
     index = np.arange(len(codes))
     scores = TaskScores(codes, index)
     issues: list[Issue] = []
-    for part in parts_of(codes, index, len(codes), True):
+    for part in parts_of(codes, index, len(codes), None):
         try:
             score_part(part, rows, options, limits, advance, scores)
         except InvalidReference as error:
@@ -67,14 +67,24 @@ def score_part(
 ) -> None:
     """Score the rows of one task."""
     task = reward_task(part.task)
-    given = [orjson.loads(rows.references[row]) for row in part.references.tolist()]
+    given = [value_of(rows.references[row]) for row in part.references.tolist()]
     references = read_references(task, given, limits.max_reference_bytes)
     if rows.responses:
         if task.compares:
             check_compared(references, part.reference_index, limits.max_compared_bytes)
         responses = [rows.responses[row] for row in part.rows.tolist()]
         chosen = options[part.task]
-        scores.put_rows(part.rows, reward_responses(task, responses, references, part.reference_index, chosen, advance=advance))
+        scores.put_rows(
+            part.rows, reward_responses(task, responses, references, part.reference_index, chosen, advance=advance)
+        )
+
+
+def value_of(raw: bytes) -> Any:
+    """Return a reference as a Python object; None, which no task accepts, for a number that no double can represent."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
 
 
 async def score_in_process(

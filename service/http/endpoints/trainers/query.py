@@ -44,31 +44,36 @@ def read_query(query: bytes, dialect: Dialect, scorer: Scorer) -> Query:
     options, found = read_strings(dialect.options, own)
     issues += found + task_issues(own)
     task, field = own.get("task", SCORE), own.get("task_field")
-    prefixed = {name: given.pop(name) for name in list(given) if name.rpartition(".")[0] in OTHERS}
-    if field is None:
-        detail = "only with `task_field` may rows have this task"
-        issues += [Issue(f"query.{name}", "unknown_setting", detail) for name in prefixed]
-    task_options = None
+    by_task = {name: given.pop(name) for name in list(given) if name.rpartition(".")[0] in OTHERS}
     if task in OTHERS:
         task_options, found = fixed_options(task, given)
         given = {}
-    elif field is not None:
-        task_options, found = options_by_task(prefixed)
+    else:
+        task_options, found = options_by_task(by_task)
+    if field is None:
+        detail = "only with `task_field` may rows have this task"
+        found += [Issue(f"query.{name}", "unknown_setting", detail) for name in by_task]
     issues += found
-    settings, found = read_strings(ScoreSettings, given, dialect.options.model_fields) if task == SCORE else (None, [])
-    issues += found
-    overridden, found = scorer, []
-    if settings is not None:
-        overridden, found = issues_of(scorer.with_overrides, {name: getattr(settings, name) for name in given})
-    issues += in_query(found)
-    if issues:
+    if task == SCORE:
+        scorer, found = with_settings(scorer, given, dialect.options.model_fields)
+        issues += found
+    if issues or task_options is None:
         raise invalid_request(issues)
     tasks = None
     if field is not None:
-        tasks = RowTasks.named_by(field, dialect.reference_path(options), task_options or TaskOptions())
+        tasks = RowTasks.named_by(field, dialect.reference_path(options), task_options)
     elif "task" in own:
-        tasks = RowTasks(task_options or TaskOptions(), REWARD_TASKS.index(task))
-    return Query(overridden, options, tasks)
+        tasks = RowTasks(task_options, REWARD_TASKS.index(task))
+    return Query(scorer, options, tasks)
+
+
+def with_settings(scorer: Scorer, given: Mapping[str, str], others: Iterable[str]) -> tuple[Scorer, list[Issue]]:
+    """Return the scorer with the settings of a query, and every issue; `others` is as for `read_strings`."""
+    settings, issues = read_strings(ScoreSettings, given, others)
+    if issues:
+        return scorer, issues
+    overridden, issues = issues_of(scorer.with_overrides, {name: getattr(settings, name) for name in given})
+    return overridden or scorer, in_query(issues)
 
 
 def task_issues(own: Mapping[str, str]) -> list[Issue]:

@@ -12,7 +12,15 @@ from .....kernels.status import REASONS
 from ....evaluate.task_rewards import TASK_COMPONENTS
 from ....scoring.scores import PASSED_IF, Scores
 
-__all__ = ["FREQUENT_REASONS", "IDENTIFIERS", "NUMBERS", "TASK_NUMBERS", "columns_of_numbers", "finite_json", "reply_of_one"]
+__all__ = [
+    "FREQUENT_REASONS",
+    "IDENTIFIERS",
+    "NUMBERS",
+    "TASK_NUMBERS",
+    "columns_of_numbers",
+    "finite_json",
+    "reply_of_one",
+]
 
 FREQUENT_REASONS = (
     "think_not_opened",

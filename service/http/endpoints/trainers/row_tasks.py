@@ -55,7 +55,7 @@ class RowTasks:
 
     @classmethod
     def named_by(cls, field: str, label: str, options: TaskOptions) -> RowTasks:
-        """Return the tasks that the field `field` names, in rows with a label at `label` (`labels[]`: in the labels)."""
+        """Return the tasks that a field of rows names; `label` is the path of their label, `labels[]` of an array."""
         inside = "" if label.endswith("[]") else f"{label}."
         in_label = field.startswith(inside) and len(field) > len(inside)
         path = field.removeprefix(inside) if in_label else field
