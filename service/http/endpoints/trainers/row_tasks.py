@@ -113,7 +113,7 @@ def reference_of(document: Document, span: ValueSpan, task: int) -> bytes:
     Members that are null count as missing: columns of structures have all members in every row.
     """
     members = document.members(span, INSIDE) or (ABSENT, ABSENT)
-    reference, steps = ("" if document.raw(member) == NULL else document.raw(member) for member in members)
+    reference, steps = (b"" if document.raw(member) == NULL else document.raw(member) for member in members)
     if reference:
         return reference
     return b'{"steps":%b}' % steps if steps and task == SCORE else document.raw(span)
