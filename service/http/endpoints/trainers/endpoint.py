@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....errors import InvalidReference, Issue
-from ....evaluate.task_rewards import TaskScores
 from ....scoring.references import issues_of_all
 from ....scoring.scorer import Scorer
 from ....scoring.scores import Scores
@@ -108,8 +107,8 @@ class TrainerEndpoint:
         if isinstance(result.scores, Problem):
             self._metrics.rejected("masked")
             self._refusals.log(exchange, exchange.scope["path"], result.scores, masked=True)
-        elif not isinstance(result.scores, TaskScores):
-            self._metrics.scored(result.scores.rewards, result.scores.reason_codes, times)
+        else:
+            self._metrics.scored(result.scores, times, exchange.run)
         await exchange.reply(result.body)
 
     async def _finished(self, unfinished: Unfinished, exchange: Exchange, parsed: ParsedQuery) -> Answer:
@@ -119,6 +118,7 @@ class TrainerEndpoint:
         options, limits, times = parsed.tasks.options, self._paths.limits, exchange.times
         if is_quick(request.others, len(exchange.request_body.data)):
             found = score_here(request.others, options, limits)
+            times.scored()
         else:
             found = await score_in_process(request.others, options, limits, exchange, self._processes)
             times.start()
@@ -140,7 +140,9 @@ class TrainerEndpoint:
         if native is None or not path.read(native) or path.rows != 1:
             return self._answer_document(document, parsed, times)
         times.decoded()
-        return self._encoded(path.score(), document, parsed, times)
+        scores = path.score()
+        times.scored()
+        return self._encoded(scores, document, parsed, times)
 
     def _answer_long(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer | Unfinished:
         """Answer a long or compressed request; raise Problem."""
@@ -184,6 +186,7 @@ class TrainerEndpoint:
             scores = parsed.scorer.score_columns(texts.responses, texts.references, index, limits.max_reference_bytes)
         except InvalidReference:
             return self._without_scores(texts.issues, self._score_issues(texts, parsed), document, parsed)
+        times.scored()
         return self._encoded(scores, document, parsed, times)
 
     def _score_issues(self, texts: Texts, parsed: ParsedQuery) -> list[Issue]:
@@ -209,7 +212,6 @@ class TrainerEndpoint:
         return Answer(masked, problem)
 
     def _encoded(self, scores: Scores, document: Document, parsed: ParsedQuery, times: StageTimes) -> Answer:
-        times.scored()
         reply = self._dialect.encode(scores, document, parsed.options)
         times.encoded()
         return Answer(reply, scores)
