@@ -24,6 +24,7 @@ from .training_logs import tensorboard_writer
 
 __all__ = ["main", "step_means"]
 
+COMPONENT_COLUMNS = {f"score_{name}" for name in TASK_COMPONENTS}
 SPREAD = ("score_group_std", "score_groups_without_spread")
 NUMBERS = tuple(name for name in MIXED_METRICS if name not in ("score_task", "score_reason_code"))
 COLUMNS = ("step", "samples", "score", *NUMBERS, *SPREAD)
@@ -53,10 +54,8 @@ def has_number(sample: dict[str, Any], name: str) -> bool:
     """Return whether a sample has a number of this name that is one of its task's."""
     if not isinstance(sample.get(name), (int, float)):
         return False
-    component = name.removeprefix("score_")
-    return (
-        component not in TASK_COMPONENTS or component in OWN_COMPONENTS[REWARD_TASKS[int(sample.get("score_task", 0))]]
-    )
+    task = REWARD_TASKS[int(sample.get("score_task", 0))]
+    return name not in COMPONENT_COLUMNS or name.removeprefix("score_") in OWN_COMPONENTS[task]
 
 
 def finished_steps(folder: Path, follow: bool, poll: float = 1.0) -> Iterator[Path]:
