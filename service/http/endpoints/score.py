@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 
 from ...errors import ScoringError
-from ...evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores
 from ...scoring.scorer import Scorer
 from ..request.exchange import Exchange
 from ..request.paths import Paths
@@ -22,8 +21,6 @@ from ..wire.task_batch import Rest
 from ..wire.task_request import answer_tasks, names_other_task
 
 __all__ = ["ScoreEndpoint", "answer_json", "fast_answer"]
-
-SCORE_CODE = REWARD_TASKS.index(SCORE)
 
 
 class ScoreEndpoint:
@@ -46,13 +43,7 @@ class ScoreEndpoint:
         result = await self._paths.answer(exchange, fast, general)
         if isinstance(result, Rest):
             result = await self._processes.complete(result, exchange, limits)
-        scores = result.scores
-        if isinstance(scores, TaskScores):
-            own = scores.task_codes == SCORE_CODE
-            if own.any():
-                self._metrics.scored(scores.rewards[own], scores.reason_codes[own], times)
-        else:
-            self._metrics.scored(scores.rewards, scores.reason_codes, times)
+        self._metrics.scored(result.scores, times, exchange.run)
         await exchange.reply(result.body, body.media_type)
 
 
