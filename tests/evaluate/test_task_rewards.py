@@ -17,8 +17,8 @@ from tests.strategies import examples
 
 ORD = {"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}
 PROGRAM = 'def wash(cells):\n    pass\n\nwash(cells="HeLa")\nspin(cells="HeLa")'
-PROFILED = ("pqa", "ord", "err")
 THOTH = {"profile": "thoth"}
+PROFILED = [(f"bioprobench.{name}", THOTH) for name in ("pqa", "ord", "err")]
 REFERENCES: dict[str, Any] = {
     "bioprobench.pqa": {"answer": "5 µM", "choices": ["4 µM", "5 µM"]},
     "bioprobench.ord": ORD,
