@@ -259,6 +259,5 @@ def _print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool) -> Non
         click.echo(f"note: {metric} was not computed: {in_this_shell(reason)}", err=True)
     answers = {reason: count for (reason, of_response), count in evaluated.failures().items() if of_response}
     for reason, count in sorted(answers.items(), key=lambda pair: -pair[1]):
-        sentence = evaluated.task.failures.get(reason)
-        of = f"{count:,} of {len(evaluated.answers.records):,} answers failed: {reason}"
-        click.echo(f"note: {of}{f': {sentence}' if sentence else ''}", err=True)
+        what = f"{count:,} of {len(evaluated.answers.records):,} answers failed: {reason}"
+        click.echo(f"note: {what}: {evaluated.task.failures[reason]}", err=True)

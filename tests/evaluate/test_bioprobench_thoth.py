@@ -20,64 +20,12 @@ from tests.reference import bioprobench as twin
 from tests.strategies import examples
 
 LINES = ["A) 5 ml", "b. 6 ml", "C", "D ", "E)", "B-x", " a : y ", "Add 5 ml", "e、z", "What?", "A) ", "\u00a0C 7 ", "é"]
-PIECES = [
-    "A",
-    "b",
-    "C)",
-    "D.",
-    "E",
-    "e",
-    "x",
-    "5 ml",
-    "&",
-    "& 90",
-    "&95.5",
-    "& 0.5",
-    "& 1.5",
-    "& 250",
-    ")",
-    ":",
-    "é",
-    "_",
-]
-PIECES += [" ", "  ", "\n", " \n ", "\t", "\u00a0", "a dose", "&" + "9" * 400, "-", "</think>"]
-ORDERS = [
-    "[1, 2, 3]",
-    "[2,1,3]",
-    "[0, 1, 2]",
-    "[1,1,2]",
-    "[1,2,3,3]",
-    "(1, 2, 3)",
-    "([2,1,3])",
-    "['2','1','3']",
-    "[1.9,2,3]",
-]
-ORDERS += [
-    "[True,2,3]",
-    "[ 2 , 1,\n3 ]",
-    "[02,1,3]",
-    "[٢,1,3]",
-    "1, 2, 3",
-    "[2,1,3,]",
-    "#c\n",
-    "[1,[2],3]",
-    "[1e999,2,3]",
-]
-ORDERS += [
-    "[-1,2,3]",
-    "[]",
-    "[",
-    "]",
-    "x",
-    " ",
-    "\n",
-    "\f",
-    "\\\n",
-    "</think>",
-    "[/INST]",
-    "[1, 2, 3, 4]",
-    "[1,\u00a02,3]",
-]
+PIECES = ["A", "b", "C)", "D.", "E", "e", "x", "5 ml", "&", "& 90", "&95.5", "& 0.5", "& 1.5", "& 250"]
+PIECES += [")", ":", "é", "_", " ", "  ", "\n", " \n ", "\t", "\u00a0", "a dose", "&" + "9" * 400, "-", "</think>"]
+ORDERS = ["[1, 2, 3]", "[2,1,3]", "[0, 1, 2]", "[1,1,2]", "[1,2,3,3]", "(1, 2, 3)", "([2,1,3])", "['2','1','3']"]
+ORDERS += ["[1.9,2,3]", "[True,2,3]", "[ 2 , 1,\n3 ]", "[02,1,3]", "[٢,1,3]", "1, 2, 3", "[2,1,3,]", "[1,[2],3]"]
+ORDERS += ["[1e999,2,3]", "[-1,2,3]", "[1, 2, 3, 4]", "[1,\u00a02,3]", "#c\n", "</think>", "[/INST]", "[]"]
+ORDERS += ["[", "]", "x", " ", "\n", "\f", "\\\n"]
 VERDICTS = ["True", "TRUE", "fALSE", "false", "Not ", "maybe", "[ANSWER_START]", "[ANSWER_END]", "</think>", "[/INST]"]
 VERDICTS += ["\n", " ", "\r", "\u2028"]
 
@@ -216,9 +164,8 @@ UNUSABLE = [
 def test_conversations_that_cannot_be_used_are_errors(task, record):
     with pytest.raises(InvalidRequest) as caught:
         evaluate(task, [record])
-    assert [(issue.path.partition(".")[0], issue.reason) for issue in caught.value.issues] == [
-        ("records[0]", "wrong_type")
-    ]
+    (issue,) = caught.value.issues
+    assert (issue.path.partition(".")[0], issue.reason) == ("records[0]", "wrong_type")
     with pytest.raises(InvalidReference):
         rewards(task, ["x"], [record])
 
@@ -239,11 +186,19 @@ def test_indices_that_contradict_the_steps_are_a_fault_of_the_record():
 
 
 @pytest.mark.parametrize(
-    "text", ["step 1: a", " STEP  2:b ", "Step 3:", "Step 4: ", "Step x: a", "a Step 5: b", "Step ٣: c"]
+    ("line", "steps"),
+    [
+        ("step 1: a", ["a"]),
+        (" STEP  2:b ", ["b"]),
+        ("Step 3:", []),
+        ("Step 4: ", [""]),
+        ("Step ٣: c", ["c"]),
+        ("Step x: a", []),
+        ("a Step 5: b", []),
+    ],
 )
-def test_steps_of_a_question(text):
-    expected = {"step 1: a": ["a"], " STEP  2:b ": ["b"], "Step 4: ": [""], "Step ٣: c": ["c"]}
-    assert steps_in(text) == expected.get(text, [])
+def test_steps_of_a_question(line, steps):
+    assert steps_in(line) == steps
 
 
 @given(st.lists(st.integers(-1, 5), max_size=6), st.integers(0, 4), st.sampled_from([0, 1]))

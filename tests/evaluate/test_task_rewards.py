@@ -86,10 +86,7 @@ def test_cases(task, options, response, reward, reason):
     assert found.reasons == [reason]
 
 
-@pytest.mark.parametrize(
-    ("task", "options"),
-    [*((task, {}) for task in sorted(REFERENCES)), *((f"bioprobench.{t}", THOTH) for t in PROFILED)],
-)
+@pytest.mark.parametrize(("task", "options"), [*((task, {}) for task in sorted(REFERENCES)), *PROFILED])
 @given(st.lists(st.one_of(st.text(max_size=30), st.text("[]{}(),0123\n \\'", max_size=30).map(block)), max_size=4))
 @examples(40)
 def test_any_response_has_a_finite_reward(task, options, responses):
