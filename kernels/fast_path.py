@@ -31,17 +31,17 @@ __all__ = ["USE_GENERAL_PATH", "FastPathRequest", "new_request", "read_missing",
 USE_GENERAL_PATH = -1
 """Result for every request that the fast path does not handle, valid or not."""
 
-REFERENCE_INDEX, CONFIG, INCLUDE, TASK = (FIELDS.index(n) for n in ("reference_index", "config", "include", "task"))
+REFERENCE_INDEX, CONFIG, TASK, GROUPS = (FIELDS.index(n) for n in ("reference_index", "config", "task", "groups"))
 
 
 class Envelope(NamedTuple):
     """The arrays that `read_request` writes, and read-only views of them, because kernels have one signature."""
 
-    fields: np.ndarray  # int64 (6, 3), see `envelope.py`
+    fields: np.ndarray  # int64 (7, 3), see `envelope.py`
     unknown: np.ndarray  # int64 (2, 2)
     texts: np.ndarray  # uint8 (2, n)
     offsets: np.ndarray  # int64 (2, rows + 1)
-    faults: np.ndarray  # uint8 (2, rows)
+    kinds: np.ndarray  # uint8 (2, rows)
     scratch: np.ndarray  # uint8 (n,)
     chosen: np.ndarray  # int64 (rows,): the reference of each response
     reference_rows: np.ndarray  # int64 (rows,): its row in `FastPathRequest.references`
@@ -79,7 +79,7 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
         unknown=np.zeros((2, 2), np.int64),
         texts=texts,
         offsets=offsets,
-        faults=np.zeros((2, rows), np.uint8),
+        kinds=np.zeros((2, rows), np.uint8),
         scratch=np.empty(max_bytes + 64, np.uint8),
         chosen=chosen,
         reference_rows=reference_rows,
@@ -134,7 +134,7 @@ def read_request(request, body, max_reference_bytes, max_steps):
         request.unknown,
         request.texts,
         request.offsets,
-        request.faults,
+        request.kinds,
         request.scratch,
         body,
         max_reference_bytes,
@@ -144,7 +144,9 @@ def read_request(request, body, max_reference_bytes, max_steps):
         return USE_GENERAL_PATH, none
     if fields[REFERENCES, SECOND] + fields[RESPONSES, SECOND] != 0:
         return USE_GENERAL_PATH, none
-    if fields[REFERENCE_INDEX, STATE] == VALUE or fields[CONFIG, STATE] == VALUE or fields[TASK, STATE] == VALUE:
+    if fields[REFERENCE_INDEX, STATE] == VALUE or fields[CONFIG, STATE] == VALUE:
+        return USE_GENERAL_PATH, none
+    if fields[TASK, STATE] == VALUE or fields[GROUPS, STATE] == VALUE:
         return USE_GENERAL_PATH, none
     rows, expected = fields[RESPONSES, FIRST], fields[REFERENCES, FIRST]
     if rows == 0 or (expected != 1 and expected != rows):

@@ -35,7 +35,7 @@ IN_EVERY_SIGNATURE = {
 }
 """Settings that every signature has, and their names there; the others are in it if they differ from the default."""
 
-RULES_VERSION = "1"
+RULES_VERSION = "2"
 """Version of the scoring rules; every change that may change a reward changes it."""
 
 
@@ -81,7 +81,10 @@ class ScoreSettings(BaseModel):
     # τ of the consistency gate
     min_coverage: float = Field(0.95, ge=0, le=1, description="Smallest share of a step's words found in its prose.")
     # L of the length penalty g
-    max_mean_words: float = Field(30.0, gt=0, description="Mean words per prose step above which g applies.")
+    max_mean_words: float = Field(30.0, ge=1, description="Mean words per prose step above which g applies.")
+    object_similarity: Literal["fallback", "max"] = Field(
+        "fallback", description="Obj: words where no object is equal, or the larger of the two similarities."
+    )
     # λ of the position factor m_ij
     position_decay: float = Field(1.5, gt=0, description="Exponent of the position factor.")
     use_step_gap: bool = Field(True, description="Ablation: the step-count factor f.")
@@ -138,10 +141,14 @@ class ScoreSettings(BaseModel):
     @property
     def signature(self) -> str:
         """The configuration in one line, `SCORE|rules:1|order:strict|…|v:0.2.0`, to be quoted beside a result."""
+        return self.signature_with({})
+
+    def signature_with(self, further: Mapping[str, Any]) -> str:
+        """Return the signature with `further` values before the version."""
         values = self.model_dump()
         known = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
         changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
-        return signature_of("SCORE", {"rules": RULES_VERSION, **known, **changed})
+        return signature_of("SCORE", {"rules": RULES_VERSION, **known, **changed, **further})
 
 
 def setting_issues(error: ValidationError, known: Iterable[str] = ScoreSettings.model_fields) -> list[Issue]:

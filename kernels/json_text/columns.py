@@ -25,6 +25,7 @@ from .scanner import (
 __all__ = [
     "BODY_DEPTH",
     "FIT",
+    "FROM_STEPS",
     "MAX_STEPS_BYTES",
     "NOT_STEPS",
     "NO_STEP_GIVEN",
@@ -46,8 +47,8 @@ fewer than a million steps.
 OVERFULL = -2
 """Result for an array that has more elements than its column has rows."""
 
-# Faults of an element.
-FIT, WRONG_TYPE, NOT_STEPS, NO_STEP_GIVEN, STEPS_TOO_LONG = range(5)
+# Kinds of an element: text, steps that became text, and faults.
+FIT, FROM_STEPS, WRONG_TYPE, NOT_STEPS, NO_STEP_GIVEN, STEPS_TOO_LONG = range(6)
 
 STEPS_NAME = np.frombuffer(b"steps", np.uint8)
 STEP_OPENING = np.frombuffer(b"Step ", np.uint8)
@@ -147,35 +148,50 @@ def read_steps_object(body, pos, stop, out, begin, max_bytes):
 
 @helper
 def read_element(body, pos, stop, out, end, takes_steps, max_bytes):
-    """Read the element at `pos` to `out[end:]`: (position after it or BAD, end of out, fault)."""
+    """Read the element at `pos` to `out[end:]`: (position after it or BAD, end of out, kind).
+
+    Where references are read (`takes_steps`), JSON that is neither text nor steps is copied as it is.
+    """
     if pos < stop and body[pos] == QUOTE:
         pos, end = read_string(body, pos, stop, out, end)
         return pos, end, FIT
+    start, begin = pos, end
+    kind = WRONG_TYPE
     if takes_steps and pos < stop and body[pos] == OPEN_OBJECT:
-        return read_steps_object(body, pos, stop, out, end, max_bytes)
-    return skip_value(body, pos, stop, np.int64(2), BODY_DEPTH, out, end), end, WRONG_TYPE
+        pos, end, fault = read_steps_object(body, pos, stop, out, end, max_bytes)
+        if fault == FIT:
+            return pos, end, FROM_STEPS
+        kind = fault
+    else:
+        pos = skip_value(body, pos, stop, np.int64(2), BODY_DEPTH, out, end)
+    if takes_steps and pos != BAD:
+        end = begin
+        for k in range(start, pos):
+            out[end] = body[k]
+            end += 1
+    return pos, end, kind
 
 
 @helper
-def read_column(body, pos, stop, out, offsets, faults, takes_steps, max_bytes):
+def read_column(body, pos, stop, out, offsets, kinds, takes_steps, max_bytes):
     """Read the array at `pos` into a text column: (position after it, BAD or OVERFULL; rows; faulty rows).
 
-    out: uint8, five times the body and 64 bytes. offsets: int64 (n + 1,), faults: uint8 (n,), both written; n is the
-    maximum of rows. The text of a faulty row is undefined.
+    out: uint8, five times the body and 64 bytes. offsets: int64 (n + 1,), kinds: uint8 (n,), both written; n is the
+    maximum of rows. The text of a faulty row is its JSON if the column `takes_steps`, else undefined.
     """
     offsets[0] = 0
     rows = np.int64(0)
     faulty = np.int64(0)
     pos, more = open_value(body, pos, stop, CLOSE_ARRAY)
     while more:
-        if rows == faults.shape[0]:
+        if rows == kinds.shape[0]:
             return np.int64(OVERFULL), rows, faulty
         pos = skip_whitespace(body, pos, stop)
-        pos, end, fault = read_element(body, pos, stop, out, offsets[rows], takes_steps, max_bytes)
+        pos, end, kind = read_element(body, pos, stop, out, offsets[rows], takes_steps, max_bytes)
         if pos == BAD:
             return pos, rows, faulty
-        faults[rows] = fault
-        faulty += fault != FIT
+        kinds[rows] = kind
+        faulty += kind > FROM_STEPS
         rows += 1
         offsets[rows] = end
         pos, more = next_value(body, pos, stop, CLOSE_ARRAY)

@@ -24,7 +24,7 @@ from .scanner import (
 
 __all__ = ["ABSENT", "COLUMN", "FIELDS", "NOT_AN_OBJECT", "NOT_JSON", "READ", "TOO_MANY", "VALUE", "read_envelope"]
 
-FIELDS = ("references", "responses", "reference_index", "config", "include", "task")
+FIELDS = ("references", "responses", "reference_index", "config", "include", "task", "groups")
 REFERENCES, RESPONSES = 0, 1
 UNKNOWN = -1
 _NAMES = tuple(np.frombuffer(name.encode(), np.uint8) for name in FIELDS)
@@ -49,7 +49,9 @@ def field_index(text, start, stop):
         return 3
     if is_name(text, start, stop, _NAMES[4]):
         return 4
-    return 5 if is_name(text, start, stop, _NAMES[5]) else UNKNOWN
+    if is_name(text, start, stop, _NAMES[5]):
+        return 5
+    return 6 if is_name(text, start, stop, _NAMES[6]) else UNKNOWN
 
 
 @helper
@@ -62,12 +64,12 @@ def record_unknown(unknown, start, stop):
 
 
 @helper
-def read_value(body, pos, stop, field, fields, texts, offsets, faults, scratch, max_bytes):
+def read_value(body, pos, stop, field, fields, texts, offsets, kinds, scratch, max_bytes):
     """Read the value of `field` at `pos`; returns the position after it, BAD or OVERFULL."""
     if (field == REFERENCES or field == RESPONSES) and pos < stop and body[pos] == OPEN_ARRAY:
         takes_steps = field == REFERENCES
         pos, rows, faulty = read_column(
-            body, pos, stop, texts[field], offsets[field], faults[field], takes_steps, max_bytes
+            body, pos, stop, texts[field], offsets[field], kinds[field], takes_steps, max_bytes
         )
         fields[field, STATE] = COLUMN
         fields[field, FIRST] = rows if pos != OVERFULL else -1
@@ -83,12 +85,12 @@ def read_value(body, pos, stop, field, fields, texts, offsets, faults, scratch, 
 
 
 @hot_kernel
-def read_envelope(fields, unknown, texts, offsets, faults, scratch, body, max_bytes):
+def read_envelope(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes):
     """Read `body` (uint8, read only); returns READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
 
-    fields: int64 (6, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
+    fields: int64 (7, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
     column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names with quotes.
-    texts: uint8 (2, m), offsets: int64 (2, rows + 1), faults: uint8 (2, rows), written: the columns of references and
+    texts: uint8 (2, m), offsets: int64 (2, rows + 1), kinds: uint8 (2, rows), written: the columns of references and
     responses, see `columns.read_column`; an overfull one has -1 rows. scratch: uint8, as long as the body. max_bytes:
     longest reference given as steps. Of two equal names the last wins.
     """
@@ -108,7 +110,7 @@ def read_envelope(fields, unknown, texts, offsets, faults, scratch, body, max_by
         field = field_index(scratch, np.int64(0), name_end)
         if field == UNKNOWN:
             record_unknown(unknown, name, name_stop)
-        pos = read_value(body, pos, stop, field, fields, texts, offsets, faults, scratch, max_bytes)
+        pos = read_value(body, pos, stop, field, fields, texts, offsets, kinds, scratch, max_bytes)
         if pos == BAD:
             return NOT_JSON
         if pos == OVERFULL:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
+from ...kernels.column import frozen
 from ...kernels.score import COMPONENTS
+from ...kernels.similarity.exact_sum import exact_sums
 from ...kernels.status import REASONS
+from ...kernels.warmup import warmup
 from ..errors import InvalidRequest, Issue
 
-__all__ = ["Scores", "group_advantages"]
+__all__ = ["NO_SPREAD", "PASSED_IF", "Scores", "group_advantages"]
+
+NO_SPREAD = 1e-9
+"""Rewards of a group that differ by no more are equal but for rounding (docs/rules.md, Advantages)."""
 
 _REASONS = np.array(REASONS)
+
+PASSED_IF = ("consistency", "order")
+"""The components that are both 1 for a response that passes."""
 
 
 class Scores:
@@ -27,7 +37,11 @@ class Scores:
         Indices into `assay.kernels.status.REASONS`.
     reference_index : ndarray of int64, shape (n,)
         The reference of each response.
+    groups : ndarray of int64, shape (n,), or None
+        The group of each response, if the request gave groups.
     """
+
+    _names: ClassVar[tuple[str, ...]] = COMPONENTS
 
     def __init__(
         self,
@@ -36,10 +50,12 @@ class Scores:
         measures: np.ndarray,
         reference_index: np.ndarray,
         advantage_ddof: int,
+        groups: np.ndarray | None = None,
     ) -> None:
         self.rewards = rewards
         self.reason_codes = reason_codes
         self.reference_index = reference_index
+        self.groups = groups
         self.measures = measures
         self._ddof = advantage_ddof
 
@@ -48,10 +64,10 @@ class Scores:
 
     def __repr__(self) -> str:
         if not len(self):
-            return "Scores(0 responses)"
+            return f"{type(self).__name__}(0 responses)"
         counts = Counter(self.reasons.tolist()).most_common()
         reasons = ", ".join(f"{reason} {count}" for reason, count in counts)
-        return f"Scores({len(self)} responses, mean reward {self.rewards.mean():.4f}; {reasons})"
+        return f"{type(self).__name__}({len(self)} responses, mean reward {self.rewards.mean():.4f}; {reasons})"
 
     @cached_property
     def reasons(self) -> np.ndarray:
@@ -62,7 +78,23 @@ class Scores:
     @cached_property
     def components(self) -> dict[str, np.ndarray]:
         """Every component by name, float64 (n,); 0 if the response fails a gate."""
-        return dict(zip(COMPONENTS, self.measures, strict=True))
+        return dict(zip(self._names, self.measures, strict=True))
+
+    @cached_property
+    def passed(self) -> np.ndarray:
+        """1.0 for responses that pass both gates with the reference's order of actions, else 0.0; float64 (n,)."""
+        passed: np.ndarray = np.all([self.components[name] == 1.0 for name in PASSED_IF], axis=0)
+        return passed.astype(np.float64)
+
+    @property
+    def task_codes(self) -> np.ndarray:
+        """The number of each response's task, uint8 (n,): 0, SCORE."""
+        return np.zeros(len(self), np.uint8)
+
+    @property
+    def tasks(self) -> np.ndarray:
+        """The name of each response's task, str (n,): `score`."""
+        return np.full(len(self), "score")
 
     def put(self, first: int, part: Scores) -> None:
         """Copy the rows of `part` to those from `first` on."""
@@ -72,39 +104,50 @@ class Scores:
         self.measures[:, first:last] = part.measures
 
     def advantages(self) -> np.ndarray:
-        """Return (r − mean) / std within the responses of each reference (paper eq. 12).
+        """Return (r − mean) / std within each group (paper eq. 12): by `groups`, or else by reference.
 
         Returns
         -------
         ndarray of float64, shape (n,)
-            0 in a group of one or of equal rewards.
+            0 in a group of one, or whose rewards are equal but for rounding.
 
         Raises
         ------
         InvalidRequest
-            If no reference has two responses.
+            If no group has two responses.
         """
-        return group_advantages(self.rewards, self.reference_index, self._ddof)
+        index = self.reference_index if self.groups is None else self.groups
+        return group_advantages(self.rewards, index, self._ddof)
 
 
 def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) -> np.ndarray:
-    """Return advantages of `rewards`, float64 (n,), within groups numbered by `group_index`, int64 (n,)."""
+    """Return advantages of `rewards`, float64 (n,), within groups numbered by `group_index`, int64 (n,).
+
+    They are 0 in groups without spread (`NO_SPREAD`). Sums are exact, so the order of the rows does not matter.
+    """
     if rewards.shape[0] == 0:
         return np.zeros(0)
     _, groups, sizes = np.unique(group_index, return_inverse=True, return_counts=True)
     if sizes.max() < 2:
-        detail = "advantages need a reference with at least two responses"
+        detail = "advantages need a group of at least two responses"
         raise InvalidRequest([Issue("include", "no_group", detail)])
     order = np.argsort(groups, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
     grouped = rewards[order]
-    means = np.add.reduceat(grouped, starts) / sizes
-    centred = grouped - np.repeat(means, sizes)
-    flat = np.maximum.reduceat(grouped, starts) == np.minimum.reduceat(grouped, starts)
-    largest = np.where(flat, 1.0, np.maximum.reduceat(np.abs(centred), starts))
-    centred /= np.repeat(largest, sizes)  # so that squares of tiny rewards do not underflow
-    deviations = np.sqrt(np.add.reduceat(centred * centred, starts) / np.maximum(sizes - ddof, 1))
-    deviations[flat] = np.inf
+    centred = grouped - np.repeat(sums_of(grouped, offsets) / sizes, sizes)
+    deviations = np.sqrt(sums_of(centred * centred, offsets) / np.maximum(sizes - ddof, 1))
+    spread = np.maximum.reduceat(grouped, offsets[:-1]) - np.minimum.reduceat(grouped, offsets[:-1])
+    flat = spread <= NO_SPREAD
+    deviations[flat] = 1.0
+    centred[np.repeat(flat, sizes)] = 0.0
     advantages = np.empty_like(rewards)
     advantages[order] = centred / np.repeat(deviations, sizes)
     return advantages
+
+
+def sums_of(terms: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the exactly rounded sum of each row of a column of float64."""
+    warmup()
+    sums = np.empty(len(offsets) - 1)
+    exact_sums(sums, terms, frozen(offsets, np.int64))
+    return sums

@@ -27,7 +27,7 @@ OPEN_LABELS = {"code"}
 BATCH = {"references": REQUEST["references"], "responses": ["x" * 200_000] * 4}
 """Long enough not to be scored at once."""
 
-DRAWN_BY_GRAFANA = {"$__rate_interval": "5m", "$job": "assay", "$instance": ".*"}
+DRAWN_BY_GRAFANA = {"$__rate_interval": "5m", "$job": "assay", "$instance": ".*", "$run": ".*", "$task": ".*"}
 
 
 class Use(NamedTuple):
@@ -137,7 +137,7 @@ def misfits(use: Use, exposed: Exposed) -> Iterator[str]:
     for label in sorted((use.grouped_by | {name for name, _, _ in use.matchers}) - known):
         yield f"{use.where}: {use.metric} has no label {label}"
     for name, operator, value in use.matchers:
-        if name in ADDED_BY_PROMETHEUS | OPEN_LABELS or name not in labels:
+        if name in ADDED_BY_PROMETHEUS | OPEN_LABELS or name not in labels or value == ".*":
             continue
         wanted = value.split("|") if operator in ("MatchOp.Re", "MatchOp.NotRe") else [value]
         for each in sorted(set(wanted) - labels[name]):

@@ -9,13 +9,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay import Scorer
 from assay.service.cli.main import main
 from assay.service.errors import InvalidReference, InvalidRequest
 from assay.service.evaluate.bioprobench.answers import truth_of
 from assay.service.evaluate.bioprobench.letters import Question, choice_of, options_in
 from assay.service.evaluate.bioprobench.orders import compared_indices, order_of, order_of_list, steps_in
 from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.task_rewards import rewards
 from tests.reference import bioprobench as twin
 from tests.strategies import examples
 
@@ -141,7 +141,7 @@ def test_equal_steps_without_indices_are_the_last_one():
 def test_conversations_are_references(task, question, answer, right, as_text):
     reference: object = conversation(question, answer)
     reference = json.dumps(reference) if as_text else reference
-    found = rewards(task, [right, "nonsense"], [reference], [0, 0], profile="thoth")
+    found = Scorer().score([right, "nonsense"], [reference], [0, 0], task=task, task_options={"profile": "thoth"})
     assert found.rewards[0] == 1.0 > found.rewards[1]
 
 
@@ -167,14 +167,14 @@ def test_conversations_that_cannot_be_used_are_errors(task, record):
     (issue,) = caught.value.issues
     assert (issue.path.partition(".")[0], issue.reason) == ("records[0]", "wrong_type")
     with pytest.raises(InvalidReference):
-        rewards(task, ["x"], [record])
+        Scorer().score(["x"], [record], task=task)
 
 
 def test_a_conversation_without_a_verdict_has_no_truth():
     (failure,) = evaluate("bioprobench.err", [conversation("?", "perhaps", "True")]).failed
     assert (failure.reason, failure.of_response) == ("no_gold", False)
     with pytest.raises(InvalidReference):
-        rewards("bioprobench.err", ["True"], [conversation("?", "perhaps")])
+        Scorer().score(["True"], [conversation("?", "perhaps")], task="bioprobench.err")
 
 
 def test_indices_that_contradict_the_steps_are_a_fault_of_the_record():
@@ -182,7 +182,7 @@ def test_indices_that_contradict_the_steps_are_a_fault_of_the_record():
     (failure,) = evaluate("bioprobench.ord", [{**record, "generated_response": "[2, 1]"}], profile="thoth").failed
     assert (failure.reason, failure.of_response) == ("steps_differ", False)
     with pytest.raises(InvalidReference, match="gold_indices_1based"):
-        rewards("bioprobench.ord", ["[2, 1]"], [record], profile="thoth")
+        Scorer().score(["[2, 1]"], [record], task="bioprobench.ord")
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,18 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from assay.kernels.compiler.jit import JIT
-from assay.kernels.json_text.columns import BODY_DEPTH, MAX_STEPS_BYTES
+from assay.kernels.json_text.columns import (
+    BODY_DEPTH,
+    FIT,
+    FROM_STEPS,
+    MAX_STEPS_BYTES,
+    NO_STEP_GIVEN,
+    NOT_STEPS,
+)
 from assay.kernels.json_text.envelope import FIELDS
 from assay.kernels.warmup import warmup
 from assay.service.http.wire.envelope import NotJsonError, TooManyError, open_envelope
@@ -216,7 +223,7 @@ def test_short_steps_with_long_numbers_stay_in_their_room():
     assert texts_of(envelope.responses) == [b"y" * 9_000]
     assert envelope.references.lengths.tolist()[1] == 1
     assert envelope.invalid_rows == ({"references": [(0, "too_long")]} if JIT else {})
-    assert envelope.references.lengths[0] <= MAX_STEPS_BYTES + 16
+    assert (envelope.references.lengths[0] > MAX_STEPS_BYTES) == JIT  # its JSON, of the length of the body
 
 
 documents = st.fixed_dictionaries(
@@ -267,3 +274,26 @@ def test_damaged_documents(document, data):
 def test_any_bytes(body):
     check(body)
     check(b'{"responses": ["' + body + b'"]}')
+
+
+STEP = '{"action": "add", "objects": [], "parameters": []}'
+
+
+@given(values=st.lists(json_values, max_size=5), spaces=st.text(" \n", max_size=2))
+@examples(200)
+def test_a_reference_that_is_neither_text_nor_steps_is_kept_as_its_json(values, spaces):
+    """References of other tasks are records, numbers and booleans."""
+    warmup()
+    values = [*values, '"text"', f'{{"steps": [{STEP}]}}', '{"steps": []}', f'{{"answer": "A", "steps": [{STEP}]}}']
+    joined = ",".join(spaces + value + spaces for value in values)
+    body = f'{{"references": [{joined}]}}'
+    assume(by_orjson(body.encode()) is not NOT_JSON)
+    envelope = open_envelope(body.encode(), MAX_ELEMENTS, MAX_BYTES)
+    kinds, texts = envelope.reference_kinds.tolist(), texts_of(envelope.references)
+    assert kinds[-4:] == [FIT, FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS]
+    for value, kind, text in zip(values, kinds, texts, strict=True):
+        assert (kind == FIT) == value.startswith('"')
+        if kind == FIT:
+            assert text.decode() == json.loads(value)
+        elif kind != FROM_STEPS:
+            assert text.decode() == value

@@ -140,6 +140,7 @@ class Err(VerdictTask, ConversationTask):
     reward = "1 for the right verdict and 0 else."
     reasons = REASONS
     components = ("accuracy", "called_erroneous")
+    passed_if = ("accuracy",)
     answered = ("is_correct",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:

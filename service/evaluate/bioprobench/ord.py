@@ -149,6 +149,7 @@ class Ord(ConversationTask):
     reward = "Kendall's tau of the response, from -1 to 1 (`reward = exact_match`: 1 for the right order and 0 else)."
     reasons = REASONS
     components = ("exact_match", "kendall_tau")
+    passed_if = ("exact_match",)
     answered = ("wrong_steps", "correct_steps")
     derived_fields = ("steps",)
 

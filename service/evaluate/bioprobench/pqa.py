@@ -137,6 +137,7 @@ class Pqa(ConversationTask):
     reward = "1 for the right answer and 0 else (`reward = calibrated`: less the Brier score, from -1 to 1)."
     reasons = REASONS
     components = ("accuracy", "brier", "confidence")
+    passed_if = ("accuracy",)
     answered = ("answer",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:

@@ -9,15 +9,17 @@ import numpy as np
 import orjson
 
 from ....kernels.column import TextColumn, frozen
-from ....kernels.json_text.columns import FIT, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
+from ....kernels.json_text.columns import FROM_STEPS, NO_STEP_GIVEN, NOT_STEPS, STEPS_TOO_LONG, WRONG_TYPE
 from ....kernels.json_text.envelope import COLUMN, FIELDS, NOT_AN_OBJECT, NOT_JSON, TOO_MANY, VALUE, read_envelope
 
 __all__ = ["MAX_UNKNOWN", "Envelope", "NotJsonError", "TooManyError", "open_envelope"]
 
 MAX_UNKNOWN = 256
 MAX_VALUE_BYTES = 1 << 20
-BYTES_PER_INDEX = 24
-"""Room for an index of at most 2^63 with generous whitespace."""
+PER_RESPONSE = ("reference_index", "task", "groups")
+"""Fields with an entry for each response."""
+BYTES_PER_ENTRY = 64
+"""Room for the name of a group or a task, or an index of at most 2^63, with generous whitespace."""
 
 REASONS = {
     WRONG_TYPE: "wrong_type",
@@ -42,8 +44,11 @@ class Envelope:
     is_object: bool = True
     references: TextColumn | None = None
     responses: TextColumn | None = None
+    reference_kinds: np.ndarray | None = None
+    """uint8 (references,): `FIT` for text, `FROM_STEPS` for steps, which became text, else a fault: the text is then
+    the JSON of the reference, which may be a record of another task."""
     invalid_rows: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
-    """By column, the rows that are neither text nor steps, with the reason; their text is undefined."""
+    """By column, the rows that are neither text nor steps, with the reason; the text of a response is undefined."""
     not_arrays: list[str] = field(default_factory=list)
     """Columns whose field is not an array."""
     values: dict[str, Any] = field(default_factory=dict)
@@ -63,9 +68,9 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
     unknown = np.empty((MAX_UNKNOWN + 1, 2), np.int64)
     texts = np.empty((2, 5 * data.shape[0] + 64), np.uint8)
     offsets = np.empty((2, capacity + 1), np.int64)
-    outcomes = np.empty((2, capacity), np.uint8)
+    kinds = np.empty((2, capacity), np.uint8)
     scratch = np.empty(data.shape[0] + 64, np.uint8)
-    outcome = read_envelope(fields, unknown, texts, offsets, outcomes, scratch, data, max_reference_bytes)
+    outcome = read_envelope(fields, unknown, texts, offsets, kinds, scratch, data, max_reference_bytes)
     if outcome == NOT_JSON:
         raise NotJsonError
     if outcome == NOT_AN_OBJECT:
@@ -80,8 +85,10 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
             column = TextColumn.of(texts[row, :end], offsets[row, : first + 1])
             setattr(envelope, name, column)
             if second:
-                rows = np.flatnonzero(outcomes[row, :first] != FIT)
-                envelope.invalid_rows[name] = [(k, REASONS[int(outcomes[row, k])]) for k in rows.tolist()]
+                rows = np.flatnonzero(kinds[row, :first] > FROM_STEPS)
+                envelope.invalid_rows[name] = [(k, REASONS[int(kinds[row, k])]) for k in rows.tolist()]
+            if name == "references":
+                envelope.reference_kinds = kinds[row, :first]
         elif state == VALUE and row < len(texts):
             envelope.not_arrays.append(name)
         elif state == VALUE:
@@ -94,7 +101,7 @@ def open_envelope(body: bytes | bytearray | memoryview, max_rows: int, max_refer
 
 def _value(body: bytes | bytearray | memoryview, name: str, start: int, stop: int, max_rows: int) -> Any:
     """Parse the value `body[start:stop]`; raise TooManyError if it is large, as objects take much more memory."""
-    allowed = max(MAX_VALUE_BYTES, BYTES_PER_INDEX * max_rows) if name == "reference_index" else MAX_VALUE_BYTES
+    allowed = max(MAX_VALUE_BYTES, BYTES_PER_ENTRY * max_rows) if name in PER_RESPONSE else MAX_VALUE_BYTES
     if stop - start > allowed:
         raise TooManyError(name)
     try:

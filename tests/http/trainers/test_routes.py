@@ -54,7 +54,8 @@ def path(request: pytest.FixtureRequest) -> str:
 SETTINGS = [
     {"order": "lcs"},
     {"semantics": "product", "total": "sum", "reward_scale": "shift"},
-    {"position_decay": "0.5", "use_length": "false", "max_mean_words": "1e-3", "length_penalty": "relative"},
+    {"position_decay": "0.5", "use_length": "false", "max_mean_words": "1.0", "length_penalty": "relative"},
+    {"object_similarity": "max", "position_decay": "3"},
     {"max_steps": "2", "advantage_ddof": "0"},
     {"max_response_bytes": "100"},
     {"min_coverage": "1", "use_order": "0"},

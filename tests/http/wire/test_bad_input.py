@@ -158,7 +158,8 @@ WRONG = {
             "config": {
                 "order": SECRET,
                 "min_coverage": 1.5,
-                "max_mean_words": 0,
+                "max_mean_words": 0.5,
+                "object_similarity": "words",
                 "position_decay": -1,
                 "use_order": 1,
                 "advantage_ddof": 2,
@@ -172,6 +173,7 @@ WRONG = {
             ("config.total", "invalid_setting"),
             ("config.min_coverage", "invalid_setting"),
             ("config.max_mean_words", "invalid_setting"),
+            ("config.object_similarity", "invalid_setting"),
             ("config.position_decay", "invalid_setting"),
             ("config.use_order", "invalid_setting"),
             ("config.advantage_ddof", "invalid_setting"),

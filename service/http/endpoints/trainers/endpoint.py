@@ -103,7 +103,7 @@ class TrainerEndpoint:
             self._metrics.rejected("masked")
             self._refusals.log(exchange, exchange.scope["path"], result.scores, masked=True)
         else:
-            self._metrics.scored(result.scores.rewards, result.scores.reason_codes, times)
+            self._metrics.scored(result.scores, times, exchange.run)
         await exchange.reply(result.body)
 
     def _answer_short(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer:
