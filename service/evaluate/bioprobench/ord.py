@@ -157,8 +157,10 @@ class Ord(ConversationTask):
         records = self.completed(records)
         found = self._read(records, options, advance)[0]
         reasons = {failure.record: failure.reason for failure in found.failed}
-        for name in SHARES.keys() & {metric.name for metric in self.wanted(options)}:
-            found.columns[name] = np.array([reasons.get(row) in SHARES[name][1] for row in range(len(records))], float)
+        for metric in self.wanted(options):
+            if metric.name in SHARES:
+                _, names = SHARES[metric.name]
+                found.columns[metric.name] = np.array([reasons.get(row) in names for row in range(len(records))], float)
         found.derived["steps"] = [bucket_of(len(record["correct_steps"])) for record in records]
         return found
 
