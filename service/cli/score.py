@@ -123,6 +123,7 @@ def command(
     count from 0. Each component is a column, and so is `error` (reason, detail, row) if a row has one.
     """
     from ..files.rows.output import is_special
+    from ...kernels.score import COMPONENTS
     from ..files.score_rows import Job
 
     source_format = format_of(source, input_format, "--input-format")
@@ -133,7 +134,7 @@ def command(
         source_format=source_format,
         target_format=format_of(target, output_format or special, "--output-format"),
         fields=_fields(layout, response_field, reference_field, group_field),
-        components="components" in include,
+        components=COMPONENTS if "components" in include else (),
         advantages="advantages" in include,
         max_line_bytes=max_line_bytes,
     )

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from ...kernels.score import COMPONENTS
 from ..scoring.scorer import Scorer
 from ..terminal import Progress
 from .columns.batch_scorer import BatchScorer, is_text
@@ -60,8 +59,8 @@ def check_columns(job: Job, source: ColumnSource) -> None:
     kind = schema.field(fields.reference).type
     if not (is_text(kind) or pa.types.is_struct(kind)):
         raise DocumentError(f"the column {fields.reference!r} contains neither text nor objects with steps")
-    overwritten = [name for name in COMPONENTS if name in schema.names]
-    if overwritten and is_columnar(job.target_format) and job.components and CONFIG_ID not in (schema.metadata or {}):
+    overwritten = [name for name in job.components if name in schema.names]
+    if overwritten and is_columnar(job.target_format) and CONFIG_ID not in (schema.metadata or {}):
         raise DocumentError(f"there are columns with the names of components: {', '.join(overwritten)}")
 
 
@@ -150,7 +149,7 @@ def _align(batches: Iterator[Any], results: Iterator[Any]) -> Iterator[tuple[Any
         pending = pending.slice(batch.num_rows)
 
 
-def json_rows(batch: Any, results: Any, components: bool) -> Iterator[bytes]:
+def json_rows(batch: Any, results: Any, components: Sequence[str]) -> Iterator[bytes]:
     """Yield each row of a batch with its results, like a scored JSONL row.
 
     Times and decimals become text, bytes become base64, and non-finite floats become null.
@@ -162,12 +161,12 @@ def json_rows(batch: Any, results: Any, components: bool) -> Iterator[bytes]:
         yield orjson.dumps(row | _nested(result, components), default=_to_text)
 
 
-def _nested(result: dict[str, Any], components: bool) -> dict[str, Any]:
+def _nested(result: dict[str, Any], components: Sequence[str]) -> dict[str, Any]:
     if result.get("error") is not None:
         return {"error": result["error"]}
     nested: dict[str, Any] = {"reward": result["reward"], "reason": result["reason"]}
     if components:
-        nested["components"] = {name: result[name] for name in COMPONENTS}
+        nested["components"] = {name: result[name] for name in components}
     if "advantage" in result:
         nested["advantage"] = result["advantage"]
     return nested

@@ -62,7 +62,8 @@ class Job(NamedTuple):
     source_format: str = "jsonl"
     target_format: str = "jsonl"
     fields: Fields = Fields()
-    components: bool = False
+    components: tuple[str, ...] = ()
+    """Names of the components that the output has."""
     advantages: bool = False
     max_line_bytes: int = 64 * 2**20
 
@@ -240,14 +241,14 @@ def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout]) -> Scores:
                 rollout.fault = faults.get(number)
 
 
-def column_results(scores: Scores | TaskScores, components: bool) -> Iterator[dict[str, Any]]:
-    """Yield the results of each row: `reward`, `reason` and, with `components`, the components."""
+def column_results(scores: Scores | TaskScores, components: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the results of each row: `reward`, `reason` and, if there are any, these `components`."""
     rewards, reasons = scores.rewards.tolist(), map(str, scores.reasons)
     if not components:
         for reward, reason in zip(rewards, reasons, strict=True):
             yield {"reward": reward, "reason": reason}
         return
-    columns = {name: column.tolist() for name, column in scores.components.items()}
+    columns = {name: scores.components[name].tolist() for name in components}
     for k, (reward, reason) in enumerate(zip(rewards, reasons, strict=True)):
         yield {"reward": reward, "reason": reason, "components": {name: values[k] for name, values in columns.items()}}
 
