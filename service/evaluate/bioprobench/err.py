@@ -125,6 +125,7 @@ class Err(VerdictTask):
     reward = "1 for the right verdict and 0 else."
     reasons = REASONS
     components = ("accuracy", "called_erroneous")
+    passed_if = ("accuracy",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         found = Verdicts(records, options.strict_markers)

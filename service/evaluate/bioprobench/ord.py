@@ -167,6 +167,7 @@ class Ord(Task):
     reward = "Kendall's tau of the response, from -1 to 1 (`reward = exact_match`: 1 for the right order and 0 else)."
     reasons = REASONS
     components = ("exact_match", "kendall_tau")
+    passed_if = ("exact_match",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         return self._read(records, options, advance)[0]

@@ -107,6 +107,7 @@ class Pqa(Task):
     reward = "1 for the right answer and 0 else (`reward = calibrated`: less the Brier score, from -1 to 1)."
     reasons = REASONS
     components = ("accuracy", "brier", "confidence")
+    passed_if = ("accuracy",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         return self._read(records, advance)[0]
