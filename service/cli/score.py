@@ -227,7 +227,8 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
                 with Progress(size, quiet) as progress:
                     summary = score_rows(job, tasks, rows, progress, observe)
     if report is not None:
-        report.write(target, summary.faults if summary is not None else {})
+        others = {name: count for name, count in summary.scored.items() if name != SCORE} if summary else {}
+        report.write(target, summary.faults if summary is not None else {}, others)
     return failed if summary is None else _show(job, summary, tasks.identity["signature"], started, quiet, target)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -158,15 +158,23 @@ class RowTasks:
             return fault
         if not isinstance(record[response], str):
             return Fault("not_a_string", f"the field {response!r} is not a string")
-        value = record.get(fields.reference)
-        if value is None:
-            value = {name: part for name, part in record.items() if name != response}
-        reference, detail = task.reference(value)
+        reference, detail = None, ""
+        for value in self._references(task, record, response, fields.reference):
+            if reference is None:
+                reference, detail = task.reference(value)
         if reference is None:
             return Fault("bad_reference", f"{self.about(task.name)}: {detail}")
         known = {name: part for name, part in reference.items() if name in task.record.model_fields}
         rollout.response, rollout.reference = record[response], reference
         return set_group(rollout, [task.name, known], record, fields)
+
+    def _references(self, task: Task, record: Mapping[str, Any], response: str, field: str) -> Iterator[Any]:
+        """Yield what may be the reference of a row: a field of the task's record may be all of it, or a part."""
+        value = record.get(field)
+        if value is None or field in task.record.model_fields:
+            yield {name: part for name, part in record.items() if name != response}
+        if value is not None:
+            yield value
 
     def about(self, name: str) -> str:
         """Return how faults of references begin: with the task, if rows of one file differ in it."""

@@ -78,9 +78,9 @@ class TaskBatchScorer:
         rollouts = [Rollout(Location("row", row), b"") for row in rows]
         if rows:
             for rollout, record in zip(rollouts, records_of(rows_of(batch, rows)), strict=True):
-                response = {name: record.get(name) for name in [self._fields.response] if name in record}
-                reference = {name: without_nulls(record.get(name)) for name in [self._fields.reference]}
-                self._tasks.fill(rollout, {**without_nulls(record), **response, **reference}, self._fields)
+                there = without_nulls({name: without_nulls(value) for name, value in record.items()})
+                named = {name: record[name] for name in self._fields if name in record and name not in there}
+                self._tasks.fill(rollout, there | named, self._fields)
         return rollouts
 
 
