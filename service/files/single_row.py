@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ..errors import one_of
-from ..evaluate.task_rewards import SCORE, reward_names
+from ..evaluate.task_rewards import REWARD_TASKS, SCORE
 from .field_names import FieldError, find_fields, objects_in
 from .formats import is_columnar
 from .rows.rows import (
@@ -76,7 +76,7 @@ def _task_fault(task: Any, certain: bool) -> Fault | None:
     """Return the fault of a row whose task is not SCORE; unless it is `certain`, the value may be something else."""
     if task in (None, SCORE):
         return None
-    names = reward_names()
+    names = REWARD_TASKS
     if task in names:
         instead = f"`assay score --task {task}` gives its reward and reason"
         return Fault("unknown_task", f"only rewards of {SCORE} are explained; {instead}")
@@ -146,7 +146,7 @@ def _score_config(request: dict[str, Any]) -> Any:
     """Return the settings of a request's rows of SCORE; those of other tasks are under their names."""
     config = request.get("config")
     if isinstance(config, dict) and isinstance(request.get(TASK), list):
-        return {name: value for name, value in config.items() if name not in reward_names()}
+        return {name: value for name, value in config.items() if name not in REWARD_TASKS}
     return config
 
 
