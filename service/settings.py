@@ -140,7 +140,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def signature(self) -> str:
-        """The configuration in one line, `SCORE|rules:1|order:strict|…|v:0.2.0`, to be quoted beside a result."""
+        """The configuration in one line, `SCORE|rules:2|order:strict|…|v:0.2.0`, to be quoted beside a result."""
         values = self.model_dump()
         known = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
         changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
