@@ -141,10 +141,14 @@ class ScoreSettings(BaseModel):
     @property
     def signature(self) -> str:
         """The configuration in one line, `SCORE|rules:2|order:strict|…|v:0.2.0`, to be quoted beside a result."""
+        return self.signature_with({})
+
+    def signature_with(self, further: Mapping[str, Any]) -> str:
+        """Return the signature with `further` values before the version."""
         values = self.model_dump()
         known = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
         changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
-        return signature_of("SCORE", {"rules": RULES_VERSION, **known, **changed})
+        return signature_of("SCORE", {"rules": RULES_VERSION, **known, **changed, **further})
 
 
 def setting_issues(error: ValidationError, known: Iterable[str] = ScoreSettings.model_fields) -> list[Issue]:

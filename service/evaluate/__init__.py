@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .evaluation import TASKS, Result, evaluate
-    from .task_rewards import rewards
 
-_HOMES = {"TASKS": ".evaluation", "Result": ".evaluation", "evaluate": ".evaluation", "rewards": ".task_rewards"}
+_HOMES = {"TASKS": ".evaluation", "Result": ".evaluation", "evaluate": ".evaluation"}
 
-__all__ = ["TASKS", "Result", "evaluate", "rewards"]
+__all__ = ["TASKS", "Result", "evaluate"]
 
 
 def __getattr__(name: str) -> Any:

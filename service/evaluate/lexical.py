@@ -118,7 +118,8 @@ class Lexical(Task):
     reward = "The mean of BLEU-AVG, ROUGE-L and BERTScore (`reward` chooses one metric), at most 1."
     reasons = REASONS
     compares = True
-    components = ("reward",)
+    components = ("text_similarity",)
+    passed_if = ("text_similarity",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         columns = {metric.name: np.full(len(records), np.nan) for metric in self.metrics if metric.per_record}
@@ -160,7 +161,7 @@ class Lexical(Task):
         chosen = options.model_copy(update={"metrics": [options.reward]})
         found = self.evaluate(records, chosen, advance)
         rewards = np.nan_to_num(found.columns[options.reward], nan=0.0)
-        return Rewards(rewards, found.failed, {"reward": rewards})
+        return Rewards(rewards, found.failed, {"text_similarity": rewards})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept the text itself, or an object with a `reference`."""

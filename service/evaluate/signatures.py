@@ -7,11 +7,11 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, get_origin
 
-from ..settings import RULES_VERSION
+from ..settings import RULES_VERSION, ScoreSettings
 from ..signature import signature_of
 from .task import Task
 
-__all__ = ["evaluation_signature", "reward_signature"]
+__all__ = ["evaluation_signature", "mixed_signature", "reward_signature"]
 
 UNDECISIVE = frozenset({"by", "metrics", "base_url", "concurrency", "timeout", "retries", "judge"})
 """Options that do not change the value of a metric: what is computed, and how a judge is reached."""
@@ -34,11 +34,34 @@ def reward_signature(task: Task, options: Any) -> str:
     return _signature(task, options, _decisive(options), {getattr(options, "reward", "")})
 
 
+def mixed_signature(settings: ScoreSettings, changed: Mapping[Task, Any]) -> str:
+    """Return the signature of a batch of several tasks: SCORE's settings, and the options that differ from defaults.
+
+    changed: the options of each task that has such.
+    """
+    values: dict[str, Any] = {"tasks": "mixed"}
+    libraries: set[str] = set()
+    for task, options in changed.items():
+        defaults = _decisive(type(options)())
+        shown = {name: value for name, value in _decisive(options).items() if value != defaults.get(name)}
+        values |= {f"{task.name}.{name}": value for name, value in shown.items()}
+        libraries |= _libraries(task, options, {getattr(options, "reward", "")})
+    return settings.signature_with(values | _versions(libraries))
+
+
 def _signature(task: Task, options: Any, shown: Mapping[str, Any], computed: set[str]) -> str:
-    used = computed | {name for name in type(options).model_fields if getattr(options, name) is not None}
-    libraries = {library for name, needed in task.libraries.items() if name in used for library in needed}
     rules = {"rules": RULES_VERSION} if task.has_rules else {}
-    return signature_of(task.name, rules | dict(shown) | {name: _version(name) for name in sorted(libraries)})
+    return signature_of(task.name, rules | dict(shown) | _versions(_libraries(task, options, computed)))
+
+
+def _libraries(task: Task, options: Any, computed: set[str]) -> set[str]:
+    """Return the libraries whose version may change what is computed with these options."""
+    used = computed | {name for name in type(options).model_fields if getattr(options, name) is not None}
+    return {library for name, needed in task.libraries.items() if name in used for library in needed}
+
+
+def _versions(libraries: set[str]) -> dict[str, str | None]:
+    return {name: _version(name) for name in sorted(libraries)}
 
 
 def _decisive(options: Any, left_out: frozenset[str] = frozenset()) -> dict[str, Any]:

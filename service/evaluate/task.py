@@ -188,11 +188,14 @@ class Task(ABC):
     reward: ClassVar[str | None] = None
     """What a reward of this task is, with its range, in a sentence; None if the task gives no rewards."""
     reasons: ClassVar[Mapping[str, str]] = {}
-    """Reasons that rewards may have, `ok` first, each with a sentence: a small constant vocabulary."""
+    """Reasons that rewards may have, `ok` first, each with a sentence: a small constant vocabulary. Its order numbers
+    them, so new ones come last."""
     compares: ClassVar[bool] = False
     """Whether the cost of each reward grows with its reference, even for a short response."""
     components: ClassVar[tuple[str, ...]] = ()
-    """Names of the components of its rewards, the same for every request."""
+    """Names of the components of its rewards, the same for every request; `TASK_COMPONENTS` has those of all tasks."""
+    passed_if: ClassVar[tuple[str, ...]] = ()
+    """The components that are all 1 for a response that passes: a success, for rates of success."""
 
     @abstractmethod
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:

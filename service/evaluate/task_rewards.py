@@ -8,119 +8,155 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import orjson
 
+from ...kernels.score import COMPONENTS
+from ...kernels.status import REASONS
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, ScoringError, one_of
-from ..scoring.reference_index import check_index, resolve_reference_index
 from ..scoring.references import MAX_REFERENCE_BYTES
-from ..scoring.scorer import Scorer
-from ..scoring.scores import Scores, group_advantages
-from ..scoring.text_columns import checked_texts
+from ..scoring.scores import PASSED_IF, Scores
 from ..settings import RULES_VERSION
-from .evaluation import TASKS, every_task, task_named
+from .evaluation import task_named
 from .signatures import reward_signature
-from .task import OK, Advance, Options, Task, ignore_progress
+from .task import Advance, Options, Task, ignore_progress
 
 __all__ = [
+    "REWARD_TASKS",
     "SCORE",
-    "TOO_LONG",
+    "TASK_COMPONENTS",
     "TaskScores",
     "identity_of",
+    "passed_if",
     "read_references",
-    "reward_names",
+    "reasons_of",
     "reward_options",
     "reward_responses",
     "reward_schema",
     "reward_task",
-    "rewards",
 ]
 
 SCORE = "score"
+REWARD_TASKS = (SCORE, "bioprobench.pqa", "bioprobench.ord", "bioprobench.err", "lexical", "bioplanner")
+"""The tasks that give rewards. A position is the task's number in replies, so new tasks come last."""
+
+TASK_COMPONENTS = (
+    *COMPONENTS,
+    "accuracy",
+    "brier",
+    "confidence",
+    "exact_match",
+    "kendall_tau",
+    "called_erroneous",
+    "text_similarity",
+    "order_similarity",
+    "function_precision",
+    "function_recall",
+)
+"""The components of all tasks, SCORE's first: the columns of every reply to a request that names other tasks."""
+
+ROUNDING = 1e-9
+"""How far a component may be from 1 for a response that passes: BLEU of equal texts is 1 only up to rounding."""
+
 TOO_LONG = "too_long"
+TOO_LONG_REASON = {TOO_LONG: "The response has too many bytes: it got what an empty one gets."}
 MAX_RESPONSE_BYTES = 262_144
 EVALUATION_ONLY = frozenset(Options.model_fields)
 """Options that do not apply to a reward."""
 
 
-@dataclass
-class TaskScores:
-    """Columns of length n, in the order of the responses: rewards and components float64 and finite, reasons str."""
+class TaskScores(Scores):
+    """Columns of length n, in the order of the responses, of one task or of several; every number is finite.
 
-    rewards: np.ndarray
-    reasons: list[str]
-    components: dict[str, np.ndarray]
-    reference_index: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.rewards)
-
-    def advantages(self, ddof: int = 1) -> np.ndarray:
-        """Return (r − mean) / std within the responses of each reference, as `Scores.advantages` does."""
-        return group_advantages(self.rewards, self.reference_index, ddof)
-
-
-def rewards(
-    task: str,
-    responses: Sequence[str],
-    references: Sequence[Any],
-    reference_index: Sequence[int] | np.ndarray | None = None,
-    **options: Any,
-) -> TaskScores | Scores:
-    """Compute the rewards of one batch, as `POST /v1/score` with `"task"` does; those of `score` are `Scorer`'s.
-
-    Parameters
+    Attributes
     ----------
-    task : str
-        A task that gives rewards.
-    responses : sequence of str
-        n responses of any content.
-    references : sequence
-        Records of the task without their response, as objects or as JSON text.
-    reference_index : sequence of int or integer ndarray, shape (n,), optional
-        As for `Scorer.score`.
-    **options
-        Options of the reward.
-
-    Returns
-    -------
-    TaskScores or Scores
-        Columns of length n, in the order of the responses.
-
-    Raises
-    ------
-    InvalidRequest, InvalidSetting, InvalidReference
-        Each names every issue.
-    NotInstalled
-        The reward lacks an optional dependency.
-
-    Examples
-    --------
-    >>> rewards("bioprobench.ord", responses, [{"wrong_steps": […], "correct_steps": […]}])   # doctest: +SKIP
+    rewards : ndarray of float64, shape (n,)
+        Each response's reward of its task.
+    task_codes : ndarray of uint8, shape (n,)
+        Numbers of the tasks: indices into `REWARD_TASKS`.
+    reason_codes : ndarray of uint8, shape (n,)
+        Numbers of the reasons, which each task counts for itself: see `reasons_of`.
+    reference_index, groups
+        As those of `Scores`.
     """
-    if task == SCORE:
-        return Scorer(**options).score(responses, references, reference_index)
-    chosen = reward_task(task)
-    checked = reward_options(chosen, options)
-    texts = checked_texts(responses, "must be a string")
-    index = resolve_reference_index(len(texts), len(references), reference_index)
-    check_index(index, len(references))
-    return reward_responses(chosen, texts, read_references(chosen, references), index, checked)
+
+    _names: ClassVar[tuple[str, ...]] = TASK_COMPONENTS
+
+    def __init__(
+        self,
+        task_codes: np.ndarray,
+        reference_index: np.ndarray,
+        advantage_ddof: int = 1,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        """Start with columns of zeros, which `put_rows` fills."""
+        n = len(task_codes)
+        zeros = np.zeros(n), np.zeros(n, np.uint8), np.zeros((len(TASK_COMPONENTS), n))
+        super().__init__(*zeros, reference_index, advantage_ddof, groups)
+        self._task_codes = task_codes
+
+    @property
+    def task_codes(self) -> np.ndarray:
+        return self._task_codes
+
+    @cached_property
+    def tasks(self) -> np.ndarray:
+        """Names of the tasks, str (n,)."""
+        names: np.ndarray = np.array(REWARD_TASKS)[self._task_codes]
+        return names
+
+    @cached_property
+    def reasons(self) -> np.ndarray:
+        """Names of the reasons, str (n,)."""
+        names = {code: np.array(list(reasons_of(REWARD_TASKS[code]))) for code in self._codes()}
+        reasons = np.empty(len(self), np.result_type("U1", *names.values()))
+        for code, column in names.items():
+            rows = self._task_codes == code
+            reasons[rows] = column[self.reason_codes[rows]]
+        return reasons
+
+    @cached_property
+    def passed(self) -> np.ndarray:
+        """1.0 for responses that pass by their task's `passed_if`, else 0.0; float64 (n,)."""
+        passed = np.ones(len(self))
+        for code in self._codes():
+            rows = self._task_codes == code
+            for name in passed_if(REWARD_TASKS[code]):
+                passed[rows] *= np.abs(self.components[name][rows] - 1.0) <= ROUNDING
+        return passed
+
+    def _codes(self) -> list[int]:
+        """Return the number of each task that has a row, ascending."""
+        codes: list[int] = np.unique(self._task_codes).tolist()
+        return codes
+
+    def put_rows(self, rows: np.ndarray, part: Scores) -> None:
+        """Copy the rows of `part` to those numbered by `rows`, int64 (len(part),)."""
+        self.rewards[rows] = part.rewards
+        self.reason_codes[rows] = part.reason_codes
+        self.measures[: len(part.measures), rows] = part.measures
 
 
-def reward_names() -> list[str]:
-    """Return the names of the tasks that give rewards, SCORE's first."""
-    return [SCORE, *(task.name for task in every_task() if task.name != SCORE and task.reward is not None)]
+def reasons_of(name: str) -> dict[str, str]:
+    """Return the reasons of a task's rewards in the order of their numbers, each with a sentence; SCORE's without."""
+    if name == SCORE:
+        return dict.fromkeys(REASONS, "")
+    return {**task_named(name).reasons, **({} if TOO_LONG in task_named(name).reasons else TOO_LONG_REASON)}
+
+
+def passed_if(name: str) -> tuple[str, ...]:
+    """Return the components that are all 1 for a response that passes a task."""
+    return PASSED_IF if name == SCORE else task_named(name).passed_if
 
 
 def reward_task(name: str) -> Task:
-    """Return the task of this name; raises InvalidRequest if it gives no rewards."""
-    if name in TASKS and name != SCORE and (task := task_named(name)).reward is not None:
-        return task
-    raise InvalidRequest([Issue("task", "unknown_task", one_of(name, reward_names()))])
+    """Return the task of this name; raises InvalidRequest if it is SCORE or gives no rewards."""
+    if name in REWARD_TASKS[1:]:
+        return task_named(name)
+    raise InvalidRequest([Issue("task", "unknown_task", one_of(name, REWARD_TASKS))])
 
 
 def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -> Any:
@@ -196,7 +232,7 @@ def reward_responses(
     max_response_bytes: int = MAX_RESPONSE_BYTES,
     advance: Advance = ignore_progress,
 ) -> TaskScores:
-    """Compute rewards against parsed references; a response over the limit gets what "" gets."""
+    """Compute rewards against references that were read; a response over the limit gets what "" gets."""
     long = [longer_than(response, max_response_bytes) for response in responses]
     records = [
         {**references[k], task.response: "" if over else response}
@@ -206,9 +242,15 @@ def reward_responses(
     for column in (found.rewards, *found.components.values()):
         if column.shape != (len(records),) or not np.isfinite(column).all():
             raise ArithmeticError(f"{task.name} gave a reward that is not a finite number")
-    failed = {failure.record: failure.reason for failure in found.failed}
-    reasons = [TOO_LONG if over else failed.get(row, OK) for row, over in enumerate(long)]
-    return TaskScores(found.rewards, reasons, found.components, reference_index)
+    numbers = {reason: number for number, reason in enumerate(reasons_of(task.name))}
+    scores = TaskScores(np.full(len(records), REWARD_TASKS.index(task.name), np.uint8), reference_index)
+    scores.rewards[:] = found.rewards
+    for failure in found.failed:
+        scores.reason_codes[failure.record] = numbers[failure.reason]
+    scores.reason_codes[np.array(long, bool)] = numbers[TOO_LONG]
+    for name, column in found.components.items():
+        scores.components[name][:] = column
+    return scores
 
 
 def identity_of(task: Task, options: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Which reference belongs to each response: `reference_index`, given or by default."""
+"""Which reference and which group belong to each response: `reference_index`, given or by default, and `groups`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InvalidRequest, Issue
 from .references import UNLIMITED
 
-__all__ = ["check_index", "resolve_reference_index"]
+__all__ = ["check_index", "group_numbers", "resolve_reference_index"]
 
 
 def check_index(reference_index: np.ndarray, references: int) -> None:
@@ -61,3 +61,29 @@ def _integers(given: Any) -> np.ndarray:
         raise InvalidRequest(issues)
     clipped = [entry if -1 <= entry < UNLIMITED else -1 for entry in given]
     return np.array(clipped, dtype=np.int64)
+
+
+def group_numbers(given: Sequence[str | int] | np.ndarray | None, responses: int) -> np.ndarray | None:
+    """Return a number for the group of each response, int64 (responses,), equal for equal entries; None without groups.
+
+    An integer and the string of its digits are two groups. Raises InvalidRequest if the length is wrong, and for every
+    entry that is neither a string nor an integer.
+    """
+    if given is None:
+        return None
+    entries = given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
+    if isinstance(entries, (str, bytes)) or not isinstance(entries, Sequence):
+        raise InvalidRequest([Issue("groups", "wrong_type", "a list of strings or integers is needed")])
+    issues = []
+    if len(entries) != responses:
+        issues.append(Issue("groups", "wrong_length", f"it has {len(entries)} entries for {responses} responses"))
+    if not set(map(type, entries)) <= {str, int}:
+        issues += [
+            Issue(f"groups[{row}]", "wrong_type", "must be a string or an integer")
+            for row, entry in enumerate(entries)
+            if not isinstance(entry, (str, int, np.integer)) or isinstance(entry, bool)
+        ]
+    if issues:
+        raise InvalidRequest(issues)
+    numbers: dict[str | int, int] = {}
+    return np.fromiter((numbers.setdefault(entry, len(numbers)) for entry in entries), np.int64, responses)

@@ -17,7 +17,7 @@ from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
 from ..errors import InvalidReference
 from ..settings import ScoreSettings
-from .reference_index import check_index, resolve_reference_index
+from .reference_index import check_index, group_numbers, resolve_reference_index
 from .references import MAX_REFERENCE_BYTES, UNLIMITED, ReferenceReader, issues_of_all, parse_references
 from .scores import Scores
 from .text_columns import borrowed_column, checked_texts, owned_column, reference_column, references_as_column, rows_of
@@ -89,8 +89,11 @@ class Scorer:
     def score(
         self,
         responses: Sequence[str],
-        references: Sequence[str | Mapping[str, Any]],
+        references: Sequence[Any],
         reference_index: Sequence[int] | np.ndarray | None = None,
+        groups: Sequence[str | int] | np.ndarray | None = None,
+        task: str | Sequence[str] = "score",
+        task_options: Mapping[str, Any] | None = None,
     ) -> Scores:
         """Score responses, each against its reference.
 
@@ -99,23 +102,37 @@ class Scorer:
         responses : sequence of str
             n responses of any content.
         references : sequence of str or mapping
-            Each a whole answer, the lines of its key section, or ``{"steps": [...]}``.
+            Each a whole answer, the lines of its key section, or ``{"steps": [...]}``; of other tasks, a record of
+            their benchmark.
         reference_index : sequence of int or integer ndarray, shape (n,), optional
             The reference of each response. By default the only reference, or the one of the same position if there
             are n.
+        groups : sequence of str or int, shape (n,), optional
+            The group of each response, such as its prompt, for `Scores.advantages`; by default, its reference.
+        task : str or sequence of str, shape (n,)
+            The reward to compute, or that of each response (docs/metrics.md, Rewards).
+        task_options : mapping, optional
+            Options of that task; where each response has a task, options by the name of the task.
 
         Returns
         -------
         Scores
-            Columns of length n, in the order of the responses.
+            Columns of length n, in the order of the responses. Those of other tasks have the components of all tasks,
+            0 where a task lacks one, and reasons that each task numbers for itself.
 
         Raises
         ------
         InvalidRequest
-            Names every response that is not a string and every unusable index.
+            Names every response that is not a string, every unusable index or group, and every unknown task.
         InvalidReference
             Names every reference that cannot be parsed.
+        InvalidSetting
+            Names every unknown option of a task and every value out of range.
         """
+        if task_options or not isinstance(task, str) or task != "score":
+            from ..evaluate.mixed import score_tasks  # only here: a room above this one
+
+            return score_tasks(self, responses, references, reference_index, groups, task, task_options)
         strings = as_string_list(references)
         expected, malformed = references_as_column(references) if strings is None else (None, [])
         texts = checked_texts(responses)
@@ -124,6 +141,16 @@ class Scorer:
         count = len(strings or ()) if expected is None else expected.rows
         index = resolve_reference_index(len(texts), count, reference_index)
         check_index(index, count)
+        numbers = group_numbers(groups, len(texts))
+        scores = self._score_texts(texts, strings, expected, index)
+        scores.groups = numbers
+        return scores
+
+    def _score_texts(
+        self, texts: list[str], strings: list[str] | None, expected: TextColumn | None, index: np.ndarray
+    ) -> Scores:
+        """Score strings against references that are strings, or else a column."""
+        count = len(strings or ()) if expected is None else expected.rows
         shares = None if strings is None else shares_of(index, count, self.threads)
         if strings is not None and shares is not None:
             slices = (lambda a, b: borrowed_column(texts[a:b])), (lambda a, b: borrowed_column(strings[a:b]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,12 +15,15 @@ from ...kernels.status import REASONS
 from ...kernels.warmup import warmup
 from ..errors import InvalidRequest, Issue
 
-__all__ = ["NO_SPREAD", "Scores", "group_advantages"]
+__all__ = ["NO_SPREAD", "PASSED_IF", "Scores", "group_advantages"]
 
 NO_SPREAD = 1e-9
 """Rewards of a group that differ by no more are equal but for rounding (docs/rules.md, Advantages)."""
 
 _REASONS = np.array(REASONS)
+
+PASSED_IF = ("consistency", "order")
+"""The components that are both 1 for a response that passes."""
 
 
 class Scores:
@@ -33,7 +37,11 @@ class Scores:
         Indices into `assay.kernels.status.REASONS`.
     reference_index : ndarray of int64, shape (n,)
         The reference of each response.
+    groups : ndarray of int64, shape (n,), or None
+        The group of each response, if the request gave groups.
     """
+
+    _names: ClassVar[tuple[str, ...]] = COMPONENTS
 
     def __init__(
         self,
@@ -42,10 +50,12 @@ class Scores:
         measures: np.ndarray,
         reference_index: np.ndarray,
         advantage_ddof: int,
+        groups: np.ndarray | None = None,
     ) -> None:
         self.rewards = rewards
         self.reason_codes = reason_codes
         self.reference_index = reference_index
+        self.groups = groups
         self.measures = measures
         self._ddof = advantage_ddof
 
@@ -54,10 +64,10 @@ class Scores:
 
     def __repr__(self) -> str:
         if not len(self):
-            return "Scores(0 responses)"
+            return f"{type(self).__name__}(0 responses)"
         counts = Counter(self.reasons.tolist()).most_common()
         reasons = ", ".join(f"{reason} {count}" for reason, count in counts)
-        return f"Scores({len(self)} responses, mean reward {self.rewards.mean():.4f}; {reasons})"
+        return f"{type(self).__name__}({len(self)} responses, mean reward {self.rewards.mean():.4f}; {reasons})"
 
     @cached_property
     def reasons(self) -> np.ndarray:
@@ -68,7 +78,28 @@ class Scores:
     @cached_property
     def components(self) -> dict[str, np.ndarray]:
         """Every component by name, float64 (n,); 0 if the response fails a gate."""
-        return dict(zip(COMPONENTS, self.measures, strict=True))
+        return dict(zip(self._names, self.measures, strict=True))
+
+    @cached_property
+    def passed(self) -> np.ndarray:
+        """1.0 for responses that pass both gates with the reference's order of actions, else 0.0; float64 (n,)."""
+        passed: np.ndarray = np.all([self.components[name] == 1.0 for name in PASSED_IF], axis=0)
+        return passed.astype(np.float64)
+
+    @property
+    def task_codes(self) -> np.ndarray:
+        """The number of each response's task, uint8 (n,): 0, SCORE."""
+        return np.zeros(len(self), np.uint8)
+
+    @property
+    def tasks(self) -> np.ndarray:
+        """The name of each response's task, str (n,): `score`."""
+        return np.full(len(self), "score")
+
+    @property
+    def group_index(self) -> np.ndarray:
+        """The group of each response, int64 (n,): of `groups`, or else its reference."""
+        return self.reference_index if self.groups is None else self.groups
 
     def put(self, first: int, part: Scores) -> None:
         """Copy the rows of `part` to those from `first` on."""
@@ -78,7 +109,7 @@ class Scores:
         self.measures[:, first:last] = part.measures
 
     def advantages(self) -> np.ndarray:
-        """Return (r − mean) / std within the responses of each reference (paper eq. 12).
+        """Return (r − mean) / std within each group (paper eq. 12): by `groups`, or else by reference.
 
         Returns
         -------
@@ -88,9 +119,9 @@ class Scores:
         Raises
         ------
         InvalidRequest
-            If no reference has two responses.
+            If no group has two responses.
         """
-        return group_advantages(self.rewards, self.reference_index, self._ddof)
+        return group_advantages(self.rewards, self.group_index, self._ddof)
 
 
 def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) -> np.ndarray:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay import Scorer
 from assay.kernels.similarity.levenshtein import levenshtein_distances
-from assay.service.evaluate import rewards
 from assay.service.evaluate.bioprobench import ord as ordering
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text.sequences import compare_sequences, pieces
@@ -70,7 +70,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_any_program_is_a_result(name):
     program = PROGRAMS[name]
-    found = rewards("bioplanner", [program, TRUE], [TRUE], [0, 0])
+    found = Scorer().score([program, TRUE], [TRUE], [0, 0], task="bioplanner")
     assert found.reasons[0] in ("ok", "syntax_error", "too_large", "no_calls")
     assert found.rewards[1] == 1
     for mode in ("upstream", "fixed"):
@@ -98,7 +98,7 @@ def test_what_cannot_be_written_out_costs_only_the_metrics_of_arguments():
     assert math.isnan(result.per_record["argument_bleu"][0])
     assert result.per_record["argument_bleu"][1] > 0
     assert result.per_record["levenshtein"][0] == 1
-    assert rewards("bioplanner", [record["prediction_code"]], [TRUE]).reasons == ["ok"]
+    assert Scorer().score([record["prediction_code"]], [TRUE], task="bioplanner").reasons.tolist() == ["ok"]
 
 
 FRAGMENTS = st.sampled_from(
@@ -110,7 +110,7 @@ FRAGMENTS = st.sampled_from(
 @examples(150)
 def test_programs_of_repeated_pieces_are_results(parts):
     program = "".join(piece * times for piece, times in parts)
-    found = rewards("bioplanner", [program, f"f({program})"], [TRUE], [0, 0])
+    found = Scorer().score([program, f"f({program})"], [TRUE], [0, 0], task="bioplanner")
     assert np.isfinite(found.rewards).all()
     for mode in ("upstream", "fixed"):
         evaluate("bioplanner", [{"ground_truth": TRUE, "prediction_code": f"f({program})"}], mode=mode)
@@ -120,7 +120,7 @@ def test_one_reference_is_parsed_once(monkeypatch):
     texts: list[str] = []
     parse = ast.parse
     monkeypatch.setattr(ast, "parse", lambda text, **options: texts.append(text) or parse(text, **options))
-    rewards("bioplanner", ["f()"] * 50, [TRUE])
+    Scorer().score(["f()"] * 50, [TRUE], task="bioplanner")
     assert texts.count(TRUE) <= 2  # when the reference is checked, and for the rewards
 
 
@@ -129,30 +129,38 @@ def test_steps_of_one_reference_are_compared_once(monkeypatch):
     differ = ordering.steps_differ
     monkeypatch.setattr(ordering, "steps_differ", lambda *sides: asked.append(1) or differ(*sides))
     steps = [f"step {k}" for k in range(5)]
-    rewards("bioprobench.ord", ["[ANSWER_START][0][ANSWER_END]"] * 50, [{"wrong_steps": steps, "correct_steps": steps}])
+    reference = {"wrong_steps": steps, "correct_steps": steps}
+    Scorer().score(["[ANSWER_START][0][ANSWER_END]"] * 50, [reference], task="bioprobench.ord")
     assert len(asked) == 2
 
 
-def processor_seconds(task: str, responses: list[str], reference: object) -> float:
+def processor_seconds(task: str, options: dict[str, str], responses: list[str], reference: object) -> float:
     started = time.process_time()
-    rewards(task, responses, [reference], [0] * len(responses))
+    Scorer().score(responses, [reference], [0] * len(responses), task=task, task_options=options)
     return time.process_time() - started
 
 
+STEPS = [f"{k}" for k in range(10_000)]
+SHUFFLED = {"wrong_steps": STEPS, "correct_steps": STEPS}
+TURNS = "\n".join(f"Step {k}: wash" for k in range(9_000)), str([*range(1, 9_001)])
+CONVERSATION = {"conversations": [{"from": "human", "value": TURNS[0]}, {"from": "gpt", "value": TURNS[1]}]}
+QUESTION = {"question": "A) 5 ml\n" * 25_000, "answer": "A) 5 ml"}
+THOTH = {"profile": "thoth"}
+
 LONG = {
-    "bioplanner": ("f()", "wash(cells='HeLa')\n" * 10_000),
-    "bioprobench.ord": (
-        "[ANSWER_START][0][ANSWER_END]",
-        {"wrong_steps": [f"{k}" for k in range(10_000)], "correct_steps": [f"{k}" for k in range(10_000)]},
-    ),
+    "bioplanner": ("bioplanner", {}, "f()", "wash(cells='HeLa')\n" * 10_000),
+    "ord": ("bioprobench.ord", {}, "[ANSWER_START][0][ANSWER_END]", SHUFFLED),
+    "ord of indices": ("bioprobench.ord", THOTH, "[1]", SHUFFLED),
+    "ord of a conversation": ("bioprobench.ord", THOTH, "[1]", CONVERSATION),
+    "pqa by letter": ("bioprobench.pqa", THOTH, "A", QUESTION),
 }
 
 
-@pytest.mark.parametrize("task", sorted(LONG))
-def test_many_responses_to_one_long_reference_cost_little_more_than_one(task):
-    response, reference = LONG[task]
-    one = processor_seconds(task, [response], reference)
-    many = processor_seconds(task, [response] * 40, reference)
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_many_responses_to_one_long_reference_cost_little_more_than_one(name):
+    task, options, response, reference = LONG[name]
+    one = processor_seconds(task, options, [response], reference)
+    many = processor_seconds(task, options, [response] * 40, reference)
     assert many < 6 * one + 0.5, (one, many)
 
 

@@ -51,6 +51,9 @@ CHECKOUT_ONLY = {
 }
 """What `assay bench` imports from a checkout of Assay: the wheel does not contain it."""
 
+UPWARD = {("assay.service.scoring.scorer", "assay.service.evaluate.mixed")}
+"""Imports inside functions that run up: `Scorer.score` scores every task, and SCORE alone needs no other one."""
+
 NOT_OF_THE_PRODUCT = {"tests", "examples", "loadtests", "deploy", "clients", "assay_client", "kernels", "service"}
 
 
@@ -96,7 +99,8 @@ def imports_of(name: str) -> Iterator[Import]:
 
 
 IMPORTS = [one for name in MODULES for one in imports_of(name)]
-INSIDE = [one for one in IMPORTS if one.imported in MODULES and one.imported != one.importer]
+WITHIN = [one for one in IMPORTS if one.imported in MODULES and one.imported != one.importer]
+INSIDE = [one for one in WITHIN if (one.importer, one.imported) not in UPWARD]
 
 
 class House:
@@ -145,6 +149,12 @@ def none_of(found: Iterable[object]) -> None:
 def test_every_import_runs_down() -> None:
     kernels = [one for one in INSIDE if of_kernels(one.importer)]
     none_of(filter(None, [*map(HOUSE.objection, INSIDE), *map(KERNELS.objection, kernels)]))
+
+
+def test_only_the_listed_imports_run_up() -> None:
+    upward = [one for one in WITHIN if (one.importer, one.imported) in UPWARD]
+    assert {(one.importer, one.imported) for one in upward if HOUSE.objection(one)} == UPWARD
+    assert len(upward) == len(UPWARD)
 
 
 def circle_through(name: str, graph: dict[str, set[str]]) -> list[str]:

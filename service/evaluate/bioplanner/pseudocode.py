@@ -126,6 +126,7 @@ class Pseudocode(Task):
     reasons = REASONS
     compares = True
     components = ("order_similarity", "function_precision", "function_recall")
+    passed_if = ("order_similarity",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         readings = [read(record, options.mode == "upstream") for record in reporting(records, advance)]

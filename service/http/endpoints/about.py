@@ -11,7 +11,7 @@ from ....kernels.score import COMPONENTS
 from ...config import Config
 from ...evaluate.evaluation import every_task
 from ...evaluate.task import Task
-from ...evaluate.task_rewards import SCORE, TOO_LONG, reward_schema
+from ...evaluate.task_rewards import REWARD_TASKS, SCORE, passed_if, reasons_of, reward_schema
 from ...settings import RULES_VERSION, ScoreSettings
 from ...version import VERSION
 from ..request.exchange import Exchange
@@ -19,6 +19,8 @@ from ..request.exchange import Exchange
 __all__ = ["About"]
 
 VERSION_REPLY = orjson.dumps({"version": VERSION})
+
+SCORE_REWARD = "SCORE of a Sketch-and-Fill answer, mapped by `reward_scale`; from 0 to 1 by default."
 
 SCORE_REASONS = {
     "ok": "The response passes both gates.",
@@ -104,26 +106,20 @@ def task_of(task: Task) -> dict[str, Any]:
         "options": task.options.model_json_schema(),
         "metrics": [metric._asdict() for metric in task.metrics],
         "failures": dict(task.failures),
-        "reward": score_reward() if task.name == SCORE else reward_of(task),
+        "reward": reward_of(task) if task.name in REWARD_TASKS else None,
     }
 
 
-def score_reward() -> dict[str, Any]:
-    """Return the description of the SCORE reward."""
+def reward_of(task: Task) -> dict[str, Any]:
+    """Return the description of a task's reward."""
+    is_score = task.name == SCORE
+    reasons = SCORE_REASONS if is_score else reasons_of(task.name)
     return {
-        "description": "SCORE of a Sketch-and-Fill answer, mapped by `reward_scale`; from 0 to 1 by default.",
-        "reasons": SCORE_REASONS,
-        "components": list(COMPONENTS),
-        "config": ScoreSettings.model_json_schema(),
-    }
-
-
-def reward_of(task: Task) -> dict[str, Any] | None:
-    if task.reward is None:
-        return None
-    return {
-        "description": task.reward,
-        "reasons": {**task.reasons, TOO_LONG: "The response has too many bytes: it got what an empty one gets."},
-        "components": list(task.components),
-        "config": reward_schema(task),
+        "number": REWARD_TASKS.index(task.name),
+        "description": SCORE_REWARD if is_score else task.reward,
+        "reasons": reasons,
+        "reason_codes": {reason: code for code, reason in enumerate(reasons)},
+        "components": list(COMPONENTS if is_score else task.components),
+        "passed_if": list(passed_if(task.name)),
+        "config": ScoreSettings.model_json_schema() if is_score else reward_schema(task),
     }

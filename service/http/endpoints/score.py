@@ -44,7 +44,7 @@ class ScoreEndpoint:
         if result is None:
             await self._processes.answer(task_answer, exchange, limits)
             return
-        self._metrics.scored(result.scores.rewards, result.scores.reason_codes, times)
+        self._metrics.scored(result.scores, times, exchange.run)
         await exchange.reply(result.body, body.media_type)
 
 

@@ -198,9 +198,12 @@ class MetricDescription(Contract):
 class RewardDescription(Contract):
     """The reward that a task gives in POST /v1/score."""
 
+    number: int = Field(description="The task's number where numbers are needed, as in `score_task`.")
     description: str
     reasons: dict[str, str] = Field(description="Every possible reason of a response, with its meaning.")
+    reason_codes: dict[str, int] = Field(description="Their numbers, as in `score_reason_code`: each task has its own.")
     components: list[str] = Field(description="What `include: [components]` adds.")
+    passed_if: list[str] = Field(description="The components that are all 1 for a response that passes.")
     config: dict[str, Any] = Field(description="JSON schema of the request's `config`.")
 
 

@@ -139,13 +139,14 @@ class Answer(NamedTuple):
     scores: Scores
 
 
-def encode(scores: Scores | TaskScores, identity: Mapping[str, str], components: bool, advantages: bool) -> bytes:
+def encode(scores: Scores, identity: Mapping[str, str], components: bool, advantages: bool) -> bytes:
     """Return the bytes of the reply, with the optional columns that are True; raise ArithmeticError if not finite.
 
     identity: `config_id` and `signature`.
     """
     as_lists = len(scores) <= MAX_LIST_ROWS
-    reasons = scores.reasons if isinstance(scores, TaskScores) else [REASONS[c] for c in scores.reason_codes.tolist()]
+    mixed = isinstance(scores, TaskScores)
+    reasons = scores.reasons.tolist() if mixed else [REASONS[code] for code in scores.reason_codes.tolist()]
 
     def encodable(column: np.ndarray) -> Any:
         return column.tolist() if as_lists else column

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
-from ...evaluate.task_rewards import SCORE, reward_names
+from ...evaluate.task_rewards import REWARD_TASKS, SCORE
 from ...scoring.reference_index import check_index, resolve_reference_index
 from ...scoring.scores import group_advantages
 from .envelope import MAX_UNKNOWN, Envelope
@@ -116,7 +116,7 @@ def envelope_issues(envelope: Envelope) -> list[Issue]:
         elif name == "include":
             issues += include_issues(value)
         elif name == "task" and value != SCORE:
-            issues.append(Issue(name, "unknown_task", one_of(value, reward_names())))
+            issues.append(Issue(name, "unknown_task", one_of(value, REWARD_TASKS)))
         elif name == "config" and len(value) > MAX_ENTRIES:
             issues.append(entry_limit_issue(name))
     return issues

@@ -1,0 +1,143 @@
+"""Batches of several tasks: each row gets the bits that it gets alone, in the order of the batch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay import InvalidReference, InvalidRequest, InvalidSetting, Scorer, Scores
+from assay.service.evaluate.evaluation import every_task
+from assay.service.evaluate.mixed import TaskOptions, settings_of
+from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS, TaskScores, passed_if, reasons_of
+from tests.cases.mixed import OPTIONS, ROWS, Row, columns
+
+SETTINGS, TASK_OPTIONS = settings_of(OPTIONS)
+SCORER = Scorer(**SETTINGS)
+
+
+def score(rows: list[Row]) -> Scores:
+    return SCORER.score(**columns(rows), task_options=TASK_OPTIONS)
+
+
+def bits(scores: Scores) -> list[tuple[Any, ...]]:
+    """Return every number of every row, with all of its components."""
+    named = [scores.components.get(name, np.zeros(len(scores))).tolist() for name in TASK_COMPONENTS]
+    return list(zip(scores.rewards.tolist(), scores.reasons.tolist(), scores.passed.tolist(), *named, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_get_the_same_bits_in_any_mix_as_alone(seed):
+    rows = random.Random(seed).sample(ROWS, len(ROWS))
+    found = score(rows)
+    assert [(row.reward, row.reason, row.passed) for row in rows] == [one[:3] for one in bits(found)]
+    assert found.tasks.tolist() == [row.task for row in rows]
+    for name in REWARD_TASKS:
+        places = [k for k, row in enumerate(rows) if row.task == name]
+        given = columns([rows[k] for k in places])
+        given.pop("task"), given.pop("groups")
+        alone = SCORER.score(**given, task=name, task_options=TASK_OPTIONS.get(name))
+        assert isinstance(alone, TaskScores) == (name != "score")
+        assert bits(alone) == [bits(found)[k] for k in places]
+        assert alone.task_codes.tolist() == [REWARD_TASKS.index(name)] * len(places)
+
+
+def test_advantages_are_within_groups_of_any_tasks():
+    found = score(ROWS)
+    expected = np.zeros(len(ROWS))
+    for group in {row.group for row in ROWS}:
+        rows = [k for k, row in enumerate(ROWS) if row.group == group]
+        rewards = np.array([ROWS[k].reward for k in rows])
+        if len(rows) > 1:
+            expected[rows] = (rewards - rewards.mean()) / rewards.std(ddof=1)
+    assert found.advantages() == pytest.approx(expected, abs=1e-12)
+
+
+def test_groups_of_one_task():
+    given = columns([ROWS[0], ROWS[2], ROWS[9]])
+    given.pop("task")
+    by_reference = Scorer().score(**{**given, "groups": None}).advantages()
+    assert by_reference.tolist()[2] == 0.0
+    one, other = (Scorer().score(**{**given, "groups": groups}).advantages() for groups in ([7, 7, 7], ["a", "a", "a"]))
+    assert one.tolist() == other.tolist()
+    assert one[2] != 0.0
+    digits = Scorer().score(**{**given, "groups": np.array([1, 1, 2])}).advantages()
+    assert digits.tolist() == by_reference.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "issues"),
+    [
+        ({"groups": ["a", None, 1.0]}, InvalidRequest, [("groups[1]", "wrong_type"), ("groups[2]", "wrong_type")]),
+        ({"groups": ["a", True, 1]}, InvalidRequest, [("groups[1]", "wrong_type")]),
+        ({"groups": ["a"]}, InvalidRequest, [("groups", "wrong_length")]),
+        ({"groups": "abc"}, InvalidRequest, [("groups", "wrong_type")]),
+        ({"task": ["score", "scor", None]}, InvalidRequest, [("task[1]", "unknown_task"), ("task[2]", "wrong_type")]),
+        ({"task": ["score"]}, InvalidRequest, [("task", "wrong_length")]),
+        ({"task": "bioprobench.gen"}, InvalidRequest, [("task", "unknown_task")]),
+        ({"task": None}, InvalidRequest, [("task", "wrong_type")]),
+        ({"task_options": {"ordr": 1}}, InvalidSetting, [("config.ordr", "unknown_setting")]),
+        (
+            {"task_options": {"bioprobench.ord": {"repeat": "last"}, "lexical": 1}},
+            InvalidSetting,
+            [("config.bioprobench.ord.repeat", "unknown_setting"), ("config.lexical", "wrong_type")],
+        ),
+        (
+            {"references": ["Step 1: add", {"answer": "1"}, "x = 1"]},
+            InvalidReference,
+            [
+                ("references[0]", "bad_step_line"),
+                ("references[1]", "bad_reference"),
+                ("references[2]", "bad_reference"),
+            ],
+        ),
+        ({"reference_index": [0, 1, 1]}, InvalidReference, [("references[2]", "unused_reference")]),
+    ],
+)
+def test_errors_name_every_row(changed, error, issues):
+    tasks = ["score", "bioprobench.ord", "bioplanner"]
+    given = {"task": tasks, "references": [ROWS[0].reference, ROWS[3].reference, "f()"]}
+    with pytest.raises(error) as caught:
+        Scorer().score(**{"responses": ["a", "b", "c"], **given, **changed})
+    assert [(issue.path, issue.reason) for issue in caught.value.issues] == issues
+    if error is InvalidReference and "references" in changed:
+        assert [issue.detail.partition(": ")[0] for issue in caught.value.issues] == tasks
+
+
+def test_a_reference_of_two_tasks_fails_in_each():
+    with pytest.raises(InvalidReference) as caught:
+        Scorer().score(["", ""], ["x = 1"], task=["score", "bioplanner"])
+    assert [(i.path, i.detail.partition(": ")[0]) for i in caught.value.issues] == [
+        ("references[0]", "score"),
+        ("references[0]", "bioplanner"),
+    ]
+
+
+def test_an_empty_batch_has_no_rows_and_every_column():
+    empty = Scorer().score([], [], task=[])
+    assert (len(empty), tuple(empty.components), empty.reasons.tolist()) == (0, TASK_COMPONENTS, [])
+    with pytest.raises(InvalidReference):
+        Scorer().score([], ["x"], task="bioprobench.ord")
+
+
+def test_tasks_and_their_numbers():
+    tasks = {task.name: task for task in every_task() if task.name == "score" or task.reward is not None}
+    assert tasks.keys() == set(REWARD_TASKS)
+    of_others = dict.fromkeys(name for task in REWARD_TASKS for name in tasks[task].components)
+    assert (*Scorer().score([], [], []).components, *of_others) == TASK_COMPONENTS
+    for name in REWARD_TASKS:
+        reasons = list(reasons_of(name))
+        assert reasons[0] == "ok"
+        assert "too_long" in reasons
+        assert passed_if(name)
+        assert set(passed_if(name)) <= set(TASK_COMPONENTS)
+
+
+def test_identity_depends_on_the_configuration_alone():
+    default, changed = TaskOptions().identity(SCORER.settings), TaskOptions(TASK_OPTIONS).identity(SCORER.settings)
+    assert default["config_id"] != changed["config_id"] != TaskOptions().identity(Scorer().settings)["config_id"]
+    assert default == TaskOptions({"bioprobench.ord": {"repeats": "last"}}).identity(SCORER.settings)
+    assert "|bioprobench.ord.repeats:failed|" in changed["signature"]
+    assert changed["signature"].startswith("SCORE|")
