@@ -3,9 +3,9 @@
     python rows.py verl train.jsonl -o train.parquet
     python rows.py slime ../rollouts.jsonl -o train.jsonl
 
-In a data set of several tasks every line has a `task` (null: SCORE); references that are no strings become text, because
-columns have one type. Duplicate prompts are dropped; an `id` is kept, so that errors can name the record. Parquet needs
-pyarrow.
+In a data set of several tasks every line has a `task` (null: SCORE); references that are no strings become text,
+because columns have one type. Duplicate prompts are dropped; an `id` is kept, so that errors can name the record.
+Parquet needs pyarrow.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def test_a_masked_row(client):
 
 
 def test_the_labels_of_the_page(client):
-    (block,) = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     labels = block.splitlines()
     answers = ["[ANSWER_START]5 µM & 80[ANSWER_END]", RIGHT, PERFECT]
     reply = client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, labels))
