@@ -169,7 +169,7 @@ def findings(
     scorer: Any, rollouts: list[Rollout], records: list[dict[str, Any] | None], rules: Rules
 ) -> Iterator[tuple[Rollout, str, str]]:
     """Yield (rollout, `error` or `warning`, sentence) in the order of the rows."""
-    from ..files.score_rows import score_rollouts
+    from ..files.row_tasks import score_rollouts
 
     scores = score_rollouts(scorer, rollouts)
     reasons = iter(scores.reasons.tolist())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 import orjson
 
+from ...kernels.score import COMPONENTS
 from ..errors import Issue, ScoringError
 from ..http.wire.envelope import Envelope
 from ..http.wire.json_codec import Batch, Limits, decode_score_request, encode, parse_envelope
@@ -43,7 +44,7 @@ def score_request(job: Job, scorer: Scorer, document: str, observe: Observe | No
         envelope = parse_envelope(document.encode(), LIMITS)
     except Problem as problem:
         raise DocumentError(problem.issues[0].detail) from None
-    add_includes(envelope, {"components": job.components, "advantages": job.advantages})
+    add_includes(envelope, {"components": bool(job.components), "advantages": job.advantages})
     if names_other_task(envelope):
         return score_task_request(job, document, envelope)
     try:
@@ -95,10 +96,10 @@ def rollouts_of(document: str, batch: Batch) -> list[Rollout]:
 def write_rows(job: Job, rollouts: list[Rollout], batch: Batch, scores: Scores) -> None:
     """Write a row for each response: the response, its reference and its results."""
     advantages = scores.advantages().tolist() if batch.advantages else []
-    job = job._replace(components=batch.components, advantages=batch.advantages)
+    job = job._replace(components=COMPONENTS if batch.components else (), advantages=batch.advantages)
     with row_output(job, batch.scorer.identity) as write:
         lines = []
-        for k, (rollout, result) in enumerate(zip(rollouts, column_results(scores, batch.components), strict=True)):
+        for k, (rollout, result) in enumerate(zip(rollouts, column_results(scores, job.components), strict=True)):
             rollout.text = orjson.dumps({"response": rollout.response, "reference": rollout.reference})
             lines.append(with_results(rollout, {**result, "advantage": advantages[k]} if advantages else result))
         write(lines)

@@ -96,6 +96,11 @@ class Scores:
         """The name of each response's task, str (n,): `score`."""
         return np.full(len(self), "score")
 
+    @property
+    def group_index(self) -> np.ndarray:
+        """The group of each response, int64 (n,): of `groups`, or else its reference."""
+        return self.reference_index if self.groups is None else self.groups
+
     def put(self, first: int, part: Scores) -> None:
         """Copy the rows of `part` to those from `first` on."""
         last = first + len(part)
@@ -116,8 +121,7 @@ class Scores:
         InvalidRequest
             If no group has two responses.
         """
-        index = self.reference_index if self.groups is None else self.groups
-        return group_advantages(self.rewards, index, self._ddof)
+        return group_advantages(self.rewards, self.group_index, self._ddof)
 
 
 def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -16,12 +17,17 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay.kernels.score import COMPONENTS
-from assay.kernels.status import REASONS
 from assay.service.config import ServerSettings
+from assay.service.evaluate.evaluation import task_named
+from assay.service.evaluate.mixed import settings_of
+from assay.service.evaluate.task_rewards import reasons_of
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
 from assay.service.http.request.runs import RunNames, read_run
 from assay.service.http.request.telemetry.merged_metrics import Families, merge, relabelled, snapshot
 from assay.service.http.request.telemetry.reward_metrics import RewardMetrics
+from assay.service.scoring.scorer import Scorer
+from assay.service.scoring.scores import Scores
+from tests.cases.mixed import OPTIONS, columns
 from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, errors_of, problem_of
 from tests.servers import LiveServer, launched
@@ -145,20 +151,11 @@ def test_all_metrics_of_rewards_count_by_run(client, rollout_request):
     replies["one by one"] = replies["first run"]
     found = samples(client)
     for run, reply in replies.items():
-        plain, rewards = {"run": run, "task": "score"}, reply["rewards"]
-        for reason in REASONS:
-            counted = of(found, "assay_responses_total", **plain, reason=reason)
-            assert counted == reply["reasons"].count(reason)
-        assert of(found, "assay_reward_count", **plain) == len(rewards)
-        assert of(found, "assay_reward_sum", **plain) == pytest.approx(sum(rewards))
-        assert of(found, "assay_reward_bucket", **plain, le="0.5") == sum(reward <= 0.5 for reward in rewards)
-        for name in COMPONENTS:
-            assert of(found, "assay_component_count", **plain, component=name) == len(rewards)
-            total = sum(reply["components"][name])
-            assert of(found, "assay_component_sum", **plain, component=name) == pytest.approx(total)
+        check_tasks(found, run, reply | {"task": ["score"] * len(reply["rewards"])})
+        plain = {"run": run, "task": "score"}
         perfect = zip(reply["components"]["consistency"], reply["components"]["order"], strict=True)
         passed = sum(pair == (1, 1) for pair in perfect)
-        assert 0 < passed < len(rewards)
+        assert 0 < passed < len(reply["rewards"])
         assert of(found, "assay_responses_passed_total", **plain) == passed
     for run in ("first run", "second run"):
         index, rewards = requests[run]["reference_index"], replies[run]["rewards"]
@@ -166,7 +163,50 @@ def test_all_metrics_of_rewards_count_by_run(client, rollout_request):
     assert ("assay_group_reward_std_count", frozenset({("run", "one by one")})) not in found
 
 
-def check_groups(found: Samples, run: str, index: list[int], rewards: list[float]) -> None:
+def check_tasks(found: Samples, run: str, reply: dict[str, list[Any]]) -> None:
+    """Compare the metrics of a run with the columns of its only reply."""
+    for task in set(reply["task"]):
+        rows, plain = [k for k, name in enumerate(reply["task"]) if name == task], {"run": run, "task": task}
+        rewards, reasons = ([reply[name][k] for k in rows] for name in ("rewards", "reasons"))
+        for reason in reasons_of(task):
+            assert of(found, "assay_responses_total", **plain, reason=reason) == reasons.count(reason)
+        assert of(found, "assay_reward_count", **plain) == len(rows)
+        assert of(found, "assay_reward_bucket", **plain, le="0.5") == sum(reward <= 0.5 for reward in rewards)
+        below = of(found, "assay_reward_below_zero_total", **plain)
+        assert of(found, "assay_reward_sum", **plain) - below == pytest.approx(sum(rewards))
+        assert below == pytest.approx(-sum(reward for reward in rewards if reward < 0))
+        names = COMPONENTS if task == "score" else task_named(task).components
+        for name in names:
+            values, labels = [reply["components"][name][k] for k in rows], plain | {"component": name}
+            below = of(found, "assay_component_below_zero_total", **labels)
+            assert of(found, "assay_component_count", **labels) == len(rows)
+            assert of(found, "assay_component_sum", **labels) - below == pytest.approx(sum(values))
+            assert below == pytest.approx(-sum(value for value in values if value < 0))
+    counted = {labels for name, labels in found if name == "assay_component_count" and ("run", run) in labels}
+    assert {dict(labels)["task"] for labels in counted} == set(reply["task"])
+
+
+def test_a_batch_of_several_tasks_is_counted_by_task():
+    metrics, batch, (settings, task_options) = RewardMetrics(), columns(), settings_of(OPTIONS)
+    scores = Scorer(**settings).score(**batch, task_options=task_options)
+    metrics.count("mixed", scores)
+    metrics.count_groups("mixed", scores.rewards, scores.group_index)
+    found = {(s.name, frozenset(s.labels.items())): s.value for family in metrics.collect() for s in family.samples}
+    reply = {
+        "task": batch["task"],
+        "rewards": scores.rewards.tolist(),
+        "reasons": scores.reasons.tolist(),
+        "components": {name: column.tolist() for name, column in scores.components.items()},
+    }
+    assert min(reply["rewards"]) < 0
+    check_tasks(found, "mixed", reply)
+    for task in set(batch["task"]):
+        passed = [passed for name, passed in zip(batch["task"], scores.passed, strict=True) if name == task]
+        assert of(found, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
+    check_groups(found, "mixed", [repr(group) for group in batch["groups"]], reply["rewards"])
+
+
+def check_groups(found: Samples, run: str, index: Sequence[Any], rewards: list[float]) -> None:
     """Compare the metrics of groups with the definition."""
     rows = sorted(zip(index, rewards, strict=True))
     groups = [[reward for _, reward in group] for _, group in groupby(rows, lambda row: row[0])]
@@ -234,8 +274,8 @@ def test_a_process_follows_the_names_of_the_supervisor():
     def count(worker: int, *runs: str) -> None:
         names, metrics = workers[worker]
         for run in runs:
-            ok, measures = np.zeros(1, np.int64), np.ones((len(COMPONENTS), 1))
-            metrics.count(names.label(run), "score", np.ones(1), ok, np.ones(1), measures)
+            index = np.zeros(1, np.int64)
+            metrics.count(names.label(run), Scores(np.ones(1), index, np.ones((len(COMPONENTS), 1)), index, 1))
 
     def report() -> list[Families]:
         parts = []

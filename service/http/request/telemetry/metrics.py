@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Info, ProcessCo
 from prometheus_client.metrics_core import Metric
 
 from .....kernels.score import COMPONENTS
-from ....evaluate.task_rewards import SCORE
 from ....scoring.scores import Scores
 from ...wire.stage_times import STAGES, StageTimes
 from ..runs import RunNames
@@ -44,9 +43,6 @@ reward. Validation errors (422) are not counted here."""
 
 Single = tuple[float, float, float, float, float, int, bytes]
 """A request of one response: its stages, reward, reason code and components."""
-
-PASSED_IF = [COMPONENTS.index("consistency"), COMPONENTS.index("order")]
-"""The components that are 1 for a response with a perfect result."""
 
 
 class Metrics:
@@ -94,7 +90,7 @@ class Metrics:
     def scored(self, scores: Scores, times: StageTimes, run: str = "") -> None:
         """Count one scored request of a run, by its name; empty for a request without one."""
         label = self.runs.label(run)
-        if len(scores.rewards) == 1:
+        if type(scores) is Scores and len(scores.rewards) == 1:
             seconds = times.decode, times.score, times.encode, times.queue
             measures = scores.measures.tobytes()
             singles = self._singles.setdefault(label, [])
@@ -106,23 +102,20 @@ class Metrics:
             self.stages.observe(getattr(times, stage), stage)
         self.batches.observe(len(scores))
         if len(scores):
-            self._count_responses(label, scores.rewards, scores.reason_codes, scores.measures)
-            self.rewards.count_groups(label, scores.rewards, scores.reference_index)
-
-    def _count_responses(self, label: str, rewards: np.ndarray, reason_codes: np.ndarray, measures: np.ndarray) -> None:
-        passed = (measures[PASSED_IF] == 1).all(axis=0)
-        self.rewards.count(label, SCORE, rewards, reason_codes, passed, measures)
+            self.rewards.count(label, scores)
+            self.rewards.count_groups(label, scores.rewards, scores.group_index)
 
     def _count_singles(self, label: str) -> None:
-        """Count the buffered requests of one response."""
+        """Count the buffered requests of one response to SCORE."""
         *columns, measures = zip(*self._singles[label], strict=True)
         self._singles[label].clear()
         *stages, rewards, reason_codes = map(np.array, columns)
         for stage, seconds in zip(STAGES, stages, strict=True):
             self.stages.observe_column(seconds, stage)
-        self.batches.observe_column(np.ones(len(rewards)))
-        table = np.frombuffer(b"".join(measures)).reshape(len(rewards), len(COMPONENTS))
-        self._count_responses(label, rewards, reason_codes, table.T)
+        n = len(rewards)
+        self.batches.observe_column(np.ones(n))
+        table = np.frombuffer(b"".join(measures)).reshape(n, len(COMPONENTS)).T
+        self.rewards.count(label, Scores(rewards, reason_codes, table, np.arange(n), 1))
 
     def collect(self) -> Iterator[Metric]:
         """Yield no metric; registered first, so that a scrape counts the buffered requests."""
