@@ -263,3 +263,13 @@ def test_files_with_both_profiles_and_a_hint(tmp_path):
     path.write_text(json.dumps([shuffled(3, [1, 2, 3]), shuffled(3, [3, 2, 1]), shuffled(3, [0, 1, 2])]))
     result = CliRunner().invoke(main, ["evaluate", str(path), "--task", "bioprobench.ord"])
     assert "note: 2 of 3 answers failed: one_based: The indices are 1 to n, but" in result.stderr
+
+
+def test_over_http(client):
+    reference = {"conversations": conversation(SORT, "[3, 2, 1]")["conversations"]}
+    request = {"task": "bioprobench.ord", "config": {"profile": "thoth"}, "references": [reference]}
+    document = client.post("/v1/score", json=request | {"responses": ["[3, 2, 1]"]}).json()
+    assert (document["rewards"], document["reasons"]) == ([1.0], ["ok"])
+    records = [conversation(QUESTION, "B) 5 ml", "B & 90")]
+    request = {"task": "bioprobench.pqa", "options": {"profile": "thoth"}, "records": records}
+    assert client.post("/v1/evaluate", json=request).json()["aggregate"]["accuracy"] == 1.0
