@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError, one_of
-from ..files.field_names import SAMPLE_ROWS, absent_field, find_fields, has_field, objects_in, peek
+from ..files.field_names import find_fields, objects_in, peek
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
@@ -239,11 +239,7 @@ def _found(
 
     others: the tasks besides SCORE that rows may be of.
     """
-    if tasks.field is not None and rows and not any(has_field(row, tasks.field) for row in rows):
-        absent = absent_field(tasks.field, rows, "--task-field", kind)
-        if len(rows) < SAMPLE_ROWS:
-            raise absent
-        click.echo(f"warning: {job.source_name}: {absent}; rows without it are of the task score", err=True)
+    tasks.require_field(rows, kind)
     fields = find_fields(job.fields, rows, kind, {task.response for task in others})
     for role, name, given in zip(Fields._fields, fields, job.fields, strict=True):
         if name != given and not quiet:
