@@ -8,12 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from .compiler.jit import helper, hot_kernel
-from .memory.workspace import ACTION, FIRST, FOLLOWING, MAPPED, PARTNERS
+from .memory.workspace import ACTION, FIRST, FOLLOWING, MAPPED, PARTNERS, SPAN_STARTS
 from .reading.key_steps import read_key_steps
 from .reading.references import ID_AT, OBJECT_AT, STEP_AT
 from .reading.sections import FOUND, NOT_OPENED, find_sections
 from .rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from .similarity.align import UNMATCHED, align
+from .similarity.exact_sum import add_exactly, rounded_sum
 from .similarity.lcs import lcs_length
 from .similarity.semantics import (
     match_strings,
@@ -110,28 +111,33 @@ def count_distractors(ints, expected, n):
 
 @helper
 def measure_anchors(measures, row, ints, references, reference, n, m, matched, rules):
-    """Compute Semantic-A and the means of Obj, Par and m over the anchors in PARTNERS, in their order."""
+    """Compute Semantic-A and the means of Obj, Par and m over the anchors in PARTNERS, from exact sums."""
     ranges = references.ranges
     first_step, first_id, first_object = (
         ranges[reference, STEP_AT],
         ranges[reference, ID_AT],
         ranges[reference, OBJECT_AT],
     )
+    contents, objs = ints[FIRST].view(np.float64), ints[FOLLOWING].view(np.float64)
+    pars, places = ints[MAPPED].view(np.float64), ints[SPAN_STARTS].view(np.float64)
+    n_contents = n_objs = n_pars = n_places = 0
     for i in range(n):
         j = ints[PARTNERS, i]
         if j == UNMATCHED:
             continue
-        objects = object_similarity(ints, i, references, first_object, first_id, first_step + j)
+        objects = object_similarity(ints, i, references, first_object, first_id, first_step + j, rules)
         parameters = 0.0
         if objects >= MIN_OBJECT_SIMILARITY:
             parameters = parameter_similarity(ints, i, references, first_id, first_step + j)
         position = position_factor(i, j, m, rules.position_decay)
-        measures[SEMANTIC_A, row] += (objects + PARAMETER_WEIGHT * parameters) * position
-        measures[MEAN_OBJ, row] += objects
-        measures[MEAN_PAR, row] += parameters
-        measures[MEAN_POSITION, row] += position
-    for measure in range(SEMANTIC_A, MEAN_POSITION + 1):
-        measures[measure, row] /= matched
+        n_contents = add_exactly(contents, n_contents, (objects + PARAMETER_WEIGHT * parameters) * position)
+        n_objs = add_exactly(objs, n_objs, objects)
+        n_pars = add_exactly(pars, n_pars, parameters)
+        n_places = add_exactly(places, n_places, position)
+    measures[SEMANTIC_A, row] = rounded_sum(contents, n_contents) / matched
+    measures[MEAN_OBJ, row] = rounded_sum(objs, n_objs) / matched
+    measures[MEAN_PAR, row] = rounded_sum(pars, n_pars) / matched
+    measures[MEAN_POSITION, row] = rounded_sum(places, n_places) / matched
 
 
 @hot_kernel

@@ -41,6 +41,7 @@ class Rules(NamedTuple):
     largest_score: float  # S
     min_coverage: float  # τ
     max_mean_words: float  # L
+    max_object_similarity: bool
     position_decay: float  # λ
     use_step_gap: bool
     use_length: bool

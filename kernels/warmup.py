@@ -22,6 +22,7 @@ from .reading.text_spans import find_text_spans
 from .rules import Rules
 from .score import score_slice
 from .similarity.align import anchors
+from .similarity.exact_sum import exact_sums
 from .similarity.iou import ious
 from .similarity.lcs import lcs_lengths
 from .similarity.levenshtein import levenshtein_distances
@@ -83,6 +84,7 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
         (subsequences, (ints, index, index, index, index)),
         (anchors, (ints, ints, index, index, index, index, 1)),
         (ious, (floats, index, index, index, index, 1)),
+        (exact_sums, (floats, floats, index)),
     ]
 
 

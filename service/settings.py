@@ -35,7 +35,7 @@ IN_EVERY_SIGNATURE = {
 }
 """Settings that every signature has, and their names there; the others are in it if they differ from the default."""
 
-RULES_VERSION = "1"
+RULES_VERSION = "2"
 """Version of the scoring rules; every change that may change a reward changes it."""
 
 
@@ -81,7 +81,10 @@ class ScoreSettings(BaseModel):
     # τ of the consistency gate
     min_coverage: float = Field(0.95, ge=0, le=1, description="Smallest share of a step's words found in its prose.")
     # L of the length penalty g
-    max_mean_words: float = Field(30.0, gt=0, description="Mean words per prose step above which g applies.")
+    max_mean_words: float = Field(30.0, ge=1, description="Mean words per prose step above which g applies.")
+    object_similarity: Literal["fallback", "max"] = Field(
+        "fallback", description="Obj: words where no object is equal, or the larger of the two similarities."
+    )
     # λ of the position factor m_ij
     position_decay: float = Field(1.5, gt=0, description="Exponent of the position factor.")
     use_step_gap: bool = Field(True, description="Ablation: the step-count factor f.")

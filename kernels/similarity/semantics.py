@@ -37,6 +37,7 @@ from ..reading.references import FREE, ID_AT, OBJECT_AT, STEP_AT, STRING_AT, fin
 from ..rules import MIN_OBJECT_SIMILARITY, PARAMETER_WEIGHT
 from ..text.interning import PAIR, hash_pair, pair_of
 from .align import UNMATCHED, align
+from .exact_sum import add_exactly, rounded_sum
 from .iou import iou
 from .lcs import lcs_length
 from .subsequence import either_is_subsequence
@@ -93,9 +94,9 @@ def next_stamp(ints):
 
 
 @inlined
-def object_similarity(ints, i, references, first_object, first_id, j):
+def object_similarity(ints, i, references, first_object, first_id, j, rules):
     """Return Obj(i, j): IoU of the objects, or of their words if it is 0 and both steps have objects (the paper's
-    compensation).
+    compensation), or the larger of the two (`max`).
 
     i is a step of the response, j a row of `references.steps`; the reference's objects and ids begin at first_….
     """
@@ -105,11 +106,13 @@ def object_similarity(ints, i, references, first_object, first_id, j):
         first_object + reference_steps[OBJECT_START, j] : first_object + reference_steps[OBJECT_STOP, j]
     ]
     similarity = iou(a, b, ints[STAMPS], next_stamp(ints))
-    if similarity > 0.0 or a.shape[0] == 0 or b.shape[0] == 0:
+    if similarity == 1.0 or a.shape[0] == 0 or b.shape[0] == 0:
+        return similarity
+    if similarity > 0.0 and not rules.max_object_similarity:
         return similarity
     a = ints[IDS, ints[OBJECT_WORDS, i] : ints[PARAMETER_WORDS, i]]
     b = references.ids[first_id + reference_steps[OBJECT_WORDS, j] : first_id + reference_steps[PARAMETER_WORDS, j]]
-    return iou(a, b, ints[STAMPS], next_stamp(ints))
+    return max(similarity, iou(a, b, ints[STAMPS], next_stamp(ints)))
 
 
 @inlined
@@ -124,28 +127,32 @@ def parameter_similarity(ints, i, references, first_id, j):
 @inlined
 def position_factor(i, j, m, decay):
     """Return m_ij = max(0, 1 − (|i − j| / m)^λ), λ = `decay`."""
-    if i == j:
+    distance = abs(i - j)
+    if distance == 0:
         return 1.0  # most anchors; a power costs as much as everything else
-    return max(0.0, 1.0 - (abs(i - j) / m) ** decay)
+    if distance >= m:
+        return 0.0
+    return max(0.0, 1.0 - (distance / m) ** decay)
 
 
 @helper
 def sum_over_anchors(ints, references, row, n, m, rules):
-    """Return Σ m_ij (Obj + ½ Par) over the anchors, in the order of the predicted steps."""
+    """Return Σ m_ij (Obj + ½ Par) over the anchors, rounded once."""
     ranges = references.ranges
     first_step, first_id, first_object = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, OBJECT_AT]
-    total = 0.0
+    partials = ints[FOLLOWING].view(np.float64)
+    count = 0
     for i in range(n):
         j = ints[PARTNERS, i]
         if j == UNMATCHED:
             continue
-        similarity = object_similarity(ints, i, references, first_object, first_id, first_step + j)
+        similarity = object_similarity(ints, i, references, first_object, first_id, first_step + j, rules)
         if similarity >= MIN_OBJECT_SIMILARITY:
             similarity += PARAMETER_WEIGHT * parameter_similarity(ints, i, references, first_id, first_step + j)
         if rules.use_position:
             similarity *= position_factor(i, j, m, rules.position_decay)
-        total += similarity
-    return total
+        count = add_exactly(partials, count, similarity)
+    return rounded_sum(partials, count)
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Normalisation, step 1 of words (docs/rules.md, Words): degree signs, NFKC, look-alikes and case folding."""
+"""Normalisation, step 1 of words (docs/rules.md, Words): powers, degree signs, NFKC, look-alikes and case folding."""
 
 from __future__ import annotations
 
@@ -11,18 +11,31 @@ from .nfkc import compose_cluster, decompose
 from .unicode_tables import ENTRIES, PAGES, POOL
 from .utf8 import decode, encode, width
 
-__all__ = ["normalize"]
+__all__ = ["is_digit", "normalize"]
 
 SPACE = 0x20
 BLOCK = 32
 NONE = np.uint64(0)
 ORDINAL, RING, DEGREE = 0xBA, 0x2DA, 0xB0
+CARET = 0x5E
 
 
 @inlined
 def entry_of(code, tables):
     """Return `value << 1 | hard` of a code point, see `unicode_tables.py`."""
     return np.int64(tables[ENTRIES, np.int64(tables[PAGES, code >> 8]) << 8 | code & 255])
+
+
+@inlined
+def is_digit(byte):
+    """Return whether `byte` is an ASCII digit."""
+    return 48 <= byte <= 57
+
+
+@inlined
+def is_superscript(code):
+    """Return whether `code` is a superscript digit or sign."""
+    return 0x2074 <= code <= 0x207B or code == 0xB2 or code == 0xB3 or code == 0xB9 or code == 0x2070
 
 
 @inlined
@@ -104,6 +117,9 @@ def normalize(text, start, stop, out, pos, codes, tables):
             pos = normalize_cluster(text, last_in, i, out, last_out, codes, tables)
             last_in, last_out = i, pos
             continue
+        if i > start and is_digit(text[i - 1]) and is_superscript(code):
+            out[pos] = CARET
+            pos += 1
         last_in, last_out = i, pos
         pos = write_value(entry >> 1, code, out, pos, tables)
         i += width(byte)

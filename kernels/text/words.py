@@ -11,7 +11,7 @@ from ..compiler.jit import helper, hot_kernel, inlined
 from ..memory.load_store import load8, store8, trailing_zeros
 from ..memory.simd import fold32, run_bits
 from ..memory.workspace import CODES, NORM, SPAN_STARTS, SPAN_STOPS
-from .normalization import normalize
+from .normalization import is_digit, normalize
 from .units import find_unit, write_unit
 
 __all__ = ["BEGIN", "canonical_texts", "read_words"]
@@ -30,12 +30,6 @@ FIRST_LETTER = 0x61
 SPACES = np.uint64(0x2020202020202020)
 NONE, ONE, HALF, TOP = np.uint64(0), np.uint64(1), np.uint64(32), np.uint64(63)
 SPACE, COMMA, DASH, DOT, UNDERSCORE, X, G = 0x20, 0x2C, 0x2D, 0x2E, 0x5F, 0x78, 0x67
-
-
-@inlined
-def is_digit(byte):
-    """Return whether `byte` is an ASCII digit."""
-    return 48 <= byte <= 57
 
 
 @inlined

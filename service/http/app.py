@@ -67,7 +67,7 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         preparing = state.readiness.start(prepare)
         if state.fleet is not None:
-            await state.fleet.join(state.readiness, state.metrics.registry, preparing)
+            await state.fleet.join(state.readiness, state.metrics, preparing)
         yield
         state.close()
 

@@ -15,16 +15,17 @@ from .endpoints import docs
 from .endpoints.about import About
 from .endpoints.evaluate import evaluate_endpoint
 from .endpoints.explain import MAX_BODY_BYTES, explain_endpoint
-from .endpoints.openapi import EXAMPLE_REPLY, body_of, problems_of, text_of
+from .endpoints.openapi import EXAMPLE_REPLY, RUN_PARAMETERS, body_of, problems_of, text_of
 from .endpoints.playground import Playground
 from .endpoints.probes import Probes
 from .endpoints.score import ScoreEndpoint
 from .endpoints.trainers import contract as trainers
 from .endpoints.trainers.aggregate import aggregate_endpoint
 from .endpoints.trainers.dialect import Dialect
-from .endpoints.trainers.endpoint import TrainerEndpoint, query_parameters
+from .endpoints.trainers.endpoint import TrainerEndpoint
 from .endpoints.trainers.nemo_gym import NemoGym, Sessions
 from .endpoints.trainers.openrlhf import OpenRlhf
+from .endpoints.trainers.query import query_parameters
 from .endpoints.trainers.slime import Slime
 from .request.intake import Intake
 from .routing import DirectRoute, is_guarded
@@ -159,7 +160,8 @@ def add_scoring(table: RouteTable, state: ServiceState) -> None:
         (ScoreRequest, TaskRewardRequest),
         (EXAMPLE_REQUEST, EXAMPLE_REPLY),
         ("not-arrow", *SCORING_KINDS),
-        table.intake(media_types=(JSON, ARROW)),
+        table.intake(media_types=(JSON, ARROW), named_runs=True),
+        RUN_PARAMETERS,
         response_model=ScoreReply,
         summary="Score responses",
         tags=["scoring"],
@@ -198,10 +200,10 @@ def add_trainers(table: RouteTable, state: ServiceState) -> None:
         table.add_post(path, endpoint, (request,), trainers.EXAMPLES[path], **given, **description)
 
     def add_rewards(path: str, dialect: Dialect, trainer: str, request: type[BaseModel], reply: Any) -> None:
-        endpoint = TrainerEndpoint(dialect, state.paths, state.metrics, state.refusals)
+        endpoint = TrainerEndpoint(dialect, state.paths, state.rewarders, state.metrics, state.refusals)
         given = {
-            "parameters": query_parameters(dialect.options),
-            "intake": table.intake(check_query=endpoint.check_query),
+            "parameters": [*RUN_PARAMETERS, *query_parameters(dialect.options)],
+            "intake": table.intake(check_query=endpoint.check_query, named_runs=True),
         }
         add_post(path, endpoint.answer, f"{trainer}: rewards", request, reply, **given)
 

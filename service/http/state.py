@@ -19,6 +19,7 @@ from .request.origin import OriginCheck
 from .request.paths import Paths
 from .request.processes import Processes
 from .request.readiness import Readiness
+from .request.runs import RunNames
 from .request.telemetry.merged_metrics import Families
 from .request.telemetry.metrics import Metrics
 from .request.telemetry.refusal_log import RefusalLog
@@ -33,7 +34,7 @@ class Fleet(Protocol):
     """The worker's end of its channel to the supervisor (see `process/worker.py`)."""
 
     def merged(self) -> Awaitable[Families]: ...
-    def join(self, readiness: Readiness, registry: Any, preparing: Thread) -> Awaitable[None]: ...
+    def join(self, readiness: Readiness, metrics: Metrics, preparing: Thread) -> Awaitable[None]: ...
     def listens(self) -> None: ...
 
 
@@ -54,7 +55,7 @@ class ServiceState:
         limits = Limits(server.max_body_bytes, server.max_responses, server.max_reference_bytes)
         self.paths = Paths(limits, self.readiness, self.workers)
         build = {"version": VERSION, "config_id": config.score.config_id, "rules_version": RULES_VERSION}
-        self.metrics = Metrics(build, self._gauges())
+        self.metrics = Metrics(build, self._gauges(), RunNames(server.max_runs))
         self.refusals = RefusalLog()
         self.fleet: Fleet | None = None
         """The channel to the supervisor, in a worker process."""

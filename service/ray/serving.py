@@ -18,9 +18,10 @@ from time import perf_counter
 from typing import Any
 
 from ..config import load
-from ..errors import InvalidSetting, Issue, ScoringError
+from ..errors import InvalidRequest, InvalidSetting, Issue, ScoringError
 from ..evaluate.optional_dependencies import import_optional
 from ..http.app import Application, create_app
+from ..http.request.runs import run_issues
 from ..http.wire.stage_times import StageTimes
 
 __all__ = ["Replica", "application"]
@@ -55,10 +56,12 @@ class Replica:
         references: Sequence[Any],
         reference_index: Any = None,
         config: Mapping[str, Any] | None = None,
+        run: str = "",
     ) -> dict[str, Any]:
         """Score a batch like `POST /v1/score`; for deployment handles.
 
         responses: strings. reference_index: integers (n,). config: settings that override the defaults.
+        run: name of the training run, a label of the metrics.
         Returns `rewards` float64 (n,), `reasons` a list, `components` name to float64 (n,), `config_id`, `signature`.
         Raises ValueError with a message and the path, reason and detail of each issue: callers without Assay could
         not unpickle its exceptions.
@@ -67,12 +70,14 @@ class Replica:
         times = StageTimes()
         began = perf_counter()
         try:
+            if run and (issues := run_issues(run, "run")):
+                raise InvalidRequest(issues)
             scorer = service.paths.scorer.with_overrides(config or {})
             scores = await asyncio.to_thread(scorer.score, responses, references, reference_index)
         except ScoringError as error:
             raise ValueError(str(error), [issue._asdict() for issue in error.issues]) from None
         times.score = perf_counter() - began
-        service.metrics.scored(scores.rewards, scores.reason_codes, times)
+        service.metrics.scored(scores, times, run)
         return {
             "rewards": scores.rewards,
             "reasons": scores.reasons.tolist(),

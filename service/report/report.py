@@ -144,8 +144,8 @@ def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str
         "prompts with one response": len(groups) - len(multiple),
         f"responses of further groups (only the first {len(groups):,} are tracked)": groups.left_out,
         "responses in groups without spread": sum(group.size for group in flat),
-        "groups without spread at the lowest reward": sum(group.mean <= lowest for group in flat),
-        "groups without spread at the highest reward": sum(group.mean >= highest for group in flat),
+        "groups without spread at the lowest reward": sum(group.least <= lowest for group in flat),
+        "groups without spread at the highest reward": sum(group.largest >= highest for group in flat),
     }
     return {
         "sizes": group_sizes([group.size for group in multiple]),

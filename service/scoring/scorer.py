@@ -297,6 +297,7 @@ def rules_of(settings: ScoreSettings) -> Rules:
         largest_score=settings.largest_score,
         min_coverage=float(settings.min_coverage),
         max_mean_words=float(settings.max_mean_words),
+        max_object_similarity=settings.object_similarity == "max",
         position_decay=float(settings.position_decay),
         use_step_gap=settings.use_step_gap,
         use_length=settings.use_length,

@@ -8,11 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...kernels.column import frozen
 from ...kernels.score import COMPONENTS
+from ...kernels.similarity.exact_sum import exact_sums
 from ...kernels.status import REASONS
+from ...kernels.warmup import warmup
 from ..errors import InvalidRequest, Issue
 
-__all__ = ["PASSED_IF", "Scores", "group_advantages"]
+__all__ = ["NO_SPREAD", "PASSED_IF", "Scores", "group_advantages"]
+
+NO_SPREAD = 1e-9
+"""Rewards of a group that differ by no more are equal but for rounding (docs/rules.md, Advantages)."""
 
 _REASONS = np.array(REASONS)
 
@@ -90,6 +96,11 @@ class Scores:
         """The name of each response's task, str (n,): `score`."""
         return np.full(len(self), "score")
 
+    @property
+    def group_index(self) -> np.ndarray:
+        """The group of each response, int64 (n,): of `groups`, or else its reference."""
+        return self.reference_index if self.groups is None else self.groups
+
     def put(self, first: int, part: Scores) -> None:
         """Copy the rows of `part` to those from `first` on."""
         last = first + len(part)
@@ -103,35 +114,44 @@ class Scores:
         Returns
         -------
         ndarray of float64, shape (n,)
-            0 in a group of one or of equal rewards.
+            0 in a group of one, or whose rewards are equal but for rounding.
 
         Raises
         ------
         InvalidRequest
             If no group has two responses.
         """
-        index = self.reference_index if self.groups is None else self.groups
-        return group_advantages(self.rewards, index, self._ddof)
+        return group_advantages(self.rewards, self.group_index, self._ddof)
 
 
 def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) -> np.ndarray:
-    """Return advantages of `rewards`, float64 (n,), within groups numbered by `group_index`, int64 (n,)."""
+    """Return advantages of `rewards`, float64 (n,), within groups numbered by `group_index`, int64 (n,).
+
+    They are 0 in groups without spread (`NO_SPREAD`). Sums are exact, so the order of the rows does not matter.
+    """
     if rewards.shape[0] == 0:
         return np.zeros(0)
     _, groups, sizes = np.unique(group_index, return_inverse=True, return_counts=True)
     if sizes.max() < 2:
-        detail = "advantages need a reference with at least two responses"
+        detail = "advantages need a group of at least two responses"
         raise InvalidRequest([Issue("include", "no_group", detail)])
     order = np.argsort(groups, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
     grouped = rewards[order]
-    means = np.add.reduceat(grouped, starts) / sizes
-    centred = grouped - np.repeat(means, sizes)
-    flat = np.maximum.reduceat(grouped, starts) == np.minimum.reduceat(grouped, starts)
-    largest = np.where(flat, 1.0, np.maximum.reduceat(np.abs(centred), starts))
-    centred /= np.repeat(largest, sizes)  # so that squares of tiny rewards do not underflow
-    deviations = np.sqrt(np.add.reduceat(centred * centred, starts) / np.maximum(sizes - ddof, 1))
-    deviations[flat] = np.inf
+    centred = grouped - np.repeat(sums_of(grouped, offsets) / sizes, sizes)
+    deviations = np.sqrt(sums_of(centred * centred, offsets) / np.maximum(sizes - ddof, 1))
+    spread = np.maximum.reduceat(grouped, offsets[:-1]) - np.minimum.reduceat(grouped, offsets[:-1])
+    flat = spread <= NO_SPREAD
+    deviations[flat] = 1.0
+    centred[np.repeat(flat, sizes)] = 0.0
     advantages = np.empty_like(rewards)
     advantages[order] = centred / np.repeat(deviations, sizes)
     return advantages
+
+
+def sums_of(terms: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the exactly rounded sum of each row of a column of float64."""
+    warmup()
+    sums = np.empty(len(offsets) - 1)
+    exact_sums(sums, terms, frozen(offsets, np.int64))
+    return sums

@@ -37,7 +37,7 @@ LOOK_ALIKES = [
     ("minus signs", "−80 –80 —80 ﹣80 －80 ‐80 ‑80 ‒80 ―80", ["-80"] * 9),
     ("small em dash", "3﹘5", ["3-5"]),
     ("other dashes part words", "a⁃b a\u00adb", ["a", "b", "a", "b"]),
-    ("subscripts", "CO₂ 10⁻³", ["co2", "10-3"]),
+    ("subscripts", "CO₂ 10₃", ["co2", "103"]),
     ("fraction", "¼", ["1", "4"]),
     ("fullwidth", "Ａｂ１，０００", ["ab1000"]),
     ("micro is mu", "µ Μ", ["μ", "μ"]),
@@ -51,6 +51,21 @@ LOOK_ALIKES = [
     ("assigned after 14.0", "a\u1c89b a\U0001e030b c\U00010efd", ["a", "b", "a", "b", "c"]),
     ("a mark of later versions parts", "e\U00010efd\u0301", ["e"]),
     ("dotted capital I", "İ", ["i"]),
+]
+POWERS = [
+    ("power of ten", "10⁶ 2×10⁻³ 10⁺⁹", ["10", "6", "2x10", "-3", "10", "9"]),
+    ("every superscript digit", "1⁰1¹1²1³1⁴1⁵1⁶1⁷1⁸1⁹", ["1", *(f"{k}1" for k in range(9)), "9"]),
+    ("a run of superscripts", "2²³ 5⁻¹⁰ 5⁺⁻¹", ["2", "23", "5", "-10", "5", "-1"]),
+    ("sign alone", "5⁺ 1.5⁻ 3", ["5", "1.5", "3"]),
+    ("after a letter", "m² x⁻¹ Ca²⁺", ["m2", "x-1", "ca2"]),
+    ("after other digits", "٣² １０⁶ 5₂²", ["٣2", "106", "522"]),
+    ("after a space", "10 ⁶", ["10", "6"]),
+    ("other superscripts", "5ⁿ 5ⁱ 5⁽²⁾ 5⁼", ["5n", "5i", "5", "2", "5"]),
+    ("before a mark", "5²\u0301 5\u0301²", ["5", "2", "5", "2"]),
+    ("before units", "10⁶ ml 10²ml 3⁰C", ["10", "6", "ml", "10", "2", "ml", "3", "0", "c"]),
+    ("power after thousands", "12,000² 1,000⁰", ["12000", "2", "1000", "0"]),
+    ("ranges of powers", "10⁴–10⁵", ["10", "4-10", "5"]),
+    ("beyond one vector", "more than thirty-two bytes: 2×10⁶", ["more", "than", "thirty-two", "bytes", "2x10", "6"]),
 ]
 COMMAS = [
     ("thousands", "1,000 12,345,678", ["1000", "12345678"]),
@@ -91,5 +106,5 @@ NUMBERS = [
     ("units keep other case out", "5 M 5 S", ["5", "m", "5", "s"]),
     ("other digits are no numbers", "٥ min", ["٥", "min"]),
 ]
-WORDS = [*UNITS, *LOOK_ALIKES, *COMMAS, *RUNS, *NUMBERS]
+WORDS = [*UNITS, *LOOK_ALIKES, *POWERS, *COMMAS, *RUNS, *NUMBERS]
 """name, text, words."""

@@ -142,7 +142,7 @@ def test_every_issue_says_what_is_right(tmp_path):
         "ASSAY_USE_ORDER": "x" * 100,
     }
     with pytest.raises(InvalidSetting) as raised:
-        load({"min_coverage": 1.5, "max_mean_words": 0.0}, environ, path)
+        load({"min_coverage": 1.5, "position_decay": 0.0}, environ, path)
     details = {issue.path.removeprefix(f"{path}: "): issue.detail for issue in raised.value.issues}
     assert details == {
         "order": "put order under [score]",
@@ -155,7 +155,7 @@ def test_every_issue_says_what_is_right(tmp_path):
         "ASSAY_API_KEYS": "a key is made of visible ASCII characters without spaces",
         "ASSAY_USE_ORDER": f"must be true or false, got '{'x' * 59}…",
         "--min-coverage": "must be at most 1, got 1.5",
-        "--max-mean-words": "must be more than 0, got 0.0",
+        "--position-decay": "must be more than 0, got 0.0",
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def test_panels_lie_beside_each_other_and_never_over_each_other(grafana_dashboard):
     taken = set()
@@ -32,6 +34,9 @@ def test_it_shows_what_a_trainer_and_an_operator_look_for(grafana_dashboard):
         "assay_responses_total",
         "assay_request_duration_seconds_bucket",
         "assay_reward_bucket",
+        "assay_responses_passed_total",
+        "assay_component_sum",
+        "assay_groups_without_spread_total",
         "assay_stage_duration_seconds",
         "assay_process_resident_memory_bytes",
     ):
@@ -41,6 +46,13 @@ def test_it_shows_what_a_trainer_and_an_operator_look_for(grafana_dashboard):
     assert kinds["Reasons"] == "timeseries"
 
 
-def test_its_variables_choose_data_source_job_and_replica(grafana_dashboard):
+def test_what_counts_by_run_is_shown_for_the_chosen_runs(grafana_dashboard):
+    shown = [target["expr"] for panel in grafana_dashboard["panels"] for target in panel.get("targets", [])]
+    selectors = re.findall(r"(assay_(?:responses|reward|component|group)\w*)\{([^}]*)\}", " ".join(shown))
+    assert len(selectors) > 10
+    assert [name for name, labels in selectors if 'run=~"$run"' not in labels] == []
+
+
+def test_its_variables_choose_what_is_shown(grafana_dashboard):
     names = [variable["name"] for variable in grafana_dashboard["templating"]["list"]]
-    assert names == ["datasource", "job", "instance"]
+    assert names == ["datasource", "job", "instance", "run", "task"]

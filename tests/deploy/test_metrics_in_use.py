@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -27,7 +28,10 @@ OPEN_LABELS = {"code"}
 BATCH = {"references": REQUEST["references"], "responses": ["x" * 200_000] * 4}
 """Long enough not to be scored at once."""
 
-DRAWN_BY_GRAFANA = {"$__rate_interval": "5m", "$job": "assay", "$instance": ".*"}
+DRAWN_BY_GRAFANA = {"$__rate_interval": "5m", "$job": "assay", "$instance": ".*", "$run": ".*", "$task": ".*"}
+
+
+OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
 class Use(NamedTuple):
@@ -99,6 +103,8 @@ def expressions(dashboard: Mapping[str, Any], rules: list[dict[str, Any]]) -> It
                 expression = expression.replace(variable, value)
             assert "$" not in expression, panel["title"]
             yield f"panel {panel['title']!r}", expression
+    for expression in re.findall(r"<!-- run by [\w/]+\.py -->\n```text\n(.*?)```", OPERATIONS, re.DOTALL):
+        yield "docs/operations.md", expression
 
 
 def uses(where: str, node: Any, grouped_by: frozenset[str] = frozenset()) -> Iterator[Use]:
@@ -137,7 +143,7 @@ def misfits(use: Use, exposed: Exposed) -> Iterator[str]:
     for label in sorted((use.grouped_by | {name for name, _, _ in use.matchers}) - known):
         yield f"{use.where}: {use.metric} has no label {label}"
     for name, operator, value in use.matchers:
-        if name in ADDED_BY_PROMETHEUS | OPEN_LABELS or name not in labels:
+        if name in ADDED_BY_PROMETHEUS | OPEN_LABELS or name not in labels or value == ".*":
             continue
         wanted = value.split("|") if operator in ("MatchOp.Re", "MatchOp.NotRe") else [value]
         for each in sorted(set(wanted) - labels[name]):
@@ -153,6 +159,7 @@ def used(grafana_dashboard, alert_rules) -> list[Use]:
 
 def test_all_that_is_asked_for_exists(used, exposed):
     assert len(used) > 50
+    assert "docs/operations.md" in {use.where for use in used}
     assert [problem for use in used for problem in misfits(use, exposed)] == []
 
 

@@ -6,6 +6,7 @@ batches (between empty and other rows), and on a slice of a larger buffer. Offse
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -16,6 +17,7 @@ import numpy as np
 from assay.kernels.column import TextColumn, column_of, frozen
 from assay.kernels.memory.workspace import Workspace, allocate_workspace
 from assay.kernels.similarity.align import UNMATCHED, anchors
+from assay.kernels.similarity.exact_sum import exact_sums
 from assay.kernels.similarity.iou import ious
 from assay.kernels.similarity.lcs import lcs_lengths
 from assay.kernels.similarity.levenshtein import levenshtein_distances
@@ -133,6 +135,14 @@ def many_ious(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[floa
     return values.tolist()
 
 
+def many_exact_sums(rows: Sequence[Row], before: int = 0, after: int = 0) -> list[str]:
+    terms = [-7.0] * before + [term for row in rows for term in row[0]] + [-7.0] * after
+    offsets = np.cumsum([before, *(len(row[0]) for row in rows)])
+    sums = np.full(len(rows), np.nan)
+    exact_sums(sums, np.array(terms), frozen(offsets, np.int64))
+    return [value.hex() for value in sums.tolist()]
+
+
 def text_column(texts: Sequence[str], before: int = 0, after: int = 0) -> TextColumn:
     """Return a column of texts, a slice of a buffer with `before` and `after` foreign letters around it."""
     column = column_of([b"w" * before, *(text.encode() for text in texts), b"w" * after])
@@ -167,10 +177,16 @@ def either(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return twin_subsequence(a, b) or twin_subsequence(b, a)
 
 
+def twin_exact_sum(terms: Sequence[float]) -> str:
+    """Return the sum as a hexadecimal, which tells 0 from -0."""
+    return math.fsum(terms).hex()
+
+
 LCS = Face(twin_lcs, many_lcs, ([], []), ("abcab", "bacb"))
 LEVENSHTEIN = Face(twin_levenshtein, many_levenshteins, ([], []), ("kitten", "sitting"))
 SUBSEQUENCE = Face(either, many_subsequences, ([], []), ("abc", "axb"))
 ANCHORS = Face(twin_anchors, many_anchors, ([], []), ("abxc", "acbc"))
 OVERLAP = Face(twin_overlap, many_overlaps, ("", ""), ("µabab", "ababX"))
 IOU = Face(twin_iou, many_ious, ([], []), ("aab", "bc"))
+EXACT_SUM = Face(twin_exact_sum, many_exact_sums, ([],), ([0.1] * 10,))
 CANON = Face(twin_canon, many_canons, ("",), ("5 µL e\u0301 – 300 × g",))

@@ -19,7 +19,7 @@ def test_cases():
 
 
 def test_golden(golden):
-    cases = golden("words")
+    cases = golden("words") + golden("words_rules2")
     assert len(cases) > 100
     assert many_canons([(case["text"],) for case in cases]) == [" ".join(case["words"]) for case in cases]
     for case in cases[::5]:

@@ -4,24 +4,26 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
+NO_SPREAD = 1e-9
+
 
 def group_advantage(rewards: list[float], ddof: int) -> list[float]:
-    """Return (r - mean) / std within one group; 0 if all are equal. `hypot` squares without underflow."""
-    if len(rewards) < 2 or max(rewards) == min(rewards):
+    """Return (r - mean) / std within one group, from exact sums; 0 if no two differ by more than rounding."""
+    if max(rewards) - min(rewards) <= NO_SPREAD:
         return [0.0] * len(rewards)
     mean = math.fsum(rewards) / len(rewards)
     deviations = [r - mean for r in rewards]
-    std = math.hypot(*deviations) / math.sqrt(len(rewards) - ddof)
+    std = math.sqrt(math.fsum(d * d for d in deviations) / (len(rewards) - ddof))
     return [deviation / std for deviation in deviations]
 
 
-def advantages(rewards: Sequence[float], reference_index: Sequence[int], ddof: int = 1) -> list[float]:
+def advantages(rewards: Sequence[float], group_index: Sequence[int], ddof: int = 1) -> list[float]:
     """Return advantages in the order of the rewards; raises ValueError if there are rewards but no group of two."""
     groups = defaultdict(list)
-    for k, group in enumerate(reference_index):
+    for k, group in enumerate(group_index):
         groups[group].append(k)
     if rewards and max(len(members) for members in groups.values()) < 2:
-        raise ValueError("no reference has two responses")
+        raise ValueError("no group has two responses")
     result = [0.0] * len(rewards)
     for members in groups.values():
         for k, value in zip(members, group_advantage([rewards[k] for k in members], ddof), strict=True):

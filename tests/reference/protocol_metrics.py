@@ -1,5 +1,6 @@
 """The evaluation metrics of Appendix F, profile `paper` (docs/rules.md, Evaluation metrics)."""
 
+import math
 from collections.abc import Collection
 from itertools import combinations
 
@@ -41,7 +42,7 @@ def kendall_tau(W: list[tuple[int, int]]) -> float:
 
 
 def mean(values: Collection[float]) -> float:
-    return sum(values) / len(values)
+    return math.fsum(values) / len(values)
 
 
 def paper_metrics(prediction: list[KeyStep], reference: ParsedReference) -> dict[str, float]:
@@ -59,7 +60,7 @@ def paper_metrics(prediction: list[KeyStep], reference: ParsedReference) -> dict
     }
     if W:
         settings = complete_settings({})
-        obj = [object_match(prediction[i], reference[j]) for i, j in W]
+        obj = [object_match(prediction[i], reference[j], "fallback") for i, j in W]
         par = [parameter_match(prediction[i], reference[j]) for i, j in W]
         found |= {
             "semantic_a": content(prediction, reference, W, settings),

@@ -11,6 +11,7 @@ DEFAULTS: dict[str, Any] = {
     "reward_scale": "unit",
     "min_coverage": 0.95,
     "max_mean_words": 30.0,
+    "object_similarity": "fallback",
     "position_decay": 1.5,
     "use_step_gap": True,
     "use_length": True,

@@ -1,5 +1,6 @@
 """Step semantics (paper eq. 4 and 5, C.2, C.3; docs/rules.md, Step semantics)."""
 
+import math
 from typing import Any
 
 from .align import anchors
@@ -20,10 +21,12 @@ def all_words(elements: list[tuple[str, ...]]) -> set[str]:
     return {word for element in elements for word in element}
 
 
-def object_match(p: KeyStep, r: KeyStep) -> float:
-    """Return Obj(i, j): IoU of the objects, or of their words if no whole object is shared."""
-    whole = iou(p.objects, r.objects)
-    return whole if whole > 0 else iou(all_words(p.objects), all_words(r.objects))
+def object_match(p: KeyStep, r: KeyStep, mode: str) -> float:
+    """Return Obj(i, j): IoU of the objects, or of their words if that is 0 (`fallback`) or larger (`max`)."""
+    whole, words = iou(p.objects, r.objects), iou(all_words(p.objects), all_words(r.objects))
+    if mode == "max":
+        return max(whole, words)
+    return whole if whole > 0 else words
 
 
 def parameter_match(p: KeyStep, r: KeyStep) -> float:
@@ -32,25 +35,24 @@ def parameter_match(p: KeyStep, r: KeyStep) -> float:
 
 
 def position_match(i: int, j: int, m: int, decay: float) -> float:
-    """Return m_ij = max(0, 1 - (|i - j| / m)^λ)."""
-    distance = abs(i - j) / m
-    return 1.0 - distance**decay if distance < 1 else 0.0
+    """Return m_ij = max(0, 1 - (|i - j| / m)^λ), which is 0 where |i - j| >= m."""
+    return 1.0 - (abs(i - j) / m) ** decay if abs(i - j) < m else 0.0
 
 
 def content(
     prediction: list[KeyStep], reference: list[KeyStep], W: list[tuple[int, int]], settings: dict[str, Any]
 ) -> float:
-    """Return the mean over the anchors of m_ij (Obj + ½ Par)."""
+    """Return the mean over the anchors of m_ij (Obj + ½ Par), from their sum rounded once."""
     if not W:
         return 0.0
     n, m = len(prediction), len(reference)
-    total = 0.0
+    terms = []
     for i, j in W:
-        obj = object_match(prediction[i], reference[j])
+        obj = object_match(prediction[i], reference[j], settings["object_similarity"])
         par = parameter_match(prediction[i], reference[j]) if obj >= 0.5 else 0.0
         m_ij = position_match(i, j, m, settings["position_decay"]) if settings["use_position"] else 1.0
-        total += m_ij * (obj + 0.5 * par)
-    return total / (max(n, m) if settings["content_denominator"] == "max_len" else len(W))
+        terms.append(m_ij * (obj + 0.5 * par))
+    return math.fsum(terms) / (max(n, m) if settings["content_denominator"] == "max_len" else len(W))
 
 
 def step_semantics(prediction: list[KeyStep], reference: list[KeyStep], settings: dict[str, Any]) -> dict[str, float]:

@@ -31,6 +31,7 @@ UNITS = {
 }
 UNIT = {name: unit for unit, names in UNITS.items() for name in [unit, *names.split()]}
 
+POWER = re.compile("(?<=[0-9])(?=[\u2070\u00b9\u00b2\u00b3\u2074-\u207b])")
 DEGREES = str.maketrans("º˚", "°°")
 LOOK_ALIKES = str.maketrans(
     {"×": "x"} | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-")
@@ -43,7 +44,8 @@ NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)*(?:-[0-9]+(?:\.[0-9]+)*)?")
 
 def canonical_text(text: str) -> str:
     """Apply steps 1 and 2: one spelling for every look-alike."""
-    text = unicodedata.normalize("NFKC", as_unicode14(text).translate(DEGREES))
+    powers = POWER.sub("^", as_unicode14(text))
+    text = unicodedata.normalize("NFKC", powers.translate(DEGREES))
     return THOUSANDS_COMMA.sub("", text.translate(LOOK_ALIKES).casefold())
 
 

@@ -24,7 +24,7 @@ def check(rewards: list[float], groups: list[int], ddof: int) -> list[float]:
     """Return the kernel's advantages, after comparing them with the twin's."""
     found = group_advantages(np.array(rewards, float), np.array(groups, np.int64), ddof)
     assert found.dtype == np.float64
-    assert found.tolist() == pytest.approx(twin(rewards, groups, ddof), rel=1e-9, abs=1e-9)
+    assert found.tolist() == twin(rewards, groups, ddof)
     return found.tolist()
 
 
@@ -51,23 +51,30 @@ def test_by_hand():
 @pytest.mark.parametrize("ddof", [0, 1])
 @pytest.mark.parametrize("reward", [0.0, 1.0, 0.1, 1 / 3, -1.25, 1e-308, 5e-324, 7.0])
 def test_equal_rewards_and_groups_of_one(reward, ddof):
-    assert check([reward] * 7 + [0.5], [4] * 7 + [2], ddof) == [0.0] * 8
+    found = check([reward] * 7 + [0.5], [4] * 7 + [2], ddof)
+    assert [value.hex() for value in found] == [(0.0).hex()] * 8, "not even -0.0"
 
 
-@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e-200, 1e-100, 1e-9, 1.0])
-def test_rewards_of_any_size(scale):
-    """Squares of tiny rewards would underflow."""
-    found = check([scale, 3 * scale, 3 * scale, scale], [0, 0, 0, 0], 0)
-    assert found == pytest.approx([-1, 1, 1, -1], rel=1e-3)
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_rewards_that_differ_by_rounding_alone_are_equal(ddof):
+    """The last bit of two equal sums would become a full advantage."""
+    assert check([0.8755555555555554, 0.8755555555555556], [0, 0], ddof) == [0.0, 0.0]
+    assert check([0.0, 1e-9, 5e-10, 1.0, 0.0], [0, 0, 0, 1, 1], ddof)[:3] == [0.0, 0.0, 0.0]
+    assert check([0.0, 1.1e-9], [0, 0], ddof) == pytest.approx(np.array([-1, 1]) / math.sqrt(1 + ddof))
 
 
-def test_tiny_rewards_of_a_configuration():
-    scorer = Scorer(max_mean_words=1e-250, length_penalty="relative", use_order=False)
-    scores = scorer.score(RESPONSES, REFERENCES[:1])
-    assert 0 < scores.rewards.max() < 1e-200
-    found = scores.advantages()
-    assert np.isfinite(found).all()
-    assert (found**2).sum() == pytest.approx(len(RESPONSES) - 1)
+def test_golden(golden):
+    """Where no group has two responses the golden values are 0, but asking for them is an error."""
+    cases = golden("advantages")
+    assert len(cases) > 20
+    for case in cases:
+        names = sorted(set(case["groups"]))
+        groups = [names.index(group) for group in case["groups"]]
+        if len(names) == len(groups):
+            with pytest.raises(InvalidRequest, match="at least two responses"):
+                group_advantages(np.array(case["rewards"]), np.array(groups), case["advantage_ddof"])
+            continue
+        assert check(case["rewards"], groups, case["advantage_ddof"]) == pytest.approx(case["expected"], abs=1e-9)
 
 
 def test_no_group():
@@ -97,15 +104,14 @@ rewards_and_groups = st.lists(
 )
 
 
-@given(rewards_and_groups, st.sampled_from([0, 1]))
+@given(rewards_and_groups, st.sampled_from([0, 1]), st.randoms(use_true_random=False))
 @examples(200)
-def test_against_twin(pairs, ddof):
+def test_against_twin(pairs, ddof, shuffle):
+    """Bit for bit, and whatever the order of the rows."""
     rewards, groups = [reward for reward, _ in pairs], [group for _, group in pairs]
     if len(set(groups)) == len(groups):
         groups[0] = groups[1]
     found = check(rewards, groups, ddof)
     assert np.isfinite(found).all()
-    order = np.argsort(groups, kind="stable")
-    assert check([rewards[k] for k in order], [groups[k] for k in order], ddof) == pytest.approx(
-        [found[k] for k in order], abs=1e-9
-    )
+    order = shuffle.sample(range(len(rewards)), len(rewards))
+    assert check([rewards[k] for k in order], [groups[k] for k in order], ddof) == [found[k] for k in order]

@@ -12,7 +12,7 @@ from tests.cases import ALL, BAD_REFERENCES, Case
 from tests.scoring.agreement import assert_sound, bits, differences, record
 
 
-@pytest.mark.parametrize("name", ["score_default", "score_configs", "score_corners"])
+@pytest.mark.parametrize("name", ["score_default", "score_configs", "score_corners", "score_rules2"])
 def test_golden(golden, name):
     cases = golden(name)
     assert len(cases) > 10

@@ -29,6 +29,7 @@ OTHER: dict[str, Any] = {
     "reward_scale": "raw",
     "min_coverage": 0.9500000000000001,
     "max_mean_words": 29.999999999999996,
+    "object_similarity": "max",
     "position_decay": 1.5000000000000002,
     "use_step_gap": False,
     "use_length": False,
@@ -47,7 +48,8 @@ BAD: dict[str, list[Any]] = {
     "length_penalty": ["none", None],
     "reward_scale": ["UNIT", 2.5],
     "min_coverage": [-0.1, 1.0000000000000002, float("nan"), float("inf"), "0.9", None, True],
-    "max_mean_words": [0, 0.0, -1, float("nan"), float("inf"), "30", [30]],
+    "max_mean_words": [0, 0.9999999999999999, -1, float("nan"), float("inf"), "30", [30]],
+    "object_similarity": ["words", "MAX", None, 1],
     "position_decay": [0, -1.5, float("nan"), float("inf"), None],
     "use_step_gap": [0, 1, "true", None],
     "use_length": [0, "false"],
@@ -113,8 +115,9 @@ def test_every_offender_is_named():
 
 
 def test_values_at_the_edge():
-    edges = [{"min_coverage": 0}, {"min_coverage": 1}, {"max_mean_words": 5e-324}, {"position_decay": 1e308}]
-    edges += [{"max_steps": 1}, {"max_response_bytes": 1}, {"max_steps": 2**63 - 1}, {"max_response_bytes": 2**62}]
+    edges = [{"min_coverage": 0}, {"min_coverage": 1}, {"max_mean_words": 1}, {"position_decay": 1e308}]
+    edges += [{"position_decay": 5e-324}, {"max_steps": 1}, {"max_response_bytes": 1}]
+    edges += [{"max_steps": 2**63 - 1}, {"max_response_bytes": 2**62}]
     for overrides in edges:
         scores = Scorer(**overrides).score([answer(), ""], [{"steps": ONE_STEP}])
         assert (scores.rewards >= 0).all()

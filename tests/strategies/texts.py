@@ -18,12 +18,16 @@ UNASSIGNED = (
     "\u0378\u1c89\ua7dc\u2ffc\U00010efd\U00010d69\U00011f00\U0001e030\U0001e08f\U00031350\U0001ccd6\ufffe\U0010ffff"
 )
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d\u2043\u00ad"
+SUPERSCRIPTS = "⁰¹²³⁴⁹⁺⁻⁼ⁿⁱ\u2072"
 BREAKS = " \t\n\r\x0b\x0c\x1c\x1d\x1f\x85\xa0\u1680\u2028\u2029\u200b\u3000\ufeff\x00\x7f"
 PLAIN = "0123456789,.%_-xgmlsXGcC°/:;()+'\"\\{}[]<>"
 
 TRICKY = COMBINING + HANGUL + COMPATIBLE + FOLDING + UNASSIGNED + DASHES + BREAKS + PLAIN + "abcdefghijklmnopqrstuvwxyz"
 
-characters = st.one_of(st.sampled_from(TRICKY), st.sampled_from(TRICKY), st.characters(exclude_categories=["Cs"]))
+characters = st.one_of(
+    *(st.sampled_from(part) for part in (TRICKY, TRICKY, f"{SUPERSCRIPTS}0123456789")),
+    st.characters(exclude_categories=["Cs"]),
+)
 texts = st.text(characters, max_size=24)
 """Any text without surrogates, mostly of tricky characters."""
 
@@ -31,6 +35,7 @@ ascii_texts = st.text(st.characters(max_codepoint=127), max_size=60)
 surrogate_texts = st.text(st.one_of(st.characters(categories=["Cs"]), characters), max_size=20)
 
 NUMBERS = ["5", "0.5", "3-5", "-80", "12", "1,000", "1,0000", "12,345,678", "5.", ".5", "-.5", "5.5.5", "٠", "５", "½"]
+NUMBERS += ["10⁶", "10⁻³", "²"]
 UNITS = ["x", "X", "×", "g", "G", "xg", "min", "minutes", "second", "s", "µL", "μl", "ul", "㎖", "ml", "L", "c"]
 UNITS += ["C", "℃", "°C", "º", "˚", "%", "percent", "rpm", "v", "volts", "-c", "-min", "%%", "x_", "g.", "and"]
 SEPARATORS = [*"      ", *",.-_%/–−"]

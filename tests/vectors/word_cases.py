@@ -6,11 +6,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.cases import WORDS
-from tests.cases.texts import COMMAS, LOOK_ALIKES, NUMBERS, RUNS, UNITS
-from tests.strategies.texts import BREAKS, COMBINING, COMPATIBLE, DASHES, FOLDING, HANGUL, PLAIN, TRICKY, UNASSIGNED
+from tests.cases.texts import COMMAS, LOOK_ALIKES, NUMBERS, POWERS, RUNS, UNITS
+from tests.strategies.texts import (
+    BREAKS,
+    COMBINING,
+    COMPATIBLE,
+    DASHES,
+    FOLDING,
+    HANGUL,
+    PLAIN,
+    SUPERSCRIPTS,
+    TRICKY,
+    UNASSIGNED,
+)
 from tests.vectors.seeded import OBJECTS, PARAMETERS, Dice
 
-GROUPS = {"units": UNITS, "look-alikes": LOOK_ALIKES, "commas": COMMAS, "runs": RUNS, "numbers": NUMBERS}
+GROUPS = {
+    "units": UNITS,
+    "look-alikes": LOOK_ALIKES,
+    "powers": POWERS,
+    "commas": COMMAS,
+    "runs": RUNS,
+    "numbers": NUMBERS,
+}
 CLASSES = {
     "combining": COMBINING,
     "hangul": HANGUL,
@@ -20,6 +38,7 @@ CLASSES = {
     "dashes": DASHES,
     "breaks": BREAKS,
     "plain": PLAIN,
+    "superscripts": SUPERSCRIPTS,
 }
 SEEDED = 80
 

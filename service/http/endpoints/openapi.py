@@ -14,7 +14,7 @@ from ...contract import EXAMPLE_COMPONENTS
 from ..wire.contract import ProblemDocument
 from ..wire.problems import KINDS
 
-__all__ = ["body_of", "complete", "problems_of", "text_of"]
+__all__ = ["RUN_PARAMETERS", "body_of", "complete", "problems_of", "text_of"]
 
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
@@ -63,6 +63,15 @@ ENCODING_PARAMETER = {
     "description": "Compression of the body: identity, gzip, or zstd, which needs the extra `zstd`.",
     "schema": {"type": "string"},
 }
+RUN_PARAMETERS = [
+    {
+        "name": name,
+        "in": place,
+        "description": "Name of the training run, a label of the metrics: 1 to 100 printable ASCII characters.",
+        "schema": {"type": "string", "pattern": "^[ -~]{1,100}$"},
+    }
+    for name, place in (("X-Assay-Run", "header"), ("run", "query"))
+]
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Required only if keys are configured."},
     "basic": {"type": "http", "scheme": "basic", "description": "Any name, and the key as password."},

@@ -23,7 +23,8 @@ import orjson
 
 from ...config import Config, work_bytes
 from ...scoring.threads import usable_cores
-from ..request.telemetry.merged_metrics import Families, cumulative, merge
+from ..request.runs import RunNames
+from ..request.telemetry.merged_metrics import Families, cumulative, merge, relabelled
 from .log_format import start_logging
 from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
 from .sockets import address, bind_shared
@@ -65,6 +66,8 @@ class Worker:
         self.cause = ""
         """Why it was killed, if it was."""
         self.metrics: Families = []
+        self.runs_sent = 0
+        """Names of runs that it knows from the supervisor."""
         self.listening: asyncio.Task[None] | None = None
         self.writer: asyncio.StreamWriter | None = None
         self.answers: dict[int, asyncio.Future[None]] = {}
@@ -84,6 +87,8 @@ class Supervisor:
         self.exits: list[float] = []
         """When workers ended unexpectedly."""
         self.restarts: Counter[str] = Counter(exit=0, signal=0, silence=0)
+        self.runs = RunNames(self.config.server.max_runs)
+        """The names of runs that label the merged metrics."""
         self.retired: Families = []
         """The counts of workers that have ended."""
         self.exit_code = DONE
@@ -205,7 +210,10 @@ class Supervisor:
     def handle(self, worker: Worker, message: dict[str, Any]) -> None:
         worker.last_message = time.monotonic()
         if "metrics" in message:
-            worker.metrics = message["metrics"]
+            worker.metrics = relabelled(message["metrics"], self.runs)
+            if worker.runs_sent < len(self.runs.admitted):
+                worker.runs_sent = len(self.runs.admitted)
+                worker.send({"runs": self.runs.admitted})
         if "listening" in message and not self._announced:
             self._announced = True
             announce(self.config, address(self.config.server, self.port))

@@ -1,8 +1,9 @@
 """A worker process, started by `supervisor.py`, and its end of the channel to it (a private socket pair).
 
 Messages are JSON objects, one per line, after a first one with the configuration. The worker sends a heartbeat with its
-metrics every second; the supervisor may ask for them in between, and answers `scrape` with those of all workers. When
-the socket closes, the supervisor has ended and the worker drains as after SIGTERM.
+metrics every second; the supervisor may ask for them in between, answers `scrape` with those of all workers, and sends
+the names of runs that label them. When the socket closes, the supervisor has ended and the worker drains as after
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-from prometheus_client import CollectorRegistry
 
 from ...config import Config
 from ..request.readiness import Readiness
 from ..request.telemetry.merged_metrics import Families, snapshot
+from ..request.telemetry.metrics import Metrics
 from ..state import ServiceState
 from ..wire.problems import Problem
 from .log_format import start_logging
@@ -62,10 +63,10 @@ class WorkerChannel:
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def join(self, readiness: Readiness, registry: CollectorRegistry, preparing: threading.Thread) -> None:
+    async def join(self, readiness: Readiness, metrics: Metrics, preparing: threading.Thread) -> None:
         """Start the channel. With `listen_when_ready`, return once `preparing` has ended: others serve until then."""
         self._readiness = readiness
-        self._registry = registry
+        self._metrics = metrics
         reader, self._writer = await asyncio.open_unix_connection(sock=self._channel, limit=MAX_LINE)
         self._tasks = [asyncio.create_task(self._listen(reader)), asyncio.create_task(self._beat())]
         while self._listen_when_ready and preparing.is_alive() and not readiness.draining:
@@ -98,7 +99,7 @@ class WorkerChannel:
         self._writer.write(encode_message(message))
 
     def _report(self) -> dict[str, Any]:
-        return {"ready": self._readiness.obstacle is None, "metrics": snapshot(self._registry)}
+        return {"ready": self._readiness.obstacle is None, "metrics": snapshot(self._metrics.registry)}
 
     async def _beat(self) -> None:
         while not self._writer.is_closing():
@@ -120,6 +121,8 @@ class WorkerChannel:
             waiting = self._scrapes.get(message["merged"])
             if waiting is not None and not waiting.done():
                 waiting.set_result(message["metrics"])
+        elif "runs" in message:
+            self._metrics.runs.follow(message["runs"])
 
 
 def main(descriptor: int) -> None:

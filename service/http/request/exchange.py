@@ -85,6 +85,9 @@ class Exchange(Request):
     span: SpanContext | None = None
     """The service's span, if the client's request is part of a trace or the service exports traces."""
 
+    run = ""
+    """Name of the training run, on routes that score; empty if the request has none."""
+
     deadline: Deadline
     """Set by the intake of routes that take a body."""
 

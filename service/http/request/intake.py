@@ -17,11 +17,12 @@ from starlette.types import Message
 from ...config import ServerSettings
 from ...errors import Issue
 from ..wire.compression import JSON, Body, check_encoding, media_type_of, too_large
-from ..wire.problems import Problem
+from ..wire.problems import Problem, invalid_request
 from .admission import Admission
 from .deadline import deadline_exceeded, deadline_of
 from .exchange import ClientGone, Exchange
 from .readiness import Readiness
+from .runs import read_run
 
 __all__ = ["Intake"]
 
@@ -42,7 +43,8 @@ class Intake:
     """Reads the bodies of one route.
 
     `max_bytes` is a limit below the server's `max_body_bytes`. `check_query` is called with the media type before the
-    body is read, and raises Problem.
+    body is read, and raises Problem. With `named_runs`, requests may name their run (see `runs.py`); the
+    query that `check_query` and the endpoint see does not have the name.
     """
 
     def __init__(
@@ -53,12 +55,14 @@ class Intake:
         media_types: tuple[bytes, ...] = (JSON,),
         max_bytes: int | None = None,
         check_query: Callable[[Exchange, bytes], None] = refuse_query,
+        named_runs: bool = False,
     ) -> None:
         self._settings = settings
         self._readiness = readiness
         self._admission = admission
         self._media_types = media_types
         self._check_query = check_query
+        self._named_runs = named_runs
         self._max_bytes = settings.max_body_bytes if max_bytes is None else min(max_bytes, settings.max_body_bytes)
 
     async def take(self, exchange: Exchange) -> Body:
@@ -73,6 +77,8 @@ class Intake:
             await self._readiness.wait_until_started(deadline.left)
         self._readiness.check()
         media_type = media_type_of(exchange.header(b"content-type"), self._media_types)
+        if self._named_runs:
+            self._take_run(exchange, media_type)
         self._check_query(exchange, media_type)
         encoding = check_encoding(exchange.header(b"content-encoding"))
         data = await self._read(exchange, compressed=bool(encoding))
@@ -80,6 +86,20 @@ class Intake:
         if inline:
             deadline.check()
         return Body(data, encoding, media_type, inline)
+
+    def _take_run(self, exchange: Exchange, media_type: bytes) -> None:
+        """Set the run of the exchange, and remove it from the query; raise Problem, also with other errors of it."""
+        scope = exchange.scope
+        exchange.run, scope["query_string"], issues = read_run(
+            exchange.raw_headers.get(b"x-assay-run"), scope["query_string"]
+        )
+        if issues:
+            exchange.run = ""
+            try:
+                self._check_query(exchange, media_type)
+            except Problem as problem:
+                issues += problem.issues
+            raise invalid_request(issues)
 
     async def _read(self, exchange: Exchange, compressed: bool) -> bytes | bytearray:
         """Return the body as it was sent, once it is admitted.

@@ -25,6 +25,7 @@ SETTINGS: dict[str, list] = {
     "reward_scale": ["unit", "raw", "double", "shift"],
     "min_coverage": [0, 0.5, 1],
     "max_mean_words": [1, 30.5],
+    "object_similarity": ["fallback", "max"],
     "position_decay": [1, 0.5],
     "use_step_gap": [True, False],
     "use_length": [True, False],

@@ -81,10 +81,11 @@ def test_requests_of_all_workers_are_counted(fleet):
         return after[key] - before.get(key, 0)
 
     assert more("assay_request_duration_seconds_count", route="/v1/score", code="200") == 40
-    assert more("assay_responses_total", reason="ok") == 80
-    assert more("assay_responses_total", reason="missing_sections") == 40
-    assert more("assay_reward_bucket", le="+Inf") == 120
-    assert more("assay_reward_sum") == pytest.approx(40 * sum(REWARDS))
+    plain = {"run": "unnamed", "task": "score"}
+    assert more("assay_responses_total", **plain, reason="ok") == 80
+    assert more("assay_responses_total", **plain, reason="missing_sections") == 40
+    assert more("assay_reward_bucket", **plain, le="+Inf") == 120
+    assert more("assay_reward_sum", **plain) == pytest.approx(40 * sum(REWARDS))
     assert after[("assay_workers", "[]")] == WORKERS
     assert after[("assay_ready", "[]")] == 1
     assert after[("assay_work_bytes", "[]")] == 0

@@ -11,6 +11,7 @@ from assay.kernels.status import REASONS
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS
 from tests.servers import launched
 
+UNNAMED = (("run", "unnamed"), ("task", "score"))
 OPENMETRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 
 
@@ -46,14 +47,15 @@ def test_counts(fresh):
     assert value(requests, route="/v1/score", code="422") == 1
     assert value(requests, route="/v1/score", code="400") == 1
     assert value(requests, route="unmatched", code="404") == 1
-    assert value("assay_responses_total", reason="ok") == 7
-    assert value("assay_responses_total", reason="missing_sections") == 3
+    plain = {"run": "unnamed", "task": "score"}
+    assert value("assay_responses_total", **plain, reason="ok") == 7
+    assert value("assay_responses_total", **plain, reason="missing_sections") == 3
     assert {dict(labels)["reason"] for name, labels in found if name == "assay_responses_total"} == set(REASONS)
-    assert value("assay_reward_count") == 10
-    assert value("assay_reward_sum") == pytest.approx(3 * sum(REWARDS) + 1)
-    assert value("assay_reward_bucket", le="0.0") == 3
-    assert value("assay_reward_bucket", le="0.4") == 6
-    assert value("assay_reward_bucket", le="1.0") == value("assay_reward_bucket", le="+Inf") == 10
+    assert value("assay_reward_count", **plain) == 10
+    assert value("assay_reward_sum", **plain) == pytest.approx(3 * sum(REWARDS) + 1)
+    assert value("assay_reward_bucket", **plain, le="0.0") == 3
+    assert value("assay_reward_bucket", **plain, le="0.4") == 6
+    assert value("assay_reward_bucket", **plain, le="1.0") == value("assay_reward_bucket", **plain, le="+Inf") == 10
     assert value("assay_batch_responses_count") == 5
     assert value("assay_batch_responses_sum") == 10
     for stage in ("decode", "score", "encode", "queue"):
@@ -74,11 +76,12 @@ def test_a_batch_counts_as_single_requests(fresh, rollout_request):
     reply = fresh.post("/v1/score", json=request).json()
     found = {key: value - before.get(key, 0.0) for key, value in samples(fresh).items()}
     for reason in REASONS:
-        assert found[("assay_responses_total", (("reason", reason),))] == reply["reasons"].count(reason)
+        labels = (("reason", reason), *UNNAMED)
+        assert found[("assay_responses_total", labels)] == reply["reasons"].count(reason)
     for bound in (0.0, 0.1, 0.5, 1.0):
-        counted = found[("assay_reward_bucket", (("le", str(bound)),))]
+        counted = found[("assay_reward_bucket", (("le", str(bound)), *UNNAMED))]
         assert counted == sum(reward <= bound for reward in reply["rewards"])
-    assert found[("assay_reward_sum", ())] == pytest.approx(sum(reply["rewards"]))
+    assert found[("assay_reward_sum", UNNAMED)] == pytest.approx(sum(reply["rewards"]))
 
 
 def test_no_request_compiles_anything(fresh, rollout_request):

@@ -121,7 +121,7 @@ def test_json_lines_name_the_problem_but_no_key():
     flags = ("--drain-seconds", "0", "--log-format", "json")
     with launched(*flags, environ={"ASSAY_API_KEYS": "opensesame"}) as server, server.client() as client:
         server.wait_until_ready()
-        sent = {"x-request-id": "find-me", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
+        sent = {"x-request-id": "find-me", "x-assay-run": "GRPO, seed 1", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
         for _ in range(2):
             keyed = sent | {"authorization": "Bearer opensesame"}
             problem_of(client.post("/compat/slime", json={"response": "x"}, headers=keyed), 422)
@@ -132,8 +132,8 @@ def test_json_lines_name_the_problem_but_no_key():
     entries = [json.loads(line) for line in written.splitlines()]
     first, *keyless = [entry for entry in entries if "problem" in entry]
     assert first["level"] == "warning"
-    named = ("request_id", "trace_id", "method", "route", "status", "problem", "suppressed")
-    expected = ["find-me", "1" * 32, "POST", "/compat/slime", 422, "invalid-request", 0]
+    named = ("request_id", "run", "trace_id", "method", "route", "status", "problem", "suppressed")
+    expected = ["find-me", "GRPO, seed 1", "1" * 32, "POST", "/compat/slime", 422, "invalid-request", 0]
     assert [first[name] for name in named] == expected
     assert [entry["message"].partition(",")[0] for entry in keyless] == [
         "POST /compat/slime refused: 401 unauthorized",
@@ -167,6 +167,7 @@ class Clock:
 class Refused:
     """Stands for an exchange."""
 
+    run = ""
     span = None
 
     def __init__(self, request_id: str = "a") -> None:

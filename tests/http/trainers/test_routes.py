@@ -54,7 +54,8 @@ def path(request: pytest.FixtureRequest) -> str:
 SETTINGS = [
     {"order": "lcs"},
     {"semantics": "product", "total": "sum", "reward_scale": "shift"},
-    {"position_decay": "0.5", "use_length": "false", "max_mean_words": "1e-3", "length_penalty": "relative"},
+    {"position_decay": "0.5", "use_length": "false", "max_mean_words": "1.0", "length_penalty": "relative"},
+    {"object_similarity": "max", "position_decay": "3"},
     {"max_steps": "2", "advantage_ddof": "0"},
     {"max_response_bytes": "100"},
     {"min_coverage": "1", "use_order": "0"},
@@ -267,6 +268,10 @@ def test_examples_are_right(client, description, path):
 def test_settings_are_described(client, description, path):
     parameters = {one["name"]: one for one in description["paths"][path]["post"]["parameters"] if one["in"] == "query"}
     settings = client.get("/v1/config").json()["schema"]["properties"]
-    own = {"/compat/slime": {"format"}, f"{GYM}/verify": {"reference_field", "on_bad_reference"}}.get(path, set())
-    assert set(parameters) == {*settings, *own}
+    own = {
+        "/compat/openrlhf": {"scores"},
+        "/compat/slime": {"format"},
+        f"{GYM}/verify": {"reference_field", "on_bad_reference"},
+    }
+    assert set(parameters) == {*settings, "run", "task", "task_field", *own[path]}
     assert all(one["description"] for one in parameters.values())

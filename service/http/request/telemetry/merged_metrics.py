@@ -8,7 +8,9 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
-__all__ = ["Families", "MergedRegistry", "cumulative", "merge", "snapshot"]
+from ..runs import RunNames
+
+__all__ = ["Families", "MergedRegistry", "cumulative", "merge", "relabelled", "snapshot"]
 
 Families = list[list[Any]]
 """Families as JSON: `[name, documentation, type, [[sample, labels, value], …]]`."""
@@ -31,6 +33,15 @@ def snapshot(registry: Any) -> Families:
 def cumulative(families: Families) -> Families:
     """Return the families that stay valid after their process has ended: counters and histograms, not gauges."""
     return [family for family in families if family[2] in SUMMED]
+
+
+def relabelled(families: Families, runs: RunNames) -> Families:
+    """Label the samples of runs that `runs` does not admit as those of other runs, in place; return the families."""
+    for *_, samples in families:
+        for _, labels, _ in samples:
+            if "run" in labels:
+                labels["run"] = runs.label(labels["run"])
+    return families
 
 
 def merge(parts: Iterable[Families]) -> Families:

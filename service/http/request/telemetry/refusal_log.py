@@ -71,7 +71,7 @@ class RefusalLog:
         extra = {"method": method, "route": route, "status": status, "problem": problem.kind, "suppressed": suppressed}
         log.warning(
             "%s %s %s: %s, request %s: %s%s (at most one such line in %.0f s)",
-            *(method, route, done, kind, exchange.request_id.decode("ascii"), summary_of(problem), more, LINE_SECONDS),
+            *(method, route, done, kind, request_of(exchange), summary_of(problem), more, LINE_SECONDS),
             extra=log_ids(exchange) | extra,
         )
 
@@ -89,11 +89,19 @@ class RefusalLog:
 
 
 def log_ids(exchange: Exchange) -> dict[str, Any]:
-    """Return the ids of a request for the log."""
+    """Return the ids of a request, and its run, for the log."""
     found = {"request_id": exchange.request_id.decode("ascii")}
+    if exchange.run:
+        found["run"] = exchange.run
     if exchange.span is not None:
         found["trace_id"] = format_trace_id(exchange.span.trace_id)
     return found
+
+
+def request_of(exchange: Exchange) -> str:
+    """Return the id of a request, and its run if it has one."""
+    request_id = exchange.request_id.decode("ascii")
+    return f"{request_id} of run {exchange.run!r}" if exchange.run else request_id
 
 
 def first_reason(problem: Problem) -> str:

@@ -51,6 +51,7 @@ class Tracing:
                 "http.route": route,
                 "http.response.status_code": exchange.status,
                 "assay.request_id": exchange.request_id.decode("ascii"),
+                **({"assay.run": exchange.run} if exchange.run else {}),
                 **{f"assay.{stage}_seconds": getattr(exchange.times, stage) for stage in STAGES},
             }
         )

@@ -1,0 +1,89 @@
+"""The training run that a request belongs to: its name, and the bounded set of names that label the metrics."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote_plus
+
+from ...errors import Issue
+
+__all__ = ["OTHER", "UNNAMED", "RunNames", "read_run", "run_issues"]
+
+log = logging.getLogger("assay")
+
+UNNAMED = "unnamed"
+"""Label of requests without a name."""
+
+OTHER = "other"
+"""Label of the runs beyond `max_runs`."""
+
+MAX_LENGTH = 100
+
+VALID = re.compile(f"[ -~]{{1,{MAX_LENGTH}}}")
+
+DETAIL = f"must be 1 to {MAX_LENGTH} printable ASCII characters"
+
+
+def run_issues(name: str, path: str, reason: str = "invalid_run") -> list[Issue]:
+    """Return the issue of an invalid name, which `path` leads to."""
+    return [] if VALID.fullmatch(name) else [Issue(path, reason, DETAIL)]
+
+
+def read_run(header: bytes | None, query: bytes) -> tuple[str, bytes, list[Issue]]:
+    """Read the name of a run from the header `X-Assay-Run` or the query's `run`.
+
+    Return it (empty if the request has none), the query without it, and every issue.
+    """
+    name, issues = "", []
+    if header is not None:
+        name = header.decode("latin-1")
+        issues = run_issues(name, "X-Assay-Run", "invalid_header")
+    if b"run" not in query:
+        return name, query, issues
+    parts = query.split(b"&")
+    given = [part for part in parts if part.partition(b"=")[0] == b"run"]
+    if given:
+        query = b"&".join(part for part in parts if part not in given)
+        names = [unquote_plus(part.partition(b"=")[2].decode("latin-1"), "latin-1") for part in given]
+        if len(given) > 1:
+            issues.append(Issue("query.run", "repeated_setting", "given more than once"))
+        elif header is not None and names != [name]:
+            issues.append(Issue("query.run", "repeated_setting", "the header X-Assay-Run gives another name"))
+        name = names[0]
+        issues += run_issues(name, "query.run")
+    return name, query, issues
+
+
+class RunNames:
+    """The names of runs that label metrics: the first `max_runs`, so that the number of series is bounded.
+
+    With several processes, the supervisor has names too, which the workers `follow`: otherwise a worker that has seen
+    `max_runs` other names would count a run as `other` that the next worker counts by its name.
+    """
+
+    def __init__(self, max_runs: int) -> None:
+        self.admitted: list[str] = []
+        """The names that were seen here first, at most `max_runs`."""
+        self._max_runs = max_runs
+        self._labels = {"": UNNAMED, UNNAMED: UNNAMED, OTHER: OTHER}
+        self._warned = False
+
+    def label(self, name: str) -> str:
+        """Return the label of a run by its name; of the empty name, `unnamed`."""
+        return self._labels.get(name) or self._admit(name)
+
+    def _admit(self, name: str) -> str:
+        if len(self.admitted) < self._max_runs:
+            self.admitted.append(name)
+            self._labels[name] = name
+            return name
+        if not self._warned:
+            self._warned = True
+            log.warning("metrics count further runs as %r, from %r on: max_runs is %d", OTHER, name, self._max_runs)
+        return OTHER
+
+    def follow(self, names: Iterable[str]) -> None:
+        """Label these runs by their names, too; the caller bounds their number."""
+        self._labels.update((name, name) for name in names)

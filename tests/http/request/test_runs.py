@@ -1,0 +1,295 @@
+"""Metrics of several training runs that share one service: exact counts by run, and a bounded number of series."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from assay.kernels.score import COMPONENTS
+from assay.service.config import ServerSettings
+from assay.service.evaluate.evaluation import task_named
+from assay.service.evaluate.mixed import settings_of
+from assay.service.evaluate.task_rewards import reasons_of
+from assay.service.http.endpoints.trainers.contract import EXAMPLES
+from assay.service.http.request.runs import RunNames, read_run
+from assay.service.http.request.telemetry.merged_metrics import Families, merge, relabelled, snapshot
+from assay.service.http.request.telemetry.reward_metrics import RewardMetrics
+from assay.service.scoring.scorer import Scorer
+from assay.service.scoring.scores import Scores
+from tests.cases.mixed import OPTIONS, columns
+from tests.http.raw_connection import RawConnection, head
+from tests.http.samples import PERFECT, REFERENCE, REQUEST, errors_of, problem_of
+from tests.servers import LiveServer, launched
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+RUN = "X-Assay-Run"
+MAX_RUNS = ServerSettings.model_fields["max_runs"].default
+
+
+def samples(client: httpx.Client) -> Samples:
+    families = parse_text(client.get("/metrics").text)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def of(found: Samples, name: str, **labels: str) -> float:
+    return found[name, frozenset(labels.items())]
+
+
+def runs_of(found: Samples) -> set[str]:
+    return {dict(labels)["run"] for _, labels in found if "run" in dict(labels)}
+
+
+ROUTES: dict[str, Any] = {"/v1/score": {"references": [REFERENCE], "responses": [PERFECT]}}
+ROUTES |= {path: request for path, (request, reply) in EXAMPLES.items() if "score_readable" in str(reply)}
+
+
+def test_all_routes_of_trainers_are_here():
+    assert list(ROUTES) == ["/v1/score", "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"]
+
+
+def arrow_body() -> bytes:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"response": [PERFECT], "reference": [REFERENCE]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_every_route_that_scores_takes_the_name_in_a_header_or_the_query(client, path):
+    body, long = ROUTES[path], " " * 70_000
+    name = f"names of {path}"
+    for options in (
+        {"headers": {RUN: name}},
+        {"params": {"run": name}},
+        {"params": {"run": name}, "headers": {RUN: name}},
+    ):
+        assert client.post(path, json=body, **options).status_code == 200
+    longer = httpx.Request("POST", "http://x", json=body).content[:-1] + long.encode() + b"}"
+    headers = {"content-type": "application/json", RUN: name}
+    assert client.post(path, content=longer, headers=headers).status_code == 200
+    assert of(samples(client), "assay_responses_total", run=name, task="score", reason="ok") == 4
+
+
+def test_arrow_streams_take_the_name_beside_their_own_parameters(client):
+    headers = {"content-type": "application/vnd.apache.arrow.stream"}
+    for options in ({"params": {"run": "arrow", "include": "components"}}, {"headers": {RUN: "arrow"}}):
+        options["headers"] = headers | options.get("headers", {})
+        assert client.post("/v1/score", content=arrow_body(), **options).status_code == 200
+    assert of(samples(client), "assay_responses_total", run="arrow", task="score", reason="ok") == 2
+
+
+@pytest.mark.parametrize("path", ROUTES)
+@pytest.mark.parametrize("name", ["", "x" * 101, "caf\u00e9", "a\tb", "\x7f"])
+def test_an_invalid_name_is_an_error(client, path, name):
+    document = problem_of(client.post(path, json=ROUTES[path], params={"run": name}), 422)
+    assert errors_of(document) == [("query.run", "invalid_run")]
+    if "\x7f" not in name:
+        encoded = name.encode("latin-1")
+        document = problem_of(client.post(path, json=ROUTES[path], headers={RUN.encode(): encoded}), 422)
+        assert errors_of(document) == [(RUN, "invalid_header")]
+    assert name not in runs_of(samples(client))
+
+
+def test_an_invalid_name_and_other_errors_of_the_query_are_one_reply(client):
+    given = {"ordr": "lcs", "run": ["a", "b"]}
+    document = problem_of(
+        client.post("/compat/slime", json=ROUTES["/compat/slime"], params=given, headers={RUN: ""}), 422
+    )
+    assert errors_of(document) == [
+        (RUN, "invalid_header"),
+        ("query.run", "repeated_setting"),
+        ("query.ordr", "unknown_setting"),
+    ]
+    document = problem_of(client.post("/v1/score", json=REQUEST, params={"run": "a", "order": "lcs"}), 422)
+    assert errors_of(document) == [("query", "unknown_field")]
+
+
+@pytest.mark.parametrize(
+    ("header", "query", "expected"),
+    [
+        (None, b"", ("", b"", [])),
+        (None, b"order=lcs&runs=2", ("", b"order=lcs&runs=2", [])),
+        (b"a", b"order=lcs", ("a", b"order=lcs", [])),
+        (None, b"run=a+b%21&order=lcs", ("a b!", b"order=lcs", [])),
+        (None, b"order=lcs&run=a%26b=c", ("a&b=c", b"order=lcs", [])),
+        (b"a", b"run=a", ("a", b"", [])),
+        (b"a", b"run=b", ("b", b"", ["repeated_setting"])),
+        (None, b"run=a&run=a", ("a", b"", ["repeated_setting"])),
+        (None, b"run", ("", b"", ["invalid_run"])),
+        (b"\xff", b"", ("\xff", b"", ["invalid_header"])),
+    ],
+)
+def test_the_name_is_removed_from_the_query(header, query, expected):
+    name, rest, issues = read_run(header, query)
+    assert (name, rest, [issue.reason for issue in issues]) == expected
+
+
+def test_all_metrics_of_rewards_count_by_run(client, rollout_request):
+    requests = {"first run": rollout_request(40, 5, seed=1), "second run": rollout_request(10, 3, seed=2)}
+    replies = {
+        run: client.post("/v1/score", json=request | {"include": ["components"]}, headers={RUN: run}).json()
+        for run, request in requests.items()
+    }
+    whole = requests["first run"]
+    for k, response in zip(whole["reference_index"], whole["responses"], strict=True):
+        single = {"references": [whole["references"][k]], "responses": [response]}
+        assert client.post("/v1/score", json=single, headers={RUN: "one by one"}).status_code == 200
+    replies["one by one"] = replies["first run"]
+    found = samples(client)
+    for run, reply in replies.items():
+        check_tasks(found, run, reply | {"task": ["score"] * len(reply["rewards"])})
+        plain = {"run": run, "task": "score"}
+        perfect = zip(reply["components"]["consistency"], reply["components"]["order"], strict=True)
+        passed = sum(pair == (1, 1) for pair in perfect)
+        assert 0 < passed < len(reply["rewards"])
+        assert of(found, "assay_responses_passed_total", **plain) == passed
+    for run in ("first run", "second run"):
+        index, rewards = requests[run]["reference_index"], replies[run]["rewards"]
+        check_groups(found, run, index, rewards)
+    assert ("assay_group_reward_std_count", frozenset({("run", "one by one")})) not in found
+
+
+def check_tasks(found: Samples, run: str, reply: dict[str, list[Any]]) -> None:
+    """Compare the metrics of a run with the columns of its only reply."""
+    for task in set(reply["task"]):
+        rows, plain = [k for k, name in enumerate(reply["task"]) if name == task], {"run": run, "task": task}
+        rewards, reasons = ([reply[name][k] for k in rows] for name in ("rewards", "reasons"))
+        for reason in reasons_of(task):
+            assert of(found, "assay_responses_total", **plain, reason=reason) == reasons.count(reason)
+        assert of(found, "assay_reward_count", **plain) == len(rows)
+        assert of(found, "assay_reward_bucket", **plain, le="0.5") == sum(reward <= 0.5 for reward in rewards)
+        below = of(found, "assay_reward_below_zero_total", **plain)
+        assert of(found, "assay_reward_sum", **plain) - below == pytest.approx(sum(rewards))
+        assert below == pytest.approx(-sum(reward for reward in rewards if reward < 0))
+        names = COMPONENTS if task == "score" else task_named(task).components
+        for name in names:
+            values, labels = [reply["components"][name][k] for k in rows], plain | {"component": name}
+            below = of(found, "assay_component_below_zero_total", **labels)
+            assert of(found, "assay_component_count", **labels) == len(rows)
+            assert of(found, "assay_component_sum", **labels) - below == pytest.approx(sum(values))
+            assert below == pytest.approx(-sum(value for value in values if value < 0))
+    counted = {labels for name, labels in found if name == "assay_component_count" and ("run", run) in labels}
+    assert {dict(labels)["task"] for labels in counted} == set(reply["task"])
+
+
+def test_a_batch_of_several_tasks_is_counted_by_task():
+    metrics, batch, (settings, task_options) = RewardMetrics(), columns(), settings_of(OPTIONS)
+    scores = Scorer(**settings).score(**batch, task_options=task_options)
+    metrics.count("mixed", scores)
+    metrics.count_groups("mixed", scores.rewards, scores.group_index)
+    found = {(s.name, frozenset(s.labels.items())): s.value for family in metrics.collect() for s in family.samples}
+    reply = {
+        "task": batch["task"],
+        "rewards": scores.rewards.tolist(),
+        "reasons": scores.reasons.tolist(),
+        "components": {name: column.tolist() for name, column in scores.components.items()},
+    }
+    assert min(reply["rewards"]) < 0
+    check_tasks(found, "mixed", reply)
+    for task in set(batch["task"]):
+        passed = [passed for name, passed in zip(batch["task"], scores.passed, strict=True) if name == task]
+        assert of(found, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
+    check_groups(found, "mixed", [repr(group) for group in batch["groups"]], reply["rewards"])
+
+
+def check_groups(found: Samples, run: str, index: Sequence[Any], rewards: list[float]) -> None:
+    """Compare the metrics of groups with the definition."""
+    rows = sorted(zip(index, rewards, strict=True))
+    groups = [[reward for _, reward in group] for _, group in groupby(rows, lambda row: row[0])]
+    several = [group for group in groups if len(group) > 1]
+    flat = [group for group in several if max(group) - min(group) <= 1e-9]
+    deviations = [0.0 if group in flat else statistics.stdev(group) for group in several]
+    assert of(found, "assay_groups_without_spread_total", run=run) == len(flat)
+    if several:
+        assert of(found, "assay_group_reward_std_count", run=run) == len(several)
+        total = of(found, "assay_group_reward_std_sum", run=run)
+        assert total == pytest.approx(sum(deviations), abs=1e-7)
+        assert of(found, "assay_group_reward_std_bucket", run=run, le="0.0") == deviations.count(0.0)
+
+
+REWARD = st.sampled_from([0.0, 0.3, 0.3 + 1e-12, 0.3 + 1e-8, 0.8444444444444444, 1.0]) | st.floats(0, 5)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), REWARD), min_size=1))
+def test_groups_agree_with_the_definition(rows):
+    metrics = RewardMetrics()
+    index, rewards = [row[0] for row in rows], [row[1] for row in rows]
+    metrics.count_groups("unnamed", np.array(rewards), np.array(index))
+    found = {(s.name, frozenset(s.labels.items())): s.value for family in metrics.collect() for s in family.samples}
+    check_groups(found, "unnamed", index, rewards)
+
+
+def post_names(server: LiveServer, first: int, last: int, connections: int = 8, ahead: int = 25) -> None:
+    """Send one response for each of the runs `run FIRST` to `run LAST - 1`, over several connections in turns."""
+    body = b'{"references":["%b"],"responses":["x"]}' % REFERENCE.replace("\n", "\\n").replace('"', '\\"').encode()
+    for start in range(first, last, connections * ahead):
+        opened = [RawConnection(server.url) for _ in range(connections)]
+        names = [f"run {k}" for k in range(start, min(last, start + connections * ahead))]
+        shares = [names[k::connections] for k in range(connections)]
+        for connection, share in zip(opened, shares, strict=True):
+            requests = (head(f"{RUN}: {name}", f"Content-Length: {len(body)}") + body for name in share)
+            connection.send(b"".join(requests))
+        for connection, share in zip(opened, shares, strict=True):
+            assert {connection.reply().status for _ in share} == {200}
+            connection.close()
+
+
+def test_series_are_bounded_under_ten_thousand_names():
+    with launched("--workers", "2", "--drain-seconds", "0") as server, server.client() as client:
+        server.wait_until_ready()
+        post_names(server, 0, 5_000)
+        between = samples(client)
+        post_names(server, 5_000, 10_000)
+        found = samples(client)
+        runs = runs_of(found)
+        assert len(runs) == MAX_RUNS + 2
+        assert {"other", "unnamed"} < runs
+        assert runs_of(between) == runs
+        assert all(found[key] >= value for key, value in between.items() if key[0].endswith(("_total", "_count")))
+        counts = Counter({run: of(found, "assay_reward_count", run=run, task="score") for run in runs - {"unnamed"}})
+        assert sum(counts.values()) == 10_000
+        assert set(counts.values()) == {1, 10_000 - MAX_RUNS}
+        assert server.log.count("max_runs is 32") >= 1
+        assert len(client.get("/metrics").content) < 1 << 20
+
+
+def test_a_process_follows_the_names_of_the_supervisor():
+    """Two processes that see other names first add up to the same names, with the counts of both."""
+    supervisor, workers = RunNames(2), [(RunNames(2), RewardMetrics()) for _ in range(2)]
+
+    def count(worker: int, *runs: str) -> None:
+        names, metrics = workers[worker]
+        for run in runs:
+            index = np.zeros(1, np.int64)
+            metrics.count(names.label(run), Scores(np.ones(1), index, np.ones((len(COMPONENTS), 1)), index, 1))
+
+    def report() -> list[Families]:
+        parts = []
+        for names, metrics in workers:
+            registry = CollectorRegistry()
+            registry.register(metrics)
+            parts.append(relabelled(snapshot(registry), supervisor))
+            names.follow(supervisor.admitted)
+        return parts
+
+    count(0, "a", "b", "c")
+    count(1, "d", "e", "a")  # the last one is counted as another run: the supervisor has not seen it yet
+    report()
+    count(1, "a", "d")
+    samples = [sample for family in merge(report()) for sample in family[3]]
+    counts = {labels["run"]: value for name, labels, value in samples if name == "assay_reward_count"}
+    assert counts == {"a": 2, "b": 1, "other": 5}
