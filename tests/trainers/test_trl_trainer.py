@@ -94,6 +94,9 @@ def test_a_synchronous_reward(policy: Any, at: str, requests_served: Callable[[]
             components = scores.components or {}
             for name in ("format", "coverage", "content"):
                 assert entry[f"score/{name}"] == pytest.approx(sum(components[name]) / len(rewards), abs=1e-3)
+            assert entry["score/passed"] == pytest.approx(sum(scores.passed) / len(rewards), abs=1e-3)
+            assert entry["score/group_std"] == pytest.approx(entry["reward_std"], abs=1e-3), "by the same groups"
+            assert entry["score/groups_without_spread"] == pytest.approx(entry["frac_reward_zero_std"], abs=1e-3)
     assert any(entry["reward"] > 0 for entry in log), "else nothing was shown"
 
 
