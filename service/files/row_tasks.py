@@ -20,7 +20,7 @@ from ..settings import ScoreSettings
 from .field_names import SAMPLE_ROWS, absent_field, has_field, value_at
 from .rows.rows import Fault, Fields, Rollout, fill_rollout, missing_fields, numbered, reference_faults, set_group
 
-__all__ = ["RowTasks", "codes_of", "merged", "score_rollouts"]
+__all__ = ["RowTasks", "codes_of", "merged", "score_rollouts", "task_at"]
 
 
 class RowTasks:
@@ -96,19 +96,7 @@ class RowTasks:
 
     def named_by(self, record: Mapping[str, Any]) -> tuple[str, Fault | None]:
         """Return the task of a row, or the fault of a row that names none that gives rewards."""
-        if self.field is None:
-            return self._name, None
-        try:
-            value = value_at(record, self.field)
-        except KeyError:
-            return SCORE, None
-        if isinstance(value, str) and value in REWARD_TASKS:
-            return value, None
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value in range(len(REWARD_TASKS)):
-            return REWARD_TASKS[int(value)], None
-        if value is None:
-            return SCORE, None
-        return SCORE, Fault("unknown_task", f"the field {self.field!r} {one_of(value, REWARD_TASKS)}")
+        return (self._name, None) if self.field is None else task_at(record, self.field)
 
     def fill(self, rollout: Rollout, record: Mapping[str, Any], fields: Fields) -> None:
         """Fill a rollout from its record; whatever prevents that becomes its fault."""
@@ -192,6 +180,16 @@ class RowTasks:
     def about(self, name: str) -> str:
         """Return how faults of references begin: with the task, if rows of one file differ in it."""
         return "reference" if self.field is None else f"reference of {name}"
+
+
+def task_at(record: Mapping[str, Any], field: str) -> tuple[str, Fault | None]:
+    """Return the task that a field of a row names, or its fault; a row without the field is of SCORE."""
+    value = value_at(record, field) if has_field(record, field) else None
+    if value is None or (isinstance(value, str) and value in REWARD_TASKS):
+        return value or SCORE, None
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value in range(len(REWARD_TASKS)):
+        return REWARD_TASKS[int(value)], None
+    return SCORE, Fault("unknown_task", f"the field {field!r} {one_of(value, REWARD_TASKS)}")
 
 
 def codes_of(names: Iterable[str]) -> np.ndarray:
