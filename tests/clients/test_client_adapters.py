@@ -233,7 +233,7 @@ def test_metrics_are_those_of_the_routes_for_trainers() -> None:
     for code, reason in enumerate(REASONS):
         found = metrics_of(Score(0.0, reason, components, ""))
         check_numbers(found, set(METRICS))
-        assert found == OF_REASON_BY_NAME[code] | {f"score_{name}": 0.5 for name in COMPONENTS}
+        assert found == OF_REASON_BY_NAME[code] | {f"score_{name}": 0.5 for name in COMPONENTS} | {"score_passed": 0.0}
         assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
     unknown = metrics_of(Score(0.0, "a reason of tomorrow", components, ""))
     assert (unknown["score_reason_code"], unknown["score_readable"]) == (-1, 0)
