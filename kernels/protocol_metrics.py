@@ -118,9 +118,9 @@ def measure_anchors(measures, row, ints, references, reference, n, m, matched, r
         ranges[reference, ID_AT],
         ranges[reference, OBJECT_AT],
     )
-    contents, objects_sum = ints[FIRST].view(np.float64), ints[FOLLOWING].view(np.float64)
-    parameters_sum, positions = ints[MAPPED].view(np.float64), ints[SPAN_STARTS].view(np.float64)
-    a = b = c = d = 0
+    contents, objs = ints[FIRST].view(np.float64), ints[FOLLOWING].view(np.float64)
+    pars, places = ints[MAPPED].view(np.float64), ints[SPAN_STARTS].view(np.float64)
+    n_contents = n_objs = n_pars = n_places = 0
     for i in range(n):
         j = ints[PARTNERS, i]
         if j == UNMATCHED:
@@ -130,14 +130,14 @@ def measure_anchors(measures, row, ints, references, reference, n, m, matched, r
         if objects >= MIN_OBJECT_SIMILARITY:
             parameters = parameter_similarity(ints, i, references, first_id, first_step + j)
         position = position_factor(i, j, m, rules.position_decay)
-        a = add_exactly(contents, a, (objects + PARAMETER_WEIGHT * parameters) * position)
-        b = add_exactly(objects_sum, b, objects)
-        c = add_exactly(parameters_sum, c, parameters)
-        d = add_exactly(positions, d, position)
-    measures[SEMANTIC_A, row] = rounded_sum(contents, a) / matched
-    measures[MEAN_OBJ, row] = rounded_sum(objects_sum, b) / matched
-    measures[MEAN_PAR, row] = rounded_sum(parameters_sum, c) / matched
-    measures[MEAN_POSITION, row] = rounded_sum(positions, d) / matched
+        n_contents = add_exactly(contents, n_contents, (objects + PARAMETER_WEIGHT * parameters) * position)
+        n_objs = add_exactly(objs, n_objs, objects)
+        n_pars = add_exactly(pars, n_pars, parameters)
+        n_places = add_exactly(places, n_places, position)
+    measures[SEMANTIC_A, row] = rounded_sum(contents, n_contents) / matched
+    measures[MEAN_OBJ, row] = rounded_sum(objs, n_objs) / matched
+    measures[MEAN_PAR, row] = rounded_sum(pars, n_pars) / matched
+    measures[MEAN_POSITION, row] = rounded_sum(places, n_places) / matched
 
 
 @hot_kernel

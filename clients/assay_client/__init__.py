@@ -22,12 +22,16 @@ from .errors import (
     Unauthorized,
     Unavailable,
 )
-from .results import COMPONENTS, REASONS, Score, Scores
+from .results import Score, Scores
 from .settings import ClientSettings
+from .tasks import COMPONENTS, REASONS, REWARD_TASKS, TASK_COMPONENTS, TASK_REASONS
 
 __all__ = [
     "COMPONENTS",
     "REASONS",
+    "REWARD_TASKS",
+    "TASK_COMPONENTS",
+    "TASK_REASONS",
     "AssayError",
     "AsyncClient",
     "BadReply",

@@ -11,9 +11,10 @@ from typing import Any
 
 from .coalescing import GRACE_SECONDS, AsyncCoalescer, Entry, SyncCoalescer
 from .errors import Unavailable
-from .exchange import BaseClient
+from .exchange import BaseClient, Reference
 from .requests import checked_reference
 from .results import Score, Scores
+from .tasks import SCORE
 from .transport.asynchronous import AsyncTransport
 from .transport.sync import SyncTransport, completed
 
@@ -49,13 +50,15 @@ class Client(BaseClient):
     def score(
         self,
         responses: Sequence[str],
-        references: Sequence[str | Mapping[str, Any]],
+        references: Sequence[Reference],
         reference_index: Sequence[int] | None = None,
         *,
         config: Mapping[str, Any] | None = None,
         include: Iterable[str] = ("components",),
         timeout: float | None = None,
         records: Sequence[object] | None = None,
+        groups: Sequence[str | int] | None = None,
+        task: str | Sequence[str] | None = None,
     ) -> Scores:
         """Score a batch of n responses in one request.
 
@@ -63,23 +66,30 @@ class Client(BaseClient):
         ----------
         responses : sequence of str
             The n responses.
-        references : sequence of str or mapping
-            Each a text or `{"steps": [...]}`.
+        references : sequence of str, mapping or bool
+            Each a text or `{"steps": [...]}`; for other tasks, also a record, or a boolean if the task asks for one.
         reference_index : sequence of int, optional
             The position of the reference of each response; optional if there is one reference or n.
         config : mapping, optional
-            Settings of the reward that override those of the client.
+            Settings of the reward that override those of the client. With a list of tasks, options of other tasks than
+            SCORE are under the task's name.
         include : iterable of str
             Columns to return besides the rewards: `components`, `advantages`.
         timeout : float, optional
             Seconds until the call ends, in place of the client's own.
         records : sequence, optional
             n names that errors repeat, for responses with a reference each.
+        groups : sequence of str or int, optional
+            The query of each response: advantages are within a group. By default a group is the responses with the same
+            reference index.
+        task : str or sequence of str, optional
+            One of `REWARD_TASKS` for all responses, or one for each; SCORE by default.
 
         Returns
         -------
         Scores
-            Columns of n entries, in the order of the responses.
+            Columns of n entries, in the order of the responses. The components are `COMPONENTS` if all responses are
+            scored as SCORE, otherwise `TASK_COMPONENTS`, 0 where a task lacks one.
 
         Raises
         ------
@@ -88,25 +98,29 @@ class Client(BaseClient):
         Unauthorized, Unavailable, ServiceError, BadReply
             If the service gives no valid scores.
         """
-        return completed(self._score(responses, references, reference_index, config, include, timeout, records))
+        return completed(
+            self._score(responses, references, reference_index, config, include, timeout, records, groups, task)
+        )
 
     def score_one(
         self,
         response: str,
-        reference: str | Mapping[str, Any],
+        reference: Reference,
         *,
         config: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         record: object = None,
+        task: str | None = None,
     ) -> Score:
         """Score one response; concurrent calls of several threads share a request.
 
-        `record` is a name that errors repeat. The other arguments and the errors are those of `score`.
+        `record` is a name that errors repeat. The other arguments and the errors are those of `score`. Calls that name
+        their task, also SCORE, have `TASK_COMPONENTS`, and share requests whatever their tasks.
         """
-        key = self.settings.merged(config), timeout
-        content = checked_reference(response, reference, record)  # its own errors do not fail the batch
+        content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
+        key = self._batch_key(config, task, timeout)
         future: Future[Score] = Future()
-        entry = Entry(response, content, completed(self._deadline(timeout)), record, future)
+        entry = Entry(response, content, completed(self._deadline(timeout)), record, future, task or SCORE)
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:
@@ -158,31 +172,36 @@ class AsyncClient(BaseClient):
     async def score(
         self,
         responses: Sequence[str],
-        references: Sequence[str | Mapping[str, Any]],
+        references: Sequence[Reference],
         reference_index: Sequence[int] | None = None,
         *,
         config: Mapping[str, Any] | None = None,
         include: Iterable[str] = ("components",),
         timeout: float | None = None,
         records: Sequence[object] | None = None,
+        groups: Sequence[str | int] | None = None,
+        task: str | Sequence[str] | None = None,
     ) -> Scores:
         """Score a batch of n responses in one request; parameters, result and errors are those of `Client.score`."""
-        return await self._score(responses, references, reference_index, config, include, timeout, records)
+        return await self._score(
+            responses, references, reference_index, config, include, timeout, records, groups, task
+        )
 
     async def score_one(
         self,
         response: str,
-        reference: str | Mapping[str, Any],
+        reference: Reference,
         *,
         config: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         record: object = None,
+        task: str | None = None,
     ) -> Score:
         """Score one response; concurrent calls in one event loop share a request. See `Client.score_one`."""
-        key = self.settings.merged(config), timeout
-        content = checked_reference(response, reference, record)  # its own errors do not fail the batch
+        content = checked_reference(response, reference, task, record)  # its own errors do not fail the batch
+        key = self._batch_key(config, task, timeout)
         future: asyncio.Future[Score] = asyncio.get_running_loop().create_future()
-        entry = Entry(response, content, await self._deadline(timeout), record, future)
+        entry = Entry(response, content, await self._deadline(timeout), record, future, task or SCORE)
         if self.settings.window > 0:
             self._coalescer.add(entry, key)
         else:

@@ -13,12 +13,17 @@ from dataclasses import dataclass, field
 
 from .errors import AssayError, TooLarge, Unavailable, invalid, issues_by_position
 from .results import Score, Scores
+from .tasks import SCORE
 from .transport.sync import completed
 
 __all__ = ["GRACE_SECONDS", "AsyncCoalescer", "BatchKey", "Entry", "SyncCoalescer", "settle_entries"]
 
-BatchKey = tuple[str, "float | None"]
-"""Settings of the reward and timeout, in which the calls of a batch agree."""
+BatchKey = tuple[str, "float | None", bool]
+"""In which the calls of a batch agree: settings of the reward, timeout, and whether they name their task.
+
+Those that do share a request with a list of tasks, whose configuration and components do not depend on the tasks in it;
+the others are scored as SCORE, with its own.
+"""
 
 GRACE_SECONDS = 0.25
 """Seconds after the deadline in which a batch may still report why it failed."""
@@ -30,10 +35,11 @@ class Entry:
 
     response: str
     reference: str | bytes
-    """Text, or JSON of its steps."""
+    """Text, or JSON of anything else."""
     deadline: float
     record: object
     future: Future[Score] | asyncio.Future[Score]
+    task: str = SCORE
 
     def settle(self, outcome: Score | AssayError) -> None:
         """Give the caller its score or its error, unless the call has ended."""

@@ -41,7 +41,10 @@ __all__ = [
 MAX_SHOWN = 10
 """Issues that a message lists; `issues` has all of them."""
 
-ELEMENT = re.compile(r"(references|responses|reference_index)\[([0-9]+)\](.*)", re.DOTALL)
+ELEMENT = re.compile(r"(references|responses|reference_index|groups|task)\[([0-9]+)\](.*)", re.DOTALL)
+
+SINGULAR = {"references": "reference", "task": "task"}
+"""Names of columns in errors of a single response, which names the others `response`."""
 
 HINT = "; `assay check` lists every such reference of a data set"
 
@@ -171,6 +174,6 @@ def issues_by_position(error: AssayError, positions: Container[int]) -> dict[int
         column, k, rest = issue.element
         if k not in positions:
             return {}
-        own = issue._replace(path={"references": "reference"}.get(column, "response") + rest)
+        own = issue._replace(path=SINGULAR.get(column, "response") + rest)
         named.setdefault(k, []).append(own)
     return named

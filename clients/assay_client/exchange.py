@@ -22,12 +22,16 @@ from .replies import Reply, error_of, read_document, read_scores
 from .requests import ScoreRequest, assemble_request, score_request
 from .results import Scores
 from .retries import Endpoints, reply_with_retries
-from .settings import SETTINGS, ClientSettings
+from .settings import MIXED, SETTINGS, ClientSettings
+from .tasks import SCORE
 from .transport.addresses import Address
 from .transport.http11 import Exchange, Fault, request_head
 from .transport.pool import Transport
 
-__all__ = ["BaseClient"]
+__all__ = ["BaseClient", "Reference"]
+
+Reference = str | bool | Mapping[str, Any]
+"""Text, steps or a record of a task as a mapping, or a boolean for a task that asks for one."""
 
 _request_numbers = count(1)
 
@@ -63,14 +67,26 @@ class BaseClient:
     async def _score(
         self,
         responses: Sequence[str],
-        references: Sequence[str | Mapping[str, Any]],
+        references: Sequence[Reference],
         reference_index: Sequence[int] | None = None,
         config: Mapping[str, Any] | None = None,
         include: Iterable[str] = ("components",),
         timeout: float | None = None,
         records: Sequence[object] | None = None,
+        groups: Sequence[str | int] | None = None,
+        task: str | Sequence[str] | None = None,
     ) -> Scores:
-        request = score_request(responses, references, reference_index, self.settings.merged(config), include, records)
+        task = SCORE if task is None else task
+        request = score_request(
+            responses,
+            references,
+            reference_index,
+            self.settings.merged(config, task if isinstance(task, str) else MIXED),
+            include,
+            records,
+            groups,
+            task,
+        )
         return await self._scores(request, await self._deadline(timeout))
 
     async def _scores(self, request: ScoreRequest, deadline: float) -> Scores:
@@ -87,12 +103,21 @@ class BaseClient:
             await self._acquire_local(self.settings.start_timeout)
         return time.monotonic() + (self.settings.timeout if timeout is None else float(timeout))
 
+    def _batch_key(self, config: Mapping[str, Any] | None, task: str | None, timeout: float | None) -> BatchKey:
+        """Return what a single call must share with others to be sent with them; raise InvalidSetting."""
+        if task is None:
+            return self.settings.merged(config), timeout, False
+        settings = {task: config} if config and task != SCORE else config
+        return self.settings.merged(settings, MIXED), timeout, True
+
     async def _settle_batch(self, entries: list[Entry], key: BatchKey) -> None:
         """Settle every entry of a batch, whose deadlines differ by the window at most."""
 
         async def score(batch: list[Entry]) -> Scores:
             texts, references = [entry.response for entry in batch], [entry.reference for entry in batch]
-            request = assemble_request(texts, references, None, key[0], ("components",))
+            config, _, is_mixed = key
+            task = tuple(entry.task for entry in batch) if is_mixed else SCORE
+            request = assemble_request(texts, references, None, config, ("components",), task=task)
             return await self._scores(request, max(entry.deadline for entry in batch))
 
         await settle_entries(entries, score)
@@ -120,6 +145,8 @@ class BaseClient:
         Credentials in a URL are sent to its service only; the key is for services whose URL has none.
         """
         headers = {"X-Request-ID": request_id, "X-Request-Timeout": f"{max(seconds, 0.001):.3f}"}
+        if self.settings.run is not None:
+            headers["X-Assay-Run"] = self.settings.run
         api_key = self.settings.api_key
         authorization = address.authorization or (api_key and f"Bearer {api_key}")
         return headers | {"Authorization": authorization} if authorization else headers

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from .errors import AssayError, BadReply, InvalidRequest, Issue, ServiceError, TooLarge, Unauthorized, invalid
 from .json_text import loads
 from .requests import ScoreRequest
-from .results import COMPONENTS, Scores
+from .results import Scores
 
 __all__ = ["Reply", "error_of", "read_document", "read_scores"]
 
@@ -48,7 +48,7 @@ def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
             raise ValueError("`signature` is not a string")
         if "components" in request.include:
             columns = document.get("components")
-            if not isinstance(columns, dict) or not set(COMPONENTS) <= columns.keys():
+            if not isinstance(columns, dict) or not set(request.components) <= columns.keys():
                 raise ValueError("`components` is incomplete")
             components = {name: read_numbers(columns, name, n) for name in columns}
         if "advantages" in request.include:
@@ -56,7 +56,7 @@ def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
         rewards = read_numbers(document, "rewards", n)
     except ValueError as error:
         raise bad_reply(str(error), reply) from None
-    return Scores(rewards, list(reasons), components, advantages, config_id, reply.request_id, signature)
+    return Scores(rewards, list(reasons), components, advantages, config_id, reply.request_id, signature, request.tasks)
 
 
 def read_document(reply: Reply, request: ScoreRequest | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Builds the body of `POST /v1/score`, with each distinct reference once."""
+"""Builds the body of `POST /v1/score`, with each distinct reference of a task once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Any
 
 from .errors import Issue, invalid
 from .json_text import dumps
+from .tasks import REWARD_TASKS, SCORE, components_of
 
 __all__ = ["INCLUDES", "ScoreRequest", "assemble_request", "checked_reference", "score_request"]
 
 INCLUDES = ("components", "advantages")
 NO_REFERENCE = Issue("reference", "wrong_type", 'a string or {"steps": [...]} is needed')
+NO_TASK_REFERENCE = Issue("reference", "wrong_type", "a string, a record or a boolean is needed")
 NO_RESPONSE = Issue("response", "wrong_type", "a string is needed")
+NO_GROUP = Issue("groups", "wrong_type", "a string or an integer is needed")
+NO_TASK = Issue("task", "unknown_task", f"must be one of: {', '.join(REWARD_TASKS)}")
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,22 @@ class ScoreRequest:
     body: bytes
     responses: int
     include: tuple[str, ...]
+    task: str | tuple[str, ...]
+    """One task, or that of each response."""
     caller_positions: tuple[tuple[int, ...], ...] | None
     """For each reference sent, its positions in the caller's list; None if the lists are equal."""
     records: tuple[object, ...] | None = None
     """The caller's names for the responses, if each has a separate reference."""
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the components that the reply must have."""
+        return components_of(self.task)
+
+    @property
+    def tasks(self) -> list[str]:
+        """The task of each response."""
+        return [self.task] * self.responses if isinstance(self.task, str) else list(self.task)
 
     def in_caller_terms(self, issues: Sequence[Issue]) -> list[Issue]:
         """Return issues with the caller's positions of references and its names for the records."""
@@ -43,32 +59,43 @@ class ScoreRequest:
 
 def score_request(
     responses: Sequence[str],
-    references: Sequence[str | Mapping[str, Any]],
+    references: Sequence[Any],
     reference_index: Sequence[int] | None,
     config: str,
     include: Iterable[str],
     records: Sequence[object] | None = None,
+    groups: Sequence[Any] | None = None,
+    task: str | Sequence[str] = SCORE,
 ) -> ScoreRequest:
-    """Check and encode a batch; raise InvalidRequest for responses and references of a wrong type.
+    """Check and encode a batch; raise InvalidRequest for responses, references, groups and tasks that are invalid.
 
-    `config` is JSON; `records` are names of the responses for errors. Equal references are sent once, unless group
-    advantages are requested: their groups are the responses with the same `reference_index`.
+    `config` is JSON; `records` are names of the responses for errors. Equal references of a task are sent once, unless
+    group advantages are requested without `groups`: these are the responses with the same `reference_index` then.
     """
     if isinstance(include, str) or not isinstance(include, Iterable):
         raise TypeError(f"include= must be a list of {', '.join(INCLUDES)}, not {type(include).__name__}")
     if records is not None and not hasattr(records, "__len__"):
         raise TypeError(f"records= must be a list, not {type(records).__name__}")
     columns = tuple(include)
-    contents = [reference_content(reference) for reference in checked_sequence(references, "references")]
-    issues = [NO_REFERENCE._replace(path=f"references[{k}]") for k, content in enumerate(contents) if content is None]
-    issues += [
-        NO_RESPONSE._replace(path=f"responses[{k}]")
-        for k, response in enumerate(checked_sequence(responses, "responses"))
-        if not isinstance(response, str)
+    texts, given = checked_sequence(responses, "responses"), checked_sequence(references, "references")
+    tasks = task if isinstance(task, str) else tuple(checked_sequence(task, "task"))
+    each = [tasks] * len(texts) if isinstance(tasks, str) else tasks
+    is_paired = reference_index is None and len(given) == len(texts) == len(each)
+    # Of references that are not paired with a task, those of SCORE are left to the service if there are other tasks.
+    kinds = each if is_paired else [SCORE if all(name == SCORE for name in each) else ""] * len(given)
+    contents = [reference_content(reference, kind) for reference, kind in zip(given, kinds, strict=True)]
+    issues = [
+        (NO_REFERENCE if kinds[k] == SCORE else NO_TASK_REFERENCE)._replace(path=f"references[{k}]")
+        for k, content in enumerate(contents)
+        if content is None
     ]
+    issues += [
+        NO_RESPONSE._replace(path=f"responses[{k}]") for k, text in enumerate(texts) if not isinstance(text, str)
+    ]
+    labels, wrong = read_groups(groups, len(texts))
+    issues += wrong + task_issues(tasks, len(texts))
     issues += [Issue("include", "unknown_column", f"{name!r}") for name in columns if name not in INCLUDES]
-    paired = records is not None and reference_index is None and len(contents) == len(responses) == len(records)
-    names = tuple(records) if paired and records is not None else None
+    names = tuple(records) if records is not None and is_paired and len(records) == len(texts) else None
     if issues:
         raise invalid(with_records(issues, names))
     try:
@@ -76,7 +103,27 @@ def score_request(
     except TypeError as error:
         raise TypeError(f"reference_index= must be a list of integers ({error})") from None
     encodable = [content for content in contents if content is not None]
-    return assemble_request(responses, encodable, index, config, columns, names)
+    return assemble_request(texts, encodable, index, config, columns, names, labels, tasks)
+
+
+def read_groups(given: Any, n: int) -> tuple[list[str | int] | None, list[Issue]]:
+    """Return the groups of n responses, if given, as built-in types, and every issue."""
+    if given is None:
+        return None, []
+    values = [value.item() if hasattr(value, "item") else value for value in checked_sequence(given, "groups")]
+    if len(values) != n:
+        return None, [Issue("groups", "length_mismatch", f"{len(values)} for {n} responses")]
+    wrong = [k for k, value in enumerate(values) if isinstance(value, bool) or not isinstance(value, (str, int))]
+    return values, [NO_GROUP._replace(path=f"groups[{k}]") for k in wrong]
+
+
+def task_issues(task: str | tuple[Any, ...], n: int) -> list[Issue]:
+    """Return an issue for every unknown task, or if there is not one for each response."""
+    if isinstance(task, str):
+        return [] if task in REWARD_TASKS else [NO_TASK]
+    if len(task) != n:
+        return [Issue("task", "length_mismatch", f"{len(task)} for {n} responses")]
+    return [NO_TASK._replace(path=f"task[{k}]") for k, name in enumerate(task) if name not in REWARD_TASKS]
 
 
 def with_records(issues: Sequence[Issue], records: Sequence[object] | None) -> list[Issue]:
@@ -88,13 +135,15 @@ def with_records(issues: Sequence[Issue], records: Sequence[object] | None) -> l
     ]
 
 
-def checked_reference(response: Any, reference: Any, record: object) -> str | bytes:
-    """Return the encoded reference of a single call; raise InvalidRequest if it or the response has a wrong type."""
-    content = reference_content(reference)
-    if content is not None and isinstance(response, str):
+def checked_reference(response: Any, reference: Any, task: str | None, record: object) -> str | bytes:
+    """Return the encoded reference of a single call; raise InvalidRequest for an invalid argument."""
+    kind = SCORE if task is None else task
+    content = reference_content(reference, kind)
+    if content is not None and isinstance(response, str) and kind in REWARD_TASKS:
         return content
-    issues = [NO_REFERENCE] if content is None else []
+    issues = [] if content is not None else [NO_REFERENCE if kind == SCORE else NO_TASK_REFERENCE]
     issues += [] if isinstance(response, str) else [NO_RESPONSE]
+    issues += [] if kind in REWARD_TASKS else [NO_TASK]
     raise invalid(issues, record=record)
 
 
@@ -105,20 +154,27 @@ def assemble_request(
     config: str,
     columns: tuple[str, ...],
     records: tuple[object, ...] | None = None,
+    groups: list[str | int] | None = None,
+    task: str | tuple[str, ...] = SCORE,
 ) -> ScoreRequest:
-    """Encode a request with checked responses and with references as text or as JSON of their steps."""
+    """Encode a request with checked arguments, and with references as text or as JSON."""
     caller_positions = None
-    if index is None and len(references) == len(responses) and "advantages" not in columns:
-        references, index, caller_positions = deduplicate(references)
+    grouped_by_index = "advantages" in columns and groups is None
+    if index is None and len(references) == len(responses) and not grouped_by_index:
+        references, index, caller_positions = deduplicate(references, task)
     encoded = [dumps(content) if isinstance(content, str) else content for content in references]
     parts = [b'{"references":[', b",".join(encoded), b'],"responses":', dumps(list(responses))]
     if index is not None:
         parts += [b',"reference_index":', dumps(index)]
+    if groups is not None:
+        parts += [b',"groups":', dumps(groups)]
+    if task != SCORE:
+        parts += [b',"task":', dumps(task)]
     if config != "{}":
         parts += [b',"config":', config.encode()]
     if columns:
         parts += [b',"include":', dumps(list(columns))]
-    return ScoreRequest(b"".join([*parts, b"}"]), len(responses), columns, caller_positions, records)
+    return ScoreRequest(b"".join([*parts, b"}"]), len(responses), columns, task, caller_positions, records)
 
 
 def checked_sequence(given: Any, name: str) -> Sequence[Any]:
@@ -127,13 +183,16 @@ def checked_sequence(given: Any, name: str) -> Sequence[Any]:
     return list(given)
 
 
-def reference_content(reference: Any) -> str | bytes | None:
-    """Return text unchanged and steps as JSON; None if the reference is neither.
+def reference_content(reference: Any, task: str) -> str | bytes | None:
+    """Return text unchanged and steps or a record as JSON; None if the reference is none of these.
 
-    Text is encoded later, after duplicates have been removed: single calls have many.
+    A boolean is a reference of tasks other than SCORE. Text is encoded later, after duplicates have been removed:
+    single calls have many.
     """
     if isinstance(reference, str):
         return reference
+    if isinstance(reference, bool) and task != SCORE:
+        return dumps(reference)
     if not isinstance(reference, Mapping):
         return None
     try:
@@ -143,16 +202,16 @@ def reference_content(reference: Any) -> str | bytes | None:
 
 
 def deduplicate(
-    contents: Sequence[str | bytes],
+    contents: Sequence[str | bytes], task: str | tuple[str, ...]
 ) -> tuple[list[str | bytes], list[int] | None, tuple[tuple[int, ...], ...] | None]:
     """Return (references, index, caller_positions); index and caller_positions are None if all references differ."""
-    positions: dict[str | bytes, list[int]] = {}
-    for k, content in enumerate(contents):
-        positions.setdefault(content, []).append(k)
+    positions: dict[object, list[int]] = {}
+    for k, key in enumerate(contents if isinstance(task, str) else zip(task, contents, strict=True)):
+        positions.setdefault(key, []).append(k)
     if len(positions) == len(contents):
         return list(contents), None, None
     index = [0] * len(contents)
     for j, owned in enumerate(positions.values()):
         for k in owned:
             index[k] = j
-    return list(positions), index, tuple(map(tuple, positions.values()))
+    return [contents[owned[0]] for owned in positions.values()], index, tuple(map(tuple, positions.values()))

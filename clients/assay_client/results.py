@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
-__all__ = ["COMPONENTS", "REASONS", "Score", "Scores"]
+from .tasks import REWARD_TASKS, SCORE, TASK_REASONS, has_passed
 
-COMPONENTS = (
-    "format",
-    "consistency",
-    "coverage",
-    "step_gap",
-    "mean_words",
-    "scale",
-    "order",
-    "content",
-    "semantics",
-    "anchors",
-    "score",
-)
-"""Names of the components, in the order of replies; every reply with components has all of them."""
-
-REASONS = (
-    "ok",
-    "too_long",
-    "think_not_opened",
-    "missing_sections",
-    "no_steps",
-    "bad_step_line",
-    "bad_step_json",
-    "bad_step_schema",
-    "key_numbering",
-    "orc_numbering",
-    "step_count",
-    "low_coverage",
-)
-"""Reasons by their code: 0 is `ok`, the others say why a response could not be scored."""
+__all__ = ["Score", "Scores", "scores_of"]
 
 
 class Score(NamedTuple):
@@ -53,11 +24,22 @@ class Score(NamedTuple):
     """Digest of the configuration and the version of the scoring rules."""
     signature: str = ""
     """The same in one readable line, to be quoted beside the reward; empty if the service is of a version before it."""
+    task: str = SCORE
 
     @property
     def reason_code(self) -> int:
-        """Index in `REASONS`; -1 for a reason unknown to this version of the client."""
-        return reason_code(self.reason)
+        """Index in the task's `TASK_REASONS`; -1 for a reason unknown to this version of the client."""
+        return reason_code(self.task, self.reason)
+
+    @property
+    def task_code(self) -> int:
+        """Index in `REWARD_TASKS`."""
+        return REWARD_TASKS.index(self.task)
+
+    @property
+    def passed(self) -> float:
+        """1 if the response passes: in SCORE both gates, with the right order of actions; else 0."""
+        return has_passed(self.task, self.components)
 
 
 @dataclass(frozen=True)
@@ -74,6 +56,12 @@ class Scores:
     request_id: str
     signature: str = ""
     """The configuration in one readable line, to be quoted beside the rewards."""
+    tasks: list[str] = field(default_factory=list)
+    """The task of each response; all of them SCORE if left out."""
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            object.__setattr__(self, "tasks", [SCORE] * len(self.rewards))
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -84,18 +72,46 @@ class Scores:
         reasons = ", ".join(f"{reason} {n}" for reason, n in Counter(self.reasons).most_common())
         return f"Scores({len(self)} responses, mean reward {sum(self.rewards) / len(self):.4f}; {reasons})"
 
+    @property
+    def reason_codes(self) -> list[int]:
+        """Index of each reason in the `TASK_REASONS` of its task; -1 for one unknown to this version of the client."""
+        return [reason_code(task, reason) for task, reason in zip(self.tasks, self.reasons, strict=True)]
+
+    @property
+    def task_codes(self) -> list[int]:
+        """Index of each task in `REWARD_TASKS`."""
+        return list(map(REWARD_TASKS.index, self.tasks))
+
+    @property
+    def passed(self) -> list[float]:
+        """1 for each response that passes, else 0 (see `Score.passed`); raise ValueError without components."""
+        if self.components is None:
+            raise ValueError('`passed` is computed from the components: include="components"')
+        return [row.passed for row in self.rows()]
+
     def row(self, k: int) -> Score:
         """Return the score of response `k`."""
         components = {name: column[k] for name, column in (self.components or {}).items()}
-        return Score(self.rewards[k], self.reasons[k], components, self.config_id, self.signature)
+        return Score(self.rewards[k], self.reasons[k], components, self.config_id, self.signature, self.tasks[k])
 
     def rows(self) -> Iterator[Score]:
         """Yield the score of every response: faster than `row` for each."""
         names, columns = tuple(self.components or ()), tuple((self.components or {}).values())
         numbers: Iterator[tuple[float, ...]] = zip(*columns, strict=True) if columns else repeat(())
-        for reward, reason, values in zip(self.rewards, self.reasons, numbers, strict=False):
-            yield Score(reward, reason, dict(zip(names, values, strict=True)), self.config_id, self.signature)
+        for reward, reason, task, values in zip(self.rewards, self.reasons, self.tasks, numbers, strict=False):
+            components = dict(zip(names, values, strict=True))
+            yield Score(reward, reason, components, self.config_id, self.signature, task)
 
 
-def reason_code(reason: str) -> int:
-    return REASONS.index(reason) if reason in REASONS else -1
+def scores_of(rows: Sequence[Score]) -> Scores:
+    """Return the columns of scores from one request or several; a component that one of them lacks is 0."""
+    names = dict.fromkeys(name for row in rows for name in row.components)
+    components = {name: [row.components.get(name, 0.0) for row in rows] for name in names}
+    columns = [row.reward for row in rows], [row.reason for row in rows], components
+    origin = (rows[0].config_id, "", rows[0].signature) if rows else ("", "", "")
+    return Scores(*columns, None, *origin, tasks=[row.task for row in rows])
+
+
+def reason_code(task: str, reason: str) -> int:
+    reasons = TASK_REASONS[task]
+    return reasons.index(reason) if reason in reasons else -1

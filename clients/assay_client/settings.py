@@ -10,19 +10,24 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from math import isfinite
 from numbers import Real
 from typing import Any, NamedTuple
 
 from .errors import InvalidSetting, Issue, invalid, invalid_setting
+from .tasks import REWARD_TASKS, SCORE
 from .transport.addresses import Address, address_of
 
-__all__ = ["DEFAULT_URL", "VARIABLES", "ClientSettings"]
+__all__ = ["DEFAULT_URL", "MAX_RUN", "MIXED", "VARIABLES", "ClientSettings"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 """Default address of `assay serve`."""
 
 MODES = ("remote", "local")
+MAX_RUN = 100
+MIXED: tuple[str, ...] = ()
+"""A list of tasks, whatever they are, for `ClientSettings.merged`."""
 VARIABLES = {
     "ASSAY_URL": "base_url",
     "ASSAY_API_KEY": "api_key",
@@ -34,8 +39,14 @@ VARIABLES = {
     "ASSAY_CLIENT_MAX_BATCH": "max_batch",
     "ASSAY_CLIENT_START_TIMEOUT": "start_timeout",
     "ASSAY_CLIENT_RUNTIME_DIR": "runtime_dir",
+    "ASSAY_CLIENT_RUN": "run",
 }
-ADAPTER_VARIABLES = ("ASSAY_CLIENT_REFERENCE", "ASSAY_CLIENT_ON_FAILURE", "ASSAY_CLIENT_DATA_SOURCES")
+ADAPTER_VARIABLES = (
+    "ASSAY_CLIENT_REFERENCE",
+    "ASSAY_CLIENT_TASK",
+    "ASSAY_CLIENT_ON_FAILURE",
+    "ASSAY_CLIENT_DATA_SOURCES",
+)
 """Variables with the client's prefix that the adapters read."""
 
 
@@ -54,7 +65,8 @@ class ClientSettings:
     command : tuple of str
         Mode "local": the `assay` command and its first arguments; if empty, `assay` is found on PATH.
     config : str
-        Settings of the reward for every request, as canonical JSON.
+        Settings of the reward for every request, as canonical JSON: those of SCORE, and options of other tasks under
+        the task's name.
     timeout : float
         Time until a call ends, with its result or an error.
     attempt_timeout : float
@@ -75,6 +87,8 @@ class ClientSettings:
         Mode "local": time that the service runs on after the last process that used it.
     runtime_dir : str or None
         Mode "local": folder of sockets and locks; None for a private one in /tmp.
+    run : str or None
+        Name of the training run, under which the service counts the requests.
     """
 
     addresses: tuple[Address, ...] = ()
@@ -93,6 +107,7 @@ class ClientSettings:
     start_timeout: float = 600.0
     linger: float = 2.0
     runtime_dir: str | None = None
+    run: str | None = None
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None, **given: Any) -> ClientSettings:
@@ -132,14 +147,33 @@ class ClientSettings:
             raise InvalidSetting(invalid(issues).args[0], issues=issues)
         return cls(**read)
 
-    def merged(self, overrides: Mapping[str, Any] | None) -> str:
-        """Return `config` with the settings of a call merged into it, as canonical JSON; raise InvalidSetting."""
+    def merged(self, overrides: Mapping[str, Any] | None, task: str | tuple[str, ...] = SCORE) -> str:
+        """Return the `config` of a request with the settings of a call merged into it, as canonical JSON.
+
+        The settings of a call are those of its task; if it has a list of tasks, they have the form of `config`. Raise
+        InvalidSetting.
+        """
         if not overrides:
-            return self.config
+            return config_of_task(self.config, task)
         try:
-            return canonical_json({**json.loads(self.config), **overrides})
-        except (TypeError, ValueError):
+            merged = json.loads(config_of_task(self.config, task))
+            for name, value in overrides.items():
+                is_options = not isinstance(task, str) and name in REWARD_TASKS and isinstance(value, Mapping)
+                merged[name] = {**merged.get(name, {}), **value} if is_options else value
+            return canonical_json(merged)
+        except (AttributeError, TypeError, ValueError):
             raise invalid_setting("config", "must be an object of numbers, booleans and strings") from None
+
+
+@lru_cache(maxsize=64)
+def config_of_task(config: str, task: str | tuple[str, ...]) -> str:
+    """Return the part of a client's `config` for a request of one task; all of it for a list of tasks."""
+    if not isinstance(task, str):
+        return config
+    settings = json.loads(config)
+    if task == SCORE:
+        return canonical_json({name: value for name, value in settings.items() if name not in REWARD_TASKS})
+    return canonical_json(settings.get(task, {}))
 
 
 def checked_argument(name: str, value: Any) -> Any:
@@ -214,6 +248,16 @@ def parse_key(given: str) -> str:
     return given
 
 
+def parse_run(given: str) -> str:
+    if not is_run_name(given):
+        raise ValueError(f"must be 1 to {MAX_RUN} printable ASCII characters, without spaces around them")
+    return given
+
+
+def is_run_name(name: str) -> bool:
+    return 0 < len(name) <= MAX_RUN and name == name.strip() and all(" " <= character <= "~" for character in name)
+
+
 def parse_positive(given: Any) -> float:
     if isinstance(given, bool) or not (isfinite(float(given)) and float(given) > 0):
         raise ValueError("must be a finite number above 0")
@@ -250,6 +294,7 @@ SETTINGS = {
     "command": Setting(parse_command, (str, Sequence), "a command, or a list of its arguments"),
     "config": Setting(parse_config, (str, Mapping), "a mapping of settings, or its JSON"),
     "runtime_dir": PATH,
+    "run": Setting(parse_run, (str,), "a string"),
     **dict.fromkeys(("window", "linger"), Setting(parse_seconds, *NUMBER)),
     **dict.fromkeys(("max_batch", "max_connections"), Setting(parse_count, *NUMBER)),
     **dict.fromkeys(

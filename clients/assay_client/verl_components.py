@@ -2,8 +2,9 @@
 
 During training, verl logs the reward only, but `trainer.rollout_data_dir=FOLDER` makes it write every sample of step N
 with all numbers of the reward function to FOLDER/N.jsonl. This program reads those files as they appear and writes one
-line per step, the means of all `score_…` numbers except `score_reason_code`, to a CSV file and, with --tensorboard, to
-TensorBoard. Samples that Assay has not scored (ASSAY_CLIENT_DATA_SOURCES) are left out.
+line per step, the means of all `score_…` numbers except `score_task` and `score_reason_code`, the mean standard
+deviation within groups and the share of groups without spread, to a CSV file and, with --tensorboard, to TensorBoard.
+Samples that Assay has not scored (ASSAY_CLIENT_DATA_SOURCES) are left out.
 """
 
 from __future__ import annotations
@@ -17,29 +18,44 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .adapters.common import METRICS
+from .adapters.metrics import MIXED_METRICS, spread_means
+from .tasks import OWN_COMPONENTS, REWARD_TASKS, TASK_COMPONENTS
+from .training_logs import tensorboard_writer
 
 __all__ = ["main", "step_means"]
 
-COLUMNS = ("step", "samples", "score", *(name for name in METRICS if name != "score_reason_code"))
+COMPONENT_COLUMNS = {f"score_{name}" for name in TASK_COMPONENTS}
+SPREAD = ("score_group_std", "score_groups_without_spread")
+NUMBERS = tuple(name for name in MIXED_METRICS if name not in ("score_task", "score_reason_code"))
+COLUMNS = ("step", "samples", "score", *NUMBERS, *SPREAD)
 SETTLE_SECONDS = 2.0
 """A file that has not changed for this long is complete."""
 
 
 def step_means(path: Path) -> dict[str, float]:
-    """Return the means over the samples of one step, by column; a column without numbers is left out."""
+    """Return the means over the samples of one step, by column; a column without numbers is left out.
+
+    That of a component is over the samples of tasks that have it. The groups are the samples with the same prompt.
+    """
     with path.open(encoding="utf-8") as lines:
-        samples = [
-            [sample.get(name) for name in COLUMNS[2:]]
-            for sample in map(json.loads, lines)
-            if sample.get("score_applies") != 0
-        ]
+        samples = [sample for sample in map(json.loads, lines) if sample.get("score_applies") != 0]
     means = {"step": float(path.stem), "samples": float(len(samples))}
-    for name, column in zip(COLUMNS[2:], zip(*samples, strict=True), strict=False):
-        numbers = [value for value in column if isinstance(value, (int, float))]
+    for name in ("score", *NUMBERS):
+        numbers = [sample[name] for sample in samples if has_number(sample, name)]
         if numbers:
             means[name] = sum(numbers) / len(numbers)
-    return means
+    grouped = [sample for sample in samples if has_number(sample, "score") and "input" in sample]
+    groups = [(sample["input"], str(sample.get("gts"))) for sample in grouped]
+    spread = spread_means([sample["score"] for sample in grouped], groups)
+    return means | {name.replace("/", "_"): mean for name, mean in spread.items()}
+
+
+def has_number(sample: dict[str, Any], name: str) -> bool:
+    """Return whether a sample has a number of this name that is one of its task's."""
+    if not isinstance(sample.get(name), (int, float)):
+        return False
+    task = REWARD_TASKS[int(sample.get("score_task", 0))]
+    return name not in COMPONENT_COLUMNS or name.removeprefix("score_") in OWN_COMPONENTS[task]
 
 
 def finished_steps(folder: Path, follow: bool, poll: float = 1.0) -> Iterator[Path]:
@@ -59,9 +75,7 @@ def finished_steps(folder: Path, follow: bool, poll: float = 1.0) -> Iterator[Pa
 
 def tensorboard(folder: str) -> Callable[[dict[str, float]], None]:
     """Return a function that writes the means of a step as scalars `assay/…`; raise ImportError if not installed."""
-    from torch.utils.tensorboard import SummaryWriter
-
-    writer = SummaryWriter(folder)
+    writer = tensorboard_writer(folder)
 
     def write(means: dict[str, float]) -> None:
         for name, mean in means.items():

@@ -52,7 +52,11 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 )
 @click.argument("source", metavar="ANSWERS", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--task", "name", default="score", show_default=True, help="What to evaluate; see --list.")
-@click.option("--profile", metavar="NAME", help="Short for --option profile=…: paper or thoth (metrics of SCORE).")
+@click.option(
+    "--profile",
+    metavar="NAME",
+    help="Short for --option profile=…: paper or thoth (SCORE), bioprobench or thoth (PQA, ORD, ERR).",
+)
 @click.option(
     "--metrics", multiple=True, metavar="NAMES", help="Metrics to compute: names, usual, or all  [default: usual]"
 )
@@ -255,4 +259,5 @@ def _print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool) -> Non
         click.echo(f"note: {metric} was not computed: {in_this_shell(reason)}", err=True)
     answers = {reason: count for (reason, of_response), count in evaluated.failures().items() if of_response}
     for reason, count in sorted(answers.items(), key=lambda pair: -pair[1]):
-        click.echo(f"note: {count:,} answers failed: {reason}", err=True)
+        what = f"{count:,} of {len(evaluated.answers.records):,} answers failed: {reason}"
+        click.echo(f"note: {what}: {evaluated.task.failures[reason]}", err=True)

@@ -31,6 +31,10 @@ __all__ = ["command"]
 @click.option("--response-field", default="response", show_default=True, help="Name of the response in a row.")
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
 @click.option(
+    "--task-field",
+    help="Name of the task in a row; only rows of score are explained  [default: task, if it names a task]",
+)
+@click.option(
     "--input-format",
     type=click.Choice(FORMATS),
     help="Format of the file  [default: by the extension; - is JSON or JSONL]",
@@ -57,6 +61,7 @@ def command(
     as_json: bool,
     response_field: str,
     reference_field: str,
+    task_field: str | None,
     input_format: str | None,
     suggestions: int,
     color: str,
@@ -78,7 +83,7 @@ def command(
     fmt = None if source == "-" and input_format is None else format_of(source, input_format, "--input-format")
     name = "stdin" if source == "-" else source
     try:
-        rollout, config = single_rollout(source, fmt, Fields(response_field, reference_field), number)
+        rollout, config = single_rollout(source, fmt, Fields(response_field, reference_field), number, task_field)
     except DocumentError as error:
         raise Failure(f"{name}: {error}") from None
     where = rollout.location.within(name)

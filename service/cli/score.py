@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ScoringError
-from ..files.field_names import absent_field, find_fields, objects_in, peek
+from ..errors import ScoringError, one_of
+from ..files.field_names import find_fields, objects_in, peek
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
@@ -33,8 +33,10 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ..evaluate.task import Task
+    from ..files.row_tasks import RowTasks
     from ..files.score_rows import Job
     from ..files.summary import Summary
 
@@ -79,9 +81,12 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
     "task_name",
     default="score",
     show_default=True,
-    help="Use the reward of another task (JSON only); see evaluate --list.",
+    help="Use the reward of another task for every row; see evaluate --list.",
 )
-@pair_option("--option", "task_options", "An option of another task, as JSON or text.")
+@click.option("--task-field", help="Name or dotted path of the task, or its number, in a row; without it: score.")
+@pair_option(
+    "--option", "task_options", "An option of another task, as JSON or text; with --task-field TASK.NAME=VALUE."
+)
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
 @click.option("--layout", type=click.Choice(list(LAYOUTS)), help="Use the field names in the dumps of this trainer.")
 @click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
@@ -100,6 +105,7 @@ def command(
     response_field: str | None,
     reference_field: str | None,
     task_name: str,
+    task_field: str | None,
     task_options: tuple[tuple[str, str], ...],
     report: str | None,
     layout: str | None,
@@ -117,15 +123,21 @@ def command(
     everything else unchanged. A JSON INPUT contains an array of rows or one request of POST /v1/score.
     A row that cannot be scored is listed on standard error and written with `error`; the exit code is then 1.
 
-    With --task, a row may also be a published record of that benchmark with the model's response added.
+    With --task or --task-field, a row of another task may also be a published record of its benchmark with the
+    model's response added.
 
     Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra `arrow`. Their rows
     count from 0. Each component is a column, and so is `error` (reason, detail, row) if a row has one.
     """
+    from ...kernels.score import COMPONENTS
+    from ..evaluate.task_rewards import TASK_COMPONENTS
+    from ..files.row_tasks import RowTasks
     from ..files.rows.output import is_special
     from ..files.score_rows import Job
 
     source_format = format_of(source, input_format, "--input-format")
+    _check_task_flags(task_name, task_field, task_options, report, flags)
+    names = COMPONENTS if task_name == SCORE and task_field is None else TASK_COMPONENTS
     special = source_format if is_special(target) and not Path(target).suffix else None  # /dev/null has no extension
     job = Job(
         source=source,
@@ -133,22 +145,16 @@ def command(
         source_format=source_format,
         target_format=format_of(target, output_format or special, "--output-format"),
         fields=_fields(layout, response_field, reference_field, group_field),
-        components="components" in include,
+        components=names if "components" in include else (),
         advantages="advantages" in include,
         max_line_bytes=max_line_bytes,
     )
     inputs = [("INPUT", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
     require_different_files(inputs, [("OUTPUT", target), ("--report", report)])
     settings = load_config(flags, config_file).score
-    if task_name != SCORE and report is not None:
-        raise click.UsageError("--report is for SCORE only; for other tasks use the report of assay evaluate")
-    if task_name == SCORE and task_options:
-        raise click.UsageError("--option is for other tasks; the settings of SCORE have separate flags")
     try:
-        if task_name == SCORE:
-            failed = _run(job, settings, quiet, report)
-        else:
-            failed = _run_task(job, task_name, {name: json_or_text(text) for name, text in task_options}, quiet)
+        tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
+        failed = _run(job, tasks, quiet, report)
     except DocumentError as error:
         raise document_failure(job.source_name, job.source_format, error) from None
     except ScoringError as error:
@@ -166,54 +172,103 @@ def command(
         raise click.exceptions.Exit(SOME_FAILED)
 
 
+def _check_task_flags(
+    name: str, field: str | None, options: Sequence[tuple[str, str]], report: str | None, settings: Mapping[str, Any]
+) -> None:
+    """Raise UsageError for flags that do not fit together; settings: the flags of SCORE, None if not given."""
+    if name == SCORE:
+        if options and field is None:
+            raise click.UsageError("--option is for other tasks; the settings of SCORE have separate flags")
+        return
+    if field is not None:
+        raise click.UsageError("--task and --task-field exclude each other")
+    if report is not None:
+        raise click.UsageError("--report is for SCORE only; for other tasks use the report of assay evaluate")
+    unused = [setting for setting, value in settings.items() if value is not None and setting != "advantage_ddof"]
+    if unused:
+        listed = ", ".join("--" + setting.replace("_", "-") for setting in unused)
+        raise click.UsageError(f"{listed}: for SCORE only; other tasks have --option")
+
+
 def _fields(layout: str | None, response: str | None, reference: str | None, group: str | None) -> Fields:
     """Return the given field names; the others are those of the layout or the defaults."""
     known = LAYOUTS[layout] if layout is not None else Fields()
     return Fields(response or known.response, reference or known.reference, group or known.group)
 
 
-def _run(job: Job, settings: ScoreSettings, quiet: bool, target: str | None) -> bool:
+def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
-    from ..files.request_file import score_request
-    from ..files.score_rows import score_rows, scorer_of_rows
-    from ..scoring.scorer import Scorer
+    from ..files.request_file import require_request, score_request
+    from ..files.score_rows import score_rows
+    from ..files.summary import Summary
 
-    scorer = Scorer(settings)
-    report = _start_report(target, job, scorer)
+    report = _start_report(target, job, tasks)
     observe = report.add if report is not None else None
-    started, summary, failed = time.perf_counter(), None, False
+    tasks.prepare()
+    started, summary, request = time.perf_counter(), None, None
     if is_columnar(job.source_format):
-        from ..files.columns.source import open_columns  # needs the extra
+        from ..files.columns.source import nested_names, open_columns  # needs the extra
         from ..files.score_columns import score_columns
 
         with open_columns(job.source) as source:
-            job = _found(job, [source.schema.names], "column", quiet)
+            job = _found(job, tasks, [nested_names(source.schema)], tasks.others, "column", quiet)
             with Progress(source.rows, quiet) as progress:
-                summary = score_columns(job, scorer, source, progress, observe)
+                summary = score_columns(job, tasks, source, progress, observe)
     else:
         with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
             if rows is None:
-                failed = not score_request(job, scorer, document, observe)
+                require_request(document)
+                if tasks.has_others:
+                    raise click.UsageError("a request names its tasks itself, without --task and --task-field")
+                request = score_request(job, tasks, document, observe)
             else:
                 first, rows = peek(rows)
-                job = _found(job, objects_in(first, job.max_line_bytes), "field", quiet)
+                named = objects_in(first, job.max_line_bytes)
+                job = _found(job, tasks, named, tasks.others_in(named), "field", quiet)
                 with Progress(size, quiet) as progress:
-                    summary = score_rows(job, scorer_of_rows(job, scorer), rows, progress, observe)
+                    summary = score_rows(job, tasks, rows, progress, observe)
     if report is not None:
-        report.write(target, summary.faults if summary is not None else {})
-    return failed if summary is None else _show(job, summary, scorer.signature, started, quiet, target)
+        counts = summary or request or Summary()
+        others = {name: count for name, count in counts.scored.items() if name != SCORE}
+        report.write(target, counts.faults, others)
+    if summary is None:
+        return request is None
+    return _show(job, summary, tasks.identity["signature"], started, quiet, target)
 
 
-def _found(job: Job, rows: Sequence[Collection[str]], kind: str, quiet: bool) -> Job:
-    """Return the job with the names of the fields that the first rows have; raises FieldError if they lack one."""
-    fields = find_fields(job.fields, rows, kind)
+def _found(
+    job: Job, tasks: RowTasks, rows: Sequence[dict[str, Any]], others: Sequence[Task], kind: str, quiet: bool
+) -> Job:
+    """Return the job with the names of the fields that the first rows have; raises FieldError if they lack one.
+
+    others: the tasks besides SCORE that rows may be of.
+    """
+    tasks.require_field(rows, kind)
+    fields = find_fields(job.fields, rows, kind, {task.response for task in others})
     for role, name, given in zip(Fields._fields, fields, job.fields, strict=True):
         if name != given and not quiet:
             click.echo(f"note: {role} was read from the {kind} {name}", err=True)
     return job._replace(fields=fields)
 
 
-def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
+def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the values of `--option`: by name, or with a task field by task and name."""
+    from ..evaluate.task_rewards import REWARD_TASKS
+
+    options: dict[str, Any] = {}
+    for flag, text in pairs:
+        if task_field is None:
+            options[flag] = json_or_text(text)
+            continue
+        task, _, name = flag.rpartition(".")
+        if task not in REWARD_TASKS[1:]:
+            known = one_of(task or name, REWARD_TASKS[1:])
+            raise click.UsageError(f"--option {flag}: with --task-field, its form is TASK.NAME=VALUE; TASK {known}")
+        options.setdefault(task, {})[name] = json_or_text(text)
+    return options
+
+
+def _start_report(target: str | None, job: Job, tasks: RowTasks) -> Any:
     """Return a report that observes the job, None without `target`; raises UsageError for an invalid path."""
     if target is None:
         return None
@@ -224,31 +279,7 @@ def _start_report(target: str | None, job: Job, scorer: Any) -> Any:
     if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
         raise click.UsageError(f"{target}: the directory does not exist")
     name = "standard input" if job.source == "-" else os.path.basename(job.source)
-    return Report(scorer, name, command_line())
-
-
-def _run_task(job: Job, name: str, task_options: dict[str, Any], quiet: bool) -> bool:
-    """Do the job with the reward of another task; return whether some rows could not be scored."""
-    from ..evaluate.task_rewards import reward_options, reward_task
-    from ..files.request_file import require_request
-    from ..files.score_rows import score_rows, scorer_of_task_rows
-
-    if is_columnar(job.source_format) or is_columnar(job.target_format):
-        raise click.UsageError("--task supports only JSONL and JSON")
-    task = reward_task(name)
-    scorer = scorer_of_task_rows(job, task, reward_options(task, task_options))
-    started = time.perf_counter()
-    with open_rows(job.source, job.source_format, job.max_line_bytes) as (rows, document, size):
-        if rows is None:
-            require_request(document)
-            raise click.UsageError("--task cannot be combined with a request, which names its task")
-        first, rows = peek(rows)
-        named = objects_in(first, job.max_line_bytes)
-        if named and not any({job.fields.response, task.response} & row.keys() for row in named):
-            raise absent_field(job.fields.response, named, "--response-field")
-        with Progress(size, quiet) as progress:
-            summary = score_rows(job, scorer, rows, progress)
-    return _show(job, summary, scorer.identity["signature"], started, quiet)
+    return Report(tasks.scorer, name, command_line())
 
 
 def _show(job: Job, summary: Summary, signature: str, started: float, quiet: bool, report: str | None = None) -> bool:

@@ -5,6 +5,8 @@ The module of a task is imported when the task is first requested.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -42,6 +44,8 @@ TASKS = {
     "llam_eval": ".llam_eval.judged",
 }
 """Name of a task to the module with its `TASK`, in the order of listings."""
+
+NUMBER = re.compile(r"[0-9]{1,15}")
 
 UNKNOWN = "unknown"
 """The group of records without the field."""
@@ -214,7 +218,13 @@ def rows_by(values: Sequence[str]) -> dict[str, np.ndarray]:
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         rows.setdefault(value, []).append(row)
-    return {value: np.array(rows[value]) for value in sorted(rows)}
+    return {value: np.array(rows[value]) for value in sorted(rows, key=by_number)}
+
+
+def by_number(value: str) -> tuple[float, str]:
+    """Return the key by which values are sorted: those that begin with a number first, 6-10 before 11-15."""
+    number = NUMBER.match(value)
+    return (int(number[0]) if number else math.inf), value
 
 
 def text_of(value: Any) -> str:

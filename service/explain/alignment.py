@@ -5,6 +5,7 @@ Anchors, intersections, subsequences and formulas are those of the kernels.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -57,9 +58,7 @@ def align(reading: Reading, expected: Reading, settings: ScoreSettings, rules: R
     anchors(anchored, np.zeros(1, np.int64), *columns, symbols)
     partners = anchored.tolist()  # of each predicted step: the index of the reference step, or UNMATCHED
     pairs = _pairs([(i, j) for i, j in enumerate(partners) if j != UNMATCHED], reading, expected, settings)
-    total = 0.0
-    for pair in pairs:  # as the kernel adds them; sum() compensates rounding from Python 3.12 on
-        total += pair.value
+    total = math.fsum(pair.value for pair in pairs)
     denominator = (max(len(positions), m) if settings.content_denominator == "max_len" else len(pairs)) if pairs else 0
     matched = {pair.reference for pair in pairs}
     content = Content(
@@ -181,7 +180,11 @@ def _pairs(
     parameters = _similarities("words", [(words_of(a.parameters), words_of(b.parameters)) for a, b in lines])
     pairs = []
     for (i, j), (line, _), obj, by_words, par in zip(anchored, lines, objects, words, parameters, strict=True):
-        if obj.missing and obj.extra and not obj.shared:
+        if settings.object_similarity == "max":
+            by_words_counts = by_words.value > obj.value
+        else:
+            by_words_counts = bool(obj.missing and obj.extra) and not obj.shared
+        if by_words_counts:
             obj = by_words
         value, counted = obj.value, obj.value >= MIN_OBJECT_SIMILARITY
         if counted:

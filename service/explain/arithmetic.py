@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from ...kernels.rules import PARAMETER_WEIGHT
@@ -68,7 +69,7 @@ def _states(counted: Alignment, settings: ScoreSettings) -> list[tuple[FactorNam
         states.append((name, combined(factor, order.value, content, settings), detail))
 
     def mean(values: Sequence[float]) -> float:
-        return sum(values) / content.denominator if values else 0.0
+        return math.fsum(values) / content.denominator if values else 0.0
 
     if settings.use_order:
         state("order", 1.0, MAX_CONTENT, _order_detail(order))

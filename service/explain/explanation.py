@@ -112,7 +112,7 @@ def _derive(case: Case) -> Explanation:
         content=alignment.content if alignment is not None else None,
         factors=factors,
         equations=equations_of(counted, case.components, case.reward, settings),
-        hints=hints_of(reading, expected, pairs, found) if reading is not None else [],
+        hints=hints_of(reading, expected, pairs, found, settings) if reading is not None else [],
         suggestions=[],
         tried=0,
         exhaustive=None,

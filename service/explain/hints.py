@@ -1,4 +1,4 @@
-"""Hints: quantities that are equal to people, but not to the comparison, which takes numbers and units as written."""
+"""Hints: what is equal to people, but not to the comparison, which takes numbers and units as written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from .reading import Line, Reading
-from .schema import Coverage, Hint, Pair
+from ...kernels.rules import MIN_OBJECT_SIMILARITY
+from ..settings import ScoreSettings
+from .numbers import format_reward
+from .reading import Reading, words_of
+from .schema import Coverage, Hint, Pair, Phrase
 from .text import canons
 
 __all__ = ["hints_of"]
@@ -34,7 +37,13 @@ ONES = (
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 NUMBER_WORDS = {word: k for k, word in enumerate(ONES)} | {word: 10 * k for k, word in enumerate(TENS, 2)}
 
-DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
+DECIMAL = r"[0-9]{1,12}(?:\.[0-9]{1,12})?"
+NUMBER = re.compile(rf"{DECIMAL}(?:e-?[0-9]{{1,2}})?")
+POWER = re.compile(rf"(?:({DECIMAL}) ?x ?)?10 (-?[0-9]{{1,2}})(?= |$)")
+"""A power of ten as words joined by spaces: `10 6` of `10⁶`, `5 x 10 6`, `5x10 6`."""
+
+POWER_WORDS = 4
+POWER_SIGNS = "powers are written with ^ or superscript digits"
 LINKS = ("to", "or", "and", "x")
 """Words that make two quantities one: ranges, sums and products, about which there are no hints."""
 
@@ -43,6 +52,7 @@ class Quantity(NamedTuple):
     """A number as it is written, its unit (empty without one), and the unit that it is divided by."""
 
     words: tuple[str, ...]
+    text: str
     number: Fraction
     unit: str
     per: str
@@ -53,16 +63,18 @@ class Quantity(NamedTuple):
         kind, factor = KINDS.get(self.unit, (self.unit, 1))
         return kind, self.number * factor, self.per
 
-    @property
-    def text(self) -> str:
-        return " ".join(self.words)
-
 
 def hints_of(
-    reading: Reading, expected: Reading, pairs: Sequence[Pair], coverages: Sequence[Coverage | None]
+    reading: Reading,
+    expected: Reading,
+    pairs: Sequence[Pair],
+    coverages: Sequence[Coverage | None],
+    settings: ScoreSettings,
 ) -> list[Hint]:
     """Return the hints about pairs that differ, and about words that the prose lacks, in the order of the steps."""
     hints = [*_about_pairs(reading, expected, pairs), *_about_prose(reading, coverages)]
+    if settings.object_similarity == "fallback":
+        hints += _about_objects(reading, expected, pairs)
     hints.sort(key=lambda hint: hint.step or 0)
     return hints[:MAX_HINTS]
 
@@ -71,21 +83,40 @@ def _about_pairs(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> 
     for pair in pairs:
         mine, theirs = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
         for name in ("objects", "parameters"):
-            for quantity, other in _equal(_quantities_of(mine, name), _quantities_of(theirs, name)):
-                text = f"{quantity.text} is {other.text}: {_compared(quantity, other)}."
-                yield Hint(text=text, step=pair.predicted, reference_step=pair.reference)
+            own, other = _words_of(getattr(mine, name)), _words_of(getattr(theirs, name))
+            equal, lost = _equal(_quantities_of(own), _quantities_of(other)), _lost_powers(own, other)
+            texts = [f"{one.text} is {another.text}: {_compared(one, another)}." for one, another in equal]
+            texts += [f"{one} is not {another}: {POWER_SIGNS}." for one, another in lost]
+            yield from (Hint(text=text, step=pair.predicted, reference_step=pair.reference) for text in texts)
+
+
+def _about_objects(reading: Reading, expected: Reading, pairs: Sequence[Pair]) -> Iterator[Hint]:
+    """Yield pairs whose parameters would count if Obj did not prefer the one whole object that they share."""
+    for pair in pairs:
+        if pair.objects.compared != "objects" or pair.parameters_counted:
+            continue
+        lines = reading.lines[pair.predicted - 1], expected.lines[pair.reference - 1]
+        mine, theirs = (set(words_of(line.objects)) for line in lines)
+        by_words = len(mine & theirs) / len(mine | theirs)
+        if by_words >= MIN_OBJECT_SIMILARITY:
+            text = (
+                f"Obj is {format_reward(pair.objects.value)} by whole objects, {format_reward(by_words)} by words: "
+                "words count only if no whole object is shared, or with object_similarity = max."
+            )
+            yield Hint(text=text, step=pair.predicted, reference_step=pair.reference)
 
 
 def _about_prose(reading: Reading, coverages: Sequence[Coverage | None]) -> Iterator[Hint]:
     for k, (line, prose, coverage) in enumerate(zip(reading.lines, reading.prose, coverages, strict=False), 1):
         if coverage is None or not coverage.uncovered:
             continue
-        key = [*_quantities_of(line, "objects"), *_quantities_of(line, "parameters")]
+        own, said = _words_of([*line.objects, *line.parameters]), [prose.canon.split(" ")]
         uncovered = set(coverage.uncovered)
-        lacking = [quantity for quantity in key if not uncovered.isdisjoint(quantity.words)]
-        for quantity, other in _equal(lacking, _quantities(prose.canon.split(" "))):
-            text = f"The step has {quantity.text}, its prose {other.text}: {_compared(quantity, other)}."
-            yield Hint(text=text, step=k, reference_step=None)
+        lacking = [quantity for quantity in _quantities_of(own) if not uncovered.isdisjoint(quantity.words)]
+        equal, lost = _equal(lacking, _quantities_of(said)), _lost_powers(own, said)
+        texts = [f"{one.text}, its prose {another.text}: {_compared(one, another)}." for one, another in equal]
+        texts += [f"{one}, its prose {another}: {POWER_SIGNS}." for one, another in lost if one in uncovered]
+        yield from (Hint(text=f"The step has {text}", step=k, reference_step=None) for text in texts)
 
 
 def _compared(quantity: Quantity, other: Quantity) -> str:
@@ -106,34 +137,62 @@ def _equal(mine: Iterable[Quantity], theirs: Sequence[Quantity]) -> Iterator[tup
             yield quantity, free[quantity.amount].popleft()
 
 
-def _quantities_of(line: Line, name: str) -> list[Quantity]:
-    return [quantity for phrase in getattr(line, name) for quantity in _quantities(phrase.words)]
+def _lost_powers(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Yield powers of ten that one side has without their sign, the text of mine first: `106` and `10^6`."""
+    own, other = _exponents(mine), _exponents(theirs)
+    own_words, other_words = ({word for words in phrases for word in words} for phrases in (mine, theirs))
+    for exponent in dict.fromkeys([*own, *other]):
+        power, plain = f"10^{exponent}", f"10{exponent}"
+        if exponent not in other and plain in other_words - own_words:
+            yield power, plain
+        if exponent not in own and plain in own_words - other_words:
+            yield plain, power
 
 
-def _quantities(words: Sequence[str]) -> list[Quantity]:
-    """Return the quantities of canonical words, but not those that are part of a range, a sum or a product."""
-    found = []
-    for k, word in enumerate(words):
-        number = _number(word)
+def _exponents(phrases: Sequence[Sequence[str]]) -> list[str]:
+    found = [_power(words, k) for words in phrases for k in range(len(words))]
+    return [power[2] for power in found if power is not None]
+
+
+def _power(words: Sequence[str], k: int) -> re.Match[str] | None:
+    """Return the power of ten that begins with word k."""
+    return POWER.match(" ".join(words[k : k + POWER_WORDS]))
+
+
+def _words_of(phrases: Sequence[Phrase]) -> list[list[str]]:
+    return [phrase.words for phrase in phrases]
+
+
+def _quantities_of(phrases: Sequence[Sequence[str]]) -> list[Quantity]:
+    return [quantity for words in phrases for quantity in _quantities(words)]
+
+
+def _quantities(words: Sequence[str]) -> Iterator[Quantity]:
+    """Yield the quantities of canonical words, but not those that are part of a range, a sum or a product."""
+    k = 0
+    while k < len(words):
+        power = _power(words, k)
+        start, k = k, k + (1 if power is None else power[0].count(" ") + 1)
+        number = _number(words[start]) if power is None else Fraction(power[1] or 1) * Fraction(10) ** int(power[2])
         if number is None:
             continue
-        rest = words[k + 1 : k + 2]
-        unit = _unit(rest[0], word in NUMBER_WORDS) if rest else ""
-        stop = k + 1 + bool(unit)
+        rest = words[k : k + 1]
+        unit = _unit(rest[0], words[start] in NUMBER_WORDS) if rest else ""
+        stop = k + bool(unit)
         after = words[stop : stop + 2]
         per = after[0] if unit and after and after[0] in UNITS else ""
         if unit and len(after) == 2 and after[0] == "per":
             per = after[1]
-        before = words[k - 1] if k else ""
+        before = words[start - 1] if start else ""
         linked = before in LINKS or before in UNITS or _number(before) is not None
         linked |= bool(after) and (after[0] in LINKS or _number(after[0]) is not None)
         if not linked:
-            found.append(Quantity(tuple(words[k:stop]), number, unit, per))
-    return found
+            shown = words[start] if power is None else f"{power[0].rpartition(' ')[0]}^{power[2]}"
+            yield Quantity(tuple(words[start:stop]), " ".join([shown, *words[k:stop]]), number, unit, per)
 
 
 def _number(word: str) -> Fraction | None:
-    if DECIMAL.fullmatch(word):
+    if NUMBER.fullmatch(word):
         return Fraction(word)
     return Fraction(NUMBER_WORDS[word]) if word in NUMBER_WORDS else None
 

@@ -60,6 +60,9 @@ class ExplainRequest(Contract):
 
     response: StrictStr = Field(description="The response to explain; its content may be anything.")
     reference: StrictStr | Steps = Field(description="As in /v1/score.")
+    task: StrictStr = Field(
+        default="score", description="Only SCORE is explained.", json_schema_extra={"const": "score"}
+    )
     config: dict[str, Any] = Field(default={}, description="Settings that differ from the service's.")
     suggestions: StrictInt = Field(
         default=MAX_SUGGESTED,
@@ -216,7 +219,8 @@ class Similarity(Part):
     value: float
     compared: Literal["objects", "words", "nothing"] = Field(
         description="Elements of the sets: whole objects, words (parameters always; objects if no whole one is "
-        "shared), or nothing (both empty, or parameters that do not count as Obj < 0.5)."
+        "shared, with object_similarity = max if that is larger), or nothing (both empty, or parameters that do not "
+        "count as Obj < 0.5)."
     )
     shared: list[str]
     missing: list[str] = Field(description="Only in the reference.")
@@ -232,7 +236,7 @@ class Pair(Part):
     objects: Similarity = Field(description="Obj.")
     parameters: Similarity = Field(description="Par; 0 if Obj < 0.5.")
     parameters_counted: bool = Field(description="Whether Obj ≥ 0.5.")
-    position: float = Field(description="m_ij; 1 if use_position is off.")
+    position: float = Field(description="m_ij, 0 where |i − j| ≥ m; 1 if use_position is off.")
     value: float = Field(description="m_ij (Obj + ½ Par), at most 1.5.")
 
 
@@ -240,7 +244,7 @@ class Content(Part):
     """Content of the anchored steps (docs/rules.md, Step semantics)."""
 
     anchors: int
-    sum: float = Field(description="Sum of the pairs' values.")
+    sum: float = Field(description="Sum of the pairs' values, correctly rounded: `math.fsum`.")
     denominator: int = Field(description="|W|, or max(n, m) with content_denominator = max_len; 0 without anchors.")
     value: float
     unmatched_predicted: list[int]
@@ -310,7 +314,7 @@ class Suggestion(Part):
 
 
 class Hint(Part):
-    """Something that is the same to people but not to the comparison."""
+    """Something that is the same, or nearly the same, to people but not to the comparison."""
 
     text: str = Field(description="For people: `5000 μl is 5 ml: units are compared as written.`")
     step: int | None = Field(description="The predicted step.")
@@ -347,7 +351,7 @@ class Explanation(Part):
     content: Content | None
     factors: list[Factor] = Field(description="From `best` to `score`; each begins at the score of the one before it.")
     equations: list[Equation]
-    hints: list[Hint] = Field(description="Equal quantities that are written differently; at most 10.")
+    hints: list[Hint] = Field(description="What the comparison does not count as equal or similar; at most 10.")
     suggestions: list[Suggestion] = Field(description="The largest gain first.")
     tried: int = Field(description="How many edits were rescored for the suggestions.")
     exhaustive: bool | None = Field(

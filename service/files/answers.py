@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..evaluate.task import Task
-from .field_names import REFERENCE_NAMES, RESPONSE_NAMES, SAMPLE_ROWS, absent_field
+from .field_names import REFERENCE_NAMES, RESPONSE_NAMES, SAMPLE_ROWS, absent_field, value_at
 from .formats import is_columnar
 from .rows.rows import DocumentError, Fault, Location, decode_row, open_rows
 
@@ -63,18 +63,6 @@ class FieldNames:
             return next(name for name, mapped in self._mapping.items() if mapped == source), source
         name = next(path for path, reason, _ in task.validation_errors(record) if reason == "missing_field")
         return name, name
-
-
-def value_at(row: Mapping[str, Any], source: str) -> Any:
-    """Return the field with this name or dotted path; raises KeyError if it is missing."""
-    if source in row:
-        return row[source]
-    value: Any = row
-    for part in source.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            raise KeyError(source)
-        value = value[part]
-    return value
 
 
 def read_answers(source: str, fmt: str, task: Task, mapping: Mapping[str, str], max_line_bytes: int) -> Answers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,8 +17,10 @@ __all__ = [
     "absent_field",
     "find_fields",
     "guess_field",
+    "has_field",
     "objects_in",
     "peek",
+    "value_at",
 ]
 
 RESPONSE_NAMES = ("response", "generated_response", "model_output", "prediction", "completion")
@@ -35,10 +37,14 @@ class FieldError(DocumentError):
     """A file in which no row has a field that is needed."""
 
 
-def find_fields(fields: Fields, rows: Sequence[Collection[str]], kind: str = "field") -> Fields:
+def find_fields(
+    fields: Fields, rows: Sequence[Collection[str]], kind: str = "field", answers: Collection[str] = ()
+) -> Fields:
     """Return the fields, those with default names under the usual names that the rows use.
 
-    rows: the names of the fields of the first rows. Raises FieldError if no row has a field, unless there is no row.
+    rows: the names of the fields of the first rows. answers: where rows of other tasks may have the response; if there
+    are some, no reference is needed, because a record of a benchmark is one. Raises FieldError if no row has a field
+    that is needed, unless there is no row.
     """
     if not rows:
         return fields
@@ -47,7 +53,10 @@ def find_fields(fields: Fields, rows: Sequence[Collection[str]], kind: str = "fi
         reference=guess_field(fields.reference, REFERENCE_NAMES, rows),
     )
     for flag, name in zip(("--response-field", "--reference-field", "--group-field"), found, strict=True):
-        if name is not None and not any(name in row for row in rows):
+        others = answers if flag == "--response-field" else ()
+        if name is None or (flag == "--reference-field" and answers):
+            continue
+        if not any(name in row or any(other in row for other in others) for row in rows):
             if flag == "--reference-field" and fields == Fields() and found.response == "response":
                 flag += answer_hint(rows)
             raise absent_field(name, rows, flag, kind)
@@ -78,6 +87,27 @@ def absent_field(name: str, rows: Sequence[Collection[str]], flag: str, kind: st
         where = f" in any of the first {SAMPLE_ROWS} rows"
     known = f"{kind}s: {listed or 'none'}{did_you_mean(name, there) or '.'}"
     return FieldError(f"no {kind} {name!r}{where}; {known} Name the right one with {flag}")
+
+
+def value_at(row: Mapping[str, Any], source: str) -> Any:
+    """Return the field with this name or dotted path; raises KeyError if it is missing."""
+    if source in row:
+        return row[source]
+    value: Any = row
+    for part in source.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise KeyError(source)
+        value = value[part]
+    return value
+
+
+def has_field(row: Mapping[str, Any], source: str) -> bool:
+    """Return whether a row has the field with this name or dotted path."""
+    try:
+        value_at(row, source)
+    except KeyError:
+        return False
+    return True
 
 
 def peek(rows: Iterator[Row]) -> tuple[list[Row], Iterator[Row]]:

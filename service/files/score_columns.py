@@ -6,21 +6,20 @@ on every row (`error`, advantages).
 
 from __future__ import annotations
 
-import base64
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import orjson
+import numpy as np
 import pyarrow as pa
 
-from ...kernels.score import COMPONENTS
-from ..scoring.scorer import Scorer
 from ..terminal import Progress
 from .columns.batch_scorer import BatchScorer, is_text
 from .columns.results import SpooledResults, column_output
-from .columns.source import ColumnSource
+from .columns.source import ColumnSource, json_text_of, json_values
+from .columns.task_batches import TaskBatchScorer
 from .formats import is_columnar
+from .row_tasks import RowTasks
 from .rows.output import RESULT_NAMES, temp_dir_for
 from .rows.rows import DocumentError, Location, Rollout
 from .score_rows import Job, Observe, row_output
@@ -33,7 +32,7 @@ CONFIG_ID = b"config_id"
 
 
 def score_columns(
-    job: Job, scorer: Scorer, source: ColumnSource, progress: Progress, observe: Observe | None = None
+    job: Job, tasks: RowTasks, source: ColumnSource, progress: Progress, observe: Observe | None = None
 ) -> Summary:
     """Score the rows of `source` and write them in their order.
 
@@ -41,50 +40,65 @@ def score_columns(
     output cannot be written, DocumentError for wrong columns or a damaged file, and InvalidRequest if advantages are
     wanted and no group has two rewards.
     """
-    check_columns(job, source)
+    names = columns_read(job, tasks, source)
+    check_columns(job, tasks, source, names)
     summary = Summary()
     with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
         results = SpooledResults(spool, job.components, job.advantages)
-        _score(job, scorer, source, results, summary, progress, observe)
+        _score(job, tasks, source, names, results, summary, progress, observe)
         write = _write_columns if is_columnar(job.target_format) else _write_rows
-        write(job, scorer, source, results)
+        write(job, tasks, source, results)
     return summary
 
 
-def check_columns(job: Job, source: ColumnSource) -> None:
-    """Raise DocumentError if a column is missing, has the wrong type, or would be overwritten."""
+def columns_read(job: Job, tasks: RowTasks, source: ColumnSource) -> list[str]:
+    """Return the names of the columns that are needed for scoring; rows of other tasks may need any of several."""
+    names = dict.fromkeys(name for name in job.fields if name is not None)
+    if tasks.has_others:
+        names |= dict.fromkeys(tasks.columns_of_others())
+        return [name for name in names if name in source.schema.names]
+    return list(names)
+
+
+def check_columns(job: Job, tasks: RowTasks, source: ColumnSource, read: Sequence[str]) -> None:
+    """Raise DocumentError if a column that is read is missing or has the wrong type, or one would be overwritten."""
     fields, schema = job.fields, source.schema
-    source.require(filter(None, fields))
-    if not is_text(schema.field(fields.response).type):
+    source.require(read)
+    if fields.response in read and not is_text(schema.field(fields.response).type):
         raise DocumentError(f"the column {fields.response!r} does not contain text")
-    kind = schema.field(fields.reference).type
-    if not (is_text(kind) or pa.types.is_struct(kind)):
+    kind = schema.field(fields.reference).type if not tasks.has_others else None
+    if kind is not None and not (is_text(kind) or pa.types.is_struct(kind)):
         raise DocumentError(f"the column {fields.reference!r} contains neither text nor objects with steps")
-    overwritten = [name for name in COMPONENTS if name in schema.names]
-    if overwritten and is_columnar(job.target_format) and job.components and CONFIG_ID not in (schema.metadata or {}):
+    overwritten = [name for name in job.components if name in schema.names]
+    if overwritten and is_columnar(job.target_format) and CONFIG_ID not in (schema.metadata or {}):
         raise DocumentError(f"there are columns with the names of components: {', '.join(overwritten)}")
 
 
 def _score(
     job: Job,
-    scorer: Scorer,
+    tasks: RowTasks,
     source: ColumnSource,
+    names: list[str],
     results: SpooledResults,
     summary: Summary,
     progress: Progress,
     observe: Observe | None,
 ) -> None:
-    batches = BatchScorer(scorer, job.fields, job.advantages)
-    names = list(dict.fromkeys(name for name in job.fields if name is not None))
     reference = job.fields.reference
-    as_dictionary = reference if is_text(source.schema.field(reference).type) else None
+    as_dictionary = reference if reference in names and is_text(source.schema.field(reference).type) else None
+    batches = (
+        TaskBatchScorer(tasks, job.fields, job.advantages)
+        if tasks.has_others
+        else BatchScorer(tasks.scorer, job.fields, job.advantages)
+    )
     first = 0
     for batch in source.batches(names, as_dictionary):
         scored = batches.score(batch)
         results.add(scored)
         summary.add(scored.scores)
         if observe is not None:
-            observe(_rollouts(job, batch, scored.valid.tolist(), first), scored.scores)
+            rows, scores = tasks.of_score(scored.scores)
+            observe(_rollouts(job, batch, np.flatnonzero(scored.valid)[rows].tolist(), first), scores)
         for row, fault in sorted(scored.faults.items()):
             summary.faults[fault.reason] += 1
             progress.message(f"{job.source_name}[{first + row}]: {fault.detail} ({fault.reason})")
@@ -92,25 +106,22 @@ def _score(
         progress.advance(batch.num_rows, batch.num_rows)
 
 
-def _rollouts(job: Job, batch: Any, valid: list[bool], first: int) -> list[Rollout]:
-    """Return the scored rows of a batch whose first row has the number `first`."""
+def _rollouts(job: Job, batch: Any, rows: list[int], first: int) -> list[Rollout]:
+    """Return these rows of a batch whose first row has the number `first`."""
+    if not rows:
+        return []
     fields = job.fields
     names = (fields.response, fields.reference, fields.group or fields.reference)
     columns = {name: batch.column(name).to_pylist() for name in dict.fromkeys(names)}
-    rows = zip(*(columns[name] for name in names), strict=True)
-    return [
-        Rollout(Location("row", first + k), b"", response=response, reference=reference, group=group)
-        for k, ((response, reference, group), is_valid) in enumerate(zip(rows, valid, strict=True))
-        if is_valid
-    ]
+    return [Rollout(Location("row", first + k), b"", frozenset(), *(columns[name][k] for name in names)) for k in rows]
 
 
-def _write_columns(job: Job, scorer: Scorer, source: ColumnSource, results: SpooledResults) -> None:
-    found = results.tables(scorer.settings.advantage_ddof)
+def _write_columns(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
+    found = results.tables(tasks.settings.advantage_ddof)
     added = results.schema()
     replaced = RESULT_NAMES.union(added.names)
     kept = [_kept_field(field, job, source) for field in source.schema if field.name not in replaced]
-    metadata = {**(source.schema.metadata or {}), **{name.encode(): value for name, value in scorer.identity.items()}}
+    metadata = {**(source.schema.metadata or {}), **{name.encode(): value for name, value in tasks.identity.items()}}
     schema = pa.schema([*kept, *added], metadata=metadata)
     with column_output(job.target, job.target_format, schema) as write:
         for batch, result in _align(source.batches(), found):
@@ -130,9 +141,9 @@ def _kept_field(field: Any, job: Job, source: ColumnSource) -> Any:
     return field
 
 
-def _write_rows(job: Job, scorer: Scorer, source: ColumnSource, results: SpooledResults) -> None:
-    found = results.tables(scorer.settings.advantage_ddof)
-    with row_output(job, scorer.identity) as write:
+def _write_rows(job: Job, tasks: RowTasks, source: ColumnSource, results: SpooledResults) -> None:
+    found = results.tables(tasks.settings.advantage_ddof)
+    with row_output(job, tasks.identity) as write:
         for batch, result in _align(source.batches(), found):
             write(json_rows(batch, result, job.components))
 
@@ -150,35 +161,21 @@ def _align(batches: Iterator[Any], results: Iterator[Any]) -> Iterator[tuple[Any
         pending = pending.slice(batch.num_rows)
 
 
-def json_rows(batch: Any, results: Any, components: bool) -> Iterator[bytes]:
-    """Yield each row of a batch with its results, like a scored JSONL row.
-
-    Times and decimals become text, bytes become base64, and non-finite floats become null.
-    """
+def json_rows(batch: Any, results: Any, components: Sequence[str]) -> Iterator[bytes]:
+    """Yield each row of a batch with its results, like a scored JSONL row."""
     names = [name for name in batch.schema.names if name not in RESULT_NAMES]
-    columns = [_values(batch.column(name)) for name in names]
+    columns = [json_values(batch.column(name)) for name in names]
     for k, result in enumerate(results.to_pylist()):
         row = dict(zip(names, (column[k] for column in columns), strict=True))
-        yield orjson.dumps(row | _nested(result, components), default=_to_text)
+        yield json_text_of(row | _nested(result, components))
 
 
-def _nested(result: dict[str, Any], components: bool) -> dict[str, Any]:
+def _nested(result: dict[str, Any], components: Sequence[str]) -> dict[str, Any]:
     if result.get("error") is not None:
         return {"error": result["error"]}
     nested: dict[str, Any] = {"reward": result["reward"], "reason": result["reason"]}
     if components:
-        nested["components"] = {name: result[name] for name in COMPONENTS}
+        nested["components"] = {name: result[name] for name in components}
     if "advantage" in result:
         nested["advantage"] = result["advantage"]
     return nested
-
-
-def _values(column: Any) -> list[Any]:
-    if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
-        column = column.cast(pa.string())  # Python's types have no nanoseconds
-    values: list[Any] = column.to_pylist()
-    return values
-
-
-def _to_text(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..evaluate.task import OK
+from ..evaluate.task_rewards import SCORE
 from ..scoring.scores import Scores, group_advantages
 from ..terminal import table
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from ..evaluate.task_rewards import TaskScores
 
 __all__ = ["QUANTILES", "GroupedRewards", "Summary", "Values", "quantiles"]
 
@@ -54,45 +54,90 @@ class Values:
         return self._pieces[0]
 
 
+class TaskSummary:
+    """Counts of the rows of one task, and their rewards."""
+
+    def __init__(self) -> None:
+        self.rewards = Values()
+        self.reasons: Counter[str] = Counter()
+        self.passed = 0
+
+    def row(self) -> list[str]:
+        """Return the cells of a table: responses, readable, passed and figures of the rewards."""
+        count, rewards = self.reasons.total(), self.rewards.all()
+        figures = [rewards.mean(), *(quantiles(rewards)[name] for name in ("min", "median", "max"))]
+        shares = (self.reasons[OK], self.passed)
+        return [f"{count:,}", *(f"{100 * number / count:.1f} %" for number in shares), *(f"{f:.4f}" for f in figures)]
+
+
 class Summary:
     """Accumulates counts piece by piece; keeps the rewards, for exact quantiles."""
 
     def __init__(self) -> None:
-        self._rewards = Values()
+        self._tasks: dict[str, TaskSummary] = {}
         self._gates: Counter[str] = Counter()
-        self._reasons: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
 
-    def add(self, scores: Scores | TaskScores) -> None:
+    def add(self, scores: Scores) -> None:
         """Count one piece."""
-        self._rewards.add(scores.rewards)
-        self._reasons.update(scores.reasons)
-        for gate in scores.components.keys() & GATES:
+        for name in dict.fromkeys(scores.tasks.tolist()):
+            rows = scores.tasks == name
+            task = self._tasks.setdefault(name, TaskSummary())
+            task.rewards.add(scores.rewards[rows])
+            task.reasons.update(scores.reasons[rows].tolist())
+            task.passed += int(np.count_nonzero(scores.passed[rows]))
+        for gate in GATES:
             self._gates[gate] += int(np.count_nonzero(scores.components[gate]))
+
+    @property
+    def scored(self) -> dict[str, int]:
+        """The number of rows with a reward by task."""
+        return {name: task.reasons.total() for name, task in self._tasks.items()}
 
     @property
     def rows(self) -> int:
         """The number of rows, scored or not."""
-        return self._reasons.total() + self.faults.total()
+        return sum(self.scored.values()) + self.faults.total()
 
     def parts(self, seconds: float) -> list[str | Table]:
         """Return lines and tables; `seconds` is the time from the first row read to the last one written."""
-        count = self._reasons.total()
+        count = sum(self.scored.values())
         rate = f", {count / seconds:,.0f} a second" if count >= MIN_RATED and seconds > 0 else ""
         parts: list[str | Table] = [f"scored       {count:,} in {seconds:.2f} s{rate}"]
         if self.faults:
             rows = [(reason, f"{number:,}") for reason, number in self.faults.most_common()]
             parts += [f"not scored   {self.faults.total():,}", "", table(["not scored", "rows"], rows)]
-        if count:
-            rewards = self._rewards.all()
-            values = {"mean reward": rewards.mean(), **quantiles(rewards)}
-            parts += ["", table(list(values), [[f"{value:.4f}" for value in values.values()]], left=0)]
-            passed = [(gate, self._gates[gate]) for gate in GATES if gate in self._gates]
-            for head, found in (("gate", passed), ("reason", self._reasons.most_common())):
-                if found:
-                    shares = [(name, f"{number:,}", f"{100 * number / count:.1f} %") for name, number in found]
-                    parts += ["", table([head, "responses", "share"], shares)]
+        return parts + (self._of_one(*self._tasks.items()) if len(self._tasks) == 1 else self._of_several())
+
+    def _of_one(self, named: tuple[str, TaskSummary]) -> list[str | Table]:
+        """Return the tables of a file with one task."""
+        name, task = named
+        rewards, count = task.rewards.all(), task.reasons.total()
+        values = {"mean reward": rewards.mean(), **quantiles(rewards)}
+        parts: list[str | Table] = [f"passed       {task.passed:,} ({100 * task.passed / count:.1f} %)", ""]
+        parts.append(table(list(values), [[f"{value:.4f}" for value in values.values()]], left=0))
+        gates = [(gate, self._gates[gate]) for gate in GATES if name == SCORE]
+        for head, found in (("gate", gates), ("reason", task.reasons.most_common())):
+            if found:
+                shares = [(one, f"{number:,}", f"{100 * number / count:.1f} %") for one, number in found]
+                parts += ["", table([head, "responses", "share"], shares)]
         return parts
+
+    def _of_several(self) -> list[str | Table]:
+        """Return the tables of a file with several tasks, none without a reward."""
+        if not self._tasks:
+            return []
+        tasks = sorted(self._tasks.items(), key=lambda named: -named[1].reasons.total())
+        heads = ["task", "responses", "readable", "passed", "mean reward", "min", "median", "max"]
+        reasons = [
+            [name, reason, f"{number:,}", f"{100 * number / task.reasons.total():.1f} %"]
+            for name, task in tasks
+            for reason, number in task.reasons.most_common()
+        ]
+        return [
+            *("", table(heads, [[name, *task.row()] for name, task in tasks])),
+            *("", table(["task", "reason", "responses", "share"], reasons, left=2)),
+        ]
 
 
 class GroupedRewards:

@@ -22,9 +22,10 @@ from .endpoints.score import ScoreEndpoint
 from .endpoints.trainers import contract as trainers
 from .endpoints.trainers.aggregate import aggregate_endpoint
 from .endpoints.trainers.dialect import Dialect
-from .endpoints.trainers.endpoint import TrainerEndpoint, query_parameters
+from .endpoints.trainers.endpoint import TrainerEndpoint
 from .endpoints.trainers.nemo_gym import NemoGym, Sessions
 from .endpoints.trainers.openrlhf import OpenRlhf
+from .endpoints.trainers.query import query_parameters
 from .endpoints.trainers.slime import Slime
 from .request.intake import Intake
 from .routing import DirectRoute, is_guarded
@@ -199,7 +200,7 @@ def add_trainers(table: RouteTable, state: ServiceState) -> None:
         table.add_post(path, endpoint, (request,), trainers.EXAMPLES[path], **given, **description)
 
     def add_rewards(path: str, dialect: Dialect, trainer: str, request: type[BaseModel], reply: Any) -> None:
-        endpoint = TrainerEndpoint(dialect, state.paths, state.metrics, state.refusals)
+        endpoint = TrainerEndpoint(dialect, state.paths, state.rewarders, state.metrics, state.refusals)
         given = {
             "parameters": [*RUN_PARAMETERS, *query_parameters(dialect.options)],
             "intake": table.intake(check_query=endpoint.check_query, named_runs=True),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...kernels.score import COMPONENTS
 from ..errors import InvalidRequest, Issue
 from ..evaluate.optional_dependencies import import_optional
 from ..files.columns.batch_scorer import BatchScorer
@@ -70,7 +71,7 @@ class DatasetScorer:
         self, response: str, reference: str, components: bool, threads: int, overrides: Mapping[str, Any]
     ) -> None:
         self._names = (response, reference)
-        self._components = components
+        self._components = COMPONENTS if components else ()
         self._batches = BatchScorer(Scorer(threads=threads, **overrides), Fields(response, reference), False)
 
     def __call__(self, table: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from ..files.rows.rows import Location, value_key
+from ..scoring.scores import NO_SPREAD
 
 __all__ = ["Group", "Groups", "prompt_label", "shortened"]
 
@@ -43,13 +44,13 @@ class Group:
 
     @property
     def deviation(self) -> float:
-        """Sample standard deviation; 0 for one or equal rewards."""
-        return math.sqrt(self.squares / (self.size - 1)) if self.least < self.largest else 0.0
+        """Sample standard deviation; 0 for one reward, or without spread."""
+        return math.sqrt(self.squares / (self.size - 1)) if self.largest - self.least > NO_SPREAD else 0.0
 
     @property
     def flat(self) -> bool:
-        """Whether it has two or more rewards, all equal."""
-        return self.size > 1 and self.least == self.largest
+        """Whether it has two or more rewards, all equal but for rounding."""
+        return self.size > 1 and self.largest - self.least <= NO_SPREAD
 
 
 class Groups:

@@ -38,18 +38,23 @@ class Report(Statistics):
         super().__init__(scorer)
         self.name, self.command = name, command
 
-    def write(self, target: str, faults: Mapping[str, int]) -> None:
-        """Write the page, completely or not at all; `faults` counts the rows without a reward. Raises OSError."""
-        write_atomic(target, self.page(faults, datetime.now(UTC)).encode())
+    def write(self, target: str, faults: Mapping[str, int], others: Mapping[str, int] | None = None) -> None:
+        """Write the page, completely or not at all: see `page`. Raises OSError."""
+        write_atomic(target, self.page(faults, datetime.now(UTC), others).encode())
 
-    def page(self, faults: Mapping[str, int], moment: datetime) -> str:
-        """Return the HTML of the report; `faults` is the number of rows without a reward, by reason."""
+    def page(self, faults: Mapping[str, int], moment: datetime, others: Mapping[str, int] | None = None) -> str:
+        """Return the HTML of the report.
+
+        faults: the number of rows without a reward, by reason. others: that of the rows of other tasks, by task, which
+        the report leaves out.
+        """
         rewards, passed = self.rewards.all(), self.passed.all() > 0
         return render(
             "scored.html",
             moment,
             report=self,
             faults=faults,
+            others=others or {},
             number=len(rewards),
             number_passed=int(passed.sum()),
             mean_reward=float(rewards.mean()) if len(rewards) else None,
@@ -139,8 +144,8 @@ def _grouped(groups: Groups, bounds: tuple[float, float], name: str) -> dict[str
         "prompts with one response": len(groups) - len(multiple),
         f"responses of further groups (only the first {len(groups):,} are tracked)": groups.left_out,
         "responses in groups without spread": sum(group.size for group in flat),
-        "groups without spread at the lowest reward": sum(group.mean <= lowest for group in flat),
-        "groups without spread at the highest reward": sum(group.mean >= highest for group in flat),
+        "groups without spread at the lowest reward": sum(group.least <= lowest for group in flat),
+        "groups without spread at the highest reward": sum(group.largest >= highest for group in flat),
     }
     return {
         "sizes": group_sizes([group.size for group in multiple]),

@@ -114,7 +114,7 @@ def _groups(stats: Statistics) -> list[Finding]:
     if not flat:
         return [Finding(f"{text}: every prompt gives a gradient.", (), "groups", True)]
     lowest, highest = stats.bounds
-    low, high = sum(g.mean <= lowest for g in flat), sum(g.mean >= highest for g in flat)
+    low, high = sum(g.least <= lowest for g in flat), sum(g.largest >= highest for g in flat)
     text += f" ({share(len(flat) / len(multiple))}): {low:,} at the lowest reward, {high:,} at the highest."
     advice = ["They give no gradient."]
     if low:

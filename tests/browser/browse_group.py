@@ -72,6 +72,19 @@ def test_a_group_without_spread_is_called_so_and_one_alone_needs_no_advantage(gr
     assert group.table() == []
 
 
+def test_rewards_that_differ_in_the_last_bit_have_no_spread(group):
+    def nearly_equal(route):
+        reply = route.fetch().json()
+        zeros = [0.0] * (len(reply["rewards"]) - 1)
+        rewards = [0.8755555555555554, *(0.8755555555555556 for _ in zeros)]
+        route.fulfill(json=reply | {"rewards": rewards, "advantages": [0.0, *zeros]})
+
+    group.page.route("**/v1/score", nearly_equal)
+    group.page.get_by_role("button", name="Add an empty rollout").click()
+    group.settled()
+    expect(group.page.locator(".summary")).to_contain_text("no gradient")
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", "[]", '{"response": 1}', '{"response": "a"}\n\n'])
 def test_what_cannot_be_imported_changes_nothing(group, text):
     before = group.table()

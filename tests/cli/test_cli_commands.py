@@ -89,7 +89,7 @@ def test_wrong_usage_is_exit_code_2(call, arguments: list[str]) -> None:
     [
         (["scor"], "No such command 'scor'; did you mean score?"),
         (["score", "-", "--include", "component"], "unknown: component; must be one of: components, advantages; did"),
-        (["score", "-", "--task", "bioprobench.odr"], "--task: must be one of: score, lexical, "),
+        (["score", "-", "--task", "bioprobench.odr"], "--task: must be one of: score, bioprobench.pqa, "),
         (["score", "-", "--task", "lexical", "--option", "rewrd=vanilla"], "--option rewrd: there is no option of"),
         (["score", "-", "--min-coverage", "1.5"], "Error: --min-coverage: must be at most 1, got 1.5\n"),
     ],

@@ -125,6 +125,56 @@ def test_names_of_fields(call, tmp_path):
     assert call("explain", path, "--response-field", "output", "--reference-field", "gts").exit_code == 0
 
 
+ORDERING = {"response": "[1, 0]", "reference": {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}}
+OTHER_TASK = "only rewards of score are explained; `assay score --task bioprobench.ord` gives its reward and reason"
+
+
+def test_rows_of_other_tasks_are_named(call, tmp_path):
+    tasks = ["score", "bioprobench.ord", None, 7, "planning"]
+    rows = [(ORDERING if task == "bioprobench.ord" else ROW) | {"task": task} for task in tasks]
+    path = write_rows(tmp_path / "rows.jsonl", [*rows, ORDERING | {"kind": "bioprobench.ord"}])
+    codes = [call("explain", path, "-n", number).exit_code for number in range(1, 6)]
+    assert codes == [0, 1, 0, 0, 0]
+    done = call("explain", path, "-n", 2)
+    assert done.stdout == ""
+    assert f"rows.jsonl:2: {OTHER_TASK} (unknown_task)" in done.stderr
+    codes = [call("explain", path, "-n", number, "--task-field", "task").exit_code for number in range(1, 6)]
+    assert codes == [0, 1, 0, 1, 1]
+    assert "must be one of: score, " in call("explain", path, "-n", 5, "--task-field", "task").stderr
+    assert OTHER_TASK in call("explain", path, "-n", 6, "--task-field", "kind").stderr
+
+
+def test_requests_with_tasks(call, tmp_path):
+    path = tmp_path / "document.json"
+    request = {
+        "responses": [RESPONSE, "[1, 0]"],
+        "references": [REFERENCE, ORDERING["reference"]],
+        "task": ["score", "bioprobench.ord"],
+        "config": {"reward_scale": "raw", "bioprobench.ord": {"repeats": "failed"}},
+    }
+    path.write_text(json.dumps(request))
+    assert json.loads(call("explain", path, "--json").stdout)["reward"] == 2.5
+    assert OTHER_TASK in call("explain", path, "-n", 1).stderr
+    path.write_text(json.dumps(request | {"task": "bioprobench.ord", "config": {}}))
+    assert OTHER_TASK in call("explain", path).stderr
+    path.write_text(json.dumps(request | {"task": ["score"]}))
+    assert "does not fit" in call("explain", path).stderr
+    path.write_text(json.dumps(ROW | {"task": "score", "config": {"reward_scale": "raw"}}))
+    assert json.loads(call("explain", path, "--json").stdout)["reward"] == 2.5
+
+
+def test_columns_with_tasks(call, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "rows.parquet"
+    rows = [{"response": RESPONSE, "reference": KEY_LINE, "task": task} for task in (None, "bioprobench.ord")]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    assert call("explain", path).exit_code == 0
+    for named in ((), ("--task-field", "task")):
+        assert OTHER_TASK in call("explain", path, "-n", 1, *named).stderr
+    assert call("explain", path, "--task-field", "nope").exit_code == 2
+
+
 @pytest.mark.parametrize("form", ["parquet", "arrow", "arrows"])
 def test_columns(call, rows, tmp_path, form):
     pytest.importorskip("pyarrow")

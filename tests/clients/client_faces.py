@@ -24,17 +24,17 @@ class SyncFace:
     def score_one(self, *arguments: Any, **options: Any) -> Score:
         return self.client.score_one(*arguments, **options)
 
-    def together(self, calls: list[tuple[Any, ...]], **options: Any) -> list[Any]:
-        """Return the result or the error of each call of `score_one`."""
+    def together(self, calls: list[tuple[Any, ...]], tasks: list[Any] | None = None, **options: Any) -> list[Any]:
+        """Return the result or the error of each call of `score_one`, with a task each if given."""
 
-        def call(arguments: tuple[Any, ...]) -> Any:
+        def call(arguments: tuple[Any, ...], task: str | None) -> Any:
             try:
-                return self.client.score_one(*arguments, **options)
+                return self.client.score_one(*arguments, task=task, **options)
             except Exception as error:
                 return error
 
         with ThreadPoolExecutor(len(calls)) as threads:
-            return list(threads.map(call, calls))
+            return list(threads.map(call, calls, tasks or [None] * len(calls)))
 
     def close(self) -> None:
         self.client.close()
@@ -52,9 +52,10 @@ class AsyncFace:
     def score_one(self, *arguments: Any, **options: Any) -> Score:
         return asyncio.run(self.client.score_one(*arguments, **options))
 
-    def together(self, calls: list[tuple[Any, ...]], **options: Any) -> list[Any]:
+    def together(self, calls: list[tuple[Any, ...]], tasks: list[Any] | None = None, **options: Any) -> list[Any]:
         async def run() -> list[Any]:
-            waiting = [self.client.score_one(*arguments, **options) for arguments in calls]
+            named = zip(calls, tasks or [None] * len(calls), strict=True)
+            waiting = [self.client.score_one(*arguments, task=task, **options) for arguments, task in named]
             return await asyncio.gather(*waiting, return_exceptions=True)
 
         return asyncio.run(run())

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from assay_client import COMPONENTS
+from assay_client.tasks import components_of
 
 CONFIG_ID = "0123456789abcdef"
 
@@ -51,7 +51,7 @@ def scores(document: dict[str, Any]) -> dict[str, Any]:
         "signature": "SCORE|v:0",
     }
     if "components" in document.get("include", ()):
-        reply["components"] = {name: [1.0] * len(responses) for name in COMPONENTS}
+        reply["components"] = dict.fromkeys(components_of(document.get("task", "score")), [1.0] * len(responses))
     return reply
 
 

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable
+from statistics import stdev
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,8 @@ from assay_client.adapters import (
     for_verl,
     for_verl_sync,
 )
-from assay_client.adapters.common import FREQUENT_REASONS, METRICS, completion_text, metrics_of, reference_of
+from assay_client.adapters.common import completion_text, reference_of
+from assay_client.adapters.metrics import FREQUENT_REASONS, METRICS, metrics_of
 from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
 from tests.clients.fault_server import FaultServer, answer
 from tests.http.samples import REFERENCE, STEPS, SWAPPED_REWARD
@@ -60,11 +62,14 @@ TRL = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_s
 def test_trl(function: Any, at: str) -> None:
     log = Log({}, {})
     assert trl(function, TEXTS, log, reference=[REFERENCE] * 3, other=[1, 2, 3]) == pytest.approx(EXPECTED)
-    shares = ["readable", *(f"reason_{name}" for name in FREQUENT_REASONS)]
-    assert log.metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares)}
+    shares = ["readable", "passed", *(f"reason_{name}" for name in FREQUENT_REASONS)]
+    spread = ["group_std", "groups_without_spread"]
+    assert log.metrics.keys() == {f"score/{name}" for name in (*COMPONENTS, *shares, *spread)}
     assert log.metrics["score/format"] == log.metrics["score/readable"] == pytest.approx(2 / 3)
     assert log.metrics["score/reason_missing_sections"] == pytest.approx(1 / 3)
-    assert log.metrics["score/reason_low_coverage"] == 0
+    assert log.metrics["score/reason_low_coverage"] == log.metrics["score/groups_without_spread"] == 0
+    assert log.metrics["score/passed"] == pytest.approx(1 / 3)
+    assert log.metrics["score/group_std"] == pytest.approx(stdev(EXPECTED))
     assert log.columns == {"score_reason": ["ok", "ok", "missing_sections"]}
     chat = [[{"role": "assistant", "content": text}] for text in TEXTS]
     assert trl(function, chat, solution=[STEPS] * 3) == pytest.approx(EXPECTED)
@@ -228,7 +233,7 @@ def test_metrics_are_those_of_the_routes_for_trainers() -> None:
     for code, reason in enumerate(REASONS):
         found = metrics_of(Score(0.0, reason, components, ""))
         check_numbers(found, set(METRICS))
-        assert found == OF_REASON_BY_NAME[code] | {f"score_{name}": 0.5 for name in COMPONENTS}
+        assert found == OF_REASON_BY_NAME[code] | {f"score_{name}": 0.5 for name in COMPONENTS} | {"score_passed": 0.0}
         assert sum(found[f"score_reason_{name}"] for name in FREQUENT_REASONS) == (reason in FREQUENT_REASONS)
     unknown = metrics_of(Score(0.0, "a reason of tomorrow", components, ""))
     assert (unknown["score_reason_code"], unknown["score_readable"]) == (-1, 0)

@@ -12,7 +12,7 @@ import pytest
 
 from assay_client import InvalidReference, InvalidRequest, InvalidSetting, Unavailable
 from assay_client.adapters import for_easyr1
-from assay_client.adapters.common import METRICS
+from assay_client.adapters.metrics import METRICS
 from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
 from tests.clients.fault_server import FaultServer
 from tests.http.samples import REFERENCE, SWAPPED

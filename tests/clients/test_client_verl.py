@@ -18,7 +18,7 @@ import pytest
 
 from assay_client import InvalidRequest, InvalidSetting
 from assay_client.adapters import for_verl, for_verl_sync
-from assay_client.adapters.common import METRICS
+from assay_client.adapters.metrics import METRICS
 from assay_client.verl_components import SETTLE_SECONDS, finished_steps
 from tests.clients.adapter_samples import EXPECTED, TEXTS, check_numbers
 from tests.clients.fault_server import FaultServer

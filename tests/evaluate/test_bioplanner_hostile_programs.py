@@ -134,26 +134,33 @@ def test_steps_of_one_reference_are_compared_once(monkeypatch):
     assert len(asked) == 2
 
 
-def processor_seconds(task: str, responses: list[str], reference: object) -> float:
+def processor_seconds(task: str, options: dict[str, str], responses: list[str], reference: object) -> float:
     started = time.process_time()
-    Scorer().score(responses, [reference], [0] * len(responses), task=task)
+    Scorer().score(responses, [reference], [0] * len(responses), task=task, task_options=options)
     return time.process_time() - started
 
 
+STEPS = [f"{k}" for k in range(10_000)]
+SHUFFLED = {"wrong_steps": STEPS, "correct_steps": STEPS}
+TURNS = "\n".join(f"Step {k}: wash" for k in range(9_000)), str([*range(1, 9_001)])
+CONVERSATION = {"conversations": [{"from": "human", "value": TURNS[0]}, {"from": "gpt", "value": TURNS[1]}]}
+QUESTION = {"question": "A) 5 ml\n" * 25_000, "answer": "A) 5 ml"}
+THOTH = {"profile": "thoth"}
+
 LONG = {
-    "bioplanner": ("f()", "wash(cells='HeLa')\n" * 10_000),
-    "bioprobench.ord": (
-        "[ANSWER_START][0][ANSWER_END]",
-        {"wrong_steps": [f"{k}" for k in range(10_000)], "correct_steps": [f"{k}" for k in range(10_000)]},
-    ),
+    "bioplanner": ("bioplanner", {}, "f()", "wash(cells='HeLa')\n" * 10_000),
+    "ord": ("bioprobench.ord", {}, "[ANSWER_START][0][ANSWER_END]", SHUFFLED),
+    "ord of indices": ("bioprobench.ord", THOTH, "[1]", SHUFFLED),
+    "ord of a conversation": ("bioprobench.ord", THOTH, "[1]", CONVERSATION),
+    "pqa by letter": ("bioprobench.pqa", THOTH, "A", QUESTION),
 }
 
 
-@pytest.mark.parametrize("task", sorted(LONG))
-def test_many_responses_to_one_long_reference_cost_little_more_than_one(task):
-    response, reference = LONG[task]
-    one = processor_seconds(task, [response], reference)
-    many = processor_seconds(task, [response] * 40, reference)
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_many_responses_to_one_long_reference_cost_little_more_than_one(name):
+    task, options, response, reference = LONG[name]
+    one = processor_seconds(task, options, [response], reference)
+    many = processor_seconds(task, options, [response] * 40, reference)
     assert many < 6 * one + 0.5, (one, many)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.evaluate.bioprobench.answers import first_block, generated_text, last_block, truth_of
-from assay.service.evaluate.bioprobench.ord import MAX_DEPTH, MAX_LENGTH, compared, literal, order_of
+from assay.service.evaluate.bioprobench.orders import MAX_DEPTH, MAX_LENGTH, compared, literal, order_of
 from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.python_source import Unreadable

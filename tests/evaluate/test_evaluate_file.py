@@ -1,4 +1,4 @@
-"""`assay evaluate` and `assay score --task`: files in, tables and files out, with any content of a line."""
+"""`assay evaluate`: files in, tables and files out, with any content of a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay.service.cli.main import main
-from assay.service.evaluate import evaluate, rewards
+from assay.service.evaluate import evaluate
 from tests.evaluate.answer_files import rows, written
 
 
@@ -212,64 +212,3 @@ def test_the_list_of_tasks():
     shown = run("evaluate", "--list").stdout
     assert "bioprobench.ord" in shown
     assert "semantic_a" in shown
-
-
-QUESTIONS = [
-    {"id": 1, "answer": "5 ml", "generated_response": "[ANSWER_START]5 ml & 80[ANSWER_END]"},
-    {"id": 2, "answer": "5 ml", "generated_response": "[ANSWER_START]6 ml & 80[ANSWER_END]"},
-    {"id": 3, "answer": "7 ml", "generated_response": "I do not know"},
-]
-
-
-def test_score_task(tmp_path):
-    lines = [*QUESTIONS, "{", {"answer": "x"}, {"answer": "x", "generated_response": 5}]
-    output = tmp_path / "scored.jsonl"
-    flags = ("--task", "bioprobench.pqa", "--include", "components,advantages", "-o", output)
-    result = run("score", written(tmp_path, lines), *flags)
-    assert result.exit_code == 1
-    found = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [row.get("reward") for row in found] == [1.0, 0.0, 0.0, None, None, None]
-    assert [row.get("reason") for row in found[:3]] == ["ok", "ok", "no_markers"]
-    assert [row["error"]["reason"] for row in found[3:]] == ["not_json", "missing_field", "not_a_string"]
-    assert [row["advantage"] for row in found[:3]] == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5), 0.0])
-    expected = rewards("bioprobench.pqa", [row["generated_response"] for row in QUESTIONS], ["5 ml", "5 ml", "7 ml"])
-    assert found[0]["components"] == {name: column[0] for name, column in expected.components.items()}
-    assert {k: found[1][k] for k in QUESTIONS[1]} == QUESTIONS[1]
-    assert "answers.jsonl:4" in result.stderr
-
-
-def test_score_task_with_references_of_their_own(tmp_path):
-    lines = [{"response": row["generated_response"], "reference": row["answer"]} for row in QUESTIONS]
-    source, output = written(tmp_path, lines), tmp_path / "scored.jsonl"
-
-    def scored(*flags: str) -> list[float]:
-        assert run("score", source, "--task", "bioprobench.pqa", "-q", "-o", output, *flags).exit_code == 0
-        return [json.loads(line)["reward"] for line in output.read_text().splitlines()]
-
-    assert scored() == [1.0, 0.0, 0.0]
-    assert scored("--option", "reward=calibrated")[0] == pytest.approx(1 - 0.04)
-
-
-def test_score_request_of_another_task(tmp_path):
-    request = {"task": "bioprobench.pqa", "references": ["5 ml"], "responses": [QUESTIONS[0]["generated_response"]]}
-    path = written(tmp_path, [request], "a.json")
-    output = tmp_path / "reply.json"
-    assert run("score", path, "-o", output).exit_code == 0
-    assert json.loads(output.read_text())["rewards"] == [1.0]
-    assert run("score", path, "-o", tmp_path / "x.jsonl").exit_code == 2
-    bad = written(tmp_path, [{**request, "references": [5]}], "b.json")
-    assert run("score", bad, "-o", output).exit_code == 1
-    assert json.loads(output.read_text())["errors"][0]["path"] == "references[0]"
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--task", "llam"],
-        ["--option", "a=1"],
-        ["--task", "bioprobench.pqa", "--option", "metrics=[]"],
-        ["--task", "bioprobench.pqa", "--output-format", "parquet"],
-    ],
-)
-def test_score_task_usage(tmp_path, flags):
-    assert run("score", written(tmp_path, QUESTIONS), *flags).exit_code == 2

@@ -197,8 +197,8 @@ def test_rewards_of_another_task(client):
     assert set(bare) == {"rewards", "reasons", "config_id", "signature"}
     calibrated = client.post("/v1/score", json={**REWARD, "config": {"reward": "calibrated"}}).json()
     assert calibrated["config_id"] != document["config_id"]
-    assert document["signature"].startswith("bioprobench.pqa|reward:accuracy|v:")
-    assert calibrated["signature"].startswith("bioprobench.pqa|reward:calibrated|v:")
+    assert document["signature"].startswith("bioprobench.pqa|profile:bioprobench|reward:accuracy|v:")
+    assert calibrated["signature"].startswith("bioprobench.pqa|profile:bioprobench|reward:calibrated|v:")
     assert calibrated["rewards"] != document["rewards"]
     large = {**REWARD, "responses": REWARD["responses"] * 4_000, "reference_index": REWARD["reference_index"] * 4_000}
     assert client.post("/v1/score", json=large).json()["rewards"] == document["rewards"] * 4_000

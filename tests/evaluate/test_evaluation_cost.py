@@ -9,7 +9,8 @@ import pytest
 
 from assay.service.evaluate.bioplanner.calls import calls_by_script
 from assay.service.evaluate.bioprobench.answers import generated_text, truth_of
-from assay.service.evaluate.bioprobench.ord import order_of
+from assay.service.evaluate.bioprobench.letters import choice_of, options_in
+from assay.service.evaluate.bioprobench.orders import order_of, order_of_list, steps_in
 from assay.service.evaluate.bioprobench.pqa import answer_of
 from assay.service.evaluate.llam_eval.scores import stated_score
 from assay.service.evaluate.text.ngrams import rouge_words
@@ -33,6 +34,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "pqa": answer_of,
     "err": truth_of,
     "ord": order_answer,
+    "pqa by letter": lambda text: choice_of(text, {}),
+    "pqa options": options_in,
+    "ord of indices": lambda text: order_of_list(text, 3),
+    "ord steps": steps_in,
     "gen": generated_text,
     "stated": calls_by_script,
     "treebank": lambda text: treebank_words(text, "3.9"),
@@ -52,6 +57,12 @@ ADVERSARIES: dict[str, Callable[[int], str]] = {
     "signs": lambda n: f"[ANSWER_START]{'-' * n}1[ANSWER_END]",
     "bare commas": lambda n: f"[ANSWER_START]{'0,' * (n // 2)}[ANSWER_END]",
     "open strings": lambda n: f"[ANSWER_START][{chr(39) * n}[ANSWER_END]",
+    "lists": lambda n: "[1," * (n // 3),
+    "one list": lambda n: f"[{'1, ' * (n // 3)}x]",
+    "digits in a bracket": lambda n: f"[{'1' * n}",
+    "option and spaces": lambda n: "C x" + " " * n + "y",
+    "step and spaces": lambda n: "Step " + "1" * (n // 2) + " " * (n // 2),
+    "confidences": lambda n: "& " * (n // 2),
     "one word": lambda n: "w" * n,
     "y": lambda n: "y" * n,
     "calls": lambda n: "f(" * (n // 2),

@@ -61,7 +61,10 @@ def test_a_metric_that_is_not_computed_names_no_library():
 
 def test_rewards():
     order = task_named("bioprobench.ord")
-    assert reward_signature(order, order.checked({})) == f"bioprobench.ord|repeats:last|reward:kendall_tau|{END}"
+    assert (
+        reward_signature(order, order.checked({}))
+        == f"bioprobench.ord|profile:bioprobench|repeats:last|reward:kendall_tau|{END}"
+    )
     lexical = task_named("lexical")
     found = reward_signature(lexical, lexical.checked({"reward": "rouge_l"}))
     assert found == f"lexical|bleu_tokens:13a|nltk_rules:3.9|reward:rouge_l|{NLTK}|{END}"

@@ -18,8 +18,10 @@ from tests.strategies import examples
 
 ORD = {"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}
 PROGRAM = 'def wash(cells):\n    pass\n\nwash(cells="HeLa")\nspin(cells="HeLa")'
+THOTH = {"profile": "thoth"}
+PROFILED = [(f"bioprobench.{name}", THOTH) for name in ("pqa", "ord", "err")]
 REFERENCES: dict[str, Any] = {
-    "bioprobench.pqa": {"answer": "5 µM"},
+    "bioprobench.pqa": {"answer": "5 µM", "choices": ["4 µM", "5 µM"]},
     "bioprobench.ord": ORD,
     "bioprobench.err": {"is_correct": False},
     "bioplanner": {"ground_truth": PROGRAM},
@@ -46,7 +48,11 @@ CASES = [
     ("bioprobench.ord", {}, block("[2, 0, 1]"), 1.0, "ok"),
     ("bioprobench.ord", {}, block("[1, 0, 2]"), -1.0, "ok"),
     ("bioprobench.ord", {}, block("[2, 1, 0]"), 1 / 3, "ok"),
-    ("bioprobench.ord", {}, block("[2, 0]"), -1.0, "not_indices"),
+    ("bioprobench.ord", {}, block("[2, 0]"), -1.0, "missing_steps"),
+    ("bioprobench.ord", {}, block("[2, 0, 3]"), -1.0, "extra_steps"),
+    ("bioprobench.ord", {}, block("[2, 0, 0]"), -1.0, "repeats"),
+    ("bioprobench.ord", {}, block("[3, 1, 2]"), -1.0, "one_based"),
+    ("bioprobench.ord", {}, block("[2, 0, 1.0]"), -1.0, "not_indices"),
     ("bioprobench.ord", {}, block("[2, 0, 1, 1]"), 1.0, "ok"),
     ("bioprobench.ord", {"repeats": "failed"}, block("[2, 0, 1, 1]"), -1.0, "repeats"),
     ("bioprobench.ord", {"reward": "exact_match"}, block("[2, 0, 1]"), 1.0, "ok"),
@@ -57,6 +63,21 @@ CASES = [
     ("bioprobench.err", {}, "I say\nFalse", 1.0, "ok"),
     ("bioprobench.err", {"strict_markers": True}, "I say\nFalse", 0.0, "no_markers"),
     ("bioprobench.err", {}, "maybe", 0.0, "no_truth_value"),
+    ("bioprobench.err", {}, block("FALSE"), 0.0, "no_truth_value"),
+    ("bioprobench.pqa", THOTH, "5 µM & 90", 0.0, "ok"),
+    ("bioprobench.pqa", THOTH, "b) 5 µM & 90", 1.0, "ok"),
+    ("bioprobench.pqa", THOTH, "The answer is B.", 1.0, "ok"),
+    ("bioprobench.pqa", THOTH, " \n", 0.0, "empty"),
+    ("bioprobench.pqa", THOTH | {"reward": "calibrated"}, "B & 90", 0.99, "ok"),
+    ("bioprobench.pqa", THOTH | {"reward": "calibrated"}, "A & 250", -1.0, "ok"),
+    ("bioprobench.ord", THOTH, "[3, 1, 2]", 1.0, "ok"),
+    ("bioprobench.ord", THOTH, "First [1, 2, 3], no: [3, 2, 1]. Done.", 1 / 3, "ok"),
+    ("bioprobench.ord", THOTH, "[3, 1, 2, 2]", -1.0, "repeats"),
+    ("bioprobench.ord", THOTH, "[2, 0, 1]", -1.0, "zero_based"),
+    ("bioprobench.ord", THOTH, "[3, 1, [2]]", -1.0, "not_indices"),
+    ("bioprobench.ord", THOTH, "3, 1, 2", -1.0, "no_list"),
+    ("bioprobench.err", THOTH, "I say\nFALSE", 1.0, "ok"),
+    ("bioprobench.err", THOTH, "perhaps", 0.0, "no_truth_value"),
     ("bioplanner", {}, "wash(cells='HeLa')\nspin(cells='HeLa')", 1.0, "ok"),
     ("bioplanner", {}, "spin(cells='HeLa')", 0.5, "ok"),
     ("bioplanner", {}, "spin(", 0.0, "syntax_error"),
@@ -72,12 +93,12 @@ def test_cases(task, options, response, reward, reason):
     assert found.reasons.tolist() == [reason]
 
 
-@pytest.mark.parametrize("task", sorted(REFERENCES))
+@pytest.mark.parametrize(("task", "options"), [*((task, {}) for task in sorted(REFERENCES)), *PROFILED])
 @given(st.lists(st.one_of(st.text(max_size=30), st.text("[]{}(),0123\n \\'", max_size=30).map(block)), max_size=4))
 @examples(40)
-def test_any_response_has_a_finite_reward(task, responses):
+def test_any_response_has_a_finite_reward(task, options, responses):
     told = task_named(task)
-    found = rewards(task, responses, [REFERENCES[task]], [0] * len(responses))
+    found = rewards(task, responses, [REFERENCES[task]], [0] * len(responses), **options)
     assert found.rewards.shape == (len(responses),)
     assert found.rewards.dtype == np.float64
     assert np.isfinite(found.rewards).all()
@@ -86,7 +107,7 @@ def test_any_response_has_a_finite_reward(task, responses):
     for name, column in found.components.items():
         assert np.isfinite(column).all()
         assert name in told.components or not column.any()
-    alone = [rewards(task, [response], [REFERENCES[task]]).rewards[0] for response in responses]
+    alone = [rewards(task, [response], [REFERENCES[task]], **options).rewards[0] for response in responses]
     assert found.rewards.tolist() == alone
 
 

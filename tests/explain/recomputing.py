@@ -38,24 +38,36 @@ def similarity(found: dict[str, Any]) -> float:
     return len(found["shared"]) / union if union else 1.0
 
 
+def object_similarity(document: dict[str, Any], pair: dict[str, Any]) -> float:
+    """Return Obj of the phrases of two steps (docs/rules.md, Step semantics)."""
+    steps = document["prediction"][pair["predicted"] - 1], document["reference"][pair["reference"] - 1]
+    a, b = ({tuple(phrase["words"]) for phrase in step["objects"] if phrase["words"]} for step in steps)
+    if not (a and b):
+        return 0.0 if a or b else 1.0
+    v, w = ({word for words in objects for word in words} for objects in (a, b))
+    whole, words = len(a & b) / len(a | b), len(v & w) / len(v | w)
+    return max(whole, words) if document["config"]["object_similarity"] == "max" or not whole else whole
+
+
 def content_of(document: dict[str, Any]) -> float:
     config, n, m = document["config"], len(document["prediction"]), len(document["reference"])
-    total = 0.0
+    values = []
     for pair in document["pairs"]:
         obj = similarity(pair["objects"])
-        assert obj == pair["objects"]["value"]
+        assert obj == pair["objects"]["value"] == object_similarity(document, pair)
         value = obj
         if obj >= 0.5:
             assert similarity(pair["parameters"]) == pair["parameters"]["value"]
             value += 0.5 * pair["parameters"]["value"]
         if config["use_position"]:
-            distance = abs(pair["predicted"] - pair["reference"]) / m
-            value *= 0.0 if distance > 1 else 1.0 - math.pow(distance, config["position_decay"])
+            distance = abs(pair["predicted"] - pair["reference"])
+            value *= 0.0 if distance >= m else 1.0 - math.pow(distance / m, config["position_decay"])
         assert value == pair["value"]
-        total += value
+        values.append(value)
+    assert math.fsum(values) == (document["content"] or {"sum": 0.0})["sum"]
     if not document["pairs"]:
         return 0.0
-    return total / (max(n, m) if config["content_denominator"] == "max_len" else len(document["pairs"]))
+    return math.fsum(values) / (max(n, m) if config["content_denominator"] == "max_len" else len(document["pairs"]))
 
 
 def scale_of(document: dict[str, Any]) -> float:

@@ -16,12 +16,13 @@ from tests.cases.writing import Steps, step
 from tests.explain.recomputing import explained
 
 MANY = {"add_steps", "drop_steps", "replace_steps", "sort_steps"}
-CASES = 500 if JIT else 4
+CASES = 600 if JIT else 4
 CONFIGS = [
     {},
     {"order": "lcs", "semantics": "product"},
     {"content_denominator": "max_len", "total": "sum"},
     {"use_position": False, "order": "lcs"},
+    {"object_similarity": "max"},
 ]
 
 
@@ -53,8 +54,8 @@ def single_edits(steps: Steps, reference: Steps) -> Iterator[Steps]:
 def damaged(rng: random.Random) -> tuple[Steps, Steps]:
     """Return steps and a reference that they were made from by a few edits; actions repeat."""
     actions = ["add", "spin", "wash", "mix", "run"][: rng.choice([2, 3, 5])]
-    objects = ["pbs", "rna", "gel", "cold buffer", "buffer|tube"]
-    parameters = ["", "5 min", "10 ml|4 °c"]
+    objects = ["pbs", "rna", "gel", "cold buffer", "buffer|tube", "cold buffer|rna tube", "cold buffer|rna"]
+    parameters = ["", "5 min", "10 ml|4 °c", "10⁶ cells"]
 
     def drawn() -> dict:
         return step(rng.choice(actions), rng.choice(objects), rng.choice(parameters))

@@ -12,7 +12,7 @@ from tests.reference.scorer import UnreadableReferenceError, parse_reference
 from tests.strategies import examples, rollouts, settings
 
 
-@pytest.mark.parametrize("name", ["score_default", "score_configs", "score_corners"])
+@pytest.mark.parametrize("name", ["score_default", "score_configs", "score_corners", "score_rules2"])
 def test_golden(golden, name):
     for case in golden(name)[:: 1 if JIT else 16]:
         document = explained(case["response"], case["reference"], case["config"])

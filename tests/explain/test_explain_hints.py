@@ -36,6 +36,10 @@ def hints(mine: str, theirs: str, where: str = "parameters") -> list[str]:
         ("five minutes", "5 min", "five minutes is 5 min: numbers"),
         ("ten times", "10 times", "ten is 10: numbers"),
         ("two hours", "120 min", "two hours is 120 min: units"),
+        ("1,000,000 cells", "10⁶ cells", "1000000 is 10^6: numbers"),
+        ("1e6 cells", "10^6 cells", "1e6 is 10^6: numbers"),
+        ("5x10⁶ cells/ml", "5 × 10⁶ cells/ml", "5x10^6 is 5 x 10^6: numbers"),
+        ("2.5 × 10^-3 l", "2.5 ml", "2.5 x 10^-3 l is 2.5 ml: units"),
     ],
 )
 @pytest.mark.parametrize("where", ["parameters", "objects"])
@@ -43,6 +47,24 @@ def test_equal_quantities(mine, theirs, hint, where):
     assert hints(mine, theirs, where) == [f"{hint} are compared as written."]
     ((backwards,),) = [hints(theirs, mine, where)]
     assert backwards.endswith(f"{hint.rpartition(' ')[2]} are compared as written.")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "hint"),
+    [
+        ("106 cells", "10⁶ cells", "106 is not 10^6"),
+        ("10⁶ cells", "106 cells", "10^6 is not 106"),
+        ("2 × 106 cells/ml", "2 × 10⁶ cells/ml", "106 is not 10^6"),
+        ("10-3 m", "10⁻³ m", "10-3 is not 10^-3"),
+    ],
+)
+def test_powers_without_their_sign(mine, theirs, hint):
+    assert hints(mine, theirs) == [f"{hint}: powers are written with ^ or superscript digits."]
+    key = f'Step 1: {{"action": "add", "objects": [], "parameters": ["{mine}"]}}'
+    said = explained(answer(key, f"Step 1: Add {theirs}."), key, {})["hints"]
+    one, other = hint.split(" is not ")
+    wanted = [f"The step has {one}, its prose {other}: powers are written with ^ or superscript digits."]
+    assert [found["text"] for found in said] == (wanted if "^" in other else [])
 
 
 @pytest.mark.parametrize(
@@ -63,6 +85,10 @@ def test_equal_quantities(mine, theirs, hint, where):
         ("300 x g", "0.3 kg"),
         ("-80 °c", "80 °c"),
         ("10^6 cells", "ten cells|6"),
+        ("10⁶ cells|106", "10⁶ cells"),
+        ("10⁶ cells", "10⁶ cells|106"),
+        ("110 6", "1106"),
+        ("10⁵ cells", "10⁶ cells|1000000"),
         ("one", "1 ml"),
         ("5000 µl|5 ml", "5 ml"),
         ("9" * 400, "9" * 400 + ".0"),
@@ -71,6 +97,24 @@ def test_equal_quantities(mine, theirs, hint, where):
 def test_other_quantities(mine, theirs):
     assert hints(mine, theirs) == []
     assert hints(theirs, mine) == []
+
+
+WHOLE = "ice-cold wash buffer|water", "ice-cold wash buffer|sterile water"
+
+
+def test_objects_whose_words_have_more_in_common():
+    """A whole object that is equal replaces the comparison of words, which would let the parameters count."""
+    assert hints(*WHOLE, "objects") == [
+        "Obj is 0.3333 by whole objects, 0.8000 by words: "
+        "words count only if no whole object is shared, or with object_similarity = max."
+    ]
+    for mine, theirs in (("wash buffer|water", WHOLE[1]), ("pbs|tube|tips", "pbs|gel|tray"), ("pbs", "pbs|gel")):
+        assert hints(mine, theirs, "objects") == []
+    steps = [step("add", objects) for objects in WHOLE]
+    document = explained(told(steps[:1]), {"steps": steps[1:]}, {"object_similarity": "max"})
+    assert document["hints"] == []
+    objects = document["pairs"][0]["objects"]
+    assert (objects["compared"], objects["value"], objects["missing"]) == ("words", 0.8, ["sterile"])
 
 
 def test_words_that_the_prose_says_in_another_way():

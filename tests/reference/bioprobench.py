@@ -92,3 +92,69 @@ def step_shares(similarity: list[list[float]], threshold: float = 0.7) -> tuple[
 
 def mean(values: list[float]) -> float:
     return math.fsum(values) / len(values)
+
+
+OPTION_LINE = re.compile(r"\s*([A-Ea-e])\s*[).：:\-、]?\s*(.+?)\s*")
+
+
+def thoth_options(question: str) -> dict[str, str]:
+    """Return the options of a question: what follows the letter on each line that begins with one from A to E."""
+    lines = [OPTION_LINE.fullmatch(line) for line in question.splitlines()]
+    return {line[1].upper(): line[2].strip() for line in lines if line}
+
+
+def thoth_pqa(response: str, options: dict[str, str]) -> tuple[str, int] | None:
+    """Return the full option, white space collapsed, and the confidence; or FAILED for an empty response."""
+    text = response.strip()
+    if not text:
+        return FAILED
+    number = re.search(r"&\s*(\d+(\.\d+)?)", text, re.ASCII)
+    confidence = float(number[1]) if number else 0.0
+    percent = 0 if math.isinf(confidence) else max(0, min(100, round(confidence)))
+    words = [re.match(r"[A-Ea-e]\b", text), re.search(r"\b[A-Ea-e]\b", text)]
+    letter = next((word[0].upper() for word in words if word), None)
+    if letter is None:
+        option = text
+    elif letter in options:
+        option = f"{letter}) {options[letter]}"
+    else:
+        rest = re.match(r"[A-Ea-e]\s*[).：:\-、]?\s*(.+?)\s*(&|$)", text)
+        option = f"{letter}) {rest[1] if rest else ''}"
+    return " ".join(option.split()), percent
+
+
+def thoth_order(response: str, steps: int) -> list[int] | None:
+    """Return a permutation of 1 to n: the whole text, or its last list of numbers; or FAILED."""
+    text = response.strip().split("</think>")[-1].split("[/INST]")[-1]
+    candidates = [text, *re.findall(r"\[\s*\d+\s*(?:,\s*\d+\s*)*\]", text)[-1:]]
+    for candidate in candidates:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                given = ast.literal_eval(candidate)
+        except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
+            continue
+        if isinstance(given, list):
+            try:
+                indices = [int(value) for value in given]
+            except (TypeError, ValueError, OverflowError):
+                return FAILED
+            return indices if sorted(indices) == list(range(1, steps + 1)) else FAILED
+    return FAILED
+
+
+def thoth_pairs(given: list[int], right: list[int]) -> tuple[int, int]:
+    """Count (concordant, all) pairs of positions of the right order, by the last position of each index in both."""
+    last_given = {index: k for k, index in enumerate(given)}
+    last_right = {index: k for k, index in enumerate(right)}
+    every = list(combinations(right, 2))
+    agree = [(last_given[a] - last_given[b]) * (last_right[a] - last_right[b]) > 0 for a, b in every]
+    return sum(agree), len(every)
+
+
+def thoth_verdict(response: str) -> bool | None:
+    """Return True, False or FAILED: as `verdict`, in any case."""
+    text = response.split("</think>")[-1].split("[/INST]")[-1]
+    found = BLOCK.search(text)
+    answer = (found[1] if found else text.strip().split("\n")[-1]).lower()
+    return True if "true" in answer else False if "false" in answer else FAILED

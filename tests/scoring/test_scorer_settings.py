@@ -115,8 +115,9 @@ def test_every_offender_is_named():
 
 
 def test_values_at_the_edge():
-    edges = [{"min_coverage": 0}, {"min_coverage": 1}, {"max_mean_words": 1}, {"position_decay": 1e308}, {"position_decay": 5e-324}]
-    edges += [{"max_steps": 1}, {"max_response_bytes": 1}, {"max_steps": 2**63 - 1}, {"max_response_bytes": 2**62}]
+    edges = [{"min_coverage": 0}, {"min_coverage": 1}, {"max_mean_words": 1}, {"position_decay": 1e308}]
+    edges += [{"position_decay": 5e-324}, {"max_steps": 1}, {"max_response_bytes": 1}]
+    edges += [{"max_steps": 2**63 - 1}, {"max_response_bytes": 2**62}]
     for overrides in edges:
         scores = Scorer(**overrides).score([answer(), ""], [{"steps": ONE_STEP}])
         assert (scores.rewards >= 0).all()

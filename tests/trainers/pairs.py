@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from assay_client.adapters.common import METRICS
+from assay_client.adapters.metrics import METRICS
 from tests.http.samples import PERFECT, REFERENCE, SWAPPED, SWAPPED_REWARD
 
 __all__ = ["EXPECTED", "GONE", "METRICS", "PERFECT", "REFERENCE", "TEXTS", "all_finite"]

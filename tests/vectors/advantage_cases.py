@@ -1,4 +1,4 @@
-"""Inputs of advantages: rewards with the group of each. No two rewards differ by rounding alone."""
+"""Inputs of advantages: rewards with the group of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ CASES: dict[str, tuple[list[float], list[int]]] = {
     "one-of-many": ([0.0] * 31 + [1.0], [0] * 32),
     "negative-rewards": ([-1.25, 1.25, -1.25], [0, 0, 0]),
     "large-rewards": ([4.0, 5.0, 4.5], [0, 0, 0]),
-    "tiny-rewards-do-not-underflow": ([1e-200, 3e-200], [0, 0]),
+    "equal-but-for-rounding": ([0.8755555555555554, 0.8755555555555556], [0, 0]),
+    "spread-of-1e-9": ([0.0, 1e-9, 5e-10], [0, 0, 0]),
+    "spread-above-1e-9": ([0.0, 1.1e-9, 5e-10], [0, 0, 0]),
+    "rounding-beside-another-reward": ([0.3, 0.1 + 0.2, 1.0], [0, 0, 0]),
+    "no-spread-beside-spread": ([0.3, 0.0, 0.1 + 0.2, 1.0], [0, 1, 0, 1]),
+    "an-order-of-rows": ([0.1, 0.7, 0.2, 0.6, 0.3], [0, 0, 0, 0, 0]),
+    "another-order-of-rows": ([0.3, 0.6, 0.1, 0.2, 0.7], [0, 0, 0, 0, 0]),
     "no-group-of-two": ([1.0, 0.0], [0, 1]),
     "single-response": ([1.0], [0]),
     "empty": ([], []),

@@ -13,7 +13,8 @@ from tests.cases.writing import KEY, ONE_STEP, ORC, Steps, answer, step, told
 from tests.vectors import seeded
 from tests.vectors.seeded import Dice
 
-SEEDED, SEEDED_SETTINGS, SEEDED_DAMAGE = 100, 80, 50
+SEEDED, SEEDED_SETTINGS, SEEDED_DAMAGE, SEEDED_POWERS = 100, 80, 50, 40
+POWERS = ("10⁶ cells/ml", "10⁻³ M", "5 cm²", "2×10⁵", "106 cells/ml")
 
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
@@ -227,8 +228,22 @@ def objects() -> Rows:
         ("degrees-in-two-spellings", step("a", "b", "37℃"), step("a", "b", "37 °C")),
         ("times-g-in-two-spellings", step("a", "b", "300×g"), step("a", "b", "300 x g")),
         ("superscript", step("a", "b", "10⁶ cells"), step("a", "b", "10^6 cells")),
+        ("superscript-is-no-larger-number", step("a", "b", "10⁶ cells"), step("a", "b", "106 cells")),
+        ("superscript-with-a-sign", step("a", "b", "10⁻³ M"), step("a", "b", "10^-3 M")),
+        ("superscript-of-a-unit", step("a", "b", "5 cm²"), step("a", "b", "5 cm2")),
+        ("molar-and-millimetre", step("a", "b", "5 mM"), step("a", "b", "5 mm")),
+        ("objects-on-one-side", step("a", "b"), step("a")),
     ]:
-        yield row(f"content/{name}", told([predicted]), [wanted])
+        for similarity in ("fallback", "max"):
+            config = {"object_similarity": "max"} if similarity == "max" else {}
+            yield row(f"content/{name}{'-max' if config else ''}", told([predicted]), [wanted], **config)
+    # Thirds and sixths whose sum in the order of the steps is not the nearest double.
+    parts = [step(name, "|".join("bcdefg"[: 1 + k % 6]), "5 min") for k, name in enumerate("abcdefghij")]
+    whole = [step(name, "b", "5 min|4 °C") for name in "abcdefghij"]
+    yield row("content/terms-of-many-sizes", told(parts), whole)
+    yield row("content/terms-of-many-sizes-reversed", told(parts[::-1]), whole[::-1])
+    shifted = [step("x"), *parts[:-1]]
+    yield row("content/terms-of-many-places", told(shifted), whole)
     for name, predicted, wanted in [
         ("action-not-there-keeps-the-place", "x b c", "a b c"),
         ("action-behind-the-last-match", "b a c", "a b c"),
@@ -268,6 +283,7 @@ def every_setting() -> Rows:
         "reward_scale": ["unit", "raw", "double", "shift"],
         "min_coverage": [0.0, 0.95, 1.0],
         "max_mean_words": [1.0, 30.0, 33.25, 1e9],
+        "object_similarity": ["fallback", "max"],
         "position_decay": [1e-9, 0.5, 1.0, 1.5, 2.0, 100.0],
         **{name: [True, False] for name in ("use_step_gap", "use_length", "use_position", "use_order")},
         "think_prefilled": [False, True],
@@ -306,3 +322,13 @@ def drawn() -> Rows:
         reference = seeded.protocol(dice, 4)
         response = seeded.damaged(dice, seeded.answer(dice, seeded.revised(dice, reference)))
         yield row(f"seeded/damaged-{k}", response, seeded.key_lines(reference), min_coverage=0.0)
+    for k in range(SEEDED_POWERS):
+        dice = Dice(f"powers {k}")
+        reference = seeded.protocol(dice, 6)
+        for one in reference:
+            one["parameters"].extend(dice.some(POWERS, 1))
+        given = seeded.revised(dice, reference)
+        for one in given:
+            one["parameters"].extend(dice.some(POWERS, 1))
+        config = seeded.settings(dice) | {"object_similarity": dice.one(("fallback", "max"))}
+        yield row(f"seeded/powers-{k}", seeded.answer(dice, given), {"steps": reference}, **config)

@@ -7,7 +7,18 @@ from typing import Any
 
 from tests.cases import WORDS
 from tests.cases.texts import COMMAS, LOOK_ALIKES, NUMBERS, POWERS, RUNS, UNITS
-from tests.strategies.texts import BREAKS, COMBINING, COMPATIBLE, DASHES, FOLDING, HANGUL, PLAIN, TRICKY, UNASSIGNED
+from tests.strategies.texts import (
+    BREAKS,
+    COMBINING,
+    COMPATIBLE,
+    DASHES,
+    FOLDING,
+    HANGUL,
+    PLAIN,
+    SUPERSCRIPTS,
+    TRICKY,
+    UNASSIGNED,
+)
 from tests.vectors.seeded import OBJECTS, PARAMETERS, Dice
 
 GROUPS = {
@@ -27,6 +38,7 @@ CLASSES = {
     "dashes": DASHES,
     "breaks": BREAKS,
     "plain": PLAIN,
+    "superscripts": SUPERSCRIPTS,
 }
 SEEDED = 80
 

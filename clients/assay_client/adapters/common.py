@@ -1,26 +1,25 @@
-"""Helpers shared by the adapters: per-process clients and conversion of trainer arguments."""
+"""Helpers shared by the adapters: per-process clients, the tasks of rows, and conversion of trainer arguments."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..client import AsyncClient, Client
 from ..errors import InvalidRequest, Issue, TooLarge, invalid, invalid_setting
 from ..exchange import BaseClient
-from ..results import COMPONENTS, Score, Scores, reason_code
-from ..settings import VARIABLES
+from ..results import Scores
+from ..settings import MAX_RUN, VARIABLES
+from ..tasks import REWARD_TASKS, SCORE
+from ..training_logs import run_name
 
 __all__ = [
-    "FREQUENT_REASONS",
-    "METRICS",
     "async_client",
     "column_of",
     "completion_text",
-    "means_of",
-    "metrics_of",
+    "labelled",
     "none_on_failure",
     "pairs_of",
     "record_of",
@@ -28,26 +27,13 @@ __all__ = [
     "reference_of",
     "required",
     "score_rows",
+    "step_of",
     "sync_client",
+    "task_of",
+    "tasks_of",
 ]
 
 C = TypeVar("C", bound=BaseClient)
-
-FREQUENT_REASONS = (
-    "think_not_opened",
-    "missing_sections",
-    "bad_step_line",
-    "bad_step_json",
-    "bad_step_schema",
-    "step_count",
-    "low_coverage",
-)
-"""Reasons with a separate metric, 1 or 0: trainers average metrics, and its mean is the share of the reason."""
-
-REASON_METRICS = ("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
-COMPONENT_METRICS = tuple(f"score_{name}" for name in COMPONENTS)
-METRICS = REASON_METRICS + COMPONENT_METRICS
-"""Names of the metrics besides the reward; the prefix distinguishes them from a trainer's own."""
 
 REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 """Columns of a data set that may hold the reference, unless ASSAY_CLIENT_REFERENCE names one."""
@@ -55,21 +41,28 @@ REFERENCE_COLUMNS = ("reference", "ground_truth", "solution", "answer", "label")
 RECORD_COLUMNS = ("id", "index", "uid", "query_id")
 """Columns of a data set that may hold the name of a record."""
 
+MISSING = object()
+
 _clients: dict[Hashable, BaseClient] = {}
 
 
-def sync_client(**given: Any) -> Client:
-    """Return this process's client for the current environment, with the settings `given`."""
-    return shared_client(Client, given)
+def sync_client(run: Any = None, **given: Any) -> Client:
+    """Return this process's client for the current environment, with the settings `given`.
+
+    `run` is the trainer's own name of the run, if it passes one: ASSAY_CLIENT_RUN and a logger's active run precede it.
+    """
+    return shared_client(Client, run, given)
 
 
-def async_client(**given: Any) -> AsyncClient:
+def async_client(run: Any = None, **given: Any) -> AsyncClient:
     """Return the asynchronous client for the same settings as `sync_client`."""
-    return shared_client(AsyncClient, given)
+    return shared_client(AsyncClient, run, given)
 
 
-def shared_client(kind: type[C], given: dict[str, Any]) -> C:
+def shared_client(kind: type[C], run: Any, given: dict[str, Any]) -> C:
     """Return a cached client, looked up by unparsed variables: parsing them for every sample would be slow."""
+    if not os.environ.get("ASSAY_CLIENT_RUN"):
+        given["run"] = valid_run(run_name() or run)
     key = (kind, tuple(map(os.environ.get, VARIABLES)), tuple(given.items()))
     client = _clients.get(key)
     if client is None:
@@ -77,41 +70,101 @@ def shared_client(kind: type[C], given: dict[str, Any]) -> C:
     return client  # type: ignore[return-value]
 
 
-def metrics_of(score: Score) -> dict[str, float]:
-    """Return the metrics besides the reward, always with the same names: trainers fail if samples differ in them."""
-    metrics = reason_metrics(score.reason).copy()
-    metrics.update(zip(COMPONENT_METRICS, map(score.components.__getitem__, COMPONENTS), strict=True))
-    return metrics
+def valid_run(name: Any) -> str | None:
+    """Return the name of a run in printable ASCII characters, with any others escaped; None if there is no name."""
+    if name is None:
+        return None
+    return str(name).encode("unicode_escape").decode()[:MAX_RUN].strip() or None
 
 
-@lru_cache(maxsize=64)
-def reason_metrics(reason: str) -> dict[str, float]:
-    """Return the REASON_METRICS of a reason. Do not modify the cached result."""
-    numbers = [reason_code(reason), *(reason == name for name in ("ok", *FREQUENT_REASONS))]
-    return dict(zip(REASON_METRICS, map(float, numbers), strict=True))
+def task_of(*rows: Any, record: object = None) -> str | None:
+    """Return the task that the first of these with such a field names, SCORE if null; raise InvalidRequest.
 
-
-def means_of(scores: Scores) -> dict[str, float]:
-    """Return the means of the components and the shares of readable responses and of the frequent reasons.
-
-    Empty for an empty batch.
+    None if they have no such field, unless ASSAY_CLIENT_TASK names it: the run is one of SCORE alone then.
     """
-    n = len(scores)
-    if not n:
-        return {}
-    components = scores.components or {}
-    means = {f"score/{name}": sum(components[name]) / n for name in COMPONENTS}
-    means["score/readable"] = scores.reasons.count("ok") / n
-    return means | {f"score/reason_{name}": scores.reasons.count(name) / n for name in FREQUENT_REASONS}
+    name, is_named = task_field()
+    for row in rows:
+        task = field_of(row, name)
+        if task is not MISSING:
+            return checked_task(task, "task", record)
+    return SCORE if is_named else None
 
 
-def reference_of(given: Any) -> Any:
-    """Convert a reference to text or steps of built-in types; arrays may be those of NumPy and the like.
+def tasks_of(columns: Mapping[str, Any], references: Sequence[Any], records: Sequence[object] | None) -> Any:
+    """Return the tasks of the rows of a batch as `task_of` does, None if there is no such column.
+
+    A row without a reference, which is not scored, may name any task.
+    """
+    name, is_named = task_field()
+    head = name if name in columns else name.partition(".")[0]
+    column = to_builtin(columns.get(head))
+    if not isinstance(column, list) or len(column) != len(references):
+        return [SCORE] * len(references) if is_named else None
+    tasks = []
+    for k, (value, reference) in enumerate(zip(column, references, strict=True)):
+        task = None if reference is None else field_of({head: value}, name)
+        given = None if task is MISSING else task
+        tasks.append(checked_task(given, f"task[{k}]", records and records[k]))
+    return tasks
+
+
+def task_field() -> tuple[str, bool]:
+    """Return the field of a row that names its task, maybe with a path as in `metadata.task`, and whether it is set."""
+    given = os.environ.get("ASSAY_CLIENT_TASK")
+    return given or "task", bool(given)
+
+
+def field_of(row: Any, path: str) -> Any:
+    """Return a field of a row, or of an object in it; MISSING without it."""
+    if not isinstance(row, Mapping):
+        return MISSING
+    if path in row:
+        return row[path]
+    head, _, rest = path.partition(".")
+    return field_of(row.get(head), rest) if rest else MISSING
+
+
+def checked_task(task: Any, path: str, record: object) -> str:
+    if task is None:
+        return SCORE
+    if task not in REWARD_TASKS:
+        known = ", ".join(REWARD_TASKS)
+        detail = f"must be null or one of: {known}; ASSAY_CLIENT_TASK names another field of the rows"
+        raise invalid([Issue(path, "unknown_task", detail)], record=record)
+    return str(task)
+
+
+def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[Any, str | None]:
+    """Return the reference and the task of a label that may be an object, or its JSON text, with a member for the task.
+
+    The reference is the member `reference`, else the label without its task; the whole label if metadata have the task.
+    """
+    row, (field, _) = object_of(label), task_field()
+    task = task_of(metadata, row, record=record)
+    if task is None or row is None or field_of(metadata, field) is not MISSING:
+        return label, task
+    return row.get("reference", {name: value for name, value in row.items() if name != field}), task
+
+
+def object_of(label: Any) -> Mapping[str, Any] | None:
+    """Return an object, also from its JSON text; None if the label is anything else."""
+    if isinstance(label, str) and label.lstrip()[:1] == "{":
+        try:
+            label = json.loads(label)
+        except ValueError:
+            return None
+    return label if isinstance(label, Mapping) else None
+
+
+def reference_of(given: Any, task: str | None = None) -> Any:
+    """Convert a reference to text, steps or a record of built-in types; arrays may be those of NumPy and the like.
 
     Return anything else unchanged: the client reports it.
     """
     if isinstance(given, str):
         return given
+    if task not in (None, SCORE):
+        return to_builtin(given)
     if isinstance(given, Mapping):
         return to_builtin(given)
     if isinstance(given, (list, tuple)) or hasattr(given, "tolist"):
@@ -159,6 +212,12 @@ def column_of(columns: Mapping[str, Any], name: str | None = None) -> Any:
     raise invalid([Issue("reference", "missing_column", f"{detail}; set ASSAY_CLIENT_REFERENCE to another name")])
 
 
+def step_of(trainer_state: Any) -> int | None:
+    """Return the step for which a trainer of Hugging Face's kind asks for rewards, None without its state."""
+    step = getattr(trainer_state, "global_step", None)
+    return None if step is None else int(step) + 1
+
+
 def none_on_failure(given: bool | None) -> bool:
     """Return whether a trainer that supports None gets it instead of an exception (default: no)."""
     if given is not None:
@@ -169,12 +228,15 @@ def none_on_failure(given: bool | None) -> bool:
     return chosen == "none"
 
 
-def pairs_of(responses: Iterable[str], references: Sequence[Any]) -> tuple[list[str], list[Any]]:
+def pairs_of(
+    responses: Iterable[str], references: Sequence[Any], tasks: Sequence[str] | None = None
+) -> tuple[list[str], list[Any]]:
     """Convert responses and references, and require equally many: trainers give every response a reference."""
-    texts, converted = list(responses), [reference_of(reference) for reference in references]
-    if len(texts) != len(converted):
-        raise invalid([Issue("references", "length_mismatch", f"{len(converted)} for {len(texts)} responses")])
-    return texts, converted
+    texts = list(responses)
+    if len(texts) != len(references):
+        raise invalid([Issue("references", "length_mismatch", f"{len(references)} for {len(texts)} responses")])
+    kinds = [SCORE] * len(texts) if tasks is None else tasks
+    return texts, [reference_of(reference, task) for reference, task in zip(references, kinds, strict=True)]
 
 
 def record_of(row: Any) -> object:
@@ -198,12 +260,13 @@ async def score_rows(
     references: Sequence[Any],
     records: Sequence[object] | None,
     rows: Sequence[int],
-    config: Mapping[str, Any] | None = None,
+    tasks: Sequence[str] | None = None,
 ) -> Scores:
     """Return the scores of some rows of a batch; errors have positions in the whole batch."""
     pairs = [texts[k] for k in rows], [references[k] for k in rows]
+    named = None if tasks is None else [tasks[k] for k in rows]
     try:
-        return await client._score(*pairs, config=config, records=records and [records[k] for k in rows])
+        return await client._score(*pairs, records=records and [records[k] for k in rows], task=named)
     except InvalidRequest as error:
         issues = []
         for issue in error.issues:
@@ -214,8 +277,8 @@ async def score_rows(
         raise invalid(issues, status=error.status, request_id=error.request_id) from None
 
 
-def required(reference: Any, record: object = None) -> Any:
+def required(reference: Any, record: object = None, task: str | None = None) -> Any:
     """Return the converted reference; raise InvalidReference if it is None."""
     if reference is None:
         raise invalid([Issue("reference", "wrong_type", "the reference is missing")], record=record)
-    return reference_of(reference)
+    return reference_of(reference, task)

@@ -16,7 +16,7 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 import os
 from typing import Any
 
-from assay_client.adapters.common import column_of, record_of, required, sync_client
+from assay_client.adapters.common import column_of, record_of, required, sync_client, task_of
 
 __all__ = ["reward_fn"]
 
@@ -24,8 +24,9 @@ TIMEOUT = 12.0
 
 
 def reward_fn(prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, **data: Any) -> float:
-    """Return the reward of one completion, whose reference is a column of the row; raise AssayError."""
+    """Return the reward of one completion, whose reference and task are columns of the row; raise AssayError."""
     timeout = None if os.environ.get("ASSAY_CLIENT_TIMEOUT") else TIMEOUT
     client = sync_client(window=0.0, timeout=timeout)  # a worker has one call at a time: there is nothing to coalesce
     record = record_of(data)
-    return client.score_one(completions, required(column_of(data), record), record=record).reward
+    task = task_of(data, record=record)
+    return client.score_one(completions, required(column_of(data), record, task), record=record, task=task).reward

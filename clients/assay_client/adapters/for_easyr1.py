@@ -17,21 +17,25 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay_client.adapters.common import metrics_of, pairs_of, sync_client
+from assay_client.adapters.common import pairs_of, sync_client
+from assay_client.adapters.metrics import metrics_of
 
 __all__ = ["compute_score"]
 
 
 def compute_score(
-    reward_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, config: Mapping[str, Any] | None = None
+    reward_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    config: Mapping[str, Any] | None = None,
+    run: str | None = None,
 ) -> dict[str, float] | list[dict[str, float]]:
     """Return `overall`, the reward, and its metrics, for one sample or for each of a batch; one request.
 
-    `config`, from `worker.reward.reward_function_kwargs`, overrides settings in ASSAY_CLIENT_CONFIG.
-    Raise AssayError.
+    From `worker.reward.reward_function_kwargs`: `config` overrides settings in ASSAY_CLIENT_CONFIG, and `run` is the
+    name of the run. Raise AssayError.
     """
     samples = [reward_inputs] if isinstance(reward_inputs, Mapping) else reward_inputs
     pairs = pairs_of([sample["response"] for sample in samples], [sample["ground_truth"] for sample in samples])
-    rows = sync_client().score(*pairs, config=config).rows()
+    rows = sync_client(run).score(*pairs, config=config).rows()
     results = [{"overall": row.reward} | metrics_of(row) for row in rows]
     return results[0] if isinstance(reward_inputs, Mapping) else results

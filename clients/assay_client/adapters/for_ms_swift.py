@@ -16,7 +16,17 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 from collections.abc import Sequence
 from typing import Any
 
-from assay_client.adapters.common import column_of, completion_text, pairs_of, records_of, sync_client
+from assay_client.adapters.common import (
+    column_of,
+    completion_text,
+    pairs_of,
+    records_of,
+    step_of,
+    sync_client,
+    tasks_of,
+)
+from assay_client.adapters.metrics import batch_means, groups_of
+from assay_client.training_logs import log_means
 
 try:
     from swift.rewards import ORM, orms
@@ -36,8 +46,19 @@ class AssayReward(ORM):  # type: ignore[misc]  # Any where ms-swift is not insta
         self.args = args  # as ORM itself does in the versions that take arguments
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
-        texts, references = pairs_of(map(completion_text, completions), column_of(columns))
-        return sync_client().score(texts, references, records=records_of(columns, len(texts))).rewards
+        given, records = column_of(columns), records_of(columns, len(completions))
+        tasks = tasks_of(columns, given, records)
+        texts, references = pairs_of(map(completion_text, completions), given, tasks)
+        client = sync_client(getattr(self.args, "run_name", None))
+        scores = client.score(texts, references, records=records, task=tasks)
+        groups = groups_of(len(texts), columns.get("prompt_id"), records, references)
+        reports = getattr(self.args, "report_to", None)
+        log_means(
+            lambda: batch_means(scores, groups),
+            step_of(columns.get("trainer_state")),
+            tensorboard=reports is None or "tensorboard" in reports,
+        )
+        return scores.rewards
 
 
 orms["assay"] = AssayReward

@@ -17,7 +17,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from assay_client.adapters.common import METRICS, metrics_of, pairs_of, required, sync_client
+from assay_client.adapters.common import labelled, pairs_of, required, sync_client, task_of
+from assay_client.adapters.metrics import METRICS, MIXED_METRICS, metrics_of
+from assay_client.tasks import SCORE
 
 __all__ = ["reward_func"]
 
@@ -26,19 +28,26 @@ MAX_NORMALIZED = 1 << 16
 
 
 def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any], **kwargs: Any) -> dict[str, Any]:
-    """Return the rewards of a batch; concurrent calls with one sample share requests. Raise AssayError."""
+    """Return the rewards of a batch; concurrent calls with one sample share requests. Raise AssayError.
+
+    A label that is an object, or its JSON text, may name its task: all labels of the run then, or ASSAY_CLIENT_TASK is
+    set, because every sample needs the same names.
+    """
     responses = [response_of(query, prompt) for query, prompt in zip(queries, prompts, strict=True)]
-    references = [required(label, k) for k, label in enumerate(labels)]
+    found = [labelled(label, record=k) for k, label in enumerate(labels)]
+    references = [required(reference, k, task) for k, (reference, task) in enumerate(found)]
+    is_mixed = any(task is not None for task in (task_of(), *(task for _, task in found)))
     if len(responses) == 1:
-        rows = [sync_client().score_one(responses[0], references[0])]
+        rows = [sync_client().score_one(responses[0], references[0], task=found[0][1])]
     else:
-        rows = list(sync_client().score(*pairs_of(responses, references)).rows())
+        tasks = [task or SCORE for _, task in found] if is_mixed else None
+        rows = list(sync_client().score(*pairs_of(responses, references, tasks), task=tasks).rows())
     rewards = [row.reward for row in rows]
     metrics = [metrics_of(row) for row in rows]
     return {
         "rewards": rewards,
         "scores": list(rewards),
-        "extra_logs": {name: [row[name] for row in metrics] for name in METRICS},
+        "extra_logs": {name: [row[name] for row in metrics] for name in (MIXED_METRICS if is_mixed else METRICS)},
     }
 
 

@@ -1,6 +1,7 @@
 """Environment for SkyRL: `register(id="assay", entry_point="assay_client.adapters.for_skyrl:AssayEnv")`.
 
-The reference is `reward_spec.ground_truth` of the row.
+The reference is `reward_spec.ground_truth` of the row, and its task, if rows name it, the column `task`, or
+`extra_info.task`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 
 from typing import Any
 
-from assay_client.adapters.common import METRICS, metrics_of, record_of, required, sync_client
+from assay_client.adapters.common import record_of, required, sync_client, task_of
+from assay_client.adapters.metrics import METRICS, MIXED_METRICS, metrics_of
 
 try:
     from skyrl_gym.envs.base_text_env import BaseTextEnv
@@ -30,13 +32,15 @@ class AssayEnv(BaseTextEnv):  # type: ignore[misc]  # Any where SkyRL is not ins
 
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.record = record_of((extras or {}).get("extra_info"))
-        self.reference = required(((extras or {}).get("reward_spec") or {}).get("ground_truth"), self.record)
-        self.metrics = dict.fromkeys(METRICS, 0.0)
+        row = extras or {}
+        self.record = record_of(row.get("extra_info"))
+        self.task = task_of(row, row.get("extra_info"), record=self.record)
+        self.reference = required((row.get("reward_spec") or {}).get("ground_truth"), self.record, self.task)
+        self.metrics = dict.fromkeys(METRICS if self.task is None else MIXED_METRICS, 0.0)
 
     def step(self, action: str) -> dict[str, Any]:
         """Score the response; raise AssayError. Concurrent calls of several threads share requests."""
-        score = sync_client().score_one(action, self.reference, record=self.record)
+        score = sync_client().score_one(action, self.reference, record=self.record, task=self.task)
         self.metrics = metrics_of(score)
         return {"observations": [], "reward": score.reward, "done": True, "metadata": {"reason": score.reason}}
 

@@ -1,6 +1,7 @@
 """Custom reward for slime: `--custom-rm-path assay_client.adapters.for_slime.custom_rm`, with `--group-rm` or without.
 
-With `--reward-key reward`, `sample.reward` also has the components.
+With `--reward-key reward`, `sample.reward` also has the components. A sample's task, if rows name it, is in its
+metadata or in its label.
 """
 
 from __future__ import annotations
@@ -17,9 +18,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from assay_client.adapters.common import async_client, metrics_of, required
+from assay_client.adapters.common import async_client, labelled, required
+from assay_client.adapters.metrics import batch_means, groups_of, metrics_of
+from assay_client.results import Score, scores_of
+from assay_client.training_logs import log_means
 
 __all__ = ["custom_rm"]
+
+
+_rollout: list[tuple[Any, Score]] = []
+"""Group and score of the samples of the current rollout, for its means."""
 
 
 async def custom_rm(args: Any, sample: Any, **kwargs: Any) -> Any:
@@ -27,6 +35,19 @@ async def custom_rm(args: Any, sample: Any, **kwargs: Any) -> Any:
     if isinstance(sample, Sequence):
         return list(await asyncio.gather(*(custom_rm(args, one) for one in sample)))
     record = getattr(sample, "index", None)
-    score = await async_client().score_one(sample.response, required(sample.label, record), record=record)
+    reference, task = labelled(sample.label, getattr(sample, "metadata", None), record)
+    client = async_client(getattr(args, "wandb_group", None))
+    score = await client.score_one(sample.response, required(reference, record, task), record=record, task=task)
+    if getattr(sample, "group_index", None) is not None:  # samples of an evaluation have none
+        collect(args, sample.group_index, score)
     key = getattr(args, "reward_key", None)
     return {key: score.reward} | metrics_of(score) if key else score.reward
+
+
+def collect(args: Any, group: Any, score: Score) -> None:
+    """Log the means of a rollout once as many samples are scored as the trainer takes in one."""
+    _rollout.append((group, score))
+    if len(_rollout) >= (getattr(args, "rollout_batch_size", 0) or 0) * (getattr(args, "n_samples_per_prompt", 0) or 0):
+        groups, scores = zip(*_rollout, strict=True)
+        _rollout.clear()
+        log_means(lambda: batch_means(scores_of(scores), groups_of(len(groups), groups)))

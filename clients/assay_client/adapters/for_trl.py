@@ -21,13 +21,15 @@ from assay_client.adapters.common import (
     async_client,
     column_of,
     completion_text,
-    means_of,
     none_on_failure,
     pairs_of,
     records_of,
     score_rows,
+    step_of,
     sync_client,
+    tasks_of,
 )
+from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.errors import (
     AssayError,
     InvalidReference,
@@ -38,6 +40,7 @@ from assay_client.errors import (
 )
 from assay_client.exchange import BaseClient
 from assay_client.results import Scores
+from assay_client.training_logs import log_means
 from assay_client.transport.sync import completed
 
 __all__ = ["async_score_reward", "score_reward"]
@@ -46,6 +49,9 @@ MAX_LOGGED = 100
 """Invalid references that one process logs."""
 
 logger = logging.getLogger("assay_client")
+
+Batch = tuple[list[str], list[Any], "list[object] | None", "list[str] | None"]
+"""Responses, references, records and tasks of all rows."""
 
 
 def score_reward(
@@ -63,7 +69,8 @@ def score_reward(
     functions. Raise AssayError if scoring fails for good. With ASSAY_CLIENT_ON_FAILURE=none, a row with an invalid
     reference gets None, as do all rows while the service does not answer; every other error is still raised.
     """
-    return completed(rewards_of(sync_client(), completions, columns, none_if_failed, log_metric, log_extra))
+    rows = prompts, completions, columns
+    return completed(rewards_of(sync_client(), *rows, none_if_failed, log_metric, log_extra))
 
 
 async def async_score_reward(
@@ -76,40 +83,49 @@ async def async_score_reward(
     **columns: Any,
 ) -> list[float | None]:
     """Return as `score_reward`, but asynchronously: several reward functions can run concurrently."""
-    return await rewards_of(async_client(), completions, columns, none_if_failed, log_metric, log_extra)
+    rows = prompts, completions, columns
+    return await rewards_of(async_client(), *rows, none_if_failed, log_metric, log_extra)
 
 
 async def rewards_of(
     client: BaseClient,
+    prompts: Sequence[Any],
     completions: Sequence[Any],
     columns: Mapping[str, Any],
     none_if_failed: bool | None,
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
 ) -> list[float | None]:
-    """Return the rewards of all rows, and log the means of their components and their reasons.
+    """Return the rewards of all rows, and log their means and their reasons.
 
     Raise every error that is not tolerated.
     """
-    texts, references = pairs_of(map(completion_text, completions), column_of(columns))
-    records, n = records_of(columns, len(texts)), len(completions)
-    rows, scores = await score_tolerantly(client, texts, references, records, none_on_failure(none_if_failed))
-    if log_metric is not None and scores is not None:
-        for name, mean in means_of(scores).items():
-            log_metric(name, mean)
+    given, n = column_of(columns), len(completions)
+    records = records_of(columns, n)
+    tasks = tasks_of(columns, given, records)
+    texts, references = pairs_of(map(completion_text, completions), given, tasks)
+    batch = texts, references, records, tasks
+    rows, scores = await score_tolerantly(client, batch, none_on_failure(none_if_failed))
+    if scores is not None:
+        groups = groups_of(n, prompts)
+        of_rows = groups and [groups[k] for k in rows]
+        if log_metric is None:  # an older version of TRL
+            log_means(lambda: batch_means(scores, of_rows), step_of(columns.get("trainer_state")))
+        else:
+            for name, mean in batch_means(scores, of_rows).items():
+                log_metric(name, mean)
     if log_extra is not None:
         log_extra("score_reason", scatter(scores.reasons if scores else [], rows, n))
     return scatter(scores.rewards if scores else [], rows, n)
 
 
-async def score_tolerantly(
-    client: BaseClient, texts: list[str], references: list[Any], records: list[object] | None, tolerant: bool
-) -> tuple[list[int], Scores | None]:
+async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> tuple[list[int], Scores | None]:
     """Return the rows that could be scored, of those with a reference, and their scores, or None without any."""
+    texts, references, records, tasks = batch
     rows = [k for k, reference in enumerate(references) if reference is not None]
     while rows:
         try:
-            scores = await score_rows(client, texts, references, records, rows)
+            scores = await score_rows(client, texts, references, records, rows, tasks)
         except AssayError as error:  # noqa: PERF203
             if tolerant and isinstance(error, Unavailable) and not isinstance(error, LocalServiceError):
                 log.unanswered(error)

@@ -3,10 +3,11 @@
 `compute_score` is for the reward loop, which calls it once per sample: concurrent calls share requests.
 `compute_score_batch` is for the older batch manager, `compute_score_sync` for the older sequential one, which finds it
 under the default name in for_verl_sync.py. Settings of the reward come from `config` in the trainer's `reward_kwargs`,
-then from ASSAY_CLIENT_CONFIG, then from the switches of Thoth's recipe (GRPO_ORDER_MODE and so on).
+then from ASSAY_CLIENT_CONFIG, then from the switches of Thoth's recipe (GRPO_ORDER_MODE and so on). `run` in
+`reward_kwargs` is the name of the run.
 
 If ASSAY_CLIENT_DATA_SOURCES, a comma-separated list, is set, rows of other data sources are scored by verl's own
-`default_compute_score`.
+`default_compute_score`. An entry `source=task` names the task of a data source; one without is a task, or else SCORE.
 """
 
 from __future__ import annotations
@@ -24,26 +25,34 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from assay_client.adapters.common import (
-    METRICS,
     async_client,
-    metrics_of,
     pairs_of,
     record_of,
     required,
     score_rows,
     sync_client,
 )
+from assay_client.adapters.metrics import METRICS, MIXED_METRICS, batch_means, groups_of, metrics_of
 from assay_client.errors import InvalidSetting, Issue, invalid_setting
-from assay_client.exchange import BaseClient
 from assay_client.results import Score
+from assay_client.settings import MIXED
+from assay_client.tasks import REWARD_TASKS, SCORE
+from assay_client.training_logs import log_means
 from assay_client.transport.sync import completed
 
 __all__ = ["compute_score", "compute_score_batch", "compute_score_sync", "recipe_config"]
 
 DATA_SOURCES = "ASSAY_CLIENT_DATA_SOURCES"
+
+Sources = dict[str, str]
+"""The task of each data source that Assay scores."""
+
+OWN = ("config", "run")
+"""Members of `reward_kwargs` for this adapter."""
 
 SWITCHES: dict[str, tuple[str, dict[str, str]]] = {
     "GRPO_ORDER_MODE": ("order", {"strict_subseq": "strict", "strict": "strict", "lcs": "lcs"}),
@@ -58,28 +67,38 @@ async def compute_score(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> dict[str, float]:
     """Return `score`, the reward, and its metrics, always under the same names. Raise AssayError."""
-    selected = selected_sources()
-    if not is_selected(data_source, selected):  # in a thread, as verl runs synchronous functions
-        return await asyncio.to_thread(score_of_verl, data_source, solution_str, ground_truth, extra_info, kwargs)
-    score = await score_call(async_client(), solution_str, ground_truth, extra_info, kwargs)
-    return result_of(score, selected)
+    sources = selected_sources()
+    if sources is not None and str(data_source) not in sources:  # in a thread, as verl runs synchronous functions
+        arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
+        return await asyncio.to_thread(score_of_verl, *arguments)
+    score = await score_call(async_client, data_source, solution_str, ground_truth, extra_info, kwargs, sources)
+    return result_of(score, sources)
 
 
 def compute_score_sync(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> dict[str, float]:
     """Return as `compute_score`, for managers that do not await."""
-    selected = selected_sources()
-    if not is_selected(data_source, selected):
-        return score_of_verl(data_source, solution_str, ground_truth, extra_info, kwargs)
-    return result_of(score_call(sync_client(), solution_str, ground_truth, extra_info, kwargs), selected)
+    sources = selected_sources()
+    arguments = data_source, solution_str, ground_truth, extra_info, kwargs, sources
+    if sources is not None and str(data_source) not in sources:
+        return score_of_verl(*arguments)
+    return result_of(score_call(sync_client, *arguments), sources)
 
 
-def score_call(client: Any, solution_str: str, ground_truth: Any, extra_info: Any, kwargs: Mapping[str, Any]) -> Any:
+def score_call(
+    client_of: Callable[..., Any],
+    data_source: Any,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Any,
+    kwargs: Mapping[str, Any],
+    sources: Sources | None,
+) -> Any:
     """Call `score_one` of either client."""
-    record = record_of(extra_info)
-    reference, config = required(ground_truth, record), config_of(client, kwargs)
-    return client.score_one(solution_str, reference, config=config, record=record)
+    record, task = record_of(extra_info), task_of_source(data_source, sources)
+    client = configured(client_of, kwargs)
+    return client.score_one(solution_str, required(ground_truth, record, task), record=record, task=task)
 
 
 def compute_score_batch(
@@ -90,43 +109,68 @@ def compute_score_batch(
     **kwargs: Any,
 ) -> list[dict[str, float]]:
     """Return one result per sample of the batch, from one request."""
-    client, selected = sync_client(), selected_sources()
-    texts, references = pairs_of(solution_strs, ground_truths)
-    infos = [None] * len(texts) if extra_infos is None else extra_infos
-    rows = [k for k in range(len(texts)) if selected is None or is_selected(data_sources[k], selected)]
+    sources, n = selected_sources(), len(solution_strs)
+    is_mixed = has_tasks(sources)
+    tasks = [task_of_source(data_sources[k], sources) or SCORE for k in range(n)] if is_mixed else None
+    texts, references = pairs_of(solution_strs, ground_truths, tasks)
+    infos = [None] * n if extra_infos is None else extra_infos
+    rows = [k for k in range(n) if sources is None or str(data_sources[k]) in sources]
     found: dict[int, dict[str, float]] = {}
     if rows:
         records = None if extra_infos is None else [record_of(info) for info in infos]
-        scores = completed(score_rows(client, texts, references, records, rows, config_of(client, kwargs)))
-        found = {row: result_of(score, selected) for row, score in zip(rows, scores.rows(), strict=True)}
-    for k in set(range(len(texts))) - found.keys():
-        found[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs)
-    return [found[k] for k in range(len(texts))]
+        client = configured(sync_client, kwargs)
+        scores = completed(score_rows(client, texts, references, records, rows, tasks))
+        prompts = [(records and records[k], references[k]) for k in rows]
+        log_means(lambda: batch_means(scores, groups_of(len(rows), prompts)))
+        found = {row: result_of(score, sources) for row, score in zip(rows, scores.rows(), strict=True)}
+    for k in set(range(n)) - found.keys():
+        found[k] = score_of_verl(data_sources[k], texts[k], ground_truths[k], infos[k], kwargs, sources)
+    return [found[k] for k in range(n)]
 
 
-def result_of(score: Score, selected: list[str] | None) -> dict[str, float]:
+def result_of(score: Score, sources: Sources | None) -> dict[str, float]:
     """Return the result of a sample, with the additional names of samples that verl scores if there can be any."""
     result = {"score": score.reward} | metrics_of(score)
-    return result if selected is None else result | {"score_applies": 1.0, "acc": score.reward}
+    return result if sources is None else result | {"score_applies": 1.0, "acc": score.reward}
 
 
-def selected_sources() -> list[str] | None:
-    """Return the data sources that Assay scores, None for all; raise InvalidSetting if the list is empty."""
-    selected = os.environ.get(DATA_SOURCES)
-    if not selected:
-        return None
-    names = [name.strip() for name in selected.split(",") if name.strip()]
-    if not names:
+def selected_sources() -> Sources | None:
+    """Return the data sources that Assay scores, None for all as SCORE; raise InvalidSetting for an invalid list."""
+    return read_sources(os.environ.get(DATA_SOURCES) or "")
+
+
+@lru_cache(maxsize=4)
+def read_sources(listed: str) -> Sources | None:
+    sources = {}
+    for entry in filter(None, map(str.strip, listed.split(","))):
+        name, separator, task = map(str.strip, entry.rpartition("="))
+        if not separator:
+            name, task = entry, entry if entry in REWARD_TASKS else SCORE
+        if not name or task not in REWARD_TASKS:
+            raise invalid_setting(DATA_SOURCES, f"{entry}: the task must be one of: {', '.join(REWARD_TASKS)}")
+        sources[name] = task
+    if listed and not sources:
         raise invalid_setting(DATA_SOURCES, "must be names separated by commas")
-    return names
+    return sources or None
 
 
-def is_selected(data_source: Any, selected: list[str] | None) -> bool:
-    return selected is None or str(data_source) in selected
+def has_tasks(sources: Sources | None) -> bool:
+    """Return whether rows may be of other tasks than SCORE, and all of them have the numbers of all tasks."""
+    return sources is not None and set(sources.values()) != {SCORE}
+
+
+def task_of_source(data_source: Any, sources: Sources | None) -> str | None:
+    """Return the task of a row; None in a run of SCORE alone, or for a source that is not Assay's."""
+    return sources.get(str(data_source)) if sources is not None and has_tasks(sources) else None
 
 
 def score_of_verl(
-    data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any, kwargs: Mapping[str, Any]
+    data_source: Any,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Any,
+    kwargs: Mapping[str, Any],
+    sources: Sources | None,
 ) -> dict[str, float]:
     """Return the result of verl's own function under the names of Assay's results; raise its errors.
 
@@ -136,9 +180,7 @@ def score_of_verl(
     function = default_compute_score()
     parameters = inspect.signature(function).parameters
     accepts_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    options = {
-        name: value for name, value in kwargs.items() if name != "config" and (accepts_all or name in parameters)
-    }
+    options = {name: value for name, value in kwargs.items() if name not in OWN and (accepts_all or name in parameters)}
     try:
         outcome = function(data_source, solution_str, ground_truth, extra_info, **options)
     except NotImplementedError as error:
@@ -146,7 +188,8 @@ def score_of_verl(
         raise invalid_setting(DATA_SOURCES, detail) from error
     result = outcome if isinstance(outcome, Mapping) else {"score": outcome}
     score = float(result["score"])
-    metrics = dict.fromkeys(METRICS, 0.0) | {"score_reason_code": -1.0}
+    names = MIXED_METRICS if has_tasks(sources) else METRICS
+    metrics = dict.fromkeys(names, 0.0) | {"score_task": -1.0, "score_reason_code": -1.0}
     return {"score": score, **metrics, "score_applies": 0.0, "acc": float(result.get("acc", score))}
 
 
@@ -161,10 +204,14 @@ def default_compute_score() -> Callable[..., Any]:
         raise invalid_setting(DATA_SOURCES, f"verl's default_compute_score cannot be imported ({error})") from error
 
 
-def config_of(client: BaseClient, kwargs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what overrides the client's settings of the reward: each from the first of its three sources."""
-    given, recipe = kwargs.get("config"), recipe_config()
-    return recipe | json.loads(client.settings.config) | dict(given or {}) if recipe else given
+def configured(client_of: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the client with each setting of the reward from the first of its three sources."""
+    given, recipe, run = kwargs.get("config"), recipe_config(), kwargs.get("run")
+    client = client_of(run)
+    if not given and not recipe:
+        return client
+    own = json.loads(client.settings.config)
+    return client_of(run, config=client.settings.merged(recipe | own | dict(given or {}), MIXED))
 
 
 def recipe_config(environ: Mapping[str, str] | None = None) -> dict[str, str]:

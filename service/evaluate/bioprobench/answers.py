@@ -7,8 +7,10 @@ response that repeats the opening marker.
 from __future__ import annotations
 
 __all__ = [
+    "EMPTY",
     "END",
     "FAILURES",
+    "INSTRUCTION",
     "NOT_TEXT",
     "NO_MARKERS",
     "START",
@@ -25,6 +27,7 @@ END = "[ANSWER_END]"
 THOUGHT = "</think>"
 INSTRUCTION = "[/INST]"
 
+EMPTY = "empty"
 NOT_TEXT = "not_text"
 NO_MARKERS = "no_markers"
 
@@ -62,11 +65,14 @@ def generated_text(text: str) -> str:
     return text.rpartition(START)[2].strip().partition(END)[0].strip()
 
 
-def truth_of(response: object, cut_instruction: bool = True, needs_markers: bool = False) -> bool | str:
+def truth_of(
+    response: object, cut_instruction: bool = True, needs_markers: bool = False, any_case: bool = False
+) -> bool | str:
     """Return the verdict of a response to ERR, else the reason why it has none.
 
     cut_instruction: ignore the text before the last `[/INST]`, as ERR's script does, unlike the one that reads
-    judgements. needs_markers: as in the paper; without a block, the scripts read the last line.
+    judgements. needs_markers: as in the paper; without a block, the scripts read the last line. any_case: `TRUE` is a
+    verdict too, as in the SCORE paper's authors' script.
     """
     if not isinstance(response, str):
         return NOT_TEXT
@@ -78,6 +84,8 @@ def truth_of(response: object, cut_instruction: bool = True, needs_markers: bool
         if needs_markers:
             return NO_MARKERS
         answer = text.strip().rpartition("\n")[2]
+    if any_case:
+        answer = answer.lower()
     if "True" in answer or "true" in answer:
         return True
     if "False" in answer or "false" in answer:

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of
 from .answers import FAILURES, share, truth_of
+from .profiles import ConversationRecord, ConversationTask, ProfileOptions
 
-__all__ = ["CLASSIFICATION", "TASK", "VERDICT_FAILURES", "ErrOptions", "ErrRecord", "Verdicts"]
+__all__ = ["CLASSIFICATION", "TASK", "VerdictOptions", "VerdictRecord", "VerdictTask", "Verdicts"]
 
 NO_GOLD = "no_gold"
 
@@ -33,21 +34,26 @@ CLASSIFICATION = (
 
 VERDICT_FAILURES = {
     **FAILURES,
-    "no_truth_value": "Where the verdict should stand is neither True nor False, in these spellings or in lower case.",
+    "no_truth_value": "Where the verdict should be is neither True nor False, in these spellings or in lower case "
+    "(`profile = thoth`: in any case).",
     NO_GOLD: "The record has no is_correct: a fault of the record.",
 }
 REASONS = {OK: "A verdict was read."} | {name: text for name, text in VERDICT_FAILURES.items() if name != NO_GOLD}
 
 
-class ErrRecord(Record):
+class VerdictRecord(Record):
     """One step of BioProBench's ERR with a model's response."""
 
     is_correct: Any = Field(None, description="Whether the step is right: a boolean. Without it the record fails.")
     generated_response: Any = Field(None, description="The model's response; what is not text counts as failed.")
 
 
-class ErrOptions(Options):
-    """What ERR may be asked."""
+class ErrRecord(VerdictRecord, ConversationRecord):
+    """One step of BioProBench's ERR with a model's response."""
+
+
+class VerdictOptions(Options):
+    """What ERR and REA-ERR may be asked."""
 
     strict_markers: bool = Field(
         False,
@@ -56,14 +62,18 @@ class ErrOptions(Options):
     )
 
 
+class ErrOptions(VerdictOptions, ProfileOptions):
+    """What ERR may be asked."""
+
+
 class Verdicts:
     """The verdicts of n records beside the truth: columns of length n.
 
     A truth that is not a boolean is compared, but is not an erroneous step.
     """
 
-    def __init__(self, records: Records, strict_markers: bool) -> None:
-        verdicts = [verdict_of(record, strict_markers) for record in records]
+    def __init__(self, records: Records, strict_markers: bool, any_case: bool = False) -> None:
+        verdicts = [verdict_of(record, strict_markers, any_case) for record in records]
         golds = [record.get("is_correct") for record in records]
         self.failed = [
             Failure(row, verdict, of_response=verdict != NO_GOLD)
@@ -97,11 +107,16 @@ class Verdicts:
         return {"accuracy": mean_of(self.right[rows]) or 0.0, "precision": precision, "recall": recall, "f1": f1}
 
 
-def verdict_of(record: Mapping[str, Any], strict_markers: bool) -> bool | str:
+def verdict_of(record: Mapping[str, Any], strict_markers: bool, any_case: bool) -> bool | str:
     """Return the verdict of a record's response (True: the step is right), else the reason why it has none."""
     if "is_correct" not in record:
         return NO_GOLD
-    return truth_of(record.get("generated_response"), needs_markers=strict_markers)
+    return truth_of(record.get("generated_response"), needs_markers=strict_markers, any_case=any_case)
+
+
+def truth_in(answer: str) -> bool | None:
+    """Return the truth that a text states, in any case; None if it is another text."""
+    return {"true": True, "false": False}.get(answer.strip().lower())
 
 
 class VerdictTask(Task):
@@ -114,7 +129,7 @@ class VerdictTask(Task):
         return [] if isinstance(record, dict) else super().validation_errors(record)
 
 
-class Err(VerdictTask):
+class Err(VerdictTask, ConversationTask):
     """Error detection."""
 
     name = "bioprobench.err"
@@ -126,23 +141,28 @@ class Err(VerdictTask):
     reasons = REASONS
     components = ("accuracy", "called_erroneous")
     passed_if = ("accuracy",)
+    answered = ("is_correct",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        found = Verdicts(records, options.strict_markers)
+        found = Verdicts(self.completed(records), options.strict_markers, options.profile == "thoth")
         advance(len(records))
         return Evaluation(found.columns, found.failed, found.corpus, found.over)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
-        found = Verdicts(records, options.strict_markers)
+        found = Verdicts(records, options.strict_markers, options.profile == "thoth")
         right = np.nan_to_num(found.right, nan=0.0)
         return Rewards(right, found.failed, {"accuracy": right, "called_erroneous": found.called.astype(float)})
 
+    def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
+        """Return the truth; a record has none if the answer is neither true nor false."""
+        truth = truth_in(answer)
+        return "the answer must be True or False" if truth is None else {"is_correct": truth}
+
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record of the benchmark, as an object or JSON text, or the truth itself, as a boolean or text."""
-        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-            value = value.strip().lower() == "true"
-        if isinstance(value, bool):
-            return {"is_correct": value}, ""
+        """Accept a record or conversation, as an object or JSON text, or the truth itself, as a boolean or text."""
+        truth = value if isinstance(value, bool) else truth_in(value) if isinstance(value, str) else None
+        if truth is not None:
+            return {"is_correct": truth}, ""
         record, wrong = super().reference(value)
         if record is not None and not isinstance(record.get("is_correct"), bool):
             return None, "is_correct: must be a boolean"

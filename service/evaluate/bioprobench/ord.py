@@ -2,97 +2,57 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ..python_source import Unreadable, parse_python
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of, reporting
-from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, last_block, share
+from ..python_source import Unreadable
+from ..task import OK, Advance, Evaluation, Failure, Metric, Records, Rewards, mean_of, reporting
+from .answers import NO_MARKERS, NOT_TEXT, share
+from .orders import (
+    EXTRA_STEPS,
+    MISSING_STEPS,
+    NO_LIST,
+    NOT_INDICES,
+    NOT_LITERAL,
+    ONE_BASED,
+    REPEATS,
+    STEPS_DIFFER,
+    UNREAD,
+    ZERO_BASED,
+    compared,
+    compared_indices,
+    literal,
+    order_of,
+    order_of_list,
+    steps_in,
+)
+from .profiles import ConversationRecord, ConversationTask, ProfileOptions
 
-__all__ = ["MAX_DEPTH", "MAX_LENGTH", "TASK", "Order", "compared", "literal", "order_of"]
+__all__ = ["TASK"]
 
-MAX_LENGTH = 65_536
-"""Characters of an answer; ten thousand indices take less."""
-MAX_DEPTH = 64
-"""Levels of brackets in it."""
-PLAIN_LIST = re.compile(r"\[ ?(?:0|[1-9][0-9]{0,8})(?:, ?(?:0|[1-9][0-9]{0,8}))*+\]")
-"""Nearly every answer: a list of short numbers, which needs no parser."""
+GOLD = "gold_indices_1based"
+BUCKET = 5
+"""Numbers of steps in a group of `by = steps`."""
 
-NOT_LITERAL = "not_literal"
-NOT_INDICES = "not_indices"
-REPEATS = "repeats"
-STEPS_DIFFER = "steps_differ"
-
-UNREAD = {
-    **FAILURES,
-    NOT_LITERAL: "The last block is no Python literal, or one beyond the limits of length and depth.",
-    NOT_INDICES: "The indices are not those of all the steps.",
-    REPEATS: "A step is named more than once (only with `repeats = failed`).",
-    STEPS_DIFFER: "wrong_steps does not begin with the steps of correct_steps: a fault of the record.",
+SHARES = {
+    "failed_missing": ("Share of responses that fail because a step is not named.", (MISSING_STEPS,)),
+    "failed_extra": ("Share of responses that fail because an index is not one of the steps.", (EXTRA_STEPS,)),
+    "failed_repeated": ("Share of responses that fail because a step is named more than once.", (REPEATS,)),
+    "failed_base": (
+        "Share of responses that fail because they count from 1 instead of 0 (profile thoth: from 0 instead of 1).",
+        (ONE_BASED, ZERO_BASED),
+    ),
+    "failed_unreadable": (
+        "Share of responses that fail because they hold no list of integers where it should be.",
+        (NOT_TEXT, NO_MARKERS, NOT_LITERAL, NOT_INDICES, NO_LIST),
+    ),
 }
+"""Metrics that add up to the share of failed responses: what each is, and its reasons."""
+
 REASONS = {OK: "An order was read."} | {name: text for name, text in UNREAD.items() if name != STEPS_DIFFER}
-
-
-class Order(NamedTuple):
-    """How a given order compares with the right one."""
-
-    exact: bool
-    """Whether the texts of the steps are equal, one by one: equal steps may change places."""
-    pairs: int
-    """Unordered pairs of distinct texts of the right order."""
-    concordant: int
-    """Those in the same order in both; of a text that occurs twice, the last occurrence counts."""
-
-    @property
-    def tau(self) -> float:
-        """Kendall's tau: (concordant - discordant) / pairs, 0 without pairs; all other pairs are discordant."""
-        return share(2 * self.concordant - self.pairs, self.pairs)
-
-
-def literal(text: str) -> Any:
-    """Return the value of a Python literal, as the script's `ast.literal_eval` does; raises Unreadable.
-
-    So a tuple, a bare `0, 2, 1`, a set, the keys of a dictionary, bytes, `True` and `0x1` are answers too.
-    """
-    if len(text) <= MAX_LENGTH and PLAIN_LIST.fullmatch(text):
-        return [int(number) for number in text[1:-1].split(",")]
-    tree = parse_python(text.lstrip(" \t"), MAX_LENGTH, MAX_DEPTH, "eval")
-    try:
-        return ast.literal_eval(tree)
-    except (ValueError, TypeError, OverflowError, RecursionError):  # a name, a list as a key, 10**400 + 1j, a long sum
-        raise Unreadable(NOT_LITERAL) from None
-
-
-def order_of(response: object, steps: int, once: bool = False) -> list[int] | str:
-    """Return the indices that a response gives for n steps, each at least once, else the reason why it has none.
-
-    once: a response that repeats an index has none.
-    """
-    if not isinstance(response, str):
-        return NOT_TEXT
-    block = last_block(after_thinking(response))
-    if block is None:
-        return NO_MARKERS
-    try:
-        given = literal(block)
-    except Unreadable:
-        return NOT_LITERAL
-    try:
-        named = set(given)
-        if len(named) != steps or named != set(range(steps)):  # the length first, which is cheap
-            return NOT_INDICES
-        indices = list(given)
-    except TypeError:  # not iterable, or lists inside
-        return NOT_INDICES
-    if not all(isinstance(index, int) for index in indices):
-        return NOT_INDICES
-    return REPEATS if once and len(indices) > steps else indices
 
 
 def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
@@ -100,41 +60,59 @@ def steps_differ(shown: Sequence[str], right: Sequence[str]) -> bool:
     return len(shown) < len(right) or not set(shown[: len(right)]) >= set(right)
 
 
-def compared(given: Sequence[str], right: Sequence[str]) -> Order:
-    """Compare the texts of the steps in a given order with the same texts in the right one."""
-    last = {text: pos for pos, text in enumerate(given)}
-    distinct = dict.fromkeys(reversed(right))  # in reverse order of their last occurrence
-    positions = [last[text] for text in reversed(distinct)]
-    concordant = 0
-    before: list[int] = []
-    for pos in positions:
-        concordant += bisect_left(before, pos)
-        insort(before, pos)
-    return Order(list(given) == list(right), len(positions) * (len(positions) - 1) // 2, concordant)
+def record_fault(record: Mapping[str, Any]) -> str:
+    """Return why a valid record has no right order, as a sentence; empty if it has one."""
+    shown, right, gold = record["wrong_steps"], record["correct_steps"], record.get(GOLD)
+    if steps_differ(shown, right):
+        return "wrong_steps does not begin with the steps of correct_steps, in any order"
+    if gold is not None and sorted(gold) != list(range(1, len(right) + 1)):
+        return f"{GOLD} is not 1 to n in any order, for n steps"
+    return ""
 
 
-class OrdRecord(Record):
+def right_indices(record: Mapping[str, Any]) -> list[int]:
+    """Return the right order as indices from 1; of equal steps, all are the last one, as in the authors' script."""
+    gold: list[int] | None = record.get(GOLD)
+    if gold is not None:
+        return gold
+    shown, right = record["wrong_steps"], record["correct_steps"]
+    last = {step: index for index, step in enumerate(shown[: len(right)], start=1)}
+    return [last[step] for step in right]
+
+
+def bucket_of(steps: int) -> str:
+    """Return the group of a number of steps: 1-5, 6-10, …"""
+    low = (steps - 1) // BUCKET * BUCKET + 1
+    return f"{low}-{low + BUCKET - 1}" if steps else "0"
+
+
+class OrdRecord(ConversationRecord):
     """One set of shuffled steps of BioProBench's ORD with a model's response."""
 
     wrong_steps: list[str] = Field(description="The steps as the model saw them; the response gives indices into them.")
     correct_steps: list[str] = Field(description="The same steps in the right order.")
+    gold_indices_1based: list[int] | None = Field(
+        None,
+        description="Profile thoth: the right order as indices from 1. Without it, it is found by the steps' texts, of "
+        "which the last of equal ones counts.",
+    )
     generated_response: Any = Field(None, description="The model's response; what is not text counts as failed.")
 
 
-class OrdOptions(Options):
+class OrdOptions(ProfileOptions):
     """What ORD may be asked."""
 
     repeats: Literal["last", "failed"] = Field(
         "last",
         description="An answer that names a step more than once: read with the last place counting, as the public "
-        "script does, or failed, as the paper's table of failures has it.",
+        "script does, or failed, as the paper's table of failures has it. Profile thoth: always failed.",
     )
     reward: Literal["kendall_tau", "exact_match"] = Field(
         "kendall_tau", description="Rewards: the response's own tau, from -1 to 1, or 1 for the right order and else 0."
     )
 
 
-class Ord(Task):
+class Ord(ConversationTask):
     """Step ordering."""
 
     name = "bioprobench.ord"
@@ -162,35 +140,55 @@ class Ord(Task):
             "exact_match_over_all", "EM (all)", "Share of right orders among all: what failed is wrong.", percent=True
         ),
         Metric("repeats", "Repeats", "Share of read orders that name a step twice.", percent=True, less_is_better=True),
+        *(
+            Metric(name, name.replace("_", ": ").capitalize(), text, percent=True, less_is_better=True, default=False)
+            for name, (text, _) in SHARES.items()
+        ),
     )
     failures = UNREAD
     reward = "Kendall's tau of the response, from -1 to 1 (`reward = exact_match`: 1 for the right order and 0 else)."
     reasons = REASONS
     components = ("exact_match", "kendall_tau")
     passed_if = ("exact_match",)
+    answered = ("wrong_steps", "correct_steps")
+    derived_fields = ("steps",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        return self._read(records, options, advance)[0]
+        records = self.completed(records)
+        found = self._read(records, options, advance)[0]
+        reasons = {failure.record: failure.reason for failure in found.failed}
+        for metric in self.wanted(options):
+            if metric.name in SHARES:
+                _, names = SHARES[metric.name]
+                found.columns[metric.name] = np.array([reasons.get(row) in names for row in range(len(records))], float)
+        found.derived["steps"] = [bucket_of(len(record["correct_steps"])) for record in records]
+        return found
 
     def _read(self, records: Records, options: OrdOptions, advance: Advance) -> tuple[Evaluation, np.ndarray]:
         """Return the evaluation, and the number of pairs of steps of each order that was read, int64 (n,)."""
         exact, tau, repeated = np.full((3, len(records)), np.nan)
         pairs, concordant = np.zeros((2, len(records)), np.int64)
         failed = []
-        differ: dict[tuple[int, int], bool] = {}  # by identity: thousands of responses share the lists of a reference
+        by_indices = options.profile == "thoth"
+        golds: dict[tuple[int, ...], list[int] | None] = {}  # by identity: thousands of responses share a reference
         for row, record in enumerate(reporting(records, advance)):
             shown, right = record["wrong_steps"], record["correct_steps"]
-            lists = id(shown), id(right)
-            if lists not in differ:
-                differ[lists] = steps_differ(shown, right)
-            if differ[lists]:
+            key = id(shown), id(right), id(record.get(GOLD))
+            if key not in golds:
+                golds[key] = None if record_fault(record) else right_indices(record) if by_indices else []
+            gold, response = golds[key], record.get("generated_response")
+            if gold is None:
                 failed.append(Failure(row, STEPS_DIFFER))
                 continue
-            indices = order_of(record.get("generated_response"), len(right), options.repeats == "failed")
+            once = options.repeats == "failed"
+            indices = order_of_list(response, len(right)) if by_indices else order_of(response, len(right), once)
             if isinstance(indices, str):
                 failed.append(Failure(row, indices, of_response=True))
                 continue
-            order = compared([shown[index] for index in indices], right)
+            if by_indices:
+                order = compared_indices(indices, gold)
+            else:
+                order = compared([shown[index] for index in indices], right)
             exact[row], pairs[row], concordant[row], tau[row] = order.exact, order.pairs, order.concordant, order.tau
             repeated[row] = len(indices) > len(right)
         unread = np.isnan(exact)
@@ -219,11 +217,26 @@ class Ord(Task):
         rewards = exact if options.reward == "exact_match" else tau
         return Rewards(rewards, found.failed, {"exact_match": exact, "kendall_tau": tau})
 
+    def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
+        """Return the steps as the question shows them, and in the order of the answer, a list of indices from 1."""
+        shown = steps_in(question)
+        try:
+            gold = literal(answer.strip())
+        except Unreadable:
+            gold = None
+        if not shown:
+            return "the question has no line `Step 1: …`"
+        if not isinstance(gold, list) or not all(type(index) is int for index in gold):
+            return "the answer must be a list of integers"
+        if sorted(gold) != list(range(1, len(shown) + 1)):
+            return "the answer must be 1 to n in any order, for n steps of the question"
+        return {"wrong_steps": shown, "correct_steps": [shown[index - 1] for index in gold], GOLD: gold}
+
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record of the benchmark, as an object or JSON text, whose two lists hold the same steps."""
+        """Accept a record or conversation, as an object or JSON text, whose two lists hold the same steps."""
         record, wrong = super().reference(value)
-        if record is not None and steps_differ(record["wrong_steps"], record["correct_steps"]):
-            return None, "wrong_steps does not begin with the steps of correct_steps, in any order"
+        if record is not None and (fault := record_fault(record)):
+            return None, fault
         return record, wrong
 
 

@@ -9,8 +9,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of, reporting
-from .answers import FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block
+from ..task import OK, Advance, Evaluation, Failure, Metric, Records, Rewards, mean_of, reporting
+from .answers import EMPTY, FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block
+from .letters import Question, choice_of
+from .profiles import ConversationRecord, ConversationTask, ProfileOptions
 
 __all__ = ["TASK", "Answer", "answer_of"]
 
@@ -22,8 +24,9 @@ MAX_NUMBER = 4_300
 UNREAD = {
     **FAILURES,
     "several_separators": "The block holds more than one &.",
-    "no_confidence": "No number stands where the confidence should.",
+    "no_confidence": "There is no number where the confidence should be.",
     "confidence_over_100": "The confidence is over 100 percent.",
+    EMPTY: "The response is empty (only with `profile = thoth`, where nothing else fails).",
 }
 REASONS = {OK: "An answer was read.", **UNREAD}
 
@@ -60,14 +63,16 @@ def answer_of(response: object) -> Answer | str:
     return Answer(parts[0].strip(), confidence, FRACTION.search(parts[1]) is not None)
 
 
-class PqaRecord(Record):
+class PqaRecord(ConversationRecord):
     """One question of BioProBench's PQA with a model's response."""
 
     answer: Any = Field(description="The right choice. It is compared as it is: a number is no text's equal.")
+    question: Any = Field(None, description="Profile thoth: its lines that begin with a letter are the options.")
+    choices: Any = Field(None, description="Profile thoth: the options, in the order of their letters.")
     generated_response: Any = Field(description="The model's response; what is not text counts as failed.")
 
 
-class PqaOptions(Options):
+class PqaOptions(ProfileOptions):
     """What PQA may be asked."""
 
     reward: Literal["accuracy", "calibrated"] = Field(
@@ -76,7 +81,32 @@ class PqaOptions(Options):
     )
 
 
-class Pqa(Task):
+class ScriptReader:
+    """Reads responses as BioProBench's script does."""
+
+    def read(self, record: Mapping[str, Any]) -> tuple[bool, int, bool] | str:
+        """Return whether a response is right, its confidence in percent, and whether that has a fraction."""
+        answer = answer_of(record["generated_response"])
+        return answer if isinstance(answer, str) else (answer.text == record["answer"], *answer[1:])
+
+
+class LetterReader:
+    """Reads responses as the SCORE paper's authors do; each question once, which thousands of responses may share."""
+
+    def __init__(self) -> None:
+        self._questions: dict[tuple[int, ...], Question] = {}
+
+    def read(self, record: Mapping[str, Any]) -> tuple[bool, int, bool] | str:
+        """Return the same as `ScriptReader.read`; the objects of the records must exist as long as the reader."""
+        key = tuple(id(record.get(name)) for name in ("answer", "question", "choices"))
+        if key not in self._questions:
+            self._questions[key] = Question.of(record)
+        question = self._questions[key]
+        choice = choice_of(record["generated_response"], question.options)
+        return choice if isinstance(choice, str) else (question.is_answered_by(choice), *choice[2:])
+
+
+class Pqa(ConversationTask):
     """Protocol question answering."""
 
     name = "bioprobench.pqa"
@@ -98,7 +128,7 @@ class Pqa(Task):
         Metric(
             "fractional_confidence",
             "Fractional",
-            "Share of read answers with a fraction for a confidence: 0.95 is read as 0 percent.",
+            "Share of read answers with a fraction for a confidence: 0.95 is read as 0 percent (profile thoth: 1).",
             percent=True,
             less_is_better=True,
         ),
@@ -108,20 +138,23 @@ class Pqa(Task):
     reasons = REASONS
     components = ("accuracy", "brier", "confidence")
     passed_if = ("accuracy",)
+    answered = ("answer",)
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
-        return self._read(records, advance)[0]
+        return self._read(self.completed(records), options, advance)[0]
 
-    def _read(self, records: Records, advance: Advance) -> tuple[Evaluation, np.ndarray]:
+    def _read(self, records: Records, options: Any, advance: Advance) -> tuple[Evaluation, np.ndarray]:
         """Return the evaluation, and the confidence of each answer from 0 to 1, NaN where it could not be read."""
+        reader = LetterReader() if options.profile == "thoth" else ScriptReader()
         rows, said, failed = [], [], []
         for row, record in enumerate(reporting(records, advance)):
-            answer = answer_of(record["generated_response"])
+            answer = reader.read(record)
             if isinstance(answer, str):
                 failed.append(Failure(row, answer, of_response=True))
             else:
+                is_right, percent, fraction = answer
                 rows.append(row)
-                said.append((answer.text == record["answer"], answer.confidence / 100, answer.fraction))
+                said.append((is_right, percent / 100, fraction))
         columns = np.full((3, len(records)), np.nan)
         columns[:, rows] = np.array(said, float).reshape(-1, 3).T
         right, confidence, fractional = columns
@@ -142,15 +175,19 @@ class Pqa(Task):
         return super().validation_errors(record)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
-        found, confidence = self._read(records, advance)
+        found, confidence = self._read(records, options, advance)
         right = found.columns["accuracy_over_all"]
         brier = np.nan_to_num(found.columns["brier"], nan=1.0)
         confidence = np.nan_to_num(confidence, nan=0.0)
         rewards = right - brier if options.reward == "calibrated" else right
         return Rewards(rewards, found.failed, {"accuracy": right, "brier": brier, "confidence": confidence})
 
+    def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
+        """Return question and answer as they are."""
+        return {"question": question, "answer": answer}
+
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record of the benchmark, as an object or JSON text, or the right answer itself."""
+        """Accept a record or conversation, as an object or JSON text, or the right answer itself."""
         if isinstance(value, str):
             found, _ = super().reference(value)
             return found if found is not None else {"answer": value}, ""

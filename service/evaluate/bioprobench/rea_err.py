@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ..task import Advance, Evaluation, Metric, Records, mean_of
 from .answers import after_thinking, truth_of
-from .err import CLASSIFICATION, ErrOptions, ErrRecord, Verdicts, VerdictTask
+from .err import CLASSIFICATION, VerdictOptions, VerdictRecord, Verdicts, VerdictTask
 
 __all__ = ["TASK", "Judge"]
 
@@ -22,7 +22,7 @@ Judge = Callable[[Mapping[str, Any], str], object]
 or False, anything else for none. Called once for each record with a `corrupted_text` and without an `LLM_judge`."""
 
 
-class ReaErrRecord(ErrRecord):
+class ReaErrRecord(VerdictRecord):
     """One step of BioProBench's ERR with a reasoned response, and perhaps what a judge says of it."""
 
     LLM_judge: Any = Field(
@@ -30,7 +30,7 @@ class ReaErrRecord(ErrRecord):
     )
 
 
-class ReaErrOptions(ErrOptions):
+class ReaErrOptions(VerdictOptions):
     """What REA-ERR may be asked."""
 
     deduplicate: bool = Field(

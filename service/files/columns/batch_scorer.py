@@ -15,12 +15,12 @@ from ...scoring.references import parse_valid_references
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from ...scoring.text_columns import references_as_column
-from ..rows.rows import Fault, Fields, numbered, reference_faults
+from ..rows.rows import NO_GROUP, Fault, Fields, numbered, reference_faults
+from .source import without_nulls
 
 __all__ = ["BatchScorer", "ScoredBatch", "is_text"]
 
 NO_RESPONSE = Fault("not_a_string", "the response is null")
-NO_REFERENCE = Fault("wrong_type", "reference: it is null")
 
 
 class ScoredBatch(NamedTuple):
@@ -60,11 +60,20 @@ class BatchScorer:
     A dictionary of references that is the same in consecutive batches is parsed once.
     """
 
-    def __init__(self, scorer: Scorer, fields: Fields, grouped: bool) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        fields: Fields,
+        grouped: bool,
+        about: str = "reference",
+        numbers: dict[str | bytes, int] | None = None,
+    ) -> None:
+        """about: how the faults of references begin. numbers: those of the groups so far, if other rows have some."""
         self._scorer = scorer
         self._fields = fields
         self._grouped = grouped
-        self._numbers: dict[str | bytes, int] = {}
+        self._about = about
+        self._numbers: dict[str | bytes, int] = {} if numbers is None else numbers
         self._parsed: ParsedReferences | None = None
 
     def score(self, batch: Any) -> ScoredBatch:
@@ -74,7 +83,10 @@ class BatchScorer:
         parsed = self._parse(entries)
         faults: dict[int, Fault] = {}
         for row in np.flatnonzero((index < 0) | np.isin(index, list(parsed.faults))).tolist():
-            faults[row] = parsed.faults.get(int(index[row]), NO_REFERENCE)
+            faults[row] = parsed.faults.get(int(index[row]), no_reference(self._about))
+        if self._fields.group is not None:
+            groups = _decoded(batch.column(self._fields.group))
+            faults |= dict.fromkeys(np.flatnonzero(groups.is_null().to_numpy(zero_copy_only=False)).tolist(), NO_GROUP)
         for row in np.flatnonzero(responses.is_null().to_numpy(zero_copy_only=False)).tolist():
             faults[row] = NO_RESPONSE
         valid = np.ones(len(index), bool)
@@ -86,7 +98,7 @@ class BatchScorer:
     def _parse(self, entries: Any) -> ParsedReferences:
         known = self._parsed
         if known is None or not (known.entries.type == entries.type and known.entries.equals(entries)):
-            known = self._parsed = _parse_references(self._scorer, entries)
+            known = self._parsed = _parse_references(self._scorer, entries, self._about)
         return known
 
     def _groups(self, batch: Any, entries: Any, index: np.ndarray) -> np.ndarray:
@@ -101,9 +113,17 @@ class BatchScorer:
         return groups
 
 
+def no_reference(about: str) -> Fault:
+    """Return the fault of a row whose reference is null."""
+    return Fault("wrong_type", f"{about}: it is null")
+
+
+def _decoded(column: Any) -> Any:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
 def _as_strings(column: Any) -> Any:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = _decoded(column)
     return column if _is_column_text(column.type) else column.cast(pa.large_string())
 
 
@@ -127,14 +147,14 @@ def _distinct_steps(column: Any) -> tuple[Any, np.ndarray]:
     return column.take(pa.array(rows, pa.int64())), np.array(index, np.int64)
 
 
-def _parse_references(scorer: Scorer, entries: Any) -> ParsedReferences:
+def _parse_references(scorer: Scorer, entries: Any, about: str) -> ParsedReferences:
     """Parse every distinct reference; errors become the fault of the entry."""
     if _is_column_text(entries.type):
         column, malformed = text_column_of(pc.fill_null(entries, "")), list[Issue]()
     else:
-        column, malformed = references_as_column(entries.to_pylist())
+        column, malformed = references_as_column([without_nulls(value) for value in entries.to_pylist()])
     references, issues = parse_valid_references(column, scorer.settings.max_steps, threads=scorer.threads)
-    faults = reference_faults(issues) | reference_faults(malformed)
+    faults = reference_faults(issues, about) | reference_faults(malformed, about)
     for entry in np.flatnonzero(entries.is_null().to_numpy(zero_copy_only=False)).tolist():
-        faults[entry] = NO_REFERENCE
+        faults[entry] = no_reference(about)
     return ParsedReferences(entries, references, faults)

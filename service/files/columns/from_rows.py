@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from ....kernels.score import COMPONENTS
 from ...errors import InvalidRequest, Issue
 from ...scoring.text_columns import references_as_column
 from ..rows.output import Write, temp_dir_for
@@ -22,9 +21,9 @@ __all__ = ["rows_as_columns"]
 
 @contextmanager
 def rows_as_columns(
-    target: str, fmt: str, fields: Fields, components: bool, advantages: bool, metadata: Mapping[str, str]
+    target: str, fmt: str, fields: Fields, components: Sequence[str], advantages: bool, metadata: Mapping[str, str]
 ) -> Iterator[Write]:
-    """Write rows of JSON to a Parquet or Arrow file. Each component becomes a column.
+    """Write rows of JSON to a Parquet or Arrow file. Each of the components becomes a column.
 
     Writing raises InvalidRequest for rows with a field named like a component.
     """
@@ -57,10 +56,10 @@ def rows_as_columns(
                 write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
-def _flatten(line: bytes, components: bool) -> dict[str, Any]:
+def _flatten(line: bytes, components: Sequence[str]) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(line)
     values = record.pop("components", {}) if components else {}
-    if components and (conflicting := [name for name in COMPONENTS if name in record]):
+    if conflicting := [name for name in components if name in record]:
         detail = f"rows have fields with the names of components: {', '.join(conflicting)}"
         raise InvalidRequest([Issue("include", "name_taken", detail)])
     return record | values

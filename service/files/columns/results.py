@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import IO, Any
 
@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ....kernels.score import COMPONENTS
+from ...evaluate.task_rewards import TaskScores
 from ...http.wire.arrow_codec import REASON_NAMES
+from ...scoring.scores import Scores
 from ..rows.output import atomic_file, temp_dir_for
 from ..summary import GroupedRewards
 from .batch_scorer import ScoredBatch
@@ -28,9 +29,9 @@ GROUP_ROWS = 2**17
 """Approximate maximum size of a Parquet row group; one for each piece would be too small."""
 
 
-def result_fields(components: bool, advantages: bool) -> list[Any]:
+def result_fields(components: Sequence[str], advantages: bool) -> list[Any]:
     """Return the fields of the result columns that every file has."""
-    numbers = [*(COMPONENTS if components else ()), *(("advantage",) if advantages else ())]
+    numbers = [*components, *(("advantage",) if advantages else ())]
     first = [pa.field("reward", pa.float64()), pa.field("reason", pa.string())]
     return first + [pa.field(name, pa.float64()) for name in numbers]
 
@@ -41,19 +42,28 @@ def error_field(numbered: bool) -> Any:
     return pa.field("error", pa.struct([("reason", pa.string()), ("detail", pa.string()), *rows]))
 
 
-def result_columns(scored: ScoredBatch, components: bool, first: int | None = None) -> list[Any]:
-    """Return reward, reason, components if wanted, and error of a batch; null where they do not apply.
+def result_columns(scored: ScoredBatch, components: Sequence[str], first: int | None = None) -> list[Any]:
+    """Return reward, reason, these components and error of a batch; null where they do not apply.
 
     first: the number of the first row; without it, errors have no numbers.
     """
     scores, valid = scored.scores, scored.valid
-    reason = REASON_NAMES.take(_scatter(scores.reason_codes, valid))
-    numbers = scores.components.values() if components else ()
+    reason = _reasons(scores, valid)
+    numbers = [scores.components[name] for name in components]
     errors: list[dict[str, Any] | None] = [None] * len(valid)
     for row, fault in scored.faults.items():
         errors[row] = fault._asdict() if first is None else {**fault._asdict(), "row": first + row}
     error = pa.array(errors, error_field(first is not None).type)
     return [_scatter(scores.rewards, valid), reason, *(_scatter(column, valid) for column in numbers), error]
+
+
+def _reasons(scores: Scores, valid: np.ndarray) -> Any:
+    """Return the names of the reasons of the valid rows, null at the others."""
+    if not isinstance(scores, TaskScores):
+        return REASON_NAMES.take(_scatter(scores.reason_codes, valid))
+    names = np.full(len(valid), None, object)
+    names[valid] = scores.reasons
+    return pa.array(names, pa.string())
 
 
 def _scatter(values: np.ndarray, valid: np.ndarray) -> Any:
@@ -66,7 +76,7 @@ def _scatter(values: np.ndarray, valid: np.ndarray) -> Any:
 class SpooledResults:
     """Spools result columns to a file, null for rows with a fault; for advantages, 16 bytes per row stay in memory."""
 
-    def __init__(self, file: IO[bytes], components: bool, advantages: bool) -> None:
+    def __init__(self, file: IO[bytes], components: Sequence[str], advantages: bool) -> None:
         self._file = file
         self._components = components
         self._fields = result_fields(components, advantages)

@@ -5,6 +5,7 @@ pyarrow is an optional extra (`arrow`); this module is imported only for such fi
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import sys
@@ -13,12 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..rows.rows import PIECE_ROWS, DocumentError
 
-__all__ = ["ColumnSource", "open_columns"]
+__all__ = ["ColumnSource", "json_text_of", "json_values", "nested_names", "open_columns", "without_nulls"]
 
 READ_AHEAD = 2**20
 PARQUET, IPC_FILE, FEATHER_1 = b"PAR1", b"ARRO", b"FEA1"
@@ -118,3 +120,30 @@ class ColumnSource:
         options = pa.ipc.IpcReadOptions(included_fields=indices)
         open_reader = pa.ipc.open_file if self.is_ipc_file else pa.ipc.open_stream
         return open_reader(file, options=options)
+
+
+def nested_names(fields: Iterable[Any]) -> dict[str, Any]:
+    """Return the names of columns; those of structs hold the names of their fields."""
+    return {one.name: nested_names(one.type) if pa.types.is_struct(one.type) else None for one in fields}
+
+
+def json_values(column: Any) -> list[Any]:
+    """Return the values of a column for JSON, which `json_text_of` encodes; times and decimals become text."""
+    if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
+        column = column.cast(pa.string())  # Python's types have no nanoseconds
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def json_text_of(value: Any) -> bytes:
+    """Encode a value as JSON: decimals become text, bytes become base64, and non-finite floats become null."""
+    return orjson.dumps(value, default=_to_text)
+
+
+def _to_text(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def without_nulls(value: Any) -> Any:
+    """Return an object without its fields that are null: in columns, every row has every field."""
+    return {name: part for name, part in value.items() if part is not None} if isinstance(value, dict) else value

@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
@@ -67,6 +67,10 @@ class Fault(NamedTuple):
     detail: str
 
 
+NO_GROUP = Fault("wrong_type", "group: it is null")
+"""A row of no group: others that lack one need not answer the same prompt."""
+
+
 class Location(NamedTuple):
     """The location of a row: `line` counts from 1 (JSONL), `record` (JSON) and `row` (columns) from 0."""
 
@@ -97,6 +101,7 @@ class Rollout:
     reference: Any = None
     group: Any = None
     fault: Fault | None = None
+    task: str = "score"
 
 
 class Row(NamedTuple):
@@ -220,25 +225,34 @@ def decode_rollout(row: Row, max_line_bytes: int) -> tuple[Rollout, dict[str, An
     return Rollout(row.location, row.text or b"", frozenset(record)), record
 
 
-def missing_fields(names: Iterable[str | None], record: Mapping[str, Any]) -> Fault | None:
+def missing_fields(names: Iterable[str | None], record: Collection[str]) -> Fault | None:
     """Return the fault of a record that lacks some of these fields."""
     missing = [name for name in names if name is not None and name not in record]
     return Fault("missing_field", f"no field {', '.join(map(repr, missing))}") if missing else None
+
+
+def fill_rollout(rollout: Rollout, record: Mapping[str, Any], fields: Fields) -> Fault | None:
+    """Fill the fields of a rollout of SCORE from its record; return the fault that prevents it."""
+    if fault := missing_fields(fields, record):
+        return fault
+    if not isinstance(record[fields.response], str):
+        return Fault("not_a_string", f"the field {fields.response!r} is not a string")
+    rollout.response = record[fields.response]
+    rollout.reference = record[fields.reference]
+    return set_group(rollout, rollout.reference, record, fields)
+
+
+def set_group(rollout: Rollout, own: Any, record: Mapping[str, Any], fields: Fields) -> Fault | None:
+    """Set the group of a rollout: that of its field, or else its own; return the fault of one that is null."""
+    rollout.group = own if fields.group is None else record[fields.group]
+    return NO_GROUP if fields.group is not None and rollout.group is None else None
 
 
 def read_rollout(row: Row, fields: Fields, max_line_bytes: int) -> Rollout:
     """Parse one row; an error becomes its fault."""
     rollout, record = decode_rollout(row, max_line_bytes)
     if rollout.fault is None:
-        rollout.fault = missing_fields(fields, record)
-    if rollout.fault is not None:
-        return rollout
-    if not isinstance(record[fields.response], str):
-        rollout.fault = Fault("not_a_string", f"the field {fields.response!r} is not a string")
-    else:
-        rollout.response = record[fields.response]
-        rollout.reference = record[fields.reference]
-        rollout.group = record[fields.group or fields.reference]
+        rollout.fault = fill_rollout(rollout, record, fields)
     return rollout
 
 
@@ -266,9 +280,9 @@ def reference_rollout(location: Location, reference: Any) -> Rollout:
     return Rollout(location, b"", reference=reference, response=response)
 
 
-def reference_faults(issues: Iterable[Issue]) -> dict[int, Fault]:
-    """Return the fault of each invalid reference by its row."""
-    return {row_of(issue): Fault(issue.reason, f"reference: {issue.detail}") for issue in issues}
+def reference_faults(issues: Iterable[Issue], about: str = "reference") -> dict[int, Fault]:
+    """Return the fault of each invalid reference by its row; its sentence begins with `about`."""
+    return {row_of(issue): Fault(issue.reason, f"{about}: {issue.detail}") for issue in issues}
 
 
 def value_key(value: Any) -> str | bytes:

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from ...errors import InvalidRequest, ScoringError
+from ...errors import InvalidRequest, Issue, ScoringError
+from ...evaluate.task_rewards import SCORE
 from ...explain.case import MAX_BYTES, parsed_reference
 from ...explain.explanation import explain as explain_response
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest
@@ -24,6 +25,8 @@ __all__ = ["MAX_BODY_BYTES", "answer", "explain_endpoint"]
 
 MAX_BODY_BYTES = 8 * MAX_BYTES
 """Room for a response and a reference of maximum size in JSON, where a byte may take six."""
+
+OTHER_TASK = f"must be {SCORE}: rewards of other tasks are not explained; POST /v1/score gives their components"
 
 
 def explain_endpoint(paths: Paths, workers: WorkerThreads) -> Callable[[Exchange], Awaitable[None]]:
@@ -59,6 +62,8 @@ def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Sco
     """Return the scorer with the request's settings; raise InvalidRequest with every error."""
     issues = field_issues(ExplainRequest, document)
     wrong = {issue.path for issue in issues}
+    if "task" not in wrong and document.get("task", SCORE) != SCORE:  # config and reference are those of that task
+        raise InvalidRequest([*issues, Issue("task", "unknown_task", OTHER_TASK)])
     if "config" not in wrong:
         overridden, found = issues_of(scorer.with_overrides, document.get("config", {}))
         scorer = overridden or scorer

@@ -5,6 +5,8 @@ import { Compare } from "./compare.js";
 import { Reproduce, curl } from "./reproduce.js";
 
 const SHOWN = ["coverage", "scale", "order", "content"];
+/** Rewards that differ by no more than this count as equal: the rules give such a group no advantages. */
+const MAX_TIE = 1e-9;
 const TITLES = ["Rollout", "Reward", "Advantage", "Reason", ...SHOWN];
 
 export class Group {
@@ -133,7 +135,7 @@ function summary(rewards, compared) {
     ["Smallest", rewardOf(least)],
     ["Largest", rewardOf(most)],
   ].map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)));
-  return [make("dl", { class: "facts" }, ...facts), make("p", { class: "hint" }, verdict(compared, least === most))];
+  return [make("dl", { class: "facts" }, ...facts), make("p", { class: "hint" }, verdict(compared, most - least <= MAX_TIE))];
 }
 
 function verdict(compared, flat) {

@@ -66,7 +66,9 @@ def test_encodings(client, encode):
     [
         ([], [("body", "wrong_type")]),
         ({}, [("response", "missing_field"), ("reference", "missing_field")]),
-        (REQUEST | {"task": "score"}, [("task", "unknown_field")]),
+        (REQUEST | {"task": "bioprobench.ord"}, [("task", "unknown_task")]),
+        (REQUEST | {"task": ["score"]}, [("task", "wrong_type")]),
+        (REQUEST | {"groups": ["a"]}, [("groups", "unknown_field")]),
         (REQUEST | {"response": None}, [("response", "wrong_type")]),
         (REQUEST | {"reference": ["swordfish"]}, [("reference", "wrong_type")]),
         (REQUEST | {"reference": {"steps": []}}, [("reference", "no_steps")]),

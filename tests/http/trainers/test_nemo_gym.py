@@ -234,6 +234,7 @@ def test_a_bad_reference_may_mask_its_rollout(client, row, reason):
     assert document == {
         "reward": 0.0,
         **dict.fromkeys(NUMBERS, 0.0),
+        "score_task": -1.0,
         "score_reason_code": -1.0,
         "mask_sample": True,
         "failure_kind": "assay:bad_reference",

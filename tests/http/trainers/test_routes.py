@@ -268,6 +268,10 @@ def test_examples_are_right(client, description, path):
 def test_settings_are_described(client, description, path):
     parameters = {one["name"]: one for one in description["paths"][path]["post"]["parameters"] if one["in"] == "query"}
     settings = client.get("/v1/config").json()["schema"]["properties"]
-    own = {"/compat/slime": {"format"}, f"{GYM}/verify": {"reference_field", "on_bad_reference"}}.get(path, set())
-    assert set(parameters) == {*settings, *own}
+    own = {
+        "/compat/openrlhf": {"scores"},
+        "/compat/slime": {"format"},
+        f"{GYM}/verify": {"reference_field", "on_bad_reference"},
+    }
+    assert set(parameters) == {*settings, "run", "task", "task_field", *own[path]}
     assert all(one["description"] for one in parameters.values())

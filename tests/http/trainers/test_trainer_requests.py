@@ -127,7 +127,7 @@ def is_described(model: type[BaseModel], document: dict[str, Any]) -> bool:
 def endpoint(dialect: Any) -> TrainerEndpoint:
     """Return the endpoint of a dialect, without threads and metrics."""
     nothing: Any = None
-    return TrainerEndpoint(dialect, Paths(LIMITS, Readiness(), nothing), nothing, nothing)
+    return TrainerEndpoint(dialect, Paths(LIMITS, Readiness(), nothing), nothing, nothing, nothing)
 
 
 def outcome(answer: Any, *arguments: Any) -> Any:

@@ -25,10 +25,13 @@ FREQUENT = (
     *("think_not_opened", "missing_sections", "bad_step_line", "bad_step_json", "bad_step_schema"),
     *("step_count", "low_coverage"),
 )
-NUMBERS = (
-    *("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT)),
-    *(f"score_{name}" for name in COMPONENTS),
+REASON_NUMBERS = ("score_task", "score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT))
+NUMBERS = (*REASON_NUMBERS, "score_passed", *(f"score_{name}" for name in COMPONENTS))
+OTHERS = (
+    *("accuracy", "brier", "confidence", "exact_match", "kendall_tau", "called_erroneous", "text_similarity"),
+    *("order_similarity", "function_precision", "function_recall"),
 )
+TASK_NUMBERS = (*NUMBERS, *(f"score_{name}" for name in OTHERS))
 
 
 class Rollout(NamedTuple):
@@ -73,10 +76,12 @@ def expected_of(rollouts: list[Rollout], **settings: Any) -> list[dict[str, floa
     for response, reference in rollouts:
         scores = Scorer(**settings).score([response], [reference])
         reason = scores.reasons[0]
-        reasons = {"score_reason_code": float(scores.reason_codes[0]), "score_readable": float(reason == "ok")}
+        reasons = {"score_task": 0.0, "score_reason_code": float(scores.reason_codes[0])}
+        reasons |= {"score_readable": float(reason == "ok")}
         reasons |= {f"score_reason_{name}": float(reason == name) for name in FREQUENT}
         components = {f"score_{name}": float(column[0]) for name, column in scores.components.items()}
-        rows.append({"reward": float(scores.rewards[0]), **reasons, **components})
+        passed = float(components["score_consistency"] == components["score_order"] == 1.0)
+        rows.append({"reward": float(scores.rewards[0]), **reasons, "score_passed": passed, **components})
     return rows
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, create_model
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, StrictStr, create_model
 
 from .....kernels.score import COMPONENTS
 from ....contract import EXAMPLE_COMPONENTS, EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Steps
-from .reply_numbers import FREQUENT_REASONS, NUMBERS
+from ....evaluate.task_rewards import TASK_COMPONENTS
+from .reply_numbers import FREQUENT_REASONS, NUMBERS, TASK_NUMBERS
 
 __all__ = [
     "EXAMPLES",
@@ -26,13 +27,16 @@ __all__ = [
     "VerifyRequest",
 ]
 
-Reference = StrictStr | Steps
+Reference = StrictStr | Steps | StrictBool | dict[str, Any]
+"""SCORE's, as text or steps, or that of another task: a record, or the answer itself."""
 
 DESCRIPTIONS = {
-    "score_reason_code": "0 for ok, else the position in the list of reasons: an identifier, not a quantity.",
+    "score_task": "The number of the row's task in GET /v1/tasks, 0 for SCORE: an identifier, not a quantity.",
+    "score_reason_code": "0 for ok, else the number of the reason within the row's task: an identifier, too.",
     "score_readable": "1 for ok, else 0: the mean is the share of readable responses.",
-    **{f"score_reason_{name}": f"1 for the reason `{name}`, else 0." for name in FREQUENT_REASONS},
-    **{f"score_{name}": f"The component `{name}`." for name in COMPONENTS},
+    **{f"score_reason_{name}": f"1 for SCORE's reason `{name}`, else 0." for name in FREQUENT_REASONS},
+    "score_passed": "1 for a success, else 0; for SCORE if both gates are passed, and order is 1.",
+    **{f"score_{name}": f"The component `{name}`." for name in TASK_COMPONENTS},
 }
 
 
@@ -91,6 +95,9 @@ class AggregateRequest(Lenient):
 
 def numbers_model(name: str, documentation: str, kind: Any, **first: Any) -> type[BaseModel]:
     fields: dict[str, Any] = {number: (kind, Field(description=DESCRIPTIONS[number])) for number in NUMBERS}
+    for number in TASK_NUMBERS[len(NUMBERS) :]:
+        description = f"{DESCRIPTIONS[number]} Only if the query has `task` or `task_field`."
+        fields[number] = (kind | None, Field(None, description=description))
     model: type[BaseModel] = create_model(name, __doc__=documentation, **first, **fields)
     return model
 
@@ -104,7 +111,7 @@ VerifyReply = numbers_model(
 MaskedReply = numbers_model(
     "MaskedReply",
     "The reply for a row with an invalid reference, if the query asks for `on_bad_reference=mask`. Its numbers are "
-    "meaningless: 0, and −1 for the reason.",
+    "meaningless: 0, and −1 for the task and the reason.",
     float,
     **VERIFIED,
     reward=(float, Field(description="0, which is meaningless.")),
@@ -119,7 +126,9 @@ class OpenRlhfReply(BaseModel):
     """Rewards in the order of the queries, always as lists."""
 
     rewards: list[float]
-    scores: list[float] = Field(description="The rewards again, for dynamic filtering.")
+    scores: list[float] = Field(
+        description="For dynamic filtering: the rewards again, or with `scores=passed` successes."
+    )
     extra_logs: ScoreColumns  # type: ignore[valid-type]
 
 
@@ -147,6 +156,7 @@ PROMPT = "<|im_start|>user\nHow are cells lysed?<|im_end|>\n<|im_start|>assistan
 ONE = {
     **dict.fromkeys(NUMBERS, 0.0),
     "score_readable": 1.0,
+    "score_passed": 1.0,
     **{f"score_{name}": EXAMPLE_COMPONENTS[name] for name in COMPONENTS},
 }
 ROW: dict[str, Any] = {"responses_create_params": {"input": [{"role": "user", "content": "How are cells lysed?"}]}}

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from .....kernels.column import TextColumn
 from ....errors import Issue
@@ -15,7 +15,7 @@ from ...wire.envelope import TooManyError, open_envelope
 from ...wire.json_codec import Limits
 from ...wire.problems import Problem
 from ...wire.validation import element_issues
-from .json_document import ABSENT, Document, MemberNames
+from .json_document import ABSENT, Document, MemberNames, ValueSpan
 
 __all__ = [
     "Dialect",
@@ -39,9 +39,24 @@ class Texts(NamedTuple):
 
 
 class RouteOptions(BaseModel):
-    """Query options of a route besides the settings of the reward; the base has none."""
+    """Query options of a route besides the settings of the reward; dialects add others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    task: str | None = Field(
+        None, description="The task of every row, by its name in GET /v1/tasks; its options are names of the query."
+    )
+    task_field: str | None = Field(
+        None,
+        min_length=1,
+        description="The row's field with the name of its task; `a.b` is the field b of a. A row without it is SCORE's."
+        " Options of other tasks have the form `bioprobench.ord.repeats=failed`.",
+    )
+
+    @property
+    def names_tasks(self) -> bool:
+        """Whether replies have the numbers of all tasks."""
+        return self.task is not None or self.task_field is not None
 
 
 class Dialect(ABC):
@@ -54,6 +69,10 @@ class Dialect(ABC):
     def names(self, options: Any) -> MemberNames:
         """Return the members of a request that are read: the required ones, then others."""
         return MemberNames(*self.fields)
+
+    @abstractmethod
+    def label(self, document: Document, options: Any) -> ValueSpan:
+        """Return the span of the reference, or of the array of references; `ABSENT` if it is missing."""
 
     @abstractmethod
     def native(self, document: Document, options: Any) -> bytes | None:

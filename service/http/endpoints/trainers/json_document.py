@@ -63,7 +63,7 @@ class Document:
     names: the members to look up. Raises Problem `not-json`, and `invalid-request` if the JSON is not an object.
     """
 
-    __slots__ = ("_data", "_elements", "_scratch", "body", "spans")
+    __slots__ = ("_data", "_elements", "_replaced", "_scratch", "body", "spans", "whole")
 
     def __init__(self, body: bytes | bytearray, names: MemberNames) -> None:
         self.body = body
@@ -71,7 +71,9 @@ class Document:
         self._data = frozen(data, np.uint8) if data.flags.writeable else data
         self._scratch = np.empty(len(body) + 64, np.uint8)
         self._elements = 0
-        found = self._members((0, len(body)), names)
+        self._replaced: dict[ValueSpan, bytes] = {}
+        self.whole = (0, len(body))
+        found = self._members(self.whole, names)
         if found is None:
             raise invalid_request([Issue("body", "wrong_type", "must be an object")])
         self.spans: Sequence[ValueSpan] = found
@@ -110,9 +112,21 @@ class Document:
             element_spans(spans, self._data, *span, self._scratch)
         return [(start, stop) for start, stop in spans[:count].tolist()]
 
+    def follow(self, span: ValueSpan, path: Sequence[MemberNames]) -> ValueSpan:
+        """Return the span of the value at a path of members in the object at `span`; `ABSENT` if there is none."""
+        for names in path:
+            members = self.members(span, names)
+            span = ABSENT if members is None else members[0]
+        return span
+
     def raw(self, span: ValueSpan) -> bytes:
-        """Return the bytes of a value unchanged; empty if it is absent."""
-        return bytes(self.body[span[0] : span[1]])
+        """Return the bytes of a value unchanged, unless they were replaced; empty if it is absent."""
+        replaced = self._replaced.get(span)
+        return bytes(self.body[span[0] : span[1]]) if replaced is None else replaced
+
+    def replace(self, span: ValueSpan, raw: bytes) -> None:
+        """Make `raw` return other bytes for the value at `span`."""
+        self._replaced[span] = raw
 
     def is_object(self, span: ValueSpan) -> bool:
         """Return True if there is a value and it is an object."""

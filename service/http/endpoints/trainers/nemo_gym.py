@@ -20,7 +20,7 @@ from ...wire.compression import Body
 from ...wire.json_codec import Limits
 from .dialect import Dialect, RouteOptions, Texts, native_request, read_pair
 from .json_document import ABSENT, Document, MemberNames, PythonReader, ValueSpan
-from .reply_numbers import NUMBERS, reply_of_one
+from .reply_numbers import IDENTIFIERS, NUMBERS, TASK_NUMBERS, reply_of_one
 
 __all__ = ["NemoGym", "NemoGymOptions", "Sessions", "output_text"]
 
@@ -58,8 +58,12 @@ class NemoGym(Dialect):
     def names(self, options: NemoGymOptions) -> MemberNames:
         return MemberNames(*self.fields, options.reference_field.partition(".")[0])
 
+    def label(self, document: Document, options: NemoGymOptions) -> ValueSpan:
+        nested = options.reference_field.split(".")[1:]
+        return document.follow(document.spans[REFERENCE], list(map(MemberNames, nested)))
+
     def native(self, document: Document, options: NemoGymOptions) -> bytes | None:
-        reference = reference_span(document, options)
+        reference = self.label(document, options)
         text, issues = output_text(PythonReader, document.value(document.spans[RESPONSE]))
         if issues or reference == ABSENT or not document.is_object(document.spans[PARAMETERS]):
             return None
@@ -73,7 +77,7 @@ class NemoGym(Dialect):
         if document.spans[RESPONSE] != ABSENT:
             text, found = output_text(document, document.spans[RESPONSE])
             issues += found
-        reference = reference_span(document, options)
+        reference = self.label(document, options)
         read = read_pair(document.raw(reference), orjson.dumps(text), "response", limits)._replace(issues=issues)
         return read._replace(reference_issues=[MISSING]) if reference == ABSENT else read
 
@@ -81,7 +85,7 @@ class NemoGym(Dialect):
         return options.reference_field
 
     def encode(self, scores: Scores, document: Document, options: NemoGymOptions) -> bytes:
-        return echoed(document, reply_of_one(scores))
+        return echoed(document, reply_of_one(scores, options.names_tasks))
 
     def masked(self, issues: Sequence[Issue], document: Document, options: NemoGymOptions) -> bytes | None:
         if options.on_bad_reference == "error":
@@ -90,7 +94,8 @@ class NemoGym(Dialect):
         # Gym's models require a number as the reward, and look for the mask at the top level. NeMo RL takes the names
         # of numbers from a group's first reply, and looks for the mask in `instance_config`.
         mask = {"mask_sample": True, "failure_kind": BAD_REFERENCE, "failure_reason": reason}
-        numbers = {"reward": 0.0, **dict.fromkeys(NUMBERS, 0.0), "score_reason_code": -1.0}
+        names = TASK_NUMBERS if options.names_tasks else NUMBERS
+        numbers = {"reward": 0.0, **dict.fromkeys(names, 0.0), **dict.fromkeys(IDENTIFIERS, -1.0)}
         return echoed(document, orjson.dumps({**numbers, **mask, "instance_config": {"mask_sample": True}}))
 
 
@@ -101,15 +106,6 @@ def echoed(document: Document, members: bytes) -> bytes:
     """Return the reply: the echoed fields, then the members of this JSON object."""
     parameters, response = document.raw(document.spans[PARAMETERS]), document.raw(document.spans[RESPONSE])
     return b'{"responses_create_params":%b,"response":%b,%b' % (parameters, response, members[1:])
-
-
-def reference_span(document: Document, options: NemoGymOptions) -> ValueSpan:
-    """Return the span of the reference, a possibly nested member of the row."""
-    span = document.spans[REFERENCE]
-    for name in options.reference_field.split(".")[1:]:
-        members = document.members(span, MemberNames(name))
-        span = ABSENT if members is None else members[0]
-    return span
 
 
 def output_text(reader: Document | type[PythonReader], response: Any) -> tuple[str, list[Issue]]:

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import orjson
+from pydantic import Field
 
 from ....errors import Issue
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
 from .dialect import Dialect, RouteOptions, Texts, native_request, read_column, rename_paths
-from .json_document import Document
+from .json_document import Document, ValueSpan
 from .prompt_removal import remove_prompt, remove_prompts
 from .reply_numbers import columns_of_numbers, finite_json
 
-__all__ = ["OpenRlhf"]
+__all__ = ["OpenRlhf", "OpenRlhfOptions"]
 
 QUERY, PROMPTS, LABELS = range(3)
+
+
+class OpenRlhfOptions(RouteOptions):
+    """What OpenRLHF's dynamic filtering gets."""
+
+    scores: Literal["rewards", "passed"] = Field(
+        "rewards",
+        description="The `scores` of the reply, whose mean over a group dynamic filtering compares with its range: the "
+        "rewards, or `score_passed`.",
+    )
 
 
 class OpenRlhf(Dialect):
     """Arrays of queries (prompt and response in one text), prompts and labels; OpenRLHF sends one of each."""
 
+    options = OpenRlhfOptions
     fields = ("query", "prompts", "labels")
 
-    def native(self, document: Document, options: RouteOptions) -> bytes | None:
+    def label(self, document: Document, options: OpenRlhfOptions) -> ValueSpan:
+        return document.spans[LABELS]
+
+    def native(self, document: Document, options: OpenRlhfOptions) -> bytes | None:
         queries, prompts, labels = (document.raw(span) for span in document.spans)
         listed = document.value(document.spans[PROMPTS])
         if type(listed) is not list or len(listed) != 1 or type(listed[0]) is not str or labels[:1] != b"[":
@@ -34,7 +51,7 @@ class OpenRlhf(Dialect):
             return None
         return native_request(labels[1:-1], orjson.dumps(remove_prompt(listed[0], query[0])))
 
-    def texts(self, document: Document, options: RouteOptions, limits: Limits) -> Texts:
+    def texts(self, document: Document, options: OpenRlhfOptions, limits: Limits) -> Texts:
         issues = self.missing_fields(document)
         queries, found = read_column(document.raw(document.spans[QUERY]), "responses", "query", limits)
         issues += rename_paths(found, "responses", "query[]")
@@ -52,9 +69,11 @@ class OpenRlhf(Dialect):
             return Texts(None, labels, issues, found)
         return Texts(remove_prompts(prompts, queries), labels, issues, found)
 
-    def reference_path(self, options: RouteOptions) -> str:
+    def reference_path(self, options: OpenRlhfOptions) -> str:
         return "labels[]"
 
-    def encode(self, scores: Scores, document: Document, options: RouteOptions) -> bytes:
+    def encode(self, scores: Scores, document: Document, options: OpenRlhfOptions) -> bytes:
         rewards = finite_json(scores.rewards.tolist())
-        return b'{"rewards":%b,"scores":%b,"extra_logs":%b}' % (rewards, rewards, columns_of_numbers(scores))
+        filtered = finite_json(scores.passed.tolist()) if options.scores == "passed" else rewards
+        numbers = columns_of_numbers(scores, options.names_tasks)
+        return b'{"rewards":%b,"scores":%b,"extra_logs":%b}' % (rewards, filtered, numbers)

@@ -9,9 +9,18 @@ import orjson
 
 from .....kernels.score import COMPONENTS
 from .....kernels.status import REASONS
-from ....scoring.scores import Scores
+from ....evaluate.task_rewards import TASK_COMPONENTS
+from ....scoring.scores import PASSED_IF, Scores
 
-__all__ = ["FREQUENT_REASONS", "NUMBERS", "columns_of_numbers", "finite_json", "reply_of_one"]
+__all__ = [
+    "FREQUENT_REASONS",
+    "IDENTIFIERS",
+    "NUMBERS",
+    "TASK_NUMBERS",
+    "columns_of_numbers",
+    "finite_json",
+    "reply_of_one",
+]
 
 FREQUENT_REASONS = (
     "think_not_opened",
@@ -22,20 +31,25 @@ FREQUENT_REASONS = (
     "step_count",
     "low_coverage",
 )
-"""Reasons with a separate 0/1 number, whose mean is the share of responses with that reason."""
+"""SCORE's reasons with a separate 0/1 number, whose mean is the share of responses with that reason."""
 
-REASON_NUMBERS = ("score_reason_code", "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
-COMPONENT_NUMBERS = tuple(f"score_{name}" for name in COMPONENTS)
-NUMBERS = REASON_NUMBERS + COMPONENT_NUMBERS
-"""The prefix avoids clashes with a trainer's own names; the reason is its position in docs/rules.md, Reasons."""
+IDENTIFIERS = ("score_task", "score_reason_code")
+"""The number of a row's task, and that of its reason within the task, as GET /v1/tasks lists them."""
+
+REASON_NUMBERS = (*IDENTIFIERS, "score_readable", *(f"score_reason_{name}" for name in FREQUENT_REASONS))
+NUMBERS = (*REASON_NUMBERS, "score_passed", *(f"score_{name}" for name in COMPONENTS))
+"""The prefix avoids clashes with a trainer's own names."""
+
+TASK_NUMBERS = (*REASON_NUMBERS, "score_passed", *(f"score_{name}" for name in TASK_COMPONENTS))
+"""The numbers of rows of any task, for a query that names tasks."""
 
 OF_REASON = np.array(
     [
-        [number, *(float(name == frequent) for frequent in ("ok", *FREQUENT_REASONS))]
+        [0.0, number, *(float(name == frequent) for frequent in ("ok", *FREQUENT_REASONS))]
         for number, name in enumerate(REASONS)
     ]
 )
-"""A row for each reason: its REASON_NUMBERS."""
+"""A row for each of SCORE's reasons: its REASON_NUMBERS."""
 
 OF_REASON_BY_NAME = [dict(zip(REASON_NUMBERS, row, strict=True)) for row in OF_REASON.tolist()]
 OF_REASON_JSON = [orjson.dumps(numbers)[1:-1] for numbers in OF_REASON_BY_NAME]
@@ -43,21 +57,61 @@ COLUMNS_OF_REASON_JSON = [
     orjson.dumps({name: [number] for name, number in numbers.items()})[1:-1] for numbers in OF_REASON_BY_NAME
 ]
 
+MEASURES = NUMBERS[len(REASON_NUMBERS) :]
+TASK_MEASURES = TASK_NUMBERS[len(REASON_NUMBERS) :]
+ZEROS = dict.fromkeys(TASK_MEASURES, 0.0)
+PASSED_ROWS = [COMPONENTS.index(name) for name in PASSED_IF]
 
-def reply_of_one(scores: Scores) -> bytes:
-    """Encode `reward` and the numbers of a batch of one as JSON; raise ArithmeticError if one is not finite."""
-    components = finite_json(dict(zip(COMPONENT_NUMBERS, scores.measures[:, 0].tolist(), strict=True)))
+
+def reply_of_one(scores: Scores, every_task: bool) -> bytes:
+    """Encode `reward` and the numbers of a batch of one as JSON; raise ArithmeticError if one is not finite.
+
+    every_task: give TASK_NUMBERS, not NUMBERS.
+    """
     reward = finite_json(float(scores.rewards[0]))
-    return b'{"reward":%b,%b,%b' % (reward, OF_REASON_JSON[scores.reason_codes[0]], components[1:])
+    values = scores.measures[:, 0].tolist()
+    if len(values) > len(COMPONENTS):
+        reasons = orjson.dumps(dict(zip(REASON_NUMBERS, reasons_of(scores)[0].tolist(), strict=True)))[1:-1]
+        measures = dict(zip(TASK_MEASURES, (float(scores.passed[0]), *values), strict=True))
+    else:  # SCORE's, whose numbers of reasons are encoded already
+        reasons = OF_REASON_JSON[scores.reason_codes[0]]
+        measures = dict(zip(MEASURES, (passed_of_one(values), *values), strict=True))
+        if every_task:
+            measures = ZEROS | measures
+    return b'{"reward":%b,%b,%b' % (reward, reasons, finite_json(measures)[1:])
 
 
-def columns_of_numbers(scores: Scores) -> bytes:
-    """Encode the numbers of a batch as JSON, a list per name; raise ArithmeticError if one is not finite."""
-    components = dict(zip(COMPONENT_NUMBERS, scores.measures.tolist(), strict=True))
-    if len(scores) == 1:  # the common case: the numbers of the reason are encoded already
-        return b"{%b,%b" % (COLUMNS_OF_REASON_JSON[scores.reason_codes[0]], finite_json(components)[1:])
-    reasons = dict(zip(REASON_NUMBERS, OF_REASON[scores.reason_codes].T.tolist(), strict=True))
-    return finite_json(reasons | components)
+def columns_of_numbers(scores: Scores, every_task: bool) -> bytes:
+    """Encode the numbers of a batch as JSON, a list per name; raise ArithmeticError if one is not finite.
+
+    every_task: give TASK_NUMBERS, not NUMBERS.
+    """
+    columns = scores.measures.tolist()
+    names = MEASURES if len(columns) == len(COMPONENTS) else TASK_MEASURES
+    is_one = len(scores) == 1 and names is MEASURES  # the common case
+    passed = [passed_of_one([value for (value,) in columns])] if is_one else scores.passed.tolist()
+    measures = dict(zip(names, (passed, *columns), strict=True))
+    if every_task and names is MEASURES:
+        measures = dict.fromkeys(TASK_MEASURES, [0.0] * len(scores)) | measures
+    if is_one:  # the numbers of the reason are encoded already
+        return b"{%b,%b" % (COLUMNS_OF_REASON_JSON[scores.reason_codes[0]], finite_json(measures)[1:])
+    reasons = dict(zip(REASON_NUMBERS, reasons_of(scores).T.tolist(), strict=True))
+    return finite_json(reasons | measures)
+
+
+def passed_of_one(components: list[float]) -> float:
+    """Return `Scores.passed` of one row of SCORE, ten times as fast."""
+    return float(all(components[row] == 1.0 for row in PASSED_ROWS))
+
+
+def reasons_of(scores: Scores) -> np.ndarray:
+    """Return the REASON_NUMBERS of each row, float64 (n, numbers); the frequent reasons are SCORE's."""
+    tasks = scores.task_codes
+    numbers: np.ndarray = OF_REASON[np.where(tasks == 0, scores.reason_codes, 0)]
+    others = tasks != 0
+    numbers[others, : len(IDENTIFIERS)] = np.column_stack([tasks, scores.reason_codes])[others]
+    numbers[others, len(IDENTIFIERS)] = scores.reason_codes[others] == 0
+    return numbers
 
 
 def finite_json(reply: Any) -> bytes:

@@ -9,7 +9,7 @@ from pydantic import Field
 from ....scoring.scores import Scores
 from ...wire.json_codec import Limits
 from .dialect import Dialect, RouteOptions, Texts, native_request, read_pair
-from .json_document import Document
+from .json_document import Document, ValueSpan
 from .reply_numbers import finite_json, reply_of_one
 
 __all__ = ["Slime", "SlimeOptions"]
@@ -31,6 +31,9 @@ class Slime(Dialect):
     options = SlimeOptions
     fields = ("response", "label")
 
+    def label(self, document: Document, options: SlimeOptions) -> ValueSpan:
+        return document.spans[LABEL]
+
     def native(self, document: Document, options: SlimeOptions) -> bytes | None:
         return native_request(document.raw(document.spans[LABEL]), document.raw(document.spans[RESPONSE]))
 
@@ -43,4 +46,6 @@ class Slime(Dialect):
         return "label"
 
     def encode(self, scores: Scores, document: Document, options: SlimeOptions) -> bytes:
-        return finite_json(float(scores.rewards[0])) if options.format == "float" else reply_of_one(scores)
+        if options.format == "float":
+            return finite_json(float(scores.rewards[0]))
+        return reply_of_one(scores, options.names_tasks)

@@ -1,0 +1,136 @@
+"""Metrics besides the reward: those of a sample, and the means of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from math import fsum, sqrt
+from typing import Any
+
+from ..results import Score, Scores
+from ..tasks import COMPONENTS, OWN_COMPONENTS, REWARD_TASKS, SCORE, TASK_COMPONENTS, TASK_REASONS
+
+__all__ = [
+    "FREQUENT_REASONS",
+    "METRICS",
+    "MIN_SPREAD",
+    "MIXED_METRICS",
+    "batch_means",
+    "groups_of",
+    "metrics_of",
+    "spread_means",
+]
+
+FREQUENT_REASONS = (
+    "think_not_opened",
+    "missing_sections",
+    "bad_step_line",
+    "bad_step_json",
+    "bad_step_schema",
+    "step_count",
+    "low_coverage",
+)
+"""Reasons with a separate metric, 1 or 0: trainers average metrics, and its mean is the share of the reason."""
+
+REASON_METRICS = (
+    "score_task",
+    "score_reason_code",
+    "score_readable",
+    *(f"score_reason_{name}" for name in FREQUENT_REASONS),
+)
+METRICS = (*REASON_METRICS, "score_passed", *(f"score_{name}" for name in COMPONENTS))
+"""Names of the metrics besides the reward; the prefix distinguishes them from a trainer's own."""
+
+MIXED_METRICS = (*METRICS, *(f"score_{name}" for name in TASK_COMPONENTS if name not in COMPONENTS))
+"""Names of the metrics in a run whose rows name their task, the same for every task."""
+
+MIN_SPREAD = 1e-9
+"""Rewards of a group that differ by no more than this are equal: the rest is rounding."""
+
+
+def metrics_of(score: Score) -> dict[str, float]:
+    """Return the metrics besides the reward: METRICS, or MIXED_METRICS if the call has named its task.
+
+    Trainers fail if samples differ in the names.
+    """
+    metrics = reason_metrics(score.task, score.reason).copy()
+    metrics["score_passed"] = score.passed
+    for name in TASK_COMPONENTS if TASK_COMPONENTS[-1] in score.components else COMPONENTS:
+        metrics[f"score_{name}"] = score.components[name]
+    return metrics
+
+
+@lru_cache(maxsize=256)
+def reason_metrics(task: str, reason: str) -> dict[str, float]:
+    """Return the REASON_METRICS of a reason. Do not modify the cached result."""
+    reasons = TASK_REASONS[task]
+    code = reasons.index(reason) if reason in reasons else -1
+    numbers = [REWARD_TASKS.index(task), code, *(reason == name for name in ("ok", *FREQUENT_REASONS))]
+    return dict(zip(REASON_METRICS, map(float, numbers), strict=True))
+
+
+def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dict[str, float]:
+    """Return the means of a batch by name, without those of which it has no sample; empty for an empty batch.
+
+    Those are the mean of each component over the responses of tasks that have it, the shares of readable responses, of
+    those that pass, and of SCORE's frequent reasons; by task, unless all are of SCORE, the share of responses, and
+    of those the mean reward and the shares that are readable and pass; and, of `groups` with two responses or more, the
+    mean standard deviation of the rewards (with n − 1) and the share of groups without spread.
+    """
+    n = len(scores)
+    if not n:
+        return {}
+    rows: dict[str, list[int]] = {}
+    for k, task in enumerate(scores.tasks):
+        rows.setdefault(task, []).append(k)
+    components, passed = scores.components or {}, scores.passed
+    means: dict[str, float] = {}
+    for name in components:
+        having = [k for task, members in rows.items() if name in OWN_COMPONENTS[task] for k in members]
+        if having:
+            means[f"score/{name}"] = mean_at(components[name], having)
+    readable = [float(reason == "ok") for reason in scores.reasons]
+    means |= {"score/readable": sum(readable) / n, "score/passed": sum(passed) / n}
+    if SCORE in rows:
+        reasons = [scores.reasons[k] for k in rows[SCORE]]
+        means |= {f"score/reason_{name}": reasons.count(name) / len(reasons) for name in FREQUENT_REASONS}
+    if rows.keys() != {SCORE}:
+        for task, members in rows.items():
+            means[f"score/share_{task}"] = len(members) / n
+            for name, column in (("reward", scores.rewards), ("readable", readable), ("passed", passed)):
+                means[f"score/{name}_{task}"] = mean_at(column, members)
+    return means | (spread_means(scores.rewards, groups) if groups is not None else {})
+
+
+def groups_of(n: int, *candidates: Any) -> list[str] | None:
+    """Return the groups of n responses: the first of these columns that has n entries, for example of prompts."""
+    for column in candidates:
+        if isinstance(column, Sequence) and len(column) == n:
+            return list(map(repr, column))
+    return None
+
+
+def mean_at(column: Sequence[float], rows: Sequence[int]) -> float:
+    return fsum(column[k] for k in rows) / len(rows)
+
+
+def spread_means(rewards: Sequence[float], groups: Sequence[Hashable]) -> dict[str, float]:
+    """Return the mean standard deviation within groups and the share without spread, of those with two or more."""
+    members: dict[Hashable, list[float]] = {}
+    for reward, group in zip(rewards, groups, strict=True):
+        members.setdefault(group, []).append(reward)
+    several = [group for group in members.values() if len(group) > 1]
+    if not several:
+        return {}
+    equal = [max(group) - min(group) <= MIN_SPREAD for group in several]
+    deviations = [0.0 if same else deviation(group) for group, same in zip(several, equal, strict=True)]
+    return {
+        "score/group_std": fsum(deviations) / len(several),
+        "score/groups_without_spread": sum(equal) / len(several),
+    }
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation of two values or more, with n − 1."""
+    mean = fsum(values) / len(values)
+    return sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

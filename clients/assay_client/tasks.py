@@ -1,0 +1,121 @@
+"""The tasks that give rewards, with their components and reasons, as in the service; all lists are append-only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "COMPONENTS",
+    "OWN_COMPONENTS",
+    "REASONS",
+    "REWARD_TASKS",
+    "SCORE",
+    "TASK_COMPONENTS",
+    "TASK_REASONS",
+    "components_of",
+    "has_passed",
+]
+
+SCORE = "score"
+
+COMPONENTS = (
+    "format",
+    "consistency",
+    "coverage",
+    "step_gap",
+    "mean_words",
+    "scale",
+    "order",
+    "content",
+    "semantics",
+    "anchors",
+    "score",
+)
+"""Names of SCORE's components, in the order of replies; every reply with components has all of them."""
+
+REASONS = (
+    "ok",
+    "too_long",
+    "think_not_opened",
+    "missing_sections",
+    "no_steps",
+    "bad_step_line",
+    "bad_step_json",
+    "bad_step_schema",
+    "key_numbering",
+    "orc_numbering",
+    "step_count",
+    "low_coverage",
+)
+"""SCORE's reasons by their code: 0 is `ok`, the others say why a response could not be scored."""
+
+OWN_COMPONENTS: dict[str, tuple[str, ...]] = {
+    SCORE: COMPONENTS,
+    "bioprobench.pqa": ("accuracy", "brier", "confidence"),
+    "bioprobench.ord": ("exact_match", "kendall_tau"),
+    "bioprobench.err": ("accuracy", "called_erroneous"),
+    "lexical": ("text_similarity",),
+    "bioplanner": ("order_similarity", "function_precision", "function_recall"),
+}
+"""The components that each task has."""
+
+REWARD_TASKS = tuple(OWN_COMPONENTS)
+"""Names of the tasks by their number."""
+
+TASK_COMPONENTS = tuple(dict.fromkeys(name for names in OWN_COMPONENTS.values() for name in names))
+"""Components of replies to requests that name a task other than SCORE or a list of tasks: 0 where a task lacks one."""
+
+TASK_REASONS: dict[str, tuple[str, ...]] = {
+    SCORE: REASONS,
+    "bioprobench.pqa": (
+        "ok",
+        "not_text",
+        "no_markers",
+        "several_separators",
+        "no_confidence",
+        "confidence_over_100",
+        "empty",
+        "too_long",
+    ),
+    "bioprobench.ord": (
+        "ok",
+        "not_text",
+        "no_markers",
+        "not_literal",
+        "not_indices",
+        "repeats",
+        "missing_steps",
+        "extra_steps",
+        "one_based",
+        "no_list",
+        "zero_based",
+        "too_long",
+    ),
+    "bioprobench.err": ("ok", "not_text", "no_markers", "no_truth_value", "too_long"),
+    "lexical": ("ok", "too_long"),
+    "bioplanner": ("ok", "syntax_error", "too_large", "no_calls", "too_long"),
+}
+"""The reasons of each task by their code."""
+
+PASSED_IF: dict[str, tuple[str, ...]] = {
+    SCORE: ("consistency", "order"),
+    "bioprobench.pqa": ("accuracy",),
+    "bioprobench.ord": ("exact_match",),
+    "bioprobench.err": ("accuracy",),
+    "lexical": ("text_similarity",),
+    "bioplanner": ("order_similarity",),
+}
+"""The components of each task that are 1 if a response passes."""
+
+ROUNDING = 1e-9
+"""How far a component may be from 1: the similarity of equal texts is 1 only up to rounding."""
+
+
+def components_of(task: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the components of replies to a request of one task, or of a list of tasks."""
+    return COMPONENTS if task == SCORE else TASK_COMPONENTS
+
+
+def has_passed(task: str, components: Mapping[str, float]) -> float:
+    """Return 1 if a response with these components passes, else 0."""
+    return float(all(abs(components[name] - 1) <= ROUNDING for name in PASSED_IF[task]))

@@ -1,0 +1,120 @@
+"""Means of a batch in the logs of a training run: Weights & Biases, MLflow and TensorBoard, where one is active here.
+
+Weights & Biases and MLflow have an active run in this process, or nothing is logged; TensorBoard has a folder that the
+environment names (TENSORBOARD_DIR, as verl and slime read it, or TENSORBOARD_LOGGING_DIR of Hugging Face). A logger
+that fails never fails a reward: that is a warning, once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+__all__ = ["log_means", "run_name", "tensorboard_writer"]
+
+logger = logging.getLogger("assay_client")
+
+BATCH = "score/batch"
+"""Number of the batch in this process, the axis of the others where the trainer passes no step."""
+
+TENSORBOARD_VARIABLES = ("TENSORBOARD_DIR", "TENSORBOARD_LOGGING_DIR")
+SUBFOLDER = "assay"
+"""Of the trainer's folder: TensorBoard follows one file of a folder, and would leave the trainer's."""
+
+Log = Callable[[Mapping[str, float], int], None]
+"""Logs the means of a step."""
+
+_batches = count(1)
+_axes: set[str] = set()
+"""Runs of Weights & Biases in which the axis is defined."""
+_writers: dict[tuple[int, str], Any] = {}
+_failed: set[str] = set()
+
+
+def log_means(means: Callable[[], dict[str, float]], step: int | None = None, tensorboard: bool = True) -> None:
+    """Log the means of a batch, at the trainer's step or else at the number of the batch.
+
+    `means` is called only if anything logs. `tensorboard` is false if the trainer does not use it, whatever the
+    environment says.
+    """
+    loggers = active_loggers(tensorboard)
+    found = means() if loggers else {}
+    if not found:
+        return
+    if step is None:
+        step = next(_batches)
+        found[BATCH] = step
+    for name, log in loggers.items():
+        try:
+            log(found, step)
+        except Exception as error:  # noqa: PERF203  # of any kind: a library or its server
+            if name not in _failed:
+                _failed.add(name)
+                logger.warning("%s does not take the means of a batch: %s: %s", name, type(error).__name__, error)
+
+
+def active_loggers(tensorboard: bool) -> dict[str, Log]:
+    """Return what logs here, by name; TensorBoard only on the first rank."""
+    loggers: dict[str, Log] = {}
+    run, mlflow = wandb_run(), sys.modules.get("mlflow")
+    if run is not None:
+        loggers["Weights & Biases"] = lambda means, step: log_to_wandb(run, means)
+    if mlflow is not None and mlflow_run() is not None:
+        loggers["MLflow"] = lambda means, step: mlflow.log_metrics(means, step=step)
+    folder = next((os.environ[name] for name in TENSORBOARD_VARIABLES if os.environ.get(name)), None)
+    if tensorboard and folder and os.environ.get("RANK", "0") == "0":
+        path = os.path.join(os.path.expanduser(folder), SUBFOLDER)
+        loggers["TensorBoard"] = lambda means, step: log_to_tensorboard(path, means, step)
+    return loggers
+
+
+def log_to_wandb(run: Any, means: Mapping[str, float]) -> None:
+    """Add the means to the row that the trainer logs next: a separate row would move the step of its own."""
+    if BATCH in means and run.id not in _axes:
+        _axes.add(run.id)
+        run.define_metric("score/*", step_metric=BATCH)
+    run.log(dict(means), commit=False)
+
+
+def log_to_tensorboard(folder: str, means: Mapping[str, float], step: int) -> None:
+    """Write the means to event files in a folder, by a writer for each process."""
+    key = os.getpid(), folder
+    if key not in _writers:
+        _writers[key] = tensorboard_writer(folder)
+    for name, mean in means.items():
+        _writers[key].add_scalar(name, mean, step)
+    _writers[key].flush()
+
+
+def tensorboard_writer(folder: str) -> Any:
+    """Return PyTorch's writer of event files; raise ImportError if it or TensorBoard is not installed."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(folder)
+
+
+def wandb_run() -> Any:
+    """Return the active run of Weights & Biases in this process, None without one."""
+    run = getattr(sys.modules.get("wandb"), "run", None)
+    return None if run is None or getattr(run, "disabled", False) else run
+
+
+def mlflow_run() -> Any:
+    """Return the active run of MLflow in this thread, None without one."""
+    active_run = getattr(sys.modules.get("mlflow"), "active_run", None)
+    return None if active_run is None else active_run()
+
+
+def run_name() -> str | None:
+    """Return the name of the active run of this process, or that which WANDB_NAME announces."""
+    run = wandb_run()
+    if run is not None:
+        return run.name or run.id  # type: ignore[no-any-return]
+    run = mlflow_run()
+    if run is not None:
+        return run.info.run_name or run.info.run_id  # type: ignore[no-any-return]
+    return os.environ.get("WANDB_NAME")

@@ -1,0 +1,91 @@
+"""What PQA, ORD and ERR share: the option `profile`, and records as the SCORE paper's authors publish them.
+
+Those hold a conversation, whose first turn is the question and whose second is the right answer.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from ..task import Options, Record, Records, Task
+
+__all__ = ["ConversationRecord", "ConversationTask", "ProfileOptions"]
+
+CONVERSATIONS = "conversations"
+
+
+class ProfileOptions(Options):
+    """Options of a task with two published definitions."""
+
+    profile: Literal["bioprobench", "thoth"] = Field(
+        "bioprobench",
+        description="As BioProBench's public script, or as that of the SCORE paper's authors (their Table 19).",
+    )
+
+
+def or_conversation(schema: dict[str, Any]) -> None:
+    """Say in the JSON schema of a record that `conversations` replaces the fields of the right answer."""
+    required = schema.pop("required", [])
+    if required:
+        response = [name for name in required if name == "generated_response"]
+        schema["anyOf"] = [{"required": required}, {"required": [CONVERSATIONS, *response]}]
+
+
+class ConversationRecord(Record):
+    """A record with the benchmark's fields, or a conversation."""
+
+    model_config = ConfigDict(json_schema_extra=or_conversation)
+
+    conversations: Any = Field(
+        None,
+        description='`[{"from": "human", "value": question}, {"from": "gpt", "value": answer}]`: used if the fields of '
+        "the right answer are missing.",
+    )
+
+
+class ConversationTask(Task):
+    """A task whose records may be conversations."""
+
+    answered: ClassVar[tuple[str, ...]]
+    """The fields that a conversation replaces."""
+
+    @abstractmethod
+    def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
+        """Return the fields of a record, else what is wrong with the conversation, without quoting it."""
+
+    def complete(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the record with the fields of its conversation, if it lacks any of `answered`."""
+        found = self._fields(record)
+        return {**record, **found} if isinstance(found, Mapping) else record
+
+    def completed(self, records: Records) -> Records:
+        """Return the records, those that are conversations with the fields of the right answer."""
+        return [self.complete(record) if CONVERSATIONS in record else record for record in records]
+
+    def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
+        """Validate a conversation by the fields that it gives."""
+        found = self._fields(record) if isinstance(record, dict) else None
+        if isinstance(found, str):
+            return [(CONVERSATIONS, "wrong_type", found)]
+        return super().validation_errors({**record, **found} if found else record)
+
+    def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
+        """Accept a record of the benchmark or a conversation, as an object or JSON text."""
+        record, wrong = super().reference(value)
+        return (None if record is None else self.complete(record)), wrong
+
+    def _fields(self, record: Mapping[str, Any]) -> Mapping[str, Any] | str | None:
+        """Return the fields of the record's conversation, or what is wrong with it; None if it is not used."""
+        if CONVERSATIONS not in record or all(name in record for name in self.answered):
+            return None
+        try:
+            question, answer = (turn["value"] for turn in record[CONVERSATIONS][:2])
+        except (TypeError, KeyError, ValueError):
+            question = answer = None
+        if not (isinstance(question, str) and isinstance(answer, str)):
+            return "must be a list of the question and the right answer, each with its text as `value`"
+        return self.from_conversation(question, answer)

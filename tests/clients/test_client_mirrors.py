@@ -1,0 +1,30 @@
+"""Names and numbers that the client repeats are those of the service."""
+
+from __future__ import annotations
+
+import pytest
+
+import assay_client
+from assay.service.evaluate import task_rewards
+from assay.service.http.endpoints.trainers import reply_numbers
+from assay_client import tasks
+from assay_client.adapters import metrics
+
+
+def test_tasks() -> None:
+    assert assay_client.REWARD_TASKS == task_rewards.REWARD_TASKS
+    assert assay_client.TASK_COMPONENTS == task_rewards.TASK_COMPONENTS
+
+
+@pytest.mark.parametrize("name", assay_client.REWARD_TASKS)
+def test_reasons_and_components_of_a_task(name: str) -> None:
+    assert assay_client.TASK_REASONS[name] == tuple(task_rewards.reasons_of(name))
+    assert tasks.PASSED_IF[name] == tuple(task_rewards.passed_if(name))
+    if name != "score":
+        assert tasks.OWN_COMPONENTS[name] == tuple(task_rewards.reward_task(name).components)
+
+
+def test_metrics_are_the_numbers_of_the_routes_for_trainers() -> None:
+    assert metrics.METRICS == reply_numbers.NUMBERS
+    assert metrics.MIXED_METRICS == reply_numbers.TASK_NUMBERS
+    assert metrics.FREQUENT_REASONS == reply_numbers.FREQUENT_REASONS

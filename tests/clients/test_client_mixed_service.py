@@ -1,0 +1,128 @@
+"""Batches of several tasks from a real service: the bits of each task alone, and errors that name their rows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from assay import Scorer
+from assay_client import COMPONENTS, InvalidReference, InvalidSetting, Scores
+from assay_client.adapters import for_trl, for_verl
+from assay_client.tasks import OWN_COMPONENTS
+from tests.http.samples import PERFECT, REFERENCE, SWAPPED
+from tests.servers import LiveServer
+
+PQA, ORD, ERR = "bioprobench.pqa", "bioprobench.ord", "bioprobench.err"
+RECORD = {"wrong_steps": ["Wash.", "Lyse.", "Spin."], "correct_steps": ["Lyse.", "Spin.", "Wash."]}
+
+
+def answer(text: str) -> str:
+    return f"[ANSWER_START] {text} [ANSWER_END]"
+
+
+ROWS: list[tuple[str, str, Any]] = [
+    ("score", PERFECT, REFERENCE),
+    (ORD, answer("[1, 2, 0]"), RECORD),
+    (PQA, answer("4 °C & 80"), "4 °C"),
+    ("score", SWAPPED, REFERENCE),
+    (ERR, answer("True"), True),
+    (ORD, answer("[0, 1, 2]"), RECORD),
+    (ERR, "nothing", False),
+    (PQA, "nothing", "4 °C"),
+    ("score", "nothing", REFERENCE),
+]
+TASKS, RESPONSES, REFERENCES = (list(column) for column in zip(*ROWS, strict=True))
+
+
+def alone(task: str, response: str, reference: Any) -> Any:
+    """Return the scores of one row in process."""
+    return Scorer().score([response], [reference], task=task)
+
+
+def check_rows(scores: Scores) -> None:
+    """Compare each row with the same row in process, of its task alone."""
+    for k, (task, response, reference) in enumerate(ROWS):
+        expected, row = alone(task, response, reference), scores.row(k)
+        assert row.reward == expected.rewards[0]
+        assert (row.task, row.reason, row.reason_code) == (task, expected.reasons[0], expected.reason_codes[0])
+        assert row.passed == expected.passed[0]
+        for name, value in row.components.items():
+            own = expected.components[name][0] if name in OWN_COMPONENTS[task] else 0
+            assert value == own, (task, name)
+
+
+def test_a_batch(face: Any, server: LiveServer) -> None:
+    client = face(base_url=server.url)
+    scores = client.score(RESPONSES, REFERENCES, task=TASKS)
+    check_rows(scores)
+    assert [scores.reasons[k] for k in (0, 1, 4)] == ["ok"] * 3
+    backwards = client.score(RESPONSES[::-1], REFERENCES[::-1], task=TASKS[::-1])
+    assert backwards.rewards == scores.rewards[::-1]
+    assert (backwards.config_id, backwards.signature) == (scores.config_id, scores.signature)
+
+
+def test_single_calls(face: Any, server: LiveServer) -> None:
+    client = face(base_url=server.url, window=0.1)
+    batch = client.score(RESPONSES, REFERENCES, task=TASKS)
+    pairs = list(zip(RESPONSES, REFERENCES, strict=True))
+    assert client.together(pairs, tasks=TASKS) == list(batch.rows())
+    of_score = [k for k, task in enumerate(TASKS) if task == "score"]
+    plain = client.score([RESPONSES[k] for k in of_score], [REFERENCE])
+    calls = [pairs[k] for k in of_score]
+    assert client.together(calls) == list(plain.rows())
+    assert set(plain.components or ()) == set(COMPONENTS)
+
+
+def test_one_task(face: Any, server: LiveServer) -> None:
+    client = face(base_url=server.url, config={ORD: {"repeats": "failed"}})
+    repeated = answer("[0, 1, 1, 2, 0]")
+    scores = client.score([repeated, answer("[1, 2, 0]")], [RECORD], task=ORD)
+    assert scores.reasons == ["repeats", "ok"]
+    assert scores.tasks == [ORD, ORD]
+    assert client.score([repeated], [RECORD], task=[ORD]).reasons == ["repeats"]
+    other = client.score([repeated], [RECORD], task=ORD, config={"repeats": "last"})
+    assert other.reasons == list(alone(ORD, repeated, RECORD).reasons) == ["ok"]
+
+
+def test_groups(face: Any, server: LiveServer) -> None:
+    """Two prompts with one reference are two groups; a group without spread has no advantages."""
+    client = face(base_url=server.url)
+    texts = [PERFECT, "nothing", SWAPPED, SWAPPED]
+    by_reference = client.score(texts, [REFERENCE], include=["advantages"]).advantages
+    by_group = client.score(texts, [REFERENCE] * 4, groups=["p", "p", "q", "q"], include=["advantages"]).advantages
+    assert by_group == pytest.approx([0.5**0.5, -(0.5**0.5), 0, 0])
+    assert by_reference != by_group
+
+
+def test_an_unreadable_reference_names_its_row_and_its_task(face: Any, server: LiveServer) -> None:
+    references = [*REFERENCES[:5], {"wrong_steps": ["a"]}, *REFERENCES[6:]]
+    with pytest.raises(InvalidReference, match=r"record 5: references\[5\]: \w+ \(bioprobench\.ord: ") as caught:
+        face(base_url=server.url).score(RESPONSES, references, task=TASKS, records=range(len(ROWS)))
+    assert len(caught.value.issues) == 1
+    with pytest.raises(InvalidReference, match=r"record 9: reference: "):
+        face(base_url=server.url).score_one("x", {"wrong_steps": ["a"]}, task=ORD, record=9)
+
+
+def test_an_invalid_option_of_a_task(face: Any, server: LiveServer) -> None:
+    client = face(base_url=server.url)
+    for task in (ORD, [ORD, ORD]):
+        config = {"no_such": 1} if task == ORD else {ORD: {"no_such": 1}}
+        with pytest.raises(InvalidSetting, match="no_such: unknown_setting"):
+            client.score(["x", "x"], [RECORD], task=task, config=config)
+
+
+def test_the_adapters_give_these_rewards(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [float(alone(*row).rewards[0]) for row in ROWS]
+    columns = {"reference": REFERENCES, "task": TASKS}
+    assert for_trl.score_reward(["p"] * len(ROWS), RESPONSES, **columns) == expected
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", ",".join(sorted(set(TASKS))))
+
+    async def step() -> Any:
+        calls = zip(TASKS, RESPONSES, REFERENCES, strict=True)
+        return await asyncio.gather(*(for_verl.compute_score(*call) for call in calls))
+
+    assert [result["score"] for result in asyncio.run(step())] == expected
+    batch = for_verl.compute_score_batch(TASKS, RESPONSES, REFERENCES, None)
+    assert [result["score"] for result in batch] == expected

@@ -1,0 +1,155 @@
+"""Tasks and groups: what is sent, which calls share a request, and the names of what comes back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay_client import COMPONENTS, REWARD_TASKS, TASK_COMPONENTS, InvalidReference, InvalidRequest, InvalidSetting
+from assay_client.settings import ClientSettings
+from tests.clients.fault_server import FaultServer
+
+RECORD = {"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]}
+ORD, ERR, PQA = "bioprobench.ord", "bioprobench.err", "bioprobench.pqa"
+
+
+def test_a_batch_of_several_tasks(face: Any, faults: FaultServer) -> None:
+    tasks = ["score", ORD, ERR, ERR, PQA, "score"]
+    references = ["true", RECORD, True, "true", "true", "true"]
+    scores = face(base_url=faults.url).score(list("abcdef"), references, task=np.array(tasks))
+    sent = faults.requests[0].document
+    assert sent["task"] == scores.tasks == tasks
+    assert sent["references"] == ["true", RECORD, True, "true", "true"], "equal references are sent once for each task"
+    assert sent["reference_index"] == [0, 1, 2, 3, 4, 0]
+    assert tuple(scores.components) == TASK_COMPONENTS
+    assert scores.task_codes == [REWARD_TASKS.index(task) for task in tasks]
+    assert scores.passed == [1.0] * 6
+    assert [row.task for row in scores.rows()] == [scores.row(k).task for k in range(6)] == tasks
+
+
+def test_one_task(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, config={"order": "lcs", ORD: {"repeats": "failed"}})
+    assert set(client.score(["a", "b"], [RECORD], task=ORD).components) == set(TASK_COMPONENTS)
+    assert set(client.score(["a", "b"], ["r"], task="score").components) == set(COMPONENTS)
+    client.score(
+        ["a", "b"], [RECORD, "r"], task=[ORD, "score"], config={ORD: {"strict_markers": True}, "order": "strict"}
+    )
+    client.score(["a"], [RECORD], task=ORD, config={"repeats": "kept"})
+    of_ord, of_score, mixed, overridden = [request.document for request in faults.requests]
+    assert (of_ord["task"], of_ord["config"]) == (ORD, {"repeats": "failed"})
+    assert (of_score.get("task"), of_score["config"]) == (None, {"order": "lcs"})
+    assert mixed["config"] == {"order": "strict", ORD: {"repeats": "failed", "strict_markers": True}}
+    assert overridden["config"] == {"repeats": "kept"}
+
+
+def test_settings_that_are_no_options_of_a_task() -> None:
+    settings = ClientSettings.read({}, config={ORD: 5})
+    with pytest.raises(InvalidSetting, match="config"):
+        settings.merged({"repeats": "failed"}, ORD)
+
+
+def test_groups(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url)
+    for groups in (["p", "p", 7], np.array([3, 3, 4])):
+        client.score(["a", "b", "c"], ["r", "s", "r"], groups=groups)
+        sent = faults.requests[-1].document
+        assert sent["groups"] == list(groups)
+        assert sent["references"] == ["r", "s"]
+
+
+INVALID: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "an unknown task": ({"task": "bioprobench.odr"}, ["task"]),
+    "unknown tasks in a list": ({"task": ["score", "x", None]}, ["task[1]", "task[2]"]),
+    "tasks of another length": ({"task": ["score"]}, ["task"]),
+    "a task that is neither": ({"task": 5}, ["task"]),
+    "groups of other types": ({"groups": [1, 2.5, True]}, ["groups[1]", "groups[2]"]),
+    "groups of another length": ({"groups": [1]}, ["groups"]),
+    "one group": ({"groups": "p"}, ["groups"]),
+    "a boolean for SCORE": (
+        {"references": ["r", True, 7], "task": ["score", "score", ORD]},
+        ["references[1]", "references[2]"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "paths"), INVALID.values(), ids=INVALID)
+def test_invalid_arguments_are_not_sent(face: Any, faults: FaultServer, given: Any, paths: list[str]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        face(base_url=faults.url).score(["a", "b", "c"], **{"references": ["r"] * 3, **given})
+    assert [issue.path for issue in caught.value.issues] == paths
+    assert not faults.requests
+
+
+def test_errors_name_the_record_of_a_task(face: Any, faults: FaultServer) -> None:
+    with pytest.raises(InvalidRequest, match=r"record y: task\[1\]: unknown_task"):
+        face(base_url=faults.url).score(["a", "b"], ["r", "r"], task=["score", "x"], records=["x", "y"])
+
+
+def test_single_calls_of_several_tasks_share_a_request(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, window=0.2)
+    calls = [("a", "r", "score"), ("b", RECORD, ORD), ("c", True, ERR), ("d", "BROKEN", ORD), ("e", "r", PQA)]
+    found = together(client, calls)
+    assert [getattr(one, "task", None) for one in found] == ["score", ORD, ERR, None, PQA]
+    assert all(set(one.components) == set(TASK_COMPONENTS) for one in found if not isinstance(one, Exception))
+    assert isinstance(found[3], InvalidReference)
+    assert sorted(faults.requests[0].document["task"]) == sorted(task for _, _, task in calls)
+    assert len(faults.requests) == 2, "those without an error are sent again, together"
+
+
+def test_calls_without_a_task_are_those_of_score(face: Any, faults: FaultServer) -> None:
+    """Their components and their configuration do not depend on what other calls are made at the same time."""
+    client = face(base_url=faults.url, window=0.2)
+    found = together(client, [("a", "r", None), ("b", RECORD, ORD), ("c", "s", None)])
+    assert [len(one.components) for one in found] == [len(COMPONENTS), len(TASK_COMPONENTS), len(COMPONENTS)]
+    sent = sorted((request.document for request in faults.requests), key=lambda one: "task" in one)
+    assert [one.get("task") for one in sent] == [None, [ORD]]
+
+
+def test_invalid_single_calls_do_not_fail_the_others(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, window=0.2)
+    found = together(client, [("a", "r", "x"), ("b", True, "score"), ("c", 7, ORD), ("d", RECORD, ORD)])
+    assert [str(one).partition(" (")[0] for one in found[:3]] == [
+        "task: unknown_task",
+        "reference: wrong_type",
+        "reference: wrong_type",
+    ]
+    assert found[3].task == ORD
+    assert [request.document["task"] for request in faults.requests] == [[ORD]]
+
+
+def test_options_of_single_calls(face: Any, faults: FaultServer) -> None:
+    client = face(base_url=faults.url, config={"order": "lcs"})
+    client.score_one("a", RECORD, task=ORD, config={"repeats": "failed"})
+    client.score_one("a", "r", task="score", config={"order": "strict"})
+    client.score_one("a", "r")
+    sent = [request.document["config"] for request in faults.requests]
+    assert sent == [{"order": "lcs", ORD: {"repeats": "failed"}}, {"order": "strict"}, {"order": "lcs"}]
+
+
+def together(client: Any, calls: list[tuple[str, Any, str | None]]) -> list[Any]:
+    """Make single calls with a task each, concurrently."""
+    return client.together(
+        [(response, reference) for response, reference, _ in calls], tasks=[task for *_, task in calls]
+    )
+
+
+def test_a_run_is_a_header(face: Any, faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    face(base_url=faults.url).score(["a"], ["r"])
+    face(base_url=faults.url, run="grpo, seed 1").score(["a"], ["r"])
+    monkeypatch.setenv("ASSAY_CLIENT_RUN", "of the environment")
+    face(base_url=faults.url).score_one("a", "r")
+    assert [request.headers.get("x-assay-run") for request in faults.requests] == [
+        None,
+        "grpo, seed 1",
+        "of the environment",
+    ]
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "é", "x" * 101])
+def test_invalid_names_of_runs(name: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"run: invalid_setting \(must be 1 to 100 printable ASCII"):
+        ClientSettings.read({}, run=name)
+    assert json.loads(ClientSettings.read({}, run="x" * 100).config) == {}

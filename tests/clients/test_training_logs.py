@@ -1,0 +1,285 @@
+"""Means of batches in the logs of a training run, and the name of the run; tests/trainers uses the real libraries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from statistics import stdev
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from assay_client import training_logs
+from assay_client.adapters import for_areal, for_easyr1, for_ms_swift, for_slime, for_trl, for_verl
+from assay_client.adapters.metrics import batch_means
+from assay_client.results import Score, scores_of
+from assay_client.tasks import COMPONENTS, TASK_COMPONENTS
+from tests.clients.fault_server import FaultServer
+
+ORD = "bioprobench.ord"
+
+
+class Logger:
+    """Active runs of Weights & Biases and MLflow, and TensorBoard's writer, which record what they are given."""
+
+    def __init__(self) -> None:
+        self.logged: list[tuple[str, dict[str, float], Any]] = []
+        self.axes: list[Any] = []
+        self.run = SimpleNamespace(
+            name="of wandb", id="w1", disabled=False, log=self.log, define_metric=self.define_metric
+        )
+
+    def log(self, means: dict[str, float], commit: bool) -> None:
+        assert not commit, "it would move the trainer's step"
+        self.logged.append(("wandb", means, None))
+
+    def define_metric(self, *names: str, **axis: str) -> None:
+        self.axes.append((names, axis))
+
+    def log_metrics(self, means: dict[str, float], step: int) -> None:
+        self.logged.append(("mlflow", means, step))
+
+    def active_run(self) -> Any:
+        return SimpleNamespace(info=SimpleNamespace(run_name="of mlflow", run_id="m1"))
+
+
+@pytest.fixture
+def logger() -> Logger:
+    return Logger()
+
+
+@pytest.fixture(autouse=True)
+def _inactive(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Begin without loggers."""
+    for name in ("wandb", "mlflow"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in (*training_logs.TENSORBOARD_VARIABLES, "WANDB_NAME", "RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (("_failed", set()), ("_axes", set()), ("_batches", count(1)), ("_writers", {})):
+        monkeypatch.setattr(training_logs, name, value)
+    for_slime._rollout.clear()
+    yield
+    for_slime._rollout.clear()
+
+
+@pytest.fixture
+def wandb(logger: Logger, monkeypatch: pytest.MonkeyPatch) -> Logger:
+    monkeypatch.setitem(sys.modules, "wandb", logger)  # type: ignore[arg-type]
+    return logger
+
+
+@pytest.fixture
+def mlflow(logger: Logger, monkeypatch: pytest.MonkeyPatch) -> Logger:
+    monkeypatch.setitem(sys.modules, "mlflow", logger)  # type: ignore[arg-type]
+    return logger
+
+
+@pytest.fixture
+def scalars(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What is written to event files: folder, name, value, step."""
+    written: list[tuple[Any, ...]] = []
+
+    def writer(folder: str) -> Any:
+        def add_scalar(*scalar: Any) -> None:
+            written.append((folder, *scalar))
+
+        return SimpleNamespace(add_scalar=add_scalar, flush=lambda: None)
+
+    monkeypatch.setattr(training_logs, "tensorboard_writer", writer)
+    return written
+
+
+@pytest.fixture(autouse=True)
+def service(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> FaultServer:
+    monkeypatch.setenv("ASSAY_URL", faults.url)
+    return faults
+
+
+def rows_of(*rows: tuple[float, str, str]) -> Any:
+    """Return scores with these rewards, reasons and tasks; the components of the k-th are k / 10."""
+    return scores_of(
+        [
+            Score(
+                reward, reason, dict.fromkeys(TASK_COMPONENTS if task else COMPONENTS, k / 10), "", "", task or "score"
+            )
+            for k, (reward, reason, task) in enumerate(rows)
+        ]
+    )
+
+
+def test_means_of_a_batch() -> None:
+    scores = rows_of((1.0, "ok", ""), (0.5, "low_coverage", ""), (0.25, "ok", ""), (0.25 + 5e-10, "ok", ""))
+    means = batch_means(scores, ["p", "p", "q", "q"])
+    assert means["score/format"] == pytest.approx(0.15)
+    assert (means["score/readable"], means["score/passed"], means["score/reason_low_coverage"]) == (0.75, 0.0, 0.25)
+    assert means["score/group_std"] == pytest.approx(stdev([1.0, 0.5]) / 2)
+    assert means["score/groups_without_spread"] == 0.5
+    assert not any("share" in name or "task" in name for name in means)
+    alone = batch_means(scores, list("pqrs"))
+    assert not {"score/group_std", "score/groups_without_spread"} & alone.keys(), "a group of one has no spread"
+    assert batch_means(rows_of(), []) == {}
+
+
+def test_means_of_several_tasks_are_those_of_the_rows_that_have_them() -> None:
+    scores = rows_of((0.5, "ok", "score"), (1.0, "ok", ORD), (0.0, "no_markers", ORD), (0.2, "no_steps", "score"))
+    means = batch_means(scores)
+    assert means["score/format"] == pytest.approx(0.15)
+    assert means["score/kendall_tau"] == pytest.approx(0.15)
+    assert "score/brier" not in means
+    assert means["score/readable"] == means[f"score/share_{ORD}"] == means["score/share_score"] == 0.5
+    assert (means[f"score/reward_{ORD}"], means["score/reward_score"]) == (0.5, pytest.approx(0.35))
+    assert means[f"score/readable_{ORD}"] == 0.5
+
+
+STATE = SimpleNamespace(global_step=6)
+BATCH = {"solution": ["r"] * 4, "prompt_id": ["p", "p", "q", "q"], "trainer_state": STATE}
+
+
+def test_ms_swift(
+    wandb: Logger, mlflow: Logger, scalars: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path))
+    arguments = SimpleNamespace(report_to=["tensorboard", "wandb"], run_name=None)
+    for_ms_swift.AssayReward(arguments)(["x", "xx", "y", "y"], **BATCH)
+    (_, of_wandb, _), (_, of_mlflow, step) = wandb.logged
+    assert of_wandb == of_mlflow
+    assert step == 7, "the trainer counts the step once it is done"
+    assert of_wandb["score/groups_without_spread"] == 0.5
+    assert "score/batch" not in of_wandb
+    assert not wandb.axes
+    assert scalars == [(str(tmp_path / "assay"), name, mean, 7) for name, mean in of_wandb.items()]
+    scalars.clear()
+    for_ms_swift.AssayReward(SimpleNamespace(report_to=["wandb"]))(["x"] * 4, **BATCH)
+    monkeypatch.setenv("RANK", "1")
+    for_ms_swift.AssayReward(arguments)(["x"] * 4, **BATCH)
+    assert not scalars
+
+
+def test_verl_batch(wandb: Logger, mlflow: Logger) -> None:
+    """The same record is the same prompt; the trainer passes no step."""
+    infos = [{"index": 1}, {"index": 1}, {"index": 2}, {"index": 2}]
+    for _ in range(2):
+        for_verl.compute_score_batch(["d"] * 4, ["x", "xx", "y", "y"], ["r"] * 4, infos)
+    assert [means["score/groups_without_spread"] for _, means, _ in wandb.logged] == [0.5] * 4
+    assert [means["score/batch"] for _, means, _ in wandb.logged] == [1, 1, 2, 2]
+    assert [step for name, _, step in mlflow.logged if name == "mlflow"] == [1, 2]
+    assert wandb.axes == [(("score/*",), {"step_metric": "score/batch"})]
+
+
+def test_trl_logs_itself(wandb: Logger) -> None:
+    logged: dict[str, float] = {}
+    columns = {"completions": ["x", "xx"], "reference": ["r"] * 2, "trainer_state": STATE}
+    for_trl.score_reward(["p", "p"], log_metric=logged.__setitem__, **columns)
+    assert not wandb.logged
+    for_trl.score_reward(["p", "p"], **columns)
+    assert wandb.logged == [("wandb", logged, None)]
+
+
+def sample(response: str, group: int | None) -> Any:
+    return SimpleNamespace(response=response, label="r", index=0, group_index=group, metadata={})
+
+
+def test_slime_logs_a_rollout(wandb: Logger) -> None:
+    """Samples of an evaluation, which have no group, are not among them."""
+    arguments = SimpleNamespace(rollout_batch_size=2, n_samples_per_prompt=2, reward_key=None)
+
+    def score(*samples: Any) -> None:
+        asyncio.run(for_slime.custom_rm(arguments, list(samples)))
+
+    score(sample("x", 1), sample("xx", 1), sample("x", None), sample("y", 2))
+    assert not wandb.logged
+    score(sample("y", 2), sample("z", 3))
+    assert [means["score/groups_without_spread"] for _, means, _ in wandb.logged] == [0.5]
+    assert len(for_slime._rollout) == 1
+
+
+def test_nothing_is_computed_where_nothing_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def means() -> Any:
+        raise AssertionError
+
+    training_logs.log_means(means)
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(run=SimpleNamespace(disabled=True)))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(active_run=lambda: None))  # type: ignore[arg-type]
+    training_logs.log_means(means)
+
+
+def test_a_logger_that_fails_fails_no_reward(
+    wandb: Logger, mlflow: Logger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ConnectionError("no route to the server")
+
+    monkeypatch.setattr(wandb.run, "log", fail)
+    monkeypatch.setenv("TENSORBOARD_DIR", "/nowhere")
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with caplog.at_level(logging.WARNING, "assay_client"):
+        for _ in range(3):
+            assert for_ms_swift.AssayReward()(["x"] * 4, **BATCH) == [0.001] * 4
+    assert len(mlflow.logged) == 3
+    assert sorted(message.partition(" does not")[0] for message in caplog.messages) == [
+        "TensorBoard",
+        "Weights & Biases",
+    ]
+    assert "no route to the server" in caplog.text
+
+
+def run_sent(service: FaultServer, call: Callable[[], Any]) -> str | None:
+    result = call()
+    if asyncio.iscoroutine(result):
+        asyncio.run(result)
+    return service.requests[-1].headers.get("x-assay-run")
+
+
+SLIME = SimpleNamespace(wandb_group="of slime")
+OWN_NAMES: dict[str, tuple[Callable[[], Any], str | None]] = {
+    "verl": (lambda: for_verl.compute_score("d", "x", "r", run="of verl"), "of verl"),
+    "verl, batch": (lambda: for_verl.compute_score_batch(["d"], ["x"], ["r"], run="of verl"), "of verl"),
+    "EasyR1": (lambda: for_easyr1.compute_score({"response": "x", "ground_truth": "r"}, run="of EasyR1"), "of EasyR1"),
+    "slime": (lambda: for_slime.custom_rm(SLIME, sample("x", 1)), "of slime"),
+    "ms-swift": (
+        lambda: for_ms_swift.AssayReward(SimpleNamespace(run_name="of swift"))(["x"], solution=["r"]),
+        "of swift",
+    ),
+    "TRL": (lambda: for_trl.score_reward(["p"], ["x"], reference=["r"]), None),
+    "AReaL": (lambda: for_areal.reward_fn("p", "x", [], [], answer="r"), None),
+}
+
+
+@pytest.mark.parametrize(("call", "own"), OWN_NAMES.values(), ids=OWN_NAMES)
+def test_the_name_of_the_run(
+    call: Any, own: str | None, service: FaultServer, logger: Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The setting, an active run, what the environment announces, what the trainer passes: in this order."""
+    assert run_sent(service, call) == own
+    monkeypatch.setenv("WANDB_NAME", "of the environment")
+    assert run_sent(service, call) == "of the environment"
+    monkeypatch.setitem(sys.modules, "mlflow", logger)  # type: ignore[arg-type]
+    assert run_sent(service, call) == "of mlflow"
+    monkeypatch.setitem(sys.modules, "wandb", logger)  # type: ignore[arg-type]
+    assert run_sent(service, call) == "of wandb"
+    monkeypatch.setattr(logger.run, "name", None)
+    assert run_sent(service, call) == "w1", "without a name, as offline, it has an id"
+    monkeypatch.setenv("ASSAY_CLIENT_RUN", "of the setting")
+    assert run_sent(service, call) == "of the setting"
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("plain-1", "plain-1"),
+        (" a\nb ", "a\\nb"),
+        ("实验", "\\u5b9e\\u9a8c"),
+        ("x" * 200, "x" * 100),
+        ("  ", None),
+        ("", None),
+    ],
+)
+def test_names_of_runs_are_made_valid(
+    name: str, sent: str | None, service: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_sent(service, lambda: for_verl.compute_score_batch(["d"], ["x"], ["r"], run=name)) == sent

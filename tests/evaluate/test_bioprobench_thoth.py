@@ -1,0 +1,275 @@
+"""PQA, ORD and ERR as the SCORE paper's authors compute them, and the reasons why an order fails."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import Scorer
+from assay.service.cli.main import main
+from assay.service.errors import InvalidReference, InvalidRequest
+from assay.service.evaluate.bioprobench.answers import truth_of
+from assay.service.evaluate.bioprobench.letters import Question, choice_of, options_in
+from assay.service.evaluate.bioprobench.orders import compared_indices, order_of, order_of_list, steps_in
+from assay.service.evaluate.evaluation import evaluate
+from tests.reference import bioprobench as twin
+from tests.strategies import examples
+
+LINES = ["A) 5 ml", "b. 6 ml", "C", "D ", "E)", "B-x", " a : y ", "Add 5 ml", "e、z", "What?", "A) ", "\u00a0C 7 ", "é"]
+PIECES = ["A", "b", "C)", "D.", "E", "e", "x", "5 ml", "&", "& 90", "&95.5", "& 0.5", "& 1.5", "& 250"]
+PIECES += [")", ":", "é", "_", " ", "  ", "\n", " \n ", "\t", "\u00a0", "a dose", "&" + "9" * 400, "-", "</think>"]
+ORDERS = ["[1, 2, 3]", "[2,1,3]", "[0, 1, 2]", "[1,1,2]", "[1,2,3,3]", "(1, 2, 3)", "([2,1,3])", "['2','1','3']"]
+ORDERS += ["[1.9,2,3]", "[True,2,3]", "[ 2 , 1,\n3 ]", "[02,1,3]", "[٢,1,3]", "1, 2, 3", "[2,1,3,]", "[1,[2],3]"]
+ORDERS += ["[1e999,2,3]", "[-1,2,3]", "[1, 2, 3, 4]", "[1,\u00a02,3]", "#c\n", "</think>", "[/INST]", "[]"]
+ORDERS += ["[", "]", "x", " ", "\n", "\f", "\\\n"]
+VERDICTS = ["True", "TRUE", "fALSE", "false", "Not ", "maybe", "[ANSWER_START]", "[ANSWER_END]", "</think>", "[/INST]"]
+VERDICTS += ["\n", " ", "\r", "\u2028"]
+
+
+def texts(pieces: list[str]) -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from(pieces), max_size=7).map("".join)
+
+
+def conversation(question: str, answer: str, response: str = "") -> dict[str, object]:
+    """Return a record as the authors publish them, with a response."""
+    turns = [{"from": "human", "value": question}, {"from": "gpt", "value": answer}]
+    return {"conversations": turns, "generated_response": response}
+
+
+@given(texts([*LINES, "\n", "\n", "\r\n", "\u2028"]), texts(PIECES))
+@examples(150)
+def test_options_are_chosen_by_letter(question, response):
+    options = options_in(question)
+    assert options == twin.thoth_options(question)
+    expected = twin.thoth_pqa(response, options)
+    choice = choice_of(response, options)
+    if expected is None:
+        assert choice == "empty"
+    else:
+        assert choice.confidence == expected[1]
+        option = choice.text if choice.letter is None else f"{choice.letter}) {choice.text}"
+        assert " ".join(option.split()) == expected[0]
+
+
+@given(texts(ORDERS), st.integers(0, 4))
+@examples(150)
+def test_orders_are_lists_from_one(response, steps):
+    found = order_of_list(response, steps)
+    assert (None if isinstance(found, str) else found) == twin.thoth_order(response, steps)
+
+
+@given(st.permutations(range(1, 8)), st.lists(st.integers(1, 7), min_size=7, max_size=7), st.permutations(range(1, 8)))
+@examples(100)
+def test_pairs_of_indices(indices, equal_steps, right):
+    for gold in (right, equal_steps):
+        order = compared_indices(indices, gold)
+        assert (order.concordant, order.pairs) == twin.thoth_pairs(indices, gold)
+        assert order.exact == (indices == gold)
+
+
+@given(texts(VERDICTS))
+@examples(100)
+def test_verdicts_in_any_case(response):
+    verdict = truth_of(response, any_case=True)
+    assert (None if isinstance(verdict, str) else verdict) == twin.thoth_verdict(response)
+
+
+@pytest.mark.parametrize(
+    ("record", "response", "right"),
+    [
+        ({"answer": "B) 5 ml"}, "b & 90", True),
+        ({"answer": "B) 5 ml"}, "C & 90", False),
+        ({"answer": "5 ml", "choices": ["4 ml", "5 ml"]}, "B & 90", True),
+        ({"answer": "5 ml", "choices": ["4 ml", "5 ml"]}, "A & 90", False),
+        ({"answer": "5 ml"}, "A) 5  ml & 90", True),
+        ({"answer": "B) 5 ml", "question": "How much?\nA) 4 ml\nB) 5 ml"}, "B) whatever", True),
+        ({"answer": "B) 5 ml", "question": "How much? A) 4 ml B) 5 ml"}, "B", False),
+        ({"answer": "B) 5 ml", "question": "How much? A) 4 ml B) 5 ml"}, "B: 5 ml & 9", True),
+        ({"answer": 5, "choices": ["4 ml", "5"]}, "B", False),
+    ],
+)
+def test_the_options_of_a_question(record, response, right):
+    question = Question.of(record)
+    assert question.is_answered_by(choice_of(response, question.options)) is right
+
+
+QUESTION = "Which volume?\nA) 4 ml\nB) 5 ml\nC) 6 ml"
+SORT = "Sort these.\nStep 1: spin\n step 2 : wash \nSTEP 3: spin\nDone."
+
+
+def test_published_records_with_both_profiles():
+    pqa = [conversation(QUESTION, "B) 5 ml", text) for text in ("B & 90", "[ANSWER_START]B) 5 ml & 90[ANSWER_END]", "")]
+    found = evaluate("bioprobench.pqa", pqa, profile="thoth")
+    assert (found.aggregate["accuracy"], found.aggregate["failed"]) == (1.0, pytest.approx(1 / 3))
+    assert found.aggregate["brier"] == pytest.approx(0.01)
+    assert [failure.reason for failure in evaluate("bioprobench.pqa", pqa).failed] == ["no_markers", "no_markers"]
+    order = [conversation(SORT, "[3, 2, 1]", text) for text in ("[3, 2, 1]", "[1, 2, 3]", "So: [3, 1, 2].", "2, 1")]
+    found = evaluate("bioprobench.ord", order, profile="thoth")
+    assert found.per_record["exact_match"].tolist()[:3] == [1, 0, 0]
+    assert found.per_record["kendall_tau"].tolist()[:3] == [1, -1, pytest.approx(1 / 3)]
+    assert [failure.reason for failure in found.failed] == ["no_list"]
+    by_texts = evaluate("bioprobench.ord", [conversation(SORT, "[3, 2, 1]", "[ANSWER_START][0, 1, 2][ANSWER_END]")])
+    assert by_texts.per_record["exact_match"].tolist() == [1]  # equal steps may change places there
+    err = [conversation("Is it right?", " FALSE\n", text) for text in ("FALSE", "True", "?")]
+    assert evaluate("bioprobench.err", err, profile="thoth").aggregate["recall"] == 0.5
+    assert evaluate("bioprobench.err", err).aggregate["recall"] == 0.0
+
+
+def test_equal_steps_without_indices_are_the_last_one():
+    """As in the authors' script: the right order then names it twice, which no response can."""
+    record = {"wrong_steps": ["spin", "wash", "spin"], "correct_steps": ["spin", "spin", "wash"]}
+    found = evaluate("bioprobench.ord", [{**record, "generated_response": "[1, 3, 2]"}], profile="thoth")
+    assert found.per_record["exact_match"].tolist() == [0]
+    assert found.per_record["kendall_tau"].tolist() == [pytest.approx(1 / 3)]
+    named = {**record, "gold_indices_1based": [1, 3, 2], "generated_response": "[1, 3, 2]"}
+    assert evaluate("bioprobench.ord", [named], profile="thoth").aggregate["exact_match"] == 1
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize(
+    ("task", "question", "answer", "right"),
+    [
+        ("bioprobench.pqa", QUESTION, "B) 5 ml", "b"),
+        ("bioprobench.ord", SORT, "[3, 2, 1]", "[3, 2, 1]"),
+        ("bioprobench.err", "Right?", "False", "FALSE"),
+    ],
+)
+def test_conversations_are_references(task, question, answer, right, as_text):
+    reference: object = conversation(question, answer)
+    reference = json.dumps(reference) if as_text else reference
+    found = Scorer().score([right, "nonsense"], [reference], [0, 0], task=task, task_options={"profile": "thoth"})
+    assert found.rewards[0] == 1.0 > found.rewards[1]
+
+
+UNUSABLE = [
+    ("bioprobench.ord", conversation("no steps", "[1]")),
+    ("bioprobench.ord", conversation(SORT, "[1, 2]")),
+    ("bioprobench.ord", conversation(SORT, "[0, 1, 2]")),
+    ("bioprobench.ord", conversation(SORT, "(1, 2, 3)")),
+    ("bioprobench.ord", conversation(SORT, "[1, 2, True]")),
+    ("bioprobench.ord", conversation(SORT, "one")),
+    ("bioprobench.ord", {"conversations": [{"value": SORT}], "generated_response": ""}),
+    ("bioprobench.ord", {"conversations": "x", "generated_response": ""}),
+    ("bioprobench.ord", {"wrong_steps": ["a"], "correct_steps": ["a"], "gold_indices_1based": ["1"]}),
+    ("bioprobench.pqa", {"conversations": [{"value": "?"}, {"text": "A"}], "generated_response": ""}),
+    ("bioprobench.pqa", {"conversations": [{"value": "?"}, {"value": 5}], "generated_response": ""}),
+]
+
+
+@pytest.mark.parametrize(("task", "record"), UNUSABLE)
+def test_conversations_that_cannot_be_used_are_errors(task, record):
+    with pytest.raises(InvalidRequest) as caught:
+        evaluate(task, [record])
+    (issue,) = caught.value.issues
+    assert (issue.path.partition(".")[0], issue.reason) == ("records[0]", "wrong_type")
+    with pytest.raises(InvalidReference):
+        Scorer().score(["x"], [record], task=task)
+
+
+def test_a_conversation_without_a_verdict_has_no_truth():
+    (failure,) = evaluate("bioprobench.err", [conversation("?", "perhaps", "True")]).failed
+    assert (failure.reason, failure.of_response) == ("no_gold", False)
+    with pytest.raises(InvalidReference):
+        Scorer().score(["True"], [conversation("?", "perhaps")], task="bioprobench.err")
+
+
+def test_indices_that_contradict_the_steps_are_a_fault_of_the_record():
+    record = {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"], "gold_indices_1based": [1, 1]}
+    (failure,) = evaluate("bioprobench.ord", [{**record, "generated_response": "[2, 1]"}], profile="thoth").failed
+    assert (failure.reason, failure.of_response) == ("steps_differ", False)
+    with pytest.raises(InvalidReference, match="gold_indices_1based"):
+        Scorer().score(["[2, 1]"], [record], task="bioprobench.ord")
+
+
+@pytest.mark.parametrize(
+    ("line", "steps"),
+    [
+        ("step 1: a", ["a"]),
+        (" STEP  2:b ", ["b"]),
+        ("Step 3:", []),
+        ("Step 4: ", [""]),
+        ("Step ٣: c", ["c"]),
+        ("Step x: a", []),
+        ("a Step 5: b", []),
+    ],
+)
+def test_steps_of_a_question(line, steps):
+    assert steps_in(line) == steps
+
+
+@given(st.lists(st.integers(-1, 5), max_size=6), st.integers(0, 4), st.sampled_from([0, 1]))
+@examples(200)
+def test_reasons_of_failed_orders(indices, steps, first):
+    """Every list of integers that is not an order of the steps fails for one reason."""
+    text = str(indices)
+    found = order_of_list(text, steps) if first else order_of(f"[ANSWER_START]{text}[ANSWER_END]", steps, once=True)
+    right = list(range(first, first + steps))
+    if sorted(indices) == right:
+        assert found == indices
+    elif set(indices) == {index + 1 - 2 * first for index in right} and steps:
+        assert found == ("zero_based" if first else "one_based")
+    elif set(indices) - set(right):
+        assert found == "extra_steps"
+    else:
+        assert found == ("repeats" if len(set(indices)) < len(indices) else "missing_steps")
+
+
+def shuffled(steps: int, answer: object) -> dict[str, object]:
+    texts = [f"step {k}" for k in range(steps)]
+    return {"wrong_steps": texts, "correct_steps": texts, "generated_response": f"[ANSWER_START]{answer}[ANSWER_END]"}
+
+
+def test_failures_by_reason_and_number_of_steps():
+    records = [
+        shuffled(5, [0, 1, 2, 3, 4]),
+        shuffled(3, [1, 0, 2]),
+        shuffled(4, [0, 1, 2]),
+        shuffled(12, [*range(1, 13)]),
+        shuffled(6, [0, 1, 2, 3, 4, 7]),
+        shuffled(6, [0, 1, 2, 3, 4, 4]),
+        shuffled(6, "none"),
+        shuffled(0, []),
+    ]
+    found = evaluate("bioprobench.ord", records, by=["steps"], metrics=["usual", *SHARES])
+    assert {name: round(8 * found.aggregate[name]) for name in SHARES} == dict.fromkeys(SHARES, 1)
+    assert found.aggregate["failed"] == pytest.approx(sum(found.aggregate[name] for name in SHARES))
+    assert {name: part["count"] for name, part in found.by["steps"].items()} == {
+        "0": 1,
+        "1-5": 3,
+        "6-10": 3,
+        "11-15": 1,
+    }
+    assert list(found.by["steps"]) == ["0", "1-5", "6-10", "11-15"]
+    assert found.by["steps"]["1-5"]["exact_match"] == 0.5
+    assert found.by["steps"]["1-5"]["kendall_tau"] == pytest.approx((10 + 1) / 13)
+    assert found.by["steps"]["6-10"]["failed"] == 1.0
+    assert not SHARES & evaluate("bioprobench.ord", records).per_record.keys()
+
+
+SHARES = {"failed_missing", "failed_extra", "failed_repeated", "failed_base", "failed_unreadable"}
+
+
+def test_files_with_both_profiles_and_a_hint(tmp_path):
+    path = tmp_path / "ORD_test.json"
+    path.write_text(json.dumps([conversation(SORT, "[3, 2, 1]", text) for text in ("[3, 2, 1]", "[2, 3, 1]")]))
+    arguments = ["evaluate", str(path), "--task", "bioprobench.ord", "--profile", "thoth", "--by", "steps"]
+    result = CliRunner().invoke(main, [*arguments, "--json", "-"])
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["aggregate"]["exact_match"] == 0.5
+    path.write_text(json.dumps([shuffled(3, [1, 2, 3]), shuffled(3, [3, 2, 1]), shuffled(3, [0, 1, 2])]))
+    result = CliRunner().invoke(main, ["evaluate", str(path), "--task", "bioprobench.ord"])
+    assert "note: 2 of 3 answers failed: one_based: The indices are 1 to n, but" in result.stderr
+
+
+def test_over_http(client):
+    reference = {"conversations": conversation(SORT, "[3, 2, 1]")["conversations"]}
+    request = {"task": "bioprobench.ord", "config": {"profile": "thoth"}, "references": [reference]}
+    document = client.post("/v1/score", json=request | {"responses": ["[3, 2, 1]"]}).json()
+    assert (document["rewards"], document["reasons"]) == ([1.0], ["ok"])
+    records = [conversation(QUESTION, "B) 5 ml", "B & 90")]
+    request = {"task": "bioprobench.pqa", "options": {"profile": "thoth"}, "records": records}
+    assert client.post("/v1/evaluate", json=request).json()["aggregate"]["accuracy"] == 1.0
