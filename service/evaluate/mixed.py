@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from .task_rewards import (
 if TYPE_CHECKING:
     from ..scoring.scorer import Scorer
 
-__all__ = ["Part", "TaskOptions", "parts_of", "score_tasks", "settings_of", "task_codes_of"]
+__all__ = ["Part", "TaskOptions", "in_order", "parts_of", "score_tasks", "settings_of", "task_codes_of"]
 
 NUMBERS = {name: number for number, name in enumerate(REWARD_TASKS)}
 
@@ -85,16 +85,16 @@ def task_codes_of(task: str | Sequence[str], responses: int) -> np.ndarray:
     if len(names) != responses:
         issues.append(Issue("task", "wrong_length", f"it has {len(names)} entries for {responses} responses"))
     if not set(map(type, names)) <= {str} or not set(names) <= NUMBERS.keys():
-        issues += _unknown_tasks(names)
+        issues += _unknown_tasks(names, responses)
     if issues:
         raise InvalidRequest(issues)
     return np.fromiter(map(NUMBERS.__getitem__, names), np.uint8, responses)
 
 
-def _unknown_tasks(names: Sequence[Any]) -> Iterator[Issue]:
-    """Yield an issue for every entry that is not the name of a task."""
+def _unknown_tasks(names: Sequence[Any], responses: int) -> Iterator[Issue]:
+    """Yield an issue for the entry of every response that is not the name of a task."""
     details: dict[str, str] = {}
-    for row, name in enumerate(names):
+    for row, name in enumerate(names[:responses]):
         if not isinstance(name, str):
             yield Issue(f"task[{row}]", "wrong_type", "the name of a task is needed")
         elif name not in NUMBERS:
@@ -103,30 +103,28 @@ def _unknown_tasks(names: Sequence[Any]) -> Iterator[Issue]:
             yield Issue(f"task[{row}]", "unknown_task", details[name])
 
 
-def parts_of(task_codes: np.ndarray, reference_index: np.ndarray, references: int, fixed: str | None) -> list[Part]:
-    """Return the parts of a batch, by the number of their task.
+def parts_of(
+    task_codes: np.ndarray, reference_index: np.ndarray, references: int, fixed: str | None
+) -> tuple[list[Part], list[Issue]]:
+    """Return the parts of a batch by the number of their task, and an issue for each reference of an unknown task.
 
     task_codes: uint8 (n,). reference_index: int64 (n,), checked. fixed: the one task that the batch was given; None if
-    each response was given one. Raises InvalidReference naming each reference that no response of several tasks names:
-    its task is unknown.
+    each response was given one: then the task of a reference is known from the responses that name it.
     """
     codes = np.unique(task_codes).tolist() if fixed is None else [NUMBERS[fixed]]
     mixed = fixed is None
     if len(codes) == 1:
-        return [Part(codes[0], np.arange(len(task_codes)), np.arange(references), reference_index, mixed)]
+        return [Part(codes[0], np.arange(len(task_codes)), np.arange(references), reference_index, mixed)], []
     used = np.zeros(references, bool)
     used[reference_index] = True
-    if not used.all():
-        detail = "no response names it, so its task is unknown"
-        raise InvalidReference(
-            [Issue(f"references[{row}]", "unused_reference", detail) for row in np.flatnonzero(~used)]
-        )
+    detail = "no response names it, so its task is unknown"
+    unused = [Issue(f"references[{row}]", "unused_reference", detail) for row in np.flatnonzero(~used).tolist()]
     parts = []
     for code in codes:
         rows = np.flatnonzero(task_codes == code)
         named, index = np.unique(reference_index[rows], return_inverse=True)
         parts.append(Part(code, rows, named, index.astype(np.int64), mixed))
-    return parts
+    return parts, unused
 
 
 class TaskOptions:
@@ -209,13 +207,17 @@ def score_tasks(
     index = resolve_reference_index(len(texts), len(references), reference_index)
     check_index(index, len(references))
     scores = TaskScores(codes, index, scorer.settings.advantage_ddof, group_numbers(groups, len(texts)))
-    errors = []
-    for part in parts_of(codes, index, len(references), fixed):
+    parts, unused = parts_of(codes, index, len(references), fixed)
+    errors: list[ScoringError] = [InvalidReference(unused)] if unused else []
+    for part in parts:
         try:
             scores.put_rows(part.rows, _score_part(scorer, part, texts, references, options))
         except ScoringError as error:
             errors.append(type(error)(part.issues_of(error)))
-    raise_all(errors)
+    if errors:
+        kinds = {type(error) for error in errors}
+        issues = in_order(issue for error in errors for issue in error.issues)
+        raise (kinds.pop() if len(kinds) == 1 else InvalidRequest)(issues)
     return scores
 
 
@@ -230,11 +232,6 @@ def _score_part(
     return reward_responses(task, responses, read_references(task, named), part.reference_index, options[part.task])
 
 
-def raise_all(errors: Sequence[ScoringError]) -> None:
-    """Raise one error with the issues of all, those of references in their order; of their type if they share it."""
-    if not errors:
-        return
-    issues = [issue for error in errors for issue in error.issues]
-    issues.sort(key=lambda issue: row_of(issue) if issue.path.startswith("references[") else -1)
-    kinds = {type(error) for error in errors}
-    raise (kinds.pop() if len(kinds) == 1 else InvalidRequest)(issues)
+def in_order(issues: Iterable[Issue]) -> list[Issue]:
+    """Return issues of references in the order of the references, after all others."""
+    return sorted(issues, key=lambda issue: row_of(issue) if issue.path.startswith("references[") else -1)

@@ -12,8 +12,7 @@ from ..errors import Issue, ScoringError
 from ..http.wire.envelope import Envelope
 from ..http.wire.json_codec import Batch, Limits, decode_score_request, encode, parse_envelope
 from ..http.wire.problems import Problem
-from ..http.wire.stage_times import StageTimes
-from ..http.wire.task_request import answer_task, names_other_task
+from ..http.wire.task_request import answer_here, names_other_task
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
@@ -46,7 +45,7 @@ def score_request(job: Job, scorer: Scorer, document: str, observe: Observe | No
         raise DocumentError(problem.issues[0].detail) from None
     add_includes(envelope, {"components": bool(job.components), "advantages": job.advantages})
     if names_other_task(envelope):
-        return score_task_request(job, document, envelope)
+        return score_task_request(job, scorer, envelope)
     try:
         batch = decode_score_request(envelope, scorer, LIMITS)
         scores = batch.score()
@@ -62,14 +61,14 @@ def score_request(job: Job, scorer: Scorer, document: str, observe: Observe | No
     return True
 
 
-def score_task_request(job: Job, document: str, envelope: Envelope) -> bool:
-    """Write the JSON reply to a request that names another task; return whether that worked."""
+def score_task_request(job: Job, scorer: Scorer, envelope: Envelope) -> bool:
+    """Write the JSON reply to a request that names tasks; return whether that worked."""
     if job.target_format != "json":
         raise click.UsageError(
             "the reply to a request for another task can only be written as JSON (--output-format json)"
         )
     try:
-        write_document(job.target, answer_task(document.encode(), envelope, LIMITS, StageTimes()))
+        write_document(job.target, answer_here(envelope, scorer, LIMITS).body)
     except Problem as problem:
         write_issues(job, problem.issues)
         return False

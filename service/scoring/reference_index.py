@@ -80,7 +80,7 @@ def group_numbers(given: Sequence[str | int] | np.ndarray | None, responses: int
     if not set(map(type, entries)) <= {str, int}:
         issues += [
             Issue(f"groups[{row}]", "wrong_type", "must be a string or an integer")
-            for row, entry in enumerate(entries)
+            for row, entry in enumerate(entries[:responses])
             if not isinstance(entry, (str, int, np.integer)) or isinstance(entry, bool)
         ]
     if issues:

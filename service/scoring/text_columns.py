@@ -23,6 +23,7 @@ __all__ = [
     "reference_column",
     "references_as_column",
     "rows_of",
+    "select_rows",
     "text_column",
 ]
 
@@ -67,6 +68,19 @@ def text_column(texts: Sequence[str]) -> TextColumn:
 def rows_of(column: TextColumn, first: int, last: int) -> TextColumn:
     """Return the rows [first, last) of a column as a view."""
     return TextColumn(column.data, column.offsets[first : last + 1])
+
+
+def select_rows(column: TextColumn, rows: np.ndarray) -> TextColumn:
+    """Return the rows of a column that `rows` numbers, int64 (k,), ascending: the column itself if these are all."""
+    if len(rows) == column.rows:
+        return column
+    after = np.flatnonzero(np.diff(rows) != 1) + 1  # where a run of neighbours begins: texts are copied run by run
+    starts = column.offsets[rows[np.append(0, after)]] if len(rows) else []
+    stops = column.offsets[rows[np.append(after, len(rows)) - 1] + 1] if len(rows) else []
+    runs = [column.data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(column.lengths[rows], out=offsets[1:])
+    return TextColumn.of(np.concatenate([column.data[:0], *runs]), offsets)
 
 
 def borrowed_column(texts: list[str]) -> TextColumn:

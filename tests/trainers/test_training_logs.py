@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import struct
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -67,16 +66,11 @@ def records_of(data: bytes) -> Iterator[Record]:
 
 
 def history_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows that W&B has kept, once it has written the end of the run: another process does."""
-    end = time.monotonic() + 60
-    while True:
-        paths = list(folder.rglob("run-*.wandb"))
-        records = list(records_of(paths[0].read_bytes())) if paths else []
-        if any(record.HasField("exit") for record in records):
-            break
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    histories = [record.history.item for record in records if record.HasField("history")]
+    """End the run, and return the rows that W&B has kept; its own process writes them until it ends."""
+    wandb.finish()
+    wandb.teardown()
+    (path,) = folder.rglob("run-*.wandb")
+    histories = [one.history.item for one in records_of(path.read_bytes()) if one.HasField("history")]
     return [{item.key or item.nested_key[0]: json.loads(item.value_json) for item in items} for items in histories]
 
 
@@ -100,7 +94,6 @@ def test_verls_batch_manager(run_folder: Path) -> None:
         texts = TEXTS if step == 1 else TEXTS[2:] * 3
         for_verl.compute_score_batch(["thoth"] * 3, texts, [REFERENCE] * 3, INFOS)
         tracking.log({"critic/score/mean": float(step)}, step=step)
-    wandb.finish()
     rows = history_of(run_folder)
     own = [(row["_step"], row["critic/score/mean"]) for row in rows if "critic/score/mean" in row]
     assert own == [(step, float(step)) for step in STEPS]
@@ -127,7 +120,6 @@ def test_ms_swift(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             EXPECTED
         )
         run.log({"train/loss": float(step), "train/global_step": step})
-    run.finish()
     rows = [row for row in history_of(run_folder) if "train/loss" in row]
     assert [(row["train/global_step"], row["train/loss"]) for row in rows] == [(step, float(step)) for step in STEPS]
     assert all(row["score/passed"] == pytest.approx(1 / 3) for row in rows), "in the same rows"

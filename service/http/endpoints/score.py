@@ -7,20 +7,20 @@ from functools import partial
 
 from ...errors import ScoringError
 from ...scoring.scorer import Scorer
-from ..request.deadline import Deadline
 from ..request.exchange import Exchange
 from ..request.paths import Paths
 from ..request.processes import Processes
 from ..request.telemetry.metrics import Metrics
 from ..wire.arrow_request import answer_arrow
-from ..wire.compression import ARROW, Body, decompress
+from ..wire.compression import ARROW, Body
 from ..wire.fast_path import FastPath
 from ..wire.json_codec import Answer, Limits, decode_score_request, encode, parse_envelope
 from ..wire.problems import invalid_request
 from ..wire.stage_times import StageTimes
-from ..wire.task_request import answer_task, names_other_task
+from ..wire.task_batch import Rest
+from ..wire.task_request import answer_tasks, names_other_task
 
-__all__ = ["ScoreEndpoint", "answer_json", "fast_answer", "task_answer"]
+__all__ = ["ScoreEndpoint", "answer_json", "fast_answer"]
 
 
 class ScoreEndpoint:
@@ -35,15 +35,14 @@ class ScoreEndpoint:
     async def score(self, exchange: Exchange) -> None:
         """Score every response against its reference; return rewards, reasons and, on request, further columns."""
         body, times, limits = exchange.request_body, exchange.times, self._paths.limits
-        general: Callable[[], Answer | None] = partial(answer_json, body, self._paths.scorer, limits, times)
+        general: Callable[[], Answer | Rest] = partial(answer_json, body, self._paths.scorer, limits, times)
         if body.media_type == ARROW:
             query = exchange.scope["query_string"]
             general = partial(answer_arrow, body, query, self._paths.scorer, limits, times)
         fast = partial(fast_answer, body, self._paths.fast_path, times)
         result = await self._paths.answer(exchange, fast, general)
-        if result is None:
-            await self._processes.answer(task_answer, exchange, limits)
-            return
+        if isinstance(result, Rest):
+            result = await self._processes.complete(result, exchange, limits)
         self._metrics.scored(result.scores, times, exchange.run)
         await exchange.reply(result.body, body.media_type)
 
@@ -61,15 +60,15 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
     return Answer(reply, scores)
 
 
-def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | None:
-    """Answer any JSON request; return None for another task, which a separate process answers.
+def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | Rest:
+    """Answer any JSON request; return what is left of one with rows of other tasks, which a separate process scores.
 
     Raise Problem with every error.
     """
     times.start()
     envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
     if names_other_task(envelope):
-        return None
+        return answer_tasks(envelope, scorer, limits, times)
     try:
         batch = decode_score_request(envelope, scorer, limits)
         times.decoded()
@@ -80,11 +79,3 @@ def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -
         raise invalid_request(error.issues) from None
     times.encoded()
     return Answer(reply, scores)
-
-
-def task_answer(
-    body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes
-) -> bytes:
-    """Answer a request for another task in a separate process; raise Problem."""
-    body = decompress(body, encoding, limits.max_body_bytes)
-    return answer_task(body, parse_envelope(body, limits), limits, times, lambda _done: deadline.check())

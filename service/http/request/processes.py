@@ -18,13 +18,15 @@ from functools import partial
 from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerContext
 from threading import Event, Lock
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
 from ...errors import Issue
-from ..wire.json_codec import Limits
+from ..wire.json_codec import Answer, Limits
+from ..wire.other_tasks import score_pickled
 from ..wire.problems import Problem
+from ..wire.task_batch import Rest
 from .deadline import Deadline, deadline_exceeded
 from .exchange import ClientGone, Exchange
 from .jobs import HEADER, Outcome, perform, prepare
@@ -33,6 +35,8 @@ from .worker_threads import WorkerThreads
 __all__ = ["Processes", "memory_of"]
 
 log = logging.getLogger("assay")
+
+T = TypeVar("T")
 
 _starting = Lock()
 
@@ -98,25 +102,34 @@ class Processes:
         """Reply with `function(body, encoding, limits, deadline, times)`, called in a process; raise as `run` does."""
         body = exchange.request_body
         job = partial(function, body.data, body.encoding, limits, exchange.deadline)
-        await exchange.reply(await self.run(job, exchange))
+        await exchange.reply(await self.run(job, exchange, bytes))
 
-    async def run(self, job: partial[bytes], exchange: Exchange) -> bytes:
-        """Return the job's result, or raise the Problem that it raised.
+    async def complete(self, rest: Rest, exchange: Exchange, limits: Limits) -> Answer:
+        """Return the answer to a request whose rows of other tasks are left; raise as `run` does."""
+        job = partial(score_pickled, rest.body, limits, exchange.deadline.check)
+        return await self.run(job, exchange, rest.complete_pickled)
 
-        Raise as `WorkerThreads.run` does, but kill an abandoned job. Raise Problem `too-large` if the job exceeds its
-        memory limit.
+    async def run(self, job: partial[bytes], exchange: Exchange, complete: Callable[[bytes], T]) -> T:
+        """Return `complete` of the job's result, which the thread that waits for the process calls.
+
+        Raise the Problem that the job raised. Raise as `WorkerThreads.run` does, but kill an abandoned job. Raise
+        Problem `too-large` if the job exceeds its memory limit.
         """
         charged = len(job.args[0]) if exchange.permit is None else max(len(job.args[0]), exchange.permit.nbytes)
         abandoned = Event()
-        watched = partial(self._watch, job, BASE_BYTES + BYTES_PER_BODY_BYTE * charged, exchange.deadline, abandoned)
+        max_bytes = BASE_BYTES + BYTES_PER_BODY_BYTE * charged
+
+        def watched() -> T:
+            outcome, result = self._watch(job, max_bytes, exchange.deadline, abandoned)
+            exchange.times.add(outcome.times)
+            if outcome.error is not None:
+                raise copy(outcome.error)  # the pool keeps its last outcome, and errors keep the body
+            return complete(result)
+
         try:
-            outcome, result = await self._threads.run(watched, exchange)
+            return await self._threads.run(watched, exchange)
         finally:
             abandoned.set()
-        exchange.times.take(outcome.times)
-        if outcome.error is not None:
-            raise copy(outcome.error)  # the pool keeps its last outcome, and errors keep the body
-        return result
 
     def _watch(self, job: partial[bytes], max_bytes: int, deadline: Deadline, abandoned: Event) -> Result:
         """Run the job in a process; raise Problem, ClientGone if it was abandoned, and RuntimeError."""

@@ -33,6 +33,14 @@ EXAMPLE_REQUEST: dict[str, JsonValue] = {
 }
 
 
+EXAMPLE_MIXED_REQUEST: dict[str, JsonValue] = {
+    "task": ["score", "bioprobench.pqa"],
+    "references": [EXAMPLE_REFERENCE, {"answer": "2 h"}],
+    "responses": [EXAMPLE_RESPONSE, "[ANSWER_START]2 h & 90[ANSWER_END]"],
+    "groups": ["prompt 1", "prompt 2"],
+    "config": {"order": "lcs", "bioprobench.pqa": {"reward": "calibrated"}},
+}
+
 EXAMPLE_EVALUATION: dict[str, JsonValue] = {
     "task": "score",
     "records": [
@@ -63,19 +71,34 @@ class ScoreRequest(Contract):
     )
     include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
     task: Literal["score"] = Field(default="score", description="The reward to give.")
+    groups: list[StrictStr | StrictInt] = Field(
+        default=[],
+        description="The group of each response, such as its prompt: advantages are within groups. Without it, "
+        "responses with one reference are a group.",
+    )
 
 
 class TaskRewardRequest(Contract):
-    """Responses to score by the reward of another task."""
+    """Responses to score by the reward of another task, or each by the reward of its own."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_MIXED_REQUEST]})
 
     references: list[Any] = Field(
         description="Records of the task without their response, as objects or as JSON text; see GET /v1/tasks."
     )
     responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
     reference_index: list[Annotated[StrictInt, Field(ge=0)]] = Field(default=[], description="As for SCORE.")
-    config: dict[str, Any] = Field(default={}, description="Options of the reward; GET /v1/tasks has their schema.")
+    config: dict[str, Any] = Field(
+        default={},
+        description="Options of the reward; GET /v1/tasks has their schema. With a task for each response: settings of "
+        "SCORE, and options of other tasks by the name of the task.",
+    )
     include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
-    task: StrictStr = Field(description="Name of a task of GET /v1/tasks that has a reward.")
+    task: StrictStr | list[StrictStr] = Field(
+        description="Name of a task of GET /v1/tasks that has a reward, or one for each response. Every reply then has "
+        "the components of all tasks, 0 where a task lacks one."
+    )
+    groups: list[StrictStr | StrictInt] = Field(default=[], description="As for SCORE.")
 
 
 class Components(Contract):

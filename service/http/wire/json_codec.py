@@ -20,7 +20,16 @@ from .envelope import Envelope, NotJsonError, TooManyError, open_envelope
 from .problems import Problem
 from .validation import element_issues, envelope_issues, issues_of, read_index
 
-__all__ = ["Answer", "Batch", "Limits", "decode_score_request", "encode", "json_document", "parse_envelope"]
+__all__ = [
+    "Answer",
+    "Batch",
+    "Limits",
+    "check_containers",
+    "decode_score_request",
+    "encode",
+    "json_document",
+    "parse_envelope",
+]
 
 MAX_LIST_ROWS = 64
 """Rows up to which lists are encoded faster than arrays."""
@@ -53,6 +62,8 @@ class Batch:
     references: TextColumn
     reference_index: np.ndarray
     """int64, one per response."""
+    groups: np.ndarray | None
+    """int64, one per response, or None without groups."""
     scorer: Scorer
     max_reference_bytes: int
     components: bool
@@ -60,9 +71,10 @@ class Batch:
 
     def score(self) -> Scores:
         """Score the request; raise InvalidReference naming every invalid reference."""
-        return self.scorer.score_columns(
-            self.responses, self.references, self.reference_index, self.max_reference_bytes
-        )
+        columns = self.responses, self.references, self.reference_index
+        scores = self.scorer.score_columns(*columns, self.max_reference_bytes)
+        scores.groups = self.groups
+        return scores
 
 
 def parse_envelope(body: bytes | bytearray, limits: Limits) -> Envelope:
@@ -94,16 +106,21 @@ def first_error(body: bytes | bytearray) -> str:
 
 def json_document(body: bytes | bytearray) -> Any:
     """Parse the body; raise Problem `not-json`, and `too-large` if its objects would take too much memory."""
-    containers = body.count(b"[") + body.count(b"{")
-    if containers > FREE_CONTAINERS + len(body) // MIN_CONTAINER_BYTES:
-        issue = Issue("body", "too_many", f"more than one array or object per {MIN_CONTAINER_BYTES} bytes")
-        raise Problem("too-large", "The body has too many arrays and objects for its length.", [issue])
+    check_containers(body)
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         if error.msg.startswith("Not enough memory"):
             raise MemoryError from None
         raise not_json(body) from None
+
+
+def check_containers(text: bytes | bytearray) -> None:
+    """Raise Problem `too-large` if the objects of a JSON text would take too much memory."""
+    containers = text.count(b"[") + text.count(b"{")
+    if containers > FREE_CONTAINERS + len(text) // MIN_CONTAINER_BYTES:
+        issue = Issue("body", "too_many", f"more than one array or object per {MIN_CONTAINER_BYTES} bytes")
+        raise Problem("too-large", "The body has too many arrays and objects for its length.", [issue])
 
 
 def decode_score_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> Batch:
@@ -120,7 +137,7 @@ def decode_score_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> 
         overridden, found = issues_of(scorer.with_overrides, values["config"])
         scorer = overridden or scorer
         issues += found
-    index, index_issues = read_index(envelope, invalid, limits.max_responses)
+    index, groups, index_issues = read_index(envelope, invalid, limits.max_responses)
     references, responses = envelope.references, envelope.responses
     if issues or envelope.invalid_rows or index_issues or references is None or responses is None or index is None:
         malformed = element_issues(envelope, "references")
@@ -129,7 +146,7 @@ def decode_score_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> 
         raise InvalidRequest(issues + element_issues(envelope, "responses") + index_issues)
     include = values.get("include", ())
     wanted = "components" in include, "advantages" in include
-    return Batch(responses, references, index, scorer, limits.max_reference_bytes, *wanted)
+    return Batch(responses, references, index, groups, scorer, limits.max_reference_bytes, *wanted)
 
 
 class Answer(NamedTuple):

@@ -100,10 +100,11 @@ class Problem(Exception):
         )
 
 
-def invalid_request(issues: Sequence[Issue]) -> Problem:
-    """Return the problem of a request with these issues."""
-    errors = "1 error" if len(issues) == 1 else f"{len(issues)} errors"
-    return Problem("invalid-request", f"{errors}; nothing was scored. See `errors`.", issues)
+def invalid_request(issues: Sequence[Issue], error_count: int | None = None) -> Problem:
+    """Return the problem of a request with these issues; `error_count` is the number of all, if these are the first."""
+    count = len(issues) if error_count is None else error_count
+    errors = "1 error" if count == 1 else f"{count} errors"
+    return Problem("invalid-request", f"{errors}; nothing was scored. See `errors`.", issues, error_count=count)
 
 
 def truncate(path: str) -> str:

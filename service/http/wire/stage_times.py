@@ -38,9 +38,11 @@ class StageTimes:
         """End the stage that encodes scores."""
         self.encode = perf_counter() - self._since
 
-    def take(self, other: StageTimes) -> None:
-        """Copy the stages that another process has measured."""
-        self.decode, self.score, self.encode = other.decode, other.score, other.encode
+    def add(self, other: StageTimes) -> None:
+        """Add the stages that another process has measured."""
+        self.decode += other.decode
+        self.score += other.score
+        self.encode += other.encode
 
     def header(self) -> bytes:
         """Return the value of `Server-Timing`, in milliseconds."""

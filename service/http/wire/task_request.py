@@ -1,89 +1,102 @@
-"""POST /v1/score with a `task` other than SCORE: the same contract, with benchmark records as references."""
+"""JSON requests of `POST /v1/score` that name tasks: one for all responses, or one for each."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import orjson
 
-from ...errors import InvalidRequest, Issue, ScoringError
-from ...evaluate.evaluation import TASKS
-from ...evaluate.task import Advance, Task, ignore_progress
-from ...evaluate.task_rewards import (
-    SCORE,
-    identity_of,
-    read_references,
-    reward_options,
-    reward_responses,
-    reward_task,
-)
+from ...errors import Issue, ScoringError
+from ...evaluate.mixed import TaskOptions, settings_of, task_codes_of
+from ...evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores
+from ...scoring.scorer import Scorer
 from .envelope import Envelope
-from .json_codec import Limits, encode, json_document
-from .problems import Problem, invalid_request
+from .json_codec import Answer, Limits, encode
+from .other_tasks import score_others
+from .problems import invalid_request
 from .stage_times import StageTimes
+from .task_batch import Rest, TaskBatch
 from .validation import element_issues, envelope_issues, issues_of, read_index
 
-__all__ = ["answer_task", "names_other_task"]
+__all__ = ["answer_here", "answer_tasks", "decode_task_request", "names_other_task"]
 
 
 def names_other_task(envelope: Envelope) -> bool:
-    """Return True if the request names a known task other than SCORE."""
-    name = envelope.values.get("task", SCORE)
-    return type(name) is str and name != SCORE and name in TASKS
+    """Return True if the request names another known task than SCORE, or one for each response."""
+    task = envelope.values.get("task", SCORE)
+    return type(task) is list or (type(task) is str and task in REWARD_TASKS[1:])
 
 
-def answer_task(
-    body: bytes | bytearray,
-    envelope: Envelope,
-    limits: Limits,
-    times: StageTimes,
-    advance: Advance = ignore_progress,
-) -> bytes:
-    """Return the reply to a request whose envelope names another task; raise Problem with every error."""
-    times.start()
+def answer_tasks(envelope: Envelope, scorer: Scorer, limits: Limits, times: StageTimes) -> Rest | Answer:
+    """Score the rows of SCORE in a request that names tasks; raise Problem with every error."""
     try:
-        task, options, columns = decode_task_request(json_document(body), envelope, limits)
-        times.decoded()
-        scores = reward_responses(task, *columns, options, advance=advance)
-        times.scored()
-        include = envelope.values.get("include", ())
-        reply = encode(scores, identity_of(task, options), "components" in include, "advantages" in include)
+        batch = decode_task_request(envelope, scorer, limits)
     except ScoringError as error:
         raise invalid_request(error.issues) from None
-    times.encoded()
-    return reply
+    times.decoded()
+    return batch.begin(encoder_of(batch, envelope), times)
 
 
-def decode_task_request(
-    document: Any, envelope: Envelope, limits: Limits
-) -> tuple[Task, Any, tuple[list[str], list[Any], np.ndarray]]:
-    """Return task, options, and the columns responses, references and reference index; raise InvalidRequest."""
-    values = envelope.values
-    task, found = issues_of(reward_task, values["task"])
-    found += [issue for issue in envelope_issues(envelope) if issue.path != "task"]
-    invalid = {issue.path for issue in found}
-    options, references = None, None
-    if task is not None and "config" not in invalid:
-        options, issues = issues_of(reward_options, task, values.get("config", {}), True)
-        found += issues
-    if task is not None and envelope.references is not None:
-        references, issues = issues_of(read_references, task, document["references"], limits.max_reference_bytes)
-        found += issues
-    index, issues = read_index(envelope, invalid, limits.max_responses)
-    found += element_issues(envelope, "responses") + issues
-    if found or task is None or references is None or index is None:
-        raise InvalidRequest(found)
-    if task.compares:
-        check_compared(references, index, limits.max_compared_bytes)
-    return task, options, (document["responses"], references, index)
+def answer_here(envelope: Envelope, scorer: Scorer, limits: Limits) -> Answer:
+    """Answer a request that names tasks in this process; raise Problem with every error."""
+    found = answer_tasks(envelope, scorer, limits, StageTimes())
+    return found if isinstance(found, Answer) else found.complete(score_others(found.others, limits, StageTimes()))
 
 
-def check_compared(references: list[Any], reference_index: np.ndarray, max_bytes: int) -> None:
-    """Raise Problem `too-large` if the references of all responses have more than `max_bytes` bytes in total."""
-    lengths = np.array([len(orjson.dumps(reference)) for reference in references], np.int64)
-    compared = int(lengths[reference_index].sum())
-    if compared > max_bytes:
-        detail = f"the references of all responses have {compared} bytes; this task allows {max_bytes}"
-        issue = Issue("reference_index", "too_much_to_compare", detail)
-        raise Problem("too-large", "There are too many responses for references of this length.", [issue])
+def encoder_of(batch: TaskBatch, envelope: Envelope) -> Callable[[TaskScores], bytes]:
+    """Return the function that encodes the reply with the columns that the request includes."""
+    include = envelope.values.get("include", ())
+    components, advantages = "components" in include, "advantages" in include
+
+    def encoded(scores: TaskScores) -> bytes:
+        assert batch.options is not None
+        return encode(scores, batch.options.identity(batch.scorer.settings), components, advantages)
+
+    return encoded
+
+
+def decode_task_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> TaskBatch:
+    """Return the columns of a request with every issue except those of references."""
+    issues = envelope_issues(envelope)
+    invalid = {issue.path for issue in issues}
+    values, rows = envelope.values, None if envelope.responses is None else envelope.responses.rows
+    codes, fixed, options = None, None, None
+    if "task" not in invalid:
+        fixed = values["task"] if type(values["task"]) is str else None
+        if rows is not None:
+            codes, found = issues_of(task_codes_of, values["task"], rows)
+            issues += found
+        if "config" not in invalid:
+            scorer, options, found = read_config(values.get("config", {}), fixed, scorer)
+            issues += found
+    index, groups, later = read_index(envelope, invalid, limits.max_responses)
+    kinds = np.empty(0, np.uint8) if envelope.reference_kinds is None else envelope.reference_kinds
+    return TaskBatch(
+        codes,
+        fixed,
+        envelope.responses,
+        envelope.references,
+        kinds,
+        index,
+        groups,
+        scorer,
+        options,
+        limits.max_reference_bytes,
+        issues,
+        element_issues(envelope, "references"),
+        element_issues(envelope, "responses") + later,
+    )
+
+
+def read_config(
+    config: dict[str, Any], fixed: str | None, scorer: Scorer
+) -> tuple[Scorer, TaskOptions | None, list[Issue]]:
+    """Return the scorer and the options of a request with its configuration, None if they are invalid, and the issues.
+
+    config: options of the task `fixed`, or else settings of SCORE, and options of other tasks by the name of the task.
+    """
+    own, of_tasks = settings_of(config) if fixed is None else ({}, config)
+    overridden, issues = issues_of(scorer.with_overrides, own)
+    options, found = issues_of(TaskOptions, of_tasks, fixed, True)
+    return overridden or scorer, options, issues + found

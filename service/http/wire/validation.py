@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from ...errors import InvalidRequest, Issue, ScoringError, did_you_mean, one_of
-from ...evaluate.task_rewards import REWARD_TASKS, SCORE
-from ...scoring.reference_index import check_index, resolve_reference_index
+from ...evaluate.task_rewards import REWARD_TASKS
+from ...scoring.reference_index import check_index, group_numbers, resolve_reference_index
 from ...scoring.scores import group_advantages
 from .envelope import MAX_UNKNOWN, Envelope
 
@@ -34,6 +34,7 @@ VALUES: dict[str, type[Any]] = {
     "task": str,
     "groups": list,
 }
+"""Types of the other fields; a task may also be an array."""
 INCLUDES = ("components", "advantages")
 
 JSON_NAMES: dict[type[Any], str] = {list: "an array", dict: "an object", str: "a string"}
@@ -111,11 +112,13 @@ def envelope_issues(envelope: Envelope) -> list[Issue]:
         for name in envelope.unknown
     ]
     for name, value in envelope.values.items():
+        if name == "task" and type(value) is list:
+            continue
         if type(value) is not VALUES[name]:
             issues.append(Issue(name, "wrong_type", f"must be {JSON_NAMES[VALUES[name]]}"))
         elif name == "include":
             issues += include_issues(value)
-        elif name == "task" and value != SCORE:
+        elif name == "task" and value not in REWARD_TASKS:
             issues.append(Issue(name, "unknown_task", one_of(value, REWARD_TASKS)))
         elif name == "config" and len(value) > MAX_ENTRIES:
             issues.append(entry_limit_issue(name))
@@ -139,15 +142,35 @@ def include_issues(include: list[Any]) -> list[Issue]:
 
 def read_index(
     envelope: Envelope, invalid: Collection[str], max_responses: int
-) -> tuple[np.ndarray | None, list[Issue]]:
-    """Return the reference of each response, int64 (n,), and the issues of the index and of advantages without groups.
+) -> tuple[np.ndarray | None, np.ndarray | None, list[Issue]]:
+    """Return the reference and the group of each response, each int64 (n,), and the issues of both and of advantages.
 
-    The index is None if it is invalid. It is not looked into if it is one of the `invalid` fields, or if a column is
-    missing.
+    The index is None if it is invalid, groups also if none are given. Neither is looked into if it is one of the
+    `invalid` fields, or if a column is missing.
     """
-    if envelope.references is None or envelope.responses is None or "reference_index" in invalid:
-        return None, []
-    responses, references = envelope.responses.rows, envelope.references.rows
+    if envelope.responses is None:
+        return None, None, []
+    responses = envelope.responses.rows
+    groups: np.ndarray | None = None
+    found: list[Issue] = []
+    if "groups" not in invalid:
+        groups, found = issues_of(group_numbers, envelope.values.get("groups"), responses)
+    if envelope.references is None or "reference_index" in invalid:
+        return None, groups, found
+    index, issues = _index(envelope, envelope.references.rows, responses, max_responses)
+    index = None if issues else index
+    issues += found
+    asked = "include" not in invalid and "advantages" in envelope.values.get("include", ())
+    if asked and not issues and index is not None and responses:
+        grouped = index if groups is None else groups
+        if np.bincount(grouped).max() < 2:
+            issues = issues_of(group_advantages, np.zeros(responses), grouped, 0)[1]
+    return index, groups, issues
+
+
+def _index(
+    envelope: Envelope, references: int, responses: int, max_responses: int
+) -> tuple[np.ndarray | None, list[Issue]]:
     given = envelope.values.get("reference_index")
     if given is None:
         index, issues = issues_of(resolve_reference_index, responses, references, None)
@@ -158,10 +181,7 @@ def read_index(
         index = np.array([entry if is_index(entry) else 0 for entry in entries] if wrong else entries, np.int64)
         issues += [issue for issue in issues_of(check_index, index, references)[1] if issue.path not in wrong]
         issues = issues_of(resolve_reference_index, responses, references, np.empty(len(given), np.int64))[1] + issues
-    include = () if "include" in invalid else envelope.values.get("include", ())
-    if not issues and len(index) and "advantages" in include and np.bincount(index).max() < 2:
-        issues = issues_of(group_advantages, np.zeros(len(index)), index, 0)[1]
-    return None if issues else index, issues
+    return index, issues
 
 
 def integer_issues(entries: list[Any]) -> list[Issue]:

@@ -67,7 +67,7 @@ def processes():
 
 def answered(processes: Processes, function, *arguments, body: bytes = b"body", seconds: float = 60) -> bytes:
     job = partial(function, body, *arguments)
-    return asyncio.run(processes.run(job, Waiting(seconds)))
+    return asyncio.run(processes.run(job, Waiting(seconds), bytes))
 
 
 def exists(pid: int) -> bool:
@@ -120,7 +120,7 @@ def test_a_job_ends_when_its_client_disconnects(processes, tmp_path):
     async def scenario():
         exchange = Waiting()
         job = partial(jobs.sum_for_ever, b"", str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, exchange))
+        running = asyncio.create_task(processes.run(job, exchange, bytes))
         while not (tmp_path / "pid").exists():
             await asyncio.sleep(0.01)
         assert processes.unfinished == 1
@@ -250,7 +250,7 @@ def test_close_kills_running_jobs(tmp_path):
     async def scenario():
         exchange = Waiting()
         job = partial(jobs.sum_for_ever, b"", str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, exchange))
+        running = asyncio.create_task(processes.run(job, exchange, bytes))
         while not (tmp_path / "pid").exists():
             await asyncio.sleep(0.01)
         started = time.perf_counter()

@@ -199,7 +199,7 @@ WRONG = {
         [("include", "no_group")],
     ),
     "unknown task": (REQUEST | {"task": "bioprobench.nope"}, [("task", "unknown_task")]),
-    "task no string": (REQUEST | {"task": ["score"]}, [("task", "wrong_type")]),
+    "task no string": (REQUEST | {"task": 5}, [("task", "wrong_type")]),
     "too many fields": ({f"f{k}": 0 for k in range(300)}, [("body", "too_many")]),
     "too many settings": (REQUEST | {"config": {f"f{k}": 0 for k in range(300)}}, [("config", "too_many")]),
     "too many columns": (REQUEST | {"include": ["components"] * 300}, [("include", "too_many")]),

@@ -1,0 +1,133 @@
+"""POST /v1/score with a task for each response, as JSON and as Arrow: the bits of each row alone, and every error."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from assay import Scorer
+from assay.service.evaluate.mixed import settings_of
+from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS
+from tests.cases.mixed import OPTIONS, ROWS, columns
+from tests.http.samples import PERFECT, REFERENCE, STEPS, errors_of, problem_of
+
+BOTH = ["components", "advantages"]
+SETTINGS, TASK_OPTIONS = settings_of(OPTIONS)
+IN_PROCESS = Scorer(**SETTINGS).score(**columns(), task_options=TASK_OPTIONS)
+
+
+def scored(client: httpx.Client, request: dict[str, Any]) -> dict[str, Any]:
+    reply = client.post("/v1/score", json=request)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def mixed(**changed: Any) -> dict[str, Any]:
+    return {**columns(), "config": OPTIONS, "include": BOTH, **changed}
+
+
+def test_a_mixed_batch_has_the_bits_of_each_row(client):
+    found = scored(client, mixed())
+    assert list(zip(found["rewards"], found["reasons"], strict=True)) == [(row.reward, row.reason) for row in ROWS]
+    assert found["components"] == {name: column.tolist() for name, column in IN_PROCESS.components.items()}
+    assert found["advantages"] == IN_PROCESS.advantages().tolist()
+
+
+@pytest.mark.parametrize("task", REWARD_TASKS)
+def test_one_task_for_all_gives_the_same_bits(client, task):
+    rows = [row for row in ROWS if row.task == task]
+    options = SETTINGS if task == "score" else TASK_OPTIONS.get(task, {})
+    found = scored(client, {**columns(rows), "task": task, "config": options, "include": ["components"]})
+    assert found["rewards"] == [row.reward for row in rows]
+    assert found["reasons"] == [row.reason for row in rows]
+    assert list(found["components"]) == list(TASK_COMPONENTS[: 11 if task == "score" else None])
+    listed = scored(client, {**columns(rows), "config": OPTIONS, "include": ["components"]})
+    assert listed["rewards"] == found["rewards"]
+    assert listed["components"].items() >= found["components"].items()
+
+
+def test_identity_depends_on_the_configuration_alone(client):
+    every, few = scored(client, mixed()), scored(client, {**columns(ROWS[:2]), "config": OPTIONS})
+    assert (every["config_id"], every["signature"]) == (few["config_id"], few["signature"])
+    assert scored(client, mixed(config={"lexical": {"reward": "rouge_l"}}))["config_id"] != every["config_id"]
+
+
+ORD = {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}
+VALID = {
+    "task": ["score", "bioprobench.ord", "bioplanner"],
+    "responses": ["a", "b", "c"],
+    "references": [REFERENCE, ORD, "f()"],
+}
+WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "references of every task": (
+        {"references": ["Step 1: add", STEPS, "x = 1"]},
+        [("references[0]", "bad_step_line"), ("references[1]", "bad_reference"), ("references[2]", "bad_reference")],
+    ),
+    "types of references": (
+        {"references": [5, None, [ORD]]},
+        [("references[0]", "wrong_type"), ("references[1]", "bad_reference"), ("references[2]", "bad_reference")],
+    ),
+    "a record where SCORE needs steps": ({"references": [ORD, ORD, "f()"]}, [("references[0]", "bad_step_schema")]),
+    "a reference without a response": (
+        {"references": [REFERENCE, ORD, "f()", "?"], "reference_index": [0, 1, 2]},
+        [("references[3]", "unused_reference")],
+    ),
+    "everything at once": (
+        {
+            "references": ["Step 1: add", ORD, "x = 1"],
+            "groups": [None, 1, "1"],
+            "config": {"ordr": 1, "bioprobench.ord": {"repeat": "last"}},
+        },
+        [
+            ("config.ordr", "unknown_setting"),
+            ("config.bioprobench.ord.repeat", "unknown_setting"),
+            ("references[0]", "bad_step_line"),
+            ("references[2]", "bad_reference"),
+            ("groups[0]", "wrong_type"),
+        ],
+    ),
+    "unknown tasks": (
+        {"task": ["scor", "bioprobench.gen", None]},
+        [("task[0]", "unknown_task"), ("task[1]", "unknown_task"), ("task[2]", "wrong_type")],
+    ),
+    "too few tasks": ({"task": ["score"]}, [("task", "wrong_length")]),
+    "too many groups": ({"groups": ["a"] * 4}, [("groups", "wrong_length")]),
+    "options of the host": (
+        {"config": {"lexical": {"bertscore_model": "/etc"}}},
+        [("config.lexical.bertscore_model", "local_option")],
+    ),
+    "advantages without a group": ({"include": BOTH, "groups": [1, 2, 3]}, [("include", "no_group")]),
+    "nested groups": ({"groups": [[1], {"a": 1}, 1.5]}, [(f"groups[{k}]", "wrong_type") for k in range(3)]),
+}
+
+
+@pytest.mark.parametrize(("changed", "errors"), WRONG.values(), ids=WRONG.keys())
+def test_every_error_is_named(client, changed, errors):
+    document = problem_of(client.post("/v1/score", json=VALID | changed), 422)
+    assert errors_of(document) == errors
+    if "references" in changed and "unused_reference" not in str(errors):
+        named = [error["detail"].partition(": ")[0] for error in document["errors"] if "references" in error["path"]]
+        assert set(named) <= set(REWARD_TASKS)
+
+
+def test_an_error_of_one_task_is_named_as_before(client):
+    wrong = {"responses": ["a"], "references": [{"wrong_steps": []}], "config": {"repeat": 1}}
+    document = problem_of(client.post("/v1/score", json=wrong | {"task": "bioprobench.ord"}), 422)
+    assert errors_of(document) == [("config.repeat", "unknown_setting"), ("references[0]", "bad_reference")]
+    assert document["errors"][1]["detail"] == "correct_steps: this field is required"
+
+
+@pytest.mark.parametrize("value", ["[" * 1000 + "]" * 1000, f"[{','.join(['[]'] * 600_000)}]"], ids=["deep", "many"])
+def test_nested_groups_are_refused_before_they_are_read(client, value):
+    body = json.dumps(VALID)[:-1] + f', "groups": {value}}}'
+    reply = client.post("/v1/score", content=body, headers={"content-type": "application/json"})
+    assert reply.status_code == (422 if len(value) < 10_000 else 413)
+
+
+def test_advantages_of_score_use_groups(client):
+    request = {"references": [REFERENCE] * 2, "responses": [PERFECT, "nothing"], "include": ["advantages"]}
+    problem_of(client.post("/v1/score", json=request), 422)
+    assert scored(client, request | {"groups": ["a", "a"]})["advantages"] == pytest.approx([0.5**0.5, -(0.5**0.5)])
