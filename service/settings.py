@@ -140,7 +140,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def signature(self) -> str:
-        """The configuration in one line, `SCORE|rules:1|order:strict|…|v:0.2.0`, to be quoted beside a result."""
+        """The configuration in one line, `SCORE|rules:2|order:strict|…|v:0.2.0`, to be quoted beside a result."""
         return self.signature_with({})
 
     def signature_with(self, further: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ScoringError, one_of
-from ..files.field_names import SAMPLE_ROWS, absent_field, find_fields, has_field, objects_in, peek
+from ..files.field_names import find_fields, objects_in, peek
 from ..files.formats import FORMATS, format_of, is_columnar
 from ..files.rows.rows import DocumentError, Fields, open_rows
 from ..settings import ScoreSettings
@@ -200,11 +200,12 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
     from ..files.request_file import require_request, score_request
     from ..files.score_rows import score_rows
+    from ..files.summary import Summary
 
     report = _start_report(target, job, tasks)
     observe = report.add if report is not None else None
     tasks.prepare()
-    started, summary, failed = time.perf_counter(), None, False
+    started, summary, request = time.perf_counter(), None, None
     if is_columnar(job.source_format):
         from ..files.columns.source import nested_names, open_columns  # needs the extra
         from ..files.score_columns import score_columns
@@ -219,7 +220,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
                 require_request(document)
                 if tasks.has_others:
                     raise click.UsageError("a request names its tasks itself, without --task and --task-field")
-                failed = not score_request(job, tasks.scorer, document, observe)
+                request = score_request(job, tasks, document, observe)
             else:
                 first, rows = peek(rows)
                 named = objects_in(first, job.max_line_bytes)
@@ -227,9 +228,12 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
                 with Progress(size, quiet) as progress:
                     summary = score_rows(job, tasks, rows, progress, observe)
     if report is not None:
-        others = {name: count for name, count in summary.scored.items() if name != SCORE} if summary else {}
-        report.write(target, summary.faults if summary is not None else {}, others)
-    return failed if summary is None else _show(job, summary, tasks.identity["signature"], started, quiet, target)
+        counts = summary or request or Summary()
+        others = {name: count for name, count in counts.scored.items() if name != SCORE}
+        report.write(target, counts.faults, others)
+    if summary is None:
+        return request is None
+    return _show(job, summary, tasks.identity["signature"], started, quiet, target)
 
 
 def _found(
@@ -239,11 +243,7 @@ def _found(
 
     others: the tasks besides SCORE that rows may be of.
     """
-    if tasks.field is not None and rows and not any(has_field(row, tasks.field) for row in rows):
-        absent = absent_field(tasks.field, rows, "--task-field", kind)
-        if len(rows) < SAMPLE_ROWS:
-            raise absent
-        click.echo(f"warning: {job.source_name}: {absent}; rows without it are of the task score", err=True)
+    tasks.require_field(rows, kind)
     fields = find_fields(job.fields, rows, kind, {task.response for task in others})
     for role, name, given in zip(Fields._fields, fields, job.fields, strict=True):
         if name != given and not quiet:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import orjson
 
-from ...kernels.score import COMPONENTS
 from ..errors import Issue, ScoringError
 from ..http.wire.envelope import Envelope
-from ..http.wire.json_codec import Batch, Limits, decode_score_request, encode, parse_envelope
+from ..http.wire.json_codec import Limits, decode_score_request, encode, parse_envelope
 from ..http.wire.problems import Problem
 from ..http.wire.task_request import answer_here, names_other_task
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from .formats import is_columnar
+from .row_tasks import RowTasks
 from .rows.output import line_output, with_results, write_document
 from .rows.rows import JSON_WHITESPACE, DocumentError, Location, Rollout
 from .score_rows import Job, Observe, column_results, row_output
+from .summary import Summary
 
 __all__ = ["require_request", "score_request"]
 
@@ -33,10 +35,10 @@ def require_request(document: str) -> None:
         raise DocumentError("neither an array of rows nor a request")
 
 
-def score_request(job: Job, scorer: Scorer, document: str, observe: Observe | None = None) -> bool:
-    """Write the reply of the service (JSON) or a row for each response (other formats); return whether that worked.
+def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | None = None) -> Summary | None:
+    """Write the reply of the service (JSON) or a row for each response (other formats); return counts of the scores.
 
-    For an invalid request, every validation error is listed on standard error and in the output.
+    For an invalid request, every validation error is listed on standard error and in the output; returns None.
     """
     require_request(document)
     try:
@@ -44,35 +46,31 @@ def score_request(job: Job, scorer: Scorer, document: str, observe: Observe | No
     except Problem as problem:
         raise DocumentError(problem.issues[0].detail) from None
     add_includes(envelope, {"components": bool(job.components), "advantages": job.advantages})
-    if names_other_task(envelope):
-        return score_task_request(job, scorer, envelope)
     try:
-        batch = decode_score_request(envelope, scorer, LIMITS)
-        scores = batch.score()
-        if observe is not None:
-            observe(rollouts_of(document, batch), scores)
-        if job.target_format == "json":
-            write_document(job.target, encode(scores, batch.scorer.identity, batch.components, batch.advantages))
-        else:
-            write_rows(job, rollouts_of(document, batch), batch, scores)
-    except ScoringError as error:
+        reply, scores = reply_to(envelope, tasks.scorer)
+    except (Problem, ScoringError) as error:
         write_issues(job, error.issues)
-        return False
-    return True
+        return None
+    summary = Summary()
+    summary.add(scores)
+    rollouts = rollouts_of(document, scores) if observe is not None or job.target_format != "json" else []
+    if observe is not None:
+        rows, own = tasks.of_score(scores)
+        observe([rollouts[row] for row in rows.tolist()], own)
+    if job.target_format == "json":
+        write_document(job.target, reply)
+    else:
+        write_rows(job, rollouts, scores, orjson.loads(reply))
+    return summary
 
 
-def score_task_request(job: Job, scorer: Scorer, envelope: Envelope) -> bool:
-    """Write the JSON reply to a request that names tasks; return whether that worked."""
-    if job.target_format != "json":
-        raise click.UsageError(
-            "the reply to a request for another task can only be written as JSON (--output-format json)"
-        )
-    try:
-        write_document(job.target, answer_here(envelope, scorer, LIMITS).body)
-    except Problem as problem:
-        write_issues(job, problem.issues)
-        return False
-    return True
+def reply_to(envelope: Envelope, scorer: Scorer) -> tuple[bytes, Scores]:
+    """Return the reply of the service and the scores in it; raise Problem or ScoringError with every error."""
+    if names_other_task(envelope):
+        return answer_here(envelope, scorer, LIMITS)
+    batch = decode_score_request(envelope, scorer, LIMITS)
+    scores = batch.score()
+    return encode(scores, batch.scorer.identity, batch.components, batch.advantages), scores
 
 
 def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
@@ -82,26 +80,39 @@ def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
         envelope.values["include"] = [*named, *(name for name, asked in wanted.items() if asked and name not in named)]
 
 
-def rollouts_of(document: str, batch: Batch) -> list[Rollout]:
-    """Return the responses of a request as rows; those with the same reference are a group."""
+def rollouts_of(document: str, scores: Scores) -> list[Rollout]:
+    """Return the responses of a request as rows with what the request says of each; groups are those of the reply."""
     request = orjson.loads(document)
-    references = [request["references"][number] for number in batch.reference_index.tolist()]
+    references = [request["references"][number] for number in scores.reference_index.tolist()]
+    columns = {"response": request["responses"], "reference": references}
+    if isinstance(request.get("task"), list):
+        columns["task"] = request["task"]
+    if "groups" in request:
+        columns["group"] = request["groups"]
+    groups = columns.get("group", references)
     return [
-        Rollout(Location("record", k), b"", response=response, reference=reference, group=reference)
-        for k, (response, reference) in enumerate(zip(request["responses"], references, strict=True))
+        Rollout(
+            Location("record", k),
+            orjson.dumps({name: column[k] for name, column in columns.items()}),
+            response=request["responses"][k],
+            reference=references[k],
+            group=groups[k],
+        )
+        for k in range(len(scores))
     ]
 
 
-def write_rows(job: Job, rollouts: list[Rollout], batch: Batch, scores: Scores) -> None:
-    """Write a row for each response: the response, its reference and its results."""
-    advantages = scores.advantages().tolist() if batch.advantages else []
-    job = job._replace(components=COMPONENTS if batch.components else (), advantages=batch.advantages)
-    with row_output(job, batch.scorer.identity) as write:
-        lines = []
-        for k, (rollout, result) in enumerate(zip(rollouts, column_results(scores, job.components), strict=True)):
-            rollout.text = orjson.dumps({"response": rollout.response, "reference": rollout.reference})
-            lines.append(with_results(rollout, {**result, "advantage": advantages[k]} if advantages else result))
-        write(lines)
+def write_rows(job: Job, rollouts: list[Rollout], scores: Scores, reply: dict[str, Any]) -> None:
+    """Write a row for each response: what the request says of it, and its results, with the columns of the reply."""
+    advantages = reply.get("advantages", [])
+    components = tuple(reply.get("components", ()))
+    job = job._replace(components=components, advantages="advantages" in reply)
+    with row_output(job, {name: reply[name] for name in ("config_id", "signature")}) as write:
+        results = column_results(scores, components)
+        write(
+            with_results(rollout, {**result, "advantage": advantages[k]} if advantages else result)
+            for k, (rollout, result) in enumerate(zip(rollouts, results, strict=True))
+        )
 
 
 def write_issues(job: Job, issues: Sequence[Issue]) -> None:

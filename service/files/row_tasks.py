@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import click
 import numpy as np
 
 from ...kernels.score import COMPONENTS
@@ -16,10 +17,10 @@ from ..evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores, reward_resp
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..settings import ScoreSettings
-from .field_names import value_at
+from .field_names import SAMPLE_ROWS, absent_field, has_field, value_at
 from .rows.rows import Fault, Fields, Rollout, fill_rollout, missing_fields, numbered, reference_faults, set_group
 
-__all__ = ["RowTasks", "codes_of", "merged", "score_rollouts"]
+__all__ = ["RowTasks", "codes_of", "merged", "score_rollouts", "task_at"]
 
 
 class RowTasks:
@@ -80,26 +81,22 @@ class RowTasks:
         names = {self.named_by(record)[0] for record in records}
         return [task for task in self.others if task.name in names]
 
-    @property
-    def record_fields(self) -> set[str]:
-        """The fields of the records of other tasks, which may take the place of a reference."""
-        return {name for task in self.others for name in (task.response, *task.record.model_fields)}
+    def columns_of_others(self) -> list[str]:
+        """Return the names of columns that tell the task of a row, or may have a part of another task's record."""
+        return [*self.columns, *sorted({n for task in self.others for n in (task.response, *task.record.model_fields)})]
+
+    def require_field(self, rows: Sequence[Mapping[str, Any]], kind: str) -> None:
+        """Raise FieldError if no row has the task's field; warn if more rows follow these, which may have it."""
+        if self.field is None or not rows or any(has_field(row, self.field) for row in rows):
+            return
+        absent = absent_field(self.field, rows, "--task-field", kind)
+        if len(rows) < SAMPLE_ROWS:
+            raise absent
+        click.echo(f"warning: {absent}; rows without it are of the task score", err=True)
 
     def named_by(self, record: Mapping[str, Any]) -> tuple[str, Fault | None]:
         """Return the task of a row, or the fault of a row that names none that gives rewards."""
-        if self.field is None:
-            return self._name, None
-        try:
-            value = value_at(record, self.field)
-        except KeyError:
-            return SCORE, None
-        if isinstance(value, str) and value in REWARD_TASKS:
-            return value, None
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value in range(len(REWARD_TASKS)):
-            return REWARD_TASKS[int(value)], None
-        if value is None:
-            return SCORE, None
-        return SCORE, Fault("unknown_task", f"the field {self.field!r} {one_of(value, REWARD_TASKS)}")
+        return (self._name, None) if self.field is None else task_at(record, self.field)
 
     def fill(self, rollout: Rollout, record: Mapping[str, Any], fields: Fields) -> None:
         """Fill a rollout from its record; whatever prevents that becomes its fault."""
@@ -158,27 +155,41 @@ class RowTasks:
             return fault
         if not isinstance(record[response], str):
             return Fault("not_a_string", f"the field {response!r} is not a string")
-        reference, detail = None, ""
-        for value in self._references(task, record, response, fields.reference):
-            if reference is None:
-                reference, detail = task.reference(value)
+        rest = {name: value for name, value in record.items() if name not in (response, task.response)}
+        reference, fault = self.reference_of(task, rest, fields.reference)
         if reference is None:
-            return Fault("bad_reference", f"{self.about(task.name)}: {detail}")
+            return fault
         known = {name: part for name, part in reference.items() if name in task.record.model_fields}
         rollout.response, rollout.reference = record[response], reference
         return set_group(rollout, [task.name, known], record, fields)
 
-    def _references(self, task: Task, record: Mapping[str, Any], response: str, field: str) -> Iterator[Any]:
-        """Yield what may be the reference of a row: a field of the task's record may be all of it, or a part."""
+    def reference_of(
+        self, task: Task, record: Mapping[str, Any], field: str
+    ) -> tuple[Mapping[str, Any] | None, Fault | None]:
+        """Return the reference of a row of another task, or its fault; without the field, the whole record is one.
+
+        If the field is one of the task's records, the others may belong to the reference too.
+        """
         value = record.get(field)
-        if value is None or field in task.record.model_fields:
-            yield {name: part for name, part in record.items() if name != response}
-        if value is not None:
-            yield value
+        whole = value is None or field in task.record.model_fields
+        found, detail = task.reference(record) if whole else (None, "")
+        if found is None and value is not None:
+            found, detail = task.reference(value)
+        return found, None if found is not None else Fault("bad_reference", f"{self.about(task.name)}: {detail}")
 
     def about(self, name: str) -> str:
         """Return how faults of references begin: with the task, if rows of one file differ in it."""
         return "reference" if self.field is None else f"reference of {name}"
+
+
+def task_at(record: Mapping[str, Any], field: str) -> tuple[str, Fault | None]:
+    """Return the task that a field of a row names, or its fault; a row without the field is of SCORE."""
+    value = value_at(record, field) if has_field(record, field) else None
+    if value is None or (isinstance(value, str) and value in REWARD_TASKS):
+        return value or SCORE, None
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value in range(len(REWARD_TASKS)):
+        return REWARD_TASKS[int(value)], None
+    return SCORE, Fault("unknown_task", f"the field {field!r} {one_of(value, REWARD_TASKS)}")
 
 
 def codes_of(names: Iterable[str]) -> np.ndarray:

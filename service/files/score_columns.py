@@ -55,7 +55,7 @@ def columns_read(job: Job, tasks: RowTasks, source: ColumnSource) -> list[str]:
     """Return the names of the columns that are needed for scoring; rows of other tasks may need any of several."""
     names = dict.fromkeys(name for name in job.fields if name is not None)
     if tasks.has_others:
-        names |= dict.fromkeys((*tasks.columns, *sorted(tasks.record_fields)))
+        names |= dict.fromkeys(tasks.columns_of_others())
         return [name for name in names if name in source.schema.names]
     return list(names)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from ..errors import one_of
-from ..evaluate.task_rewards import SCORE, reward_names
+from ..evaluate.task_rewards import REWARD_TASKS, SCORE
 from .field_names import FieldError, find_fields, objects_in
 from .formats import is_columnar
+from .row_tasks import task_at
 from .rows.rows import (
     DocumentError,
     Fault,
@@ -64,7 +64,7 @@ def single_rollout(
 def _read(row: Row, fields: Fields, task_field: str | None) -> Rollout:
     """Parse a row, with the fields under their usual names."""
     record, _ = decode_row(row, MAX_LINE)
-    if isinstance(record, dict) and (fault := _task_fault(record.get(task_field or TASK), task_field is not None)):
+    if isinstance(record, dict) and (fault := _task_fault(record, task_field)):
         return Rollout(row.location, b"", fault=fault)
     try:
         return read_rollout(row, find_fields(fields, objects_in([row], MAX_LINE)), MAX_LINE)
@@ -72,15 +72,15 @@ def _read(row: Row, fields: Fields, task_field: str | None) -> Rollout:
         return Rollout(row.location, b"", fault=Fault("missing_field", str(error)))
 
 
-def _task_fault(task: Any, certain: bool) -> Fault | None:
-    """Return the fault of a row whose task is not SCORE; unless it is `certain`, the value may be something else."""
-    if task in (None, SCORE):
+def _task_fault(row: dict[str, Any], task_field: str | None) -> Fault | None:
+    """Return the fault of a row whose task is not SCORE; without a given field, `task` may be something else."""
+    task, fault = task_at(row, task_field or TASK)
+    if fault is not None or (task_field is None and not isinstance(row.get(TASK), str)):
+        return fault if task_field is not None else None
+    if task == SCORE:
         return None
-    names = reward_names()
-    if task in names:
-        instead = f"`assay score --task {task}` gives its reward and reason"
-        return Fault("unknown_task", f"only rewards of {SCORE} are explained; {instead}")
-    return Fault("unknown_task", f"the task {one_of(task, names)}") if certain else None
+    instead = f"`assay score --task {task}` gives its reward and reason"
+    return Fault("unknown_task", f"only rewards of {SCORE} are explained; {instead}")
 
 
 def _is_row(line: bytes) -> bool:
@@ -146,7 +146,7 @@ def _score_config(request: dict[str, Any]) -> Any:
     """Return the settings of a request's rows of SCORE; those of other tasks are under their names."""
     config = request.get("config")
     if isinstance(config, dict) and isinstance(request.get(TASK), list):
-        return {name: value for name, value in config.items() if name not in reward_names()}
+        return {name: value for name, value in config.items() if name not in REWARD_TASKS}
     return config
 
 
@@ -155,14 +155,16 @@ def _columnar(source: str, fields: Fields, number: int, task_field: str | None) 
 
     with open_columns(source) as columns:
         names = list(find_fields(fields, [columns.schema.names], "column")[:2])
-        columns.require(names if task_field is None else [*names, task_field])
-        if TASK in columns.schema.names or task_field is not None:
-            names.append(task_field or TASK)
+        there = columns.schema.names
+        holder = task_field or TASK
+        holder = holder if holder in there else holder.partition(".")[0]  # a path into a struct
+        columns.require(names if task_field is None else [*names, holder])
+        names += [holder] if holder in there else []
         row = next(islice(columns.records(names), number, None), None)
     if row is None:
         raise DocumentError(f"there is no row {number}")
     rollout = Rollout(Location("row", number), b"", response=row[names[0]], reference=row[names[1]])
-    rollout.fault = _task_fault(row.get(task_field or TASK), task_field is not None)
+    rollout.fault = _task_fault(row, task_field)
     if rollout.fault is None and not isinstance(rollout.response, str):
         rollout.fault = Fault("not_a_string", "the response is not a string")
     return rollout

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
 
 FORGETFUL = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")
@@ -83,3 +85,28 @@ def test_an_object_is_no_file_of_references(call, tmp_path) -> None:
         path.write_text(document)
         result = call("check", path)
         assert (result.exit_code, "there is no array of rows" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_references_of_several_tasks(call, tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("pyarrow")
+    from tests.files.any_format import write
+
+    rows = [
+        {"task": "score", "reference": KEY_LINE},
+        {"task": "bioprobench.ord", "wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]},
+        {"task": "bioprobench.ord", "wrong_steps": ["b", "a"], "correct_steps": ["a", "c"]},
+        {"task": "bioprobench.pqa", "reference": "5 ml"},
+        {"task": None, "reference": "no step"},
+        {"task": "bioprobench.oard", "reference": KEY_LINE},
+    ]
+    source = write(tmp_path / f"in.{ending}", rows)
+    result = call("check", source, "--task-field", "task")
+    assert result.exit_code == 1
+    places = [f"{source}:{k + 1}" if ending == "jsonl" else f"{source}[{k}]" for k in range(6)]
+    reasons = {2: "bad_reference", 4: "bad_step_line", 5: "unknown_task"}
+    listed = result.stdout.splitlines()
+    assert [line.partition(": ")[0] for line in listed] == [places[k] for k in reasons]
+    assert [line.rpartition(" (")[2].rstrip(")") for line in listed] == list(reasons.values())
+    assert "6 checked, 3 invalid" in result.stderr
+    assert "--task-field" in call("check", source, "--task-field", "tsk").stderr

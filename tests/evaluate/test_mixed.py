@@ -93,7 +93,11 @@ def test_groups_of_one_task():
                 ("references[2]", "bad_reference"),
             ],
         ),
-        ({"reference_index": [0, 1, 1]}, InvalidReference, [("references[2]", "unused_reference")]),
+        (
+            {"reference_index": [0, 1, 1]},
+            InvalidReference,
+            [("references[1]", "bad_reference"), ("references[2]", "unused_reference")],
+        ),
     ],
 )
 def test_errors_name_every_row(changed, error, issues):

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from assay import Scorer
+from assay.service.evaluate.task_rewards import TASK_COMPONENTS
 from examples import rollouts as generator
+from tests.cases.mixed import OPTIONS, ROWS, columns
 from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, read_rows
 
 
@@ -67,3 +71,52 @@ def test_an_object_that_is_not_a_request(call, tmp_path: Path) -> None:
     result = call("score", source, "-o", target)
     assert result.exit_code == 1
     assert {error["path"] for error in json.loads(target.read_bytes())["errors"]} == {"rows", "references", "responses"}
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "parquet"])
+def test_tasks_and_groups_are_those_of_the_service(call, tmp_path: Path, ending: str) -> None:
+    """The reply is that to the request; other formats have a row for each response."""
+    request = {**columns(), "config": OPTIONS, "include": ["components", "advantages"]}
+    source, target = write(tmp_path / "in.json", request), tmp_path / f"out.{ending}"
+    page = tmp_path / "report.html"
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+        request["groups"] = [str(group) for group in request["groups"]]
+        write(source, request)
+    result = call("score", source, "-o", target, "--report", page)
+    assert result.exit_code == 0, result.stderr
+    assert f"{sum(row.task != 'score' for row in ROWS)} rows of other tasks" in page.read_text()
+    options = {name: value for name, value in OPTIONS.items() if name != "order"}
+    named = {name: request[name] for name in ("reference_index", "groups", "task")}
+    scores = Scorer(order="lcs").score(request["responses"], request["references"], task_options=options, **named)
+    if ending == "json":
+        reply = json.loads(target.read_bytes())
+        assert reply["rewards"] == scores.rewards.tolist() == [row.reward for row in ROWS]
+        assert reply["components"] == {name: column.tolist() for name, column in scores.components.items()}
+        assert reply["advantages"] == scores.advantages().tolist()
+        return
+    if ending == "jsonl":
+        found = read_rows(target)
+    else:
+        from tests.files.any_format import read
+
+        found = read(target, TASK_COMPONENTS)
+    assert [row["reward"] for row in found] == scores.rewards.tolist()
+    assert [row["advantage"] for row in found] == scores.advantages().tolist()
+    assert [row["components"] for row in found] == [
+        {name: column[k] for name, column in scores.components.items()} for k in range(len(ROWS))
+    ]
+    assert [(row["task"], row["group"]) for row in found] == list(zip(request["task"], request["groups"], strict=True))
+
+
+def test_every_error_of_a_mixed_request_is_listed(call, tmp_path: Path) -> None:
+    request = {"references": [KEY_LINE, 5], "responses": ["x", "y"], "task": ["score", "bioprobench.ord"]}
+    source, target = write(tmp_path / "in.json", request), tmp_path / "out.json"
+    assert call("score", source, "-o", target).exit_code == 1
+    (error,) = json.loads(target.read_bytes())["errors"]
+    assert error["path"] == "references[1]"
+    assert error["detail"].startswith("bioprobench.ord: ")
+    write(source, {**request, "task": ["score", "bioprobench.odr"]})
+    result = call("score", source, "-o", target)
+    assert result.exit_code == 1
+    assert "task[1]: must be one of" in result.stderr

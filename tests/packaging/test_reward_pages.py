@@ -31,12 +31,16 @@ def text_of(page: str) -> str:
 
 
 @cache
-def run(code: str) -> tuple[str, dict[str, Any]]:
-    """Return what a snippet prints, and its names."""
+def run(page: str) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Run the snippets of a page one after the other: what each prints and should print, and the names of the first."""
     names: dict[str, Any] = {}
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(code, names)
-    return printed.getvalue(), names
+    outputs, first = [], {}
+    for code, expected in SNIPPET.findall(text_of(page)):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(code, names)
+        outputs.append((printed.getvalue(), expected))
+        first = first or dict(names)
+    return outputs, first
 
 
 def evaluate(side: str, names: dict[str, float]) -> float:
@@ -59,16 +63,17 @@ def equations(page: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_snippet_prints_what_is_printed_below_it(page: str) -> None:
-    ((code, output),) = SNIPPET.findall(text_of(page))
-    assert run(code)[0] == output
+def test_every_snippet_prints_what_is_printed_below_it(page: str) -> None:
+    outputs, _ = run(page)
+    assert outputs
+    for printed, expected in outputs:
+        assert printed == expected
 
 
 @pytest.mark.parametrize("page", sorted(set(PAGES) - {"format"}))
 def test_the_arithmetic_adds_up(page: str) -> None:
     """Each side of an equation is the value of the others, and a component is that of the snippet's first response."""
-    ((code, _),) = SNIPPET.findall(text_of(page))
-    measured = run(code)[1]
+    _, measured = run(page)
     known = {}
     if page in ("index", "content"):
         known = {name: float(column[0]) for name, column in measured["scores"].components.items()}
@@ -84,8 +89,7 @@ def test_the_arithmetic_adds_up(page: str) -> None:
 
 @pytest.mark.parametrize("page", ["index", "content"])
 def test_the_table_of_pairs_is_that_of_the_explanation(page: str) -> None:
-    ((code, _),) = SNIPPET.findall(text_of(page))
-    measured = run(code)[1]
+    _, measured = run(page)
     pairs = explain(Scorer(), measured["response"], measured["reference"]).pairs
     table = text_of(page).partition("| step | paired with |")[2].partition("\n\n")[0]
     rows = [[cell.split()[:2] for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]

@@ -44,6 +44,9 @@ def test_published_records_against_themselves(demo_records):
     assert scores.components["score"][scores.reason_codes == 0].tolist() == [2.5] * 17
     assert scores.rewards[scores.reason_codes == 0].tolist() == [1.0] * 17
     assert not scores.rewards[scores.reason_codes != 0].any()
+    strictest, milder = (Scorer(min_coverage=share).score(answers, answers) for share in (1.0, 0.8))
+    assert strictest.reasons.tolist() == scores.reasons.tolist(), "no step has the 20 words of which one may be missing"
+    assert set(milder.reasons.tolist()) == {"ok"}
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)

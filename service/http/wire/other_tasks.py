@@ -20,7 +20,7 @@ from .json_codec import Limits, check_containers
 from .problems import Problem, invalid_request
 from .stage_times import StageTimes
 
-__all__ = ["OtherRows", "Others", "Outcome", "score_others", "score_pickled"]
+__all__ = ["OtherRows", "Others", "Outcome", "check_compared", "score_others", "score_pickled"]
 
 NO_STEPS: dict[str, Any] = {"steps": []}
 """In place of steps: a reference of SCORE only, which no other task reads."""
@@ -74,7 +74,9 @@ def score_others(
     times.decoded()
     if not others.valid or any(outcome is not None for outcome in outcomes):
         return outcomes
-    check_compared(others.tasks, read, limits.max_compared_bytes)
+    for rows, references in zip(others.tasks, read, strict=True):
+        if reward_task(rows.part.task).compares:
+            check_compared(references, rows.part.reference_index, limits.max_compared_bytes)
     for k, (rows, references) in enumerate(zip(others.tasks, read, strict=True)):
         task, index = reward_task(rows.part.task), rows.part.reference_index
         try:
@@ -108,19 +110,11 @@ def references_of(rows: OtherRows) -> list[Any]:
     return references
 
 
-def check_compared(
-    tasks: Sequence[OtherRows], references: Sequence[Sequence[Mapping[str, Any]]], max_bytes: int
-) -> None:
-    """Raise Problem `too-large` if the references of all responses have more than `max_bytes` bytes in total.
-
-    Only tasks whose cost grows with the reference of each response count.
-    """
-    compared = 0
-    for rows, read in zip(tasks, references, strict=True):
-        if reward_task(rows.part.task).compares:
-            lengths = np.array([len(orjson.dumps(reference)) for reference in read], np.int64)
-            compared += int(lengths[rows.part.reference_index].sum())
+def check_compared(references: Sequence[Mapping[str, Any]], reference_index: np.ndarray, max_bytes: int) -> None:
+    """Raise Problem `too-large` if the references of all responses have more than `max_bytes` bytes in total."""
+    lengths = np.array([len(orjson.dumps(reference)) for reference in references], np.int64)
+    compared = int(lengths[reference_index].sum())
     if compared > max_bytes:
-        detail = f"the references of all responses have {compared} bytes; their tasks allow {max_bytes}"
+        detail = f"the references of all responses have {compared} bytes; this task allows {max_bytes}"
         issue = Issue("reference_index", "too_much_to_compare", detail)
         raise Problem("too-large", "There are too many responses for references of this length.", [issue])

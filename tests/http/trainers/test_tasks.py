@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +17,8 @@ from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.http.samples import PERFECT, REFERENCE, STEPS, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, TASK_NUMBERS, by_aiohttp, check_numbers, post
 
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
 OPENRLHF, SLIME, GYM = "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"
 PATHS = [OPENRLHF, SLIME, GYM]
 FIELDS = {OPENRLHF: "task", SLIME: "label.task", GYM: "metadata.task"}
@@ -251,3 +257,50 @@ def test_a_masked_row(client):
         assert {reply[name] for name in TASK_NUMBERS} == {0.0, -1.0}
         assert [reply[name] for name in ("reward", "score_task", "score_reason_code")] == [0.0, -1.0, -1.0]
     assert client.post(f"{GYM}?{query}", json=row | {"metadata": {"task": "ord"}}).status_code == 422
+
+
+def test_the_labels_of_the_page(client):
+    (block,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    labels = block.splitlines()
+    answers = ["[ANSWER_START]5 µM & 80[ANSWER_END]", RIGHT, PERFECT]
+    reply = client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, labels))
+    assert [numbers_in(reply, k)["score_task"] for k in range(3)] == [1.0, 2.0, 0.0]
+    assert reply.json()["rewards"][:2] == [1.0, 1.0]
+    assert (
+        reply.json()
+        == client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, [*map(json.loads, labels)])).json()
+    )
+
+
+def test_the_filter_of_the_page():
+    (code,) = (
+        one for one in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if "some_pass" in one
+    )
+    names: dict[str, Any] = {}
+    exec(compile(code, "docs/trainers.md", "exec"), names)
+    for passed, kept in (([0, 1, 0], True), ([0, 0], False), ([1, 1], False)):
+        samples = [SimpleNamespace(reward={"reward": 0.5, "score_passed": float(one)}) for one in passed]
+        assert names["some_pass"](None, samples) is kept
+
+
+@pytest.mark.parametrize(
+    ("trainer", "path", "query"),
+    [
+        ("openrlhf", OPENRLHF, "task_field=task"),
+        ("slime", SLIME, "task_field=label.task"),
+        ("nemo-gym", GYM, "task_field=task"),
+    ],
+)
+def test_converted_rows_of_several_tasks(client, tmp_path, trainer, path, query):
+    converter = runpy.run_path(str(ROOT / "examples" / "trainers" / "rows.py"))
+    source = tmp_path / "mixed.jsonl"
+    lines = [{"prompt": str(k), "reference": row.reference, "task": row.task} for k, row in enumerate(ROWS)]
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    for row, line in zip(ROWS, map(converter["FORMS"][trainer], converter["read_rows"](source)), strict=True):
+        if trainer == "openrlhf":
+            body = openrlhf([row.response], [line["label"]])
+        elif trainer == "slime":
+            body = {**line, "response": row.response}
+        else:
+            body = {**line, "response": gym(row.response)["response"]}
+        check_row(numbers_in(client.post(path, params={**dict([query.split("=")]), **SETTINGS}, json=body)), row)

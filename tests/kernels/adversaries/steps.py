@@ -7,7 +7,7 @@ from string import ascii_lowercase
 
 from tests.cases import answer
 
-from .building import KEY_LINE, REFERENCE, Rollout, adversary, filled, letters, one_step
+from .building import KEY_LINE, REFERENCE, Rollout, adversary, filled, key, letters, one_step
 
 
 @adversary
@@ -77,6 +77,19 @@ def many_steps(size: int, actions: str, key_step: str = '{{"action":"{}","object
     lines = "\n".join(f"Step {i}:{key_step.format(action)}" for i, action in enumerate(chosen, 1))
     orc = "\n".join(f"Step {i}:{action}" for i, action in enumerate(chosen, 1))
     return answer(lines, orc), "\n".join(lines.split("\n")[::-1])
+
+
+@adversary
+def terms_of_many_sizes(size: int) -> Rollout:
+    """Anchors whose terms take several partials to sum: every step is one place off, with other shares of objects."""
+    count = min(1023, size // 150)
+    names = ["".join(pair) for pair in islice(letters(2), count)]
+    steps = [
+        {"action": name, "objects": list("bcdefghijk"[: 1 + k % 9]), "parameters": []} for k, name in enumerate(names)
+    ]
+    orc = "\n".join(f"Step {i}: {step['action']} {' '.join(step['objects'])}" for i, step in enumerate(steps, 1))
+    shifted = key({**steps[0], "action": "zz9"}, *({**step, "objects": ["b"]} for step in steps))
+    return answer(key(*steps), orc), shifted
 
 
 @adversary

@@ -90,7 +90,9 @@ def numbered(issue: Issue, rows: np.ndarray, task: str = "") -> Issue:
 
 
 def selected(column: TextColumn, rows: np.ndarray) -> TextColumn:
-    """Return some rows of a column, int64, as a column of their own."""
+    """Return some rows of a column, int64 and ascending, as a column of their own."""
+    if len(rows) == column.rows:
+        return column
     lengths = column.lengths[rows]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     starts = np.repeat(column.offsets[rows] - offsets[:-1], lengths)

@@ -16,9 +16,9 @@ from ...request.deadline import Deadline
 from ...request.exchange import Exchange
 from ...request.processes import Processes
 from ...wire.json_codec import Limits
+from ...wire.other_tasks import check_compared
 from ...wire.problems import invalid_request
 from ...wire.stage_times import StageTimes
-from ...wire.task_request import check_compared
 
 __all__ = ["OtherRows", "is_quick", "score_here", "score_in_process"]
 
@@ -52,7 +52,7 @@ def score_here(rows: OtherRows, options: TaskOptions, limits: Limits, advance: A
     index = np.arange(len(codes))
     scores = TaskScores(codes, index)
     issues: list[Issue] = []
-    for part in parts_of(codes, index, len(codes), None):
+    for part in parts_of(codes, index, len(codes), None)[0]:
         try:
             score_part(part, rows, options, limits, advance, scores)
         except InvalidReference as error:
@@ -93,7 +93,7 @@ async def score_in_process(
     """Score rows as `score_here` does, in a separate process."""
     body = orjson.dumps([rows.tasks, rows.responses, [raw.decode() for raw in rows.references]])
     job = partial(score_job, body, options, limits, exchange.deadline)
-    columns, issues = orjson.loads(await processes.run(job, exchange))
+    columns, issues = orjson.loads(await processes.run(job, exchange, bytes))
     codes = np.array(rows.tasks, np.uint8)
     scores = TaskScores(codes, np.arange(len(codes)))
     scores.rewards[:], scores.reason_codes[:], scores.measures[:] = columns[0], columns[1], columns[2:]
