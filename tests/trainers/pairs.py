@@ -15,6 +15,7 @@ __all__ = [
     "BAD_RECORD",
     "EXPECTED",
     "GONE",
+    "MARKED_ROWS",
     "METRICS",
     "OPTIONS",
     "PERFECT",
@@ -24,12 +25,15 @@ __all__ = [
     "all_finite",
     "check_numbers",
     "group_advantages",
+    "reference_in_column",
 ]
 
 TEXTS = [PERFECT, SWAPPED, "nothing"]
 EXPECTED = [1.0, SWAPPED_REWARD, 0.0]
 GONE = "http://127.0.0.1:9"
 """Nothing listens there."""
+MARKED_ROWS = [row for row in ROWS if row.task not in ("lexical", "bioplanner")]
+"""Those whose answers are marked in the response, so that special tokens after them do not matter."""
 BAD_RECORD = {"wrong_steps": ["a"]}
 """A reference that no task can read."""
 
@@ -46,6 +50,11 @@ def check_numbers(numbers: dict[str, Any], row: Row) -> None:
     assert TASK_REASONS[row.task][int(numbers["score_reason_code"])] == row.reason
     assert numbers["score_readable"] == (row.reason == "ok")
     assert numbers["score_passed"] == row.passed
+
+
+def reference_in_column(row: Row) -> Any:
+    """Return the reference as in a data set whose references of other tasks than SCORE are text."""
+    return row.reference if row.task == "score" else row.reference_text
 
 
 def group_advantages(epsilon: float) -> list[float | None]:
