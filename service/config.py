@@ -94,7 +94,7 @@ class ServerSettings(BaseModel):
     api_keys: tuple[SecretStr, ...] = Field((), description="API keys accepted on /v1; without any, no key is needed.")
     api_keys_file: str | None = Field(None, min_length=1, description="File with further keys, one per line.")
 
-    max_runs: int = Field(32, ge=1, le=256, description="Training runs that metrics name; further ones are `other`.")
+    max_runs: int = Field(32, ge=1, le=128, description="Training runs that metrics name; further ones are `other`.")
     log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object per line.")
     traces: bool = Field(False, description="Send a span of every request to OpenTelemetry (extra `otel`).")
     access_log: bool = Field(False, description="Log every request, not only failures.")

@@ -94,13 +94,14 @@ def task_codes_of(task: str | Sequence[str], responses: int) -> np.ndarray:
 def _unknown_tasks(names: Sequence[Any], responses: int) -> Iterator[Issue]:
     """Yield an issue for the entry of every response that is not the name of a task."""
     details: dict[str, str] = {}
+    without_suggestion = one_of("", REWARD_TASKS)
     for row, name in enumerate(names[:responses]):
         if not isinstance(name, str):
             yield Issue(f"task[{row}]", "wrong_type", "the name of a task is needed")
         elif name not in NUMBERS:
-            if name not in details:
-                details[name] = one_of(name if len(details) < MAX_SUGGESTIONS else "", REWARD_TASKS)
-            yield Issue(f"task[{row}]", "unknown_task", details[name])
+            if name not in details and len(details) < MAX_SUGGESTIONS:
+                details[name] = one_of(name, REWARD_TASKS)
+            yield Issue(f"task[{row}]", "unknown_task", details.get(name, without_suggestion))
 
 
 def parts_of(

@@ -28,6 +28,7 @@ class RowTasks:
 
     settings: those of SCORE. name: the task of all rows, unless `field` is the name or the dotted path of a field that
     holds a task or its number; a row without it is of SCORE. options: those of the task, or of several by their names.
+    scorer: one with these settings.
     Raises InvalidRequest for an unknown task, and InvalidSetting naming every invalid option.
     """
 
@@ -37,10 +38,12 @@ class RowTasks:
         name: str = SCORE,
         field: str | None = None,
         options: Mapping[str, Any] | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
         self.settings = settings
         self.field = field
         self._name = name
+        self._scorer = scorer
         self._options = TaskOptions(options, name if field is None else None)
 
     @property
@@ -55,10 +58,11 @@ class RowTasks:
             return self._options.identity(self.settings)
         return {"config_id": self.settings.config_id, "signature": self.settings.signature}
 
-    @cached_property
+    @property
     def scorer(self) -> Scorer:
-        """The scorer of SCORE's rows, created on first use, because that takes a second."""
-        return Scorer(self.settings)
+        """The scorer of SCORE's rows: if none was given, it is created on first use, because that takes a second."""
+        self._scorer = self._scorer or Scorer(self.settings)
+        return self._scorer
 
     def prepare(self) -> None:
         """Create the scorer if a row may need it."""

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..terminal import Progress
-from .columns.batch_scorer import BatchScorer, is_text
+from .columns.batch_scorer import is_text
 from .columns.results import SpooledResults, column_output
 from .columns.source import ColumnSource, json_text_of, json_values
-from .columns.task_batches import TaskBatchScorer
+from .columns.task_batches import batch_scorer
 from .formats import is_columnar
 from .row_tasks import RowTasks
 from .rows.output import RESULT_NAMES, temp_dir_for
@@ -86,11 +86,7 @@ def _score(
 ) -> None:
     reference = job.fields.reference
     as_dictionary = reference if reference in names and is_text(source.schema.field(reference).type) else None
-    batches = (
-        TaskBatchScorer(tasks, job.fields, job.advantages)
-        if tasks.has_others
-        else BatchScorer(tasks.scorer, job.fields, job.advantages)
-    )
+    batches = batch_scorer(tasks, job.fields, job.advantages)
     first = 0
     for batch in source.batches(names, as_dictionary):
         scored = batches.score(batch)

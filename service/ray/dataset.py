@@ -10,8 +10,10 @@ import pyarrow as pa
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidRequest, Issue
 from ..evaluate.optional_dependencies import import_optional
-from ..files.columns.batch_scorer import BatchScorer
+from ..evaluate.task_rewards import TASK_COMPONENTS
 from ..files.columns.results import error_field, result_columns, result_fields
+from ..files.columns.task_batches import batch_scorer
+from ..files.row_tasks import RowTasks
 from ..files.rows.rows import Fields
 from ..scoring.scorer import Scorer
 from ..settings import ScoreSettings
@@ -24,6 +26,8 @@ def score_dataset(
     *,
     response: str = "response",
     reference: str = "reference",
+    task_field: str | None = None,
+    task_options: Mapping[str, Any] | None = None,
     components: bool = False,
     batch_size: int = 4096,
     actors: int | tuple[int, int] | None = None,
@@ -33,6 +37,8 @@ def score_dataset(
     """Add the columns `reward`, `reason`, `error` and, with `components`, one for each component.
 
     response, reference: names of the columns: text, or for references also steps.
+    task_field: name or dotted path of the column with the task of each row; rows without one are of SCORE, and rows get
+    the components of all tasks. task_options: options of other tasks by the task's name.
     batch_size: rows per batch. actors: their number, or minimum and maximum; by default up to one per core.
     cores: cores and threads of each actor. overrides: reward settings.
 
@@ -44,7 +50,7 @@ def score_dataset(
     InvalidRequest.
     """
     ray, data = (import_optional(n, "ray", "scoring a data set", "assay.service.ray") for n in ("ray", "ray.data"))
-    ScoreSettings.checked(overrides)
+    RowTasks(ScoreSettings.checked(overrides), field=task_field, options=task_options)
     if actors is None:
         actors = (1, max(1, int(ray.cluster_resources().get("CPU", 1)) // max(1, cores)))
     min_size, max_size = (actors, actors) if isinstance(actors, int) else actors
@@ -57,6 +63,7 @@ def score_dataset(
         fn_constructor_kwargs={
             "response": response,
             "reference": reference,
+            "tasks": (task_field, task_options),
             "components": components,
             "threads": cores,
             "overrides": overrides,
@@ -68,17 +75,28 @@ class DatasetScorer:
     """Scores Arrow tables; one instance per worker."""
 
     def __init__(
-        self, response: str, reference: str, components: bool, threads: int, overrides: Mapping[str, Any]
+        self,
+        response: str,
+        reference: str,
+        tasks: tuple[str | None, Mapping[str, Any] | None],
+        components: bool,
+        threads: int,
+        overrides: Mapping[str, Any],
     ) -> None:
+        scorer = Scorer(threads=threads, **overrides)
+        field, options = tasks
         self._names = (response, reference)
-        self._components = COMPONENTS if components else ()
-        self._batches = BatchScorer(Scorer(threads=threads, **overrides), Fields(response, reference), False)
+        self._tasks = RowTasks(scorer.settings, field=field, options=options, scorer=scorer)
+        names = COMPONENTS if field is None else TASK_COMPONENTS
+        self._components = names if components else ()
+        self._batches = batch_scorer(self._tasks, Fields(response, reference), False)
 
     def __call__(self, table: Any) -> Any:
         """Return the table with result columns, which are the same for every table of a data set."""
         added = [*result_fields(self._components, False), error_field(numbered=False)]
         self._check(table, [field.name for field in added])
-        chosen = table.select(list(self._names)).combine_chunks()
+        others = (name for name in self._tasks.columns_of_others() if name in table.schema.names)
+        chosen = table.select(list(dict.fromkeys((*self._names, *others)))).combine_chunks()
         (batch,) = chosen.to_batches() or [pa.RecordBatch.from_pylist([], schema=chosen.schema)]
         batch.validate(full=True)  # kernels trust offsets and UTF-8
         columns = result_columns(self._batches.score(batch), self._components)
@@ -90,7 +108,9 @@ class DatasetScorer:
         names = table.schema.names
         missing = "exactly one column with this name is required"
         taken = "the data set already has a column with this name"
-        issues = [Issue(name, "missing_field", missing) for name in self._names if names.count(name) != 1]
+        holders = self._tasks.columns
+        needed = [*self._names, *([name for name in holders if name in names] or holders)[:1]]
+        issues = [Issue(name, "missing_field", missing) for name in needed if names.count(name) != 1]
         issues += [Issue(name, "duplicate_field", taken) for name in added if name in names]
         if issues:
             raise InvalidRequest(issues)

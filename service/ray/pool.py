@@ -12,7 +12,7 @@ import numpy as np
 from ...kernels.column import TextColumn
 from ..errors import InvalidReference, Issue, row_of
 from ..evaluate.optional_dependencies import import_optional
-from ..scoring.reference_index import check_index, resolve_reference_index
+from ..scoring.reference_index import check_index, group_numbers, resolve_reference_index
 from ..scoring.references import issues_of_all
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
@@ -107,9 +107,10 @@ class ScorerPool:
         responses: Sequence[str],
         references: Sequence[str | Mapping[str, Any]],
         reference_index: Sequence[int] | np.ndarray | None = None,
+        groups: Sequence[str | int] | np.ndarray | None = None,
     ) -> Scores:
-        """Score like `Scorer.score`, with the same errors; thread-safe."""
-        batch = self._submitted(responses, references, reference_index)
+        """Score with SCORE like `Scorer.score`, with the same errors; thread-safe."""
+        batch = self._submitted(responses, references, reference_index, groups)
         return self._gathered(*batch, self._ray.get(batch[-1]))
 
     async def score_async(
@@ -117,27 +118,33 @@ class ScorerPool:
         responses: Sequence[str],
         references: Sequence[str | Mapping[str, Any]],
         reference_index: Sequence[int] | np.ndarray | None = None,
+        groups: Sequence[str | int] | np.ndarray | None = None,
     ) -> Scores:
         """Score without blocking the event loop."""
-        batch = await asyncio.to_thread(self._submitted, responses, references, reference_index)
+        batch = await asyncio.to_thread(self._submitted, responses, references, reference_index, groups)
         return self._gathered(*batch, await asyncio.gather(*batch[-1]))
 
-    def _submitted(self, responses: Any, references: Any, given: Any) -> tuple[np.ndarray, list[Piece], list[Any]]:
+    def _submitted(
+        self, responses: Any, references: Any, given: Any, groups: Any
+    ) -> tuple[np.ndarray, np.ndarray | None, list[Piece], list[Any]]:
         column = text_column(checked_texts(responses))
         expected, malformed = references_as_column(references)
         if malformed:
             raise InvalidReference(issues_of_all(expected, malformed, self.settings.max_steps))
         index = resolve_reference_index(column.rows, expected.rows, given)
         check_index(index, expected.rows)
+        numbers = group_numbers(groups, column.rows)
         pieces = pieces_of(column, expected.rows, index, len(self._actors))
         waiting = []
         for piece in pieces:
             actor = self._actors[next(self._turn) % len(self._actors)]
             texts = rows_between(column, piece.first, piece.last)
             waiting.append(actor.score.remote(texts, rows_at(expected, piece.rows), piece.positions))
-        return index, pieces, waiting
+        return index, numbers, pieces, waiting
 
-    def _gathered(self, index: np.ndarray, pieces: list[Piece], _: object, results: list[Any]) -> Scores:
+    def _gathered(
+        self, index: np.ndarray, groups: np.ndarray | None, pieces: list[Piece], _: object, results: list[Any]
+    ) -> Scores:
         issues: dict[int, Issue] = {}
         for piece, (found, *_columns) in zip(pieces, results, strict=True):
             for issue in found:
@@ -147,7 +154,7 @@ class ScorerPool:
             raise InvalidReference([issues[row] for row in sorted(issues)])
         _, rewards, codes, measures = zip(*results, strict=True)
         columns = np.concatenate(rewards), np.concatenate(codes), np.concatenate(measures, axis=1)
-        return Scores(*columns, index, self.settings.advantage_ddof)
+        return Scores(*columns, index, self.settings.advantage_ddof, groups)
 
 
 def pieces_of(responses: TextColumn, references: int, index: np.ndarray, max_pieces: int) -> list[Piece]:

@@ -33,7 +33,9 @@ class Row(NamedTuple):
 
     @property
     def reference_text(self) -> str:
-        """The reference where only text can be sent."""
+        """The reference where only text can be sent; steps are key lines there."""
+        if self.reference == STEPS:
+            return REFERENCE
         return self.reference if isinstance(self.reference, str) else json.dumps(self.reference)
 
 

@@ -76,7 +76,7 @@ def openrlhf() -> list[dict[str, float]]:
     labels = [
         json.dumps({"task": TASKS[0], "reference": REFERENCES[0]}),
         json.dumps({"task": ORD, **json.loads(RECORD)}),
-        {"task": PQA, "reference": REFERENCES[2]},
+        {"task": PQA, "reference": REFERENCES[2], "wrong_steps": None},
         {"task": None, "reference": REFERENCES[3]},
     ]
     batches = [for_openrlhf.reward_func(TEXTS, [""] * 4, labels)]
@@ -153,6 +153,16 @@ def test_the_log_of_trl_with_several_tasks() -> None:
     for_trl.score_reward(["p"] * 4, TEXTS, log_metric=logged.__setitem__, **COLUMNS)
     assert logged[f"score/reward_{ORD}"] == 0.002
     assert {"score/kendall_tau", "score/format", "score/share_score"} <= logged.keys()
+
+
+def test_null_members_of_a_column_of_objects_are_missing(service: FaultServer) -> None:
+    steps = [{"action": "add", "objects": [], "parameters": []}]
+    references = [{"wrong_steps": ["a"], "correct_steps": ["a"], "steps": None}, {"wrong_steps": None, "steps": steps}]
+    for_trl.score_reward(["p"] * 2, TEXTS[:2], reference=references, task=[ORD, None])
+    assert service.requests[0].document["references"] == [
+        {"wrong_steps": ["a"], "correct_steps": ["a"]},
+        {"steps": steps},
+    ]
 
 
 def test_rows_of_other_reward_functions_may_have_any_task(service: FaultServer) -> None:

@@ -126,3 +126,10 @@ def test_the_adapters_give_these_rewards(at: str, monkeypatch: pytest.MonkeyPatc
     assert [result["score"] for result in asyncio.run(step())] == expected
     batch = for_verl.compute_score_batch(TASKS, RESPONSES, REFERENCES, None)
     assert [result["score"] for result in batch] == expected
+
+
+def test_rewards_are_counted_under_the_name_of_the_run(face: Any, server: LiveServer) -> None:
+    face(base_url=server.url, run="grpo seed 3").score(RESPONSES, REFERENCES, task=TASKS)
+    with server.client() as http:
+        lines = [line for line in http.get("/metrics").text.splitlines() if 'run="grpo seed 3"' in line]
+    assert any(line.startswith("assay_") for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,3 +146,10 @@ def test_identity_depends_on_the_configuration_alone():
     assert default == TaskOptions({"bioprobench.ord": {"repeats": "last"}}).identity(SCORER.settings)
     assert "|bioprobench.ord.repeats:failed|" in changed["signature"]
     assert changed["signature"].startswith("SCORE|")
+
+
+def test_the_documented_numbers_of_tasks_and_reasons():
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    for number, task in enumerate(REWARD_TASKS):
+        reasons = ", ".join(f"{code} `{reason}`" for code, reason in enumerate(reasons_of(task)))
+        assert f"| {number} | `{task}` | {reasons} |\n" in page

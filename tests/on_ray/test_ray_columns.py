@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from assay import InvalidRequest, InvalidSetting, Scorer
 from assay.kernels.column import column_of
 from assay.service.errors import NotInstalled
+from assay.service.evaluate.task_rewards import TASK_COMPONENTS
 from assay.service.ray.pool import PoolActor, pieces_of, rows_at, rows_between
 
 pa = pytest.importorskip("pyarrow", reason="needs assay[arrow]")
@@ -71,10 +72,10 @@ def test_slices_give_the_rewards_of_the_whole(example_rollouts):
 
 
 class TestDatasetScorer:
-    def scored(self, table, components=False, **overrides):
+    def scored(self, table, components=False, tasks=(None, None), **overrides):
         from assay.service.ray.dataset import DatasetScorer
 
-        return DatasetScorer("response", "reference", components, 1, overrides)(table)
+        return DatasetScorer("response", "reference", tasks, components, 1, overrides)(table)
 
     def test_columns_are_appended(self):
         table = pa.table({"id": [7, 8], "response": [PERFECT, "nothing"], "reference": [REFERENCE] * 2})
@@ -84,6 +85,21 @@ class TestDatasetScorer:
         assert found["reward"].to_pylist() == [1.0, 0.0]
         assert found["reason"].to_pylist() == ["ok", "missing_sections"]
         assert found["error"].null_count == 2
+
+    def test_rows_of_several_tasks(self):
+        right, order = "[ANSWER_START][1, 1, 0][ANSWER_END]", '{"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}'
+        columns = {"task": ["score", "bioprobench.ord", None], "response": [PERFECT, right, "x"]}
+        table = pa.table({**columns, "reference": [REFERENCE, order, REFERENCE]})
+        found = self.scored(table, components=True, tasks=("task", {"bioprobench.ord": {"repeats": "failed"}}))
+        assert found.column_names[3:-1] == ["reward", "reason", *TASK_COMPONENTS]
+        scores = Scorer().score(
+            *(columns["response"], [REFERENCE, order, REFERENCE]),
+            task=["score", "bioprobench.ord", "score"],
+            task_options={"bioprobench.ord": {"repeats": "failed"}},
+        )
+        assert found["reward"].to_pylist() == scores.rewards.tolist() == [1.0, -1.0, 0.0]
+        with pytest.raises(InvalidRequest, match="tsk"):
+            self.scored(table, tasks=("tsk", None))
 
     def test_a_fault_is_an_error_and_never_a_reward(self):
         rows = [(PERFECT, REFERENCE), (PERFECT, "x"), (None, REFERENCE), (PERFECT, None)]

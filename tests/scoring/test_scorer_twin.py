@@ -99,6 +99,24 @@ def test_many_common_actions(first, second, order):
         )
 
 
+@given(protocols, st.randoms(use_true_random=False))
+@examples(100)
+def test_the_order_of_steps_does_not_change_the_last_bit_of_their_content(steps, shuffle):
+    """Steps that differ from their partners by other shares, at the same place of both protocols."""
+    pairs = [
+        (
+            {**step, "action": f"a{k}", "objects": ["b", *(f"o{n}" for n in range(k % 5))]},
+            {**step, "action": f"a{k}", "objects": ["b"]},
+        )
+        for k, step in enumerate(steps * 3)
+    ]
+    shuffled = shuffle.sample(pairs, len(pairs))
+    responses = [told([given for given, _ in order]) for order in (pairs, shuffled)]
+    references = [{"steps": [wanted for _, wanted in order]} for order in (pairs, shuffled)]
+    first, second = bits(Scorer(min_coverage=0.0).score(responses, references))
+    assert first == second
+
+
 @given(st.lists(st.one_of(texts, elements), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n", "\r", "\n \t\n"]))
 @examples(200)
 def test_prose_over_lines(pieces, line_end):

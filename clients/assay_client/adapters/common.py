@@ -138,12 +138,14 @@ def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[A
     """Return the reference and the task of a label that may be an object, or its JSON text, with a member for the task.
 
     The reference is the member `reference`, else the label without its task; the whole label if metadata have the task.
+    Members that are null count as missing, as in a column of objects.
     """
     row, (field, _) = object_of(label), task_field()
     task = task_of(metadata, row, record=record)
     if task is None or row is None or field_of(metadata, field) is not MISSING:
         return label, task
-    return row.get("reference", {name: value for name, value in row.items() if name != field}), task
+    members = {name: value for name, value in row.items() if value is not None and name != field}
+    return members.get("reference", members), task
 
 
 def object_of(label: Any) -> Mapping[str, Any] | None:
@@ -159,13 +161,14 @@ def object_of(label: Any) -> Mapping[str, Any] | None:
 def reference_of(given: Any, task: str | None = None) -> Any:
     """Convert a reference to text, steps or a record of built-in types; arrays may be those of NumPy and the like.
 
+    Where rows name their task, members that are null count as missing: a column of objects has those of all rows.
     Return anything else unchanged: the client reports it.
     """
     if isinstance(given, str):
         return given
-    if task not in (None, SCORE):
-        return to_builtin(given)
     if isinstance(given, Mapping):
+        return {name: value for name, value in to_builtin(given).items() if task is None or value is not None}
+    if task not in (None, SCORE):
         return to_builtin(given)
     if isinstance(given, (list, tuple)) or hasattr(given, "tolist"):
         steps = to_builtin(given)
@@ -235,7 +238,7 @@ def pairs_of(
     texts = list(responses)
     if len(texts) != len(references):
         raise invalid([Issue("references", "length_mismatch", f"{len(references)} for {len(texts)} responses")])
-    kinds = [SCORE] * len(texts) if tasks is None else tasks
+    kinds = [None] * len(texts) if tasks is None else tasks
     return texts, [reference_of(reference, task) for reference, task in zip(references, kinds, strict=True)]
 
 

@@ -17,7 +17,7 @@ from ..rows.rows import Fault, Fields, Location, Rollout, missing_fields, number
 from .batch_scorer import BatchScorer, ScoredBatch
 from .source import json_text_of, json_values, without_nulls
 
-__all__ = ["TaskBatchScorer"]
+__all__ = ["batch_scorer", "records_of"]
 
 
 class TaskBatchScorer:
@@ -82,6 +82,13 @@ class TaskBatchScorer:
                 named = {name: record[name] for name in self._fields if name in record and name not in there}
                 self._tasks.fill(rollout, there | named, self._fields)
         return rollouts
+
+
+def batch_scorer(tasks: RowTasks, fields: Fields, grouped: bool) -> BatchScorer | TaskBatchScorer:
+    """Return what scores the batches of a file."""
+    if tasks.has_others:
+        return TaskBatchScorer(tasks, fields, grouped)
+    return BatchScorer(tasks.scorer, fields, grouped)
 
 
 def rows_of(batch: Any, rows: list[int]) -> Any:

@@ -5,7 +5,7 @@
 | short JSON, common form     | fast path           | event loop, two kernel calls                |
 | short JSON, any other form  | general path        | event loop                                  |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
-| task other than SCORE       | rewards of the task | separate process (`endpoints/score.py`)     |
+| rows of other tasks         | rewards of the task | separate process (`wire/other_tasks.py`)    |
 """
 
 from __future__ import annotations

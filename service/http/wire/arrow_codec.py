@@ -19,6 +19,7 @@ from ....kernels.column import TextColumn
 from ....kernels.status import REASONS
 from ....kernels.text.utf8 import is_valid_column
 from ...errors import Issue
+from ...evaluate.task_rewards import TaskScores
 from ...scoring.scores import Scores
 from ...scoring.text_columns import rows_of
 from .arrow_bounds import OverLimitError, check_bounds
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 REQUIRED = ("response", "reference")
+OPTIONAL = ("task", "group")
 
 REASON_NAMES = pa.array(REASONS)
 """Indexed by reason code."""
@@ -53,6 +55,10 @@ class StreamColumns(NamedTuple):
     responses: TextColumn
     references: TextColumn
     reference_index: np.ndarray
+    tasks: list[str] | None = None
+    """The name in each row, if there is a column `task`."""
+    groups: np.ndarray | None = None
+    """int64, the number of the group of each row, if there is a column `group`."""
 
 
 def validate(column: TextColumn, first: int, last: int) -> None:
@@ -75,10 +81,10 @@ def arrow_errors() -> Iterator[None]:
 def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tuple[StreamColumns | None, list[Issue]]:
     """Return the columns of a stream, or None and every issue.
 
-    Columns: `response` (string or large_string) and `reference` (the same, or a dictionary of either); others are not
-    unpacked. A stream of one record batch is not copied; its responses, and references in a dictionary, are not
-    validated here, but while they are read. Raise NotArrowError, and OverLimitError for more than `max_rows` rows or
-    references and as `check_bounds` does.
+    Columns: `response` (string or large_string), `reference` (the same, or a dictionary of either), and optionally
+    `task` (as `reference`) and `group` (as `reference`, or integers); others are not unpacked. A stream of one record
+    batch is not copied; its responses, and references in a dictionary, are not validated here, but while they are read.
+    Raise NotArrowError, and OverLimitError for more than `max_rows` rows or references and as `check_bounds` does.
     """
     with arrow_errors():
         check_bounds(body, max_rows, max_inflated)
@@ -108,7 +114,19 @@ def read_stream(body: bytes | bytearray, max_rows: int, max_inflated: int) -> tu
     index = reference.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if ((index < 0) | (index >= len(reference.dictionary))).any():
         raise NotArrowError
-    return StreamColumns(text_column_of(arrays["response"]), text_column_of(reference.dictionary), index), []
+    texts = text_column_of(arrays["response"]), text_column_of(reference.dictionary)
+    tasks, groups = (_numbered(arrays[name]) if name in arrays else None for name in OPTIONAL)
+    names = None if tasks is None else [tasks[0][number] for number in tasks[1].tolist()]
+    return StreamColumns(*texts, index, names, None if groups is None else groups[1]), []
+
+
+def _numbered(array: Any) -> tuple[list[Any], np.ndarray]:
+    """Return the distinct values of an array without nulls, and the number of each row's value, int64 (n,)."""
+    if not pa.types.is_dictionary(array.type):
+        array = pc.dictionary_encode(array)
+    values = pc.dictionary_encode(array.dictionary)  # a dictionary may have a value twice
+    numbers = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return values.dictionary.to_pylist(), numbers[array.indices.to_numpy(zero_copy_only=False)]
 
 
 def _merge_chunks(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -133,7 +151,7 @@ def _dictionary_address(chunk: Any) -> tuple[int, ...]:
 def _validate(table: Any) -> None:
     """Validate offsets and UTF-8 of all columns except those that are validated while they are read."""
     for name, column in zip(table.column_names, table.columns, strict=True):
-        later = name == "response" or pa.types.is_dictionary(column.type)
+        later = name == "response" or (name == "reference" and pa.types.is_dictionary(column.type))
         if not later or column.num_chunks != 1:
             column.validate(full=True)
 
@@ -144,7 +162,7 @@ def _read_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
         schema = reader.schema
     issues = _schema_issues(schema)
     invalid = {issue.path for issue in issues}
-    names = [name for name in REQUIRED if name not in invalid]
+    names = [name for name in (*REQUIRED, *OPTIONAL) if name in schema.names and name not in invalid]
     if not names:  # Arrow takes an empty list of columns for all of them
         return pa.table({}), issues
     options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
@@ -161,17 +179,22 @@ def _read_columns(body: bytes | bytearray) -> tuple[Any, list[Issue]]:
 def _schema_issues(schema: pa.Schema) -> list[Issue]:
     """Return the issues of the columns' names and types."""
     issues = []
-    for name in REQUIRED:
+    for name in (*REQUIRED, *OPTIONAL):
         found = schema.get_all_field_indices(name)
+        if not found and name in OPTIONAL:
+            continue
         if len(found) != 1:
             issues.append(Issue(name, "missing_field", "one column of this name is required"))
             continue
         kind = schema.field(found[0]).type
-        if name == "reference" and pa.types.is_dictionary(kind):
+        if name != "response" and pa.types.is_dictionary(kind):
             kind = kind.value_type
+        if name == "group" and pa.types.is_integer(kind):
+            continue
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            issues.append(Issue(name, "wrong_type", "must be a column of strings"))
-    unknown = [name for name in schema.names if name not in REQUIRED]
+            or_integers = " or integers" if name == "group" else ""
+            issues.append(Issue(name, "wrong_type", f"must be a column of strings{or_integers}"))
+    unknown = [name for name in schema.names if name not in (*REQUIRED, *OPTIONAL)]
     return issues + [Issue(name[:100], "unknown_field", "there is no column of this name") for name in unknown]
 
 
@@ -201,9 +224,10 @@ def write_stream(scores: Scores, components: bool, advantages: bool, identity: M
 
     `identity` becomes the schema's metadata. Raise ArithmeticError if a number is not finite.
     """
+    mixed = isinstance(scores, TaskScores)
     columns: dict[str, Any] = {
         "reward": pa.array(scores.rewards),
-        "reason": REASON_NAMES.take(pa.array(scores.reason_codes)),
+        "reason": pa.array(scores.reasons) if mixed else REASON_NAMES.take(pa.array(scores.reason_codes)),
     }
     if components:
         columns |= {name: pa.array(values) for name, values in scores.components.items()}

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from ...errors import Issue, ScoringError
+from ...evaluate.mixed import task_codes_of
+from ...evaluate.task_rewards import SCORE
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .compression import Body
 from .json_codec import Answer, Limits
 from .problems import Problem, invalid_request
 from .stage_times import StageTimes
+from .task_batch import Rest, TaskBatch
+from .task_request import read_config
 from .validation import INCLUDES, issues_of, parse_query
 
 __all__ = ["answer_arrow"]
 
-QUERY = ("config", "include")
+QUERY = ("config", "include", "task")
 
 
-def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer:
-    """Answer an Arrow stream.
+class Query(NamedTuple):
+    """The query of a request, as far as it is valid."""
+
+    include: list[str]
+    config: dict[str, Any]
+    task: str | None
+    """None if the query has none."""
+
+
+def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | Rest:
+    """Answer an Arrow stream; return what is left of one with rows of other tasks.
 
     Raise Problem: `unsupported-media-type` without pyarrow, `not-arrow`, `too-large`, or `invalid-request` with every
     error.
@@ -30,13 +44,20 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
     stream = body.plain(limits.max_body_bytes)
     arrow = arrow_module()
     times.start()
-    include, scorer, issues = read_query(query, scorer)
+    asked, issues = read_query(query)
+    include = "components" in asked.include, "advantages" in asked.include
     try:
         columns, found = arrow.read_stream(stream, limits.max_responses, limits.max_body_bytes)
         times.decoded()
+        issues += found
+        if asked.task not in (None, SCORE) or (columns is not None and columns.tasks is not None):
+            batch = task_batch(arrow, columns, asked, issues, scorer, limits)
+            return batch.begin(lambda scores: arrow.write_stream(scores, *include, batch.identity), times)
+        overridden, found = issues_of(scorer.with_overrides, asked.config)
+        scorer = overridden or scorer
         scores = score_stream(arrow, columns, issues + found, scorer, limits)
         times.scored()
-        reply = arrow.write_stream(scores, "components" in include, "advantages" in include, scorer.identity)
+        reply = arrow.write_stream(scores, *include, scorer.identity)
     except arrow.NotArrowError as error:
         issue = Issue("body", "not_arrow", str(error))
         raise Problem("not-arrow", "The body is not one Arrow IPC stream.", [issue]) from None
@@ -63,11 +84,43 @@ def score_stream(arrow: Any, columns: Any, issues: list[Issue], scorer: Scorer, 
     try:
         if issues:
             raise ScoringError(issues)
-        return scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes, *validators)
+        scores = scorer.score_columns(*texts, columns.reference_index, limits.max_reference_bytes, *validators)
     except ScoringError:
         for column in texts:
             arrow.validate(column, 0, column.rows)
         raise
+    scores.groups = columns.groups
+    return scores
+
+
+def task_batch(
+    arrow: Any, columns: Any, query: Query, issues: list[Issue], scorer: Scorer, limits: Limits
+) -> TaskBatch:
+    """Return a stream with rows of other tasks as a batch; raise NotArrowError, and ScoringError without columns."""
+    if columns is None:
+        raise ScoringError(issues)
+    for column in (columns.responses, columns.references):
+        arrow.validate(column, 0, column.rows)
+    if columns.tasks is not None and query.task is not None:
+        issues = [*issues, Issue("query.task", "repeated_setting", "the stream has a column of this name")]
+    task = query.task if columns.tasks is None else columns.tasks
+    codes, found = issues_of(task_codes_of, task, columns.responses.rows)
+    fixed = task if isinstance(task, str) and not found else None
+    issues = issues + [issue._replace(path=f"query.{issue.path}") if task is query.task else issue for issue in found]
+    scorer, options, found = read_config(query.config, fixed, scorer) if codes is not None else (scorer, None, [])
+    return TaskBatch(
+        codes,
+        fixed,
+        columns.responses,
+        columns.references,
+        np.zeros(columns.references.rows, np.uint8),
+        columns.reference_index,
+        columns.groups,
+        scorer,
+        options,
+        limits.max_reference_bytes,
+        issues + found,
+    )
 
 
 def arrow_module() -> Any:
@@ -80,11 +133,11 @@ def arrow_module() -> Any:
     return arrow
 
 
-def read_query(query: bytes, scorer: Scorer) -> tuple[list[str], Scorer, list[Issue]]:
-    """Parse `?config={…}&include=components,advantages`; return the names to include, the scorer, and every issue."""
+def read_query(query: bytes) -> tuple[Query, list[Issue]]:
+    """Parse `?config={…}&include=components,advantages&task=NAME`; return what is valid, and every issue."""
     values, issues = parse_query(query)
     issues += [
-        Issue(f"query.{name}", "unknown_field", "must be one of: config, include")
+        Issue(f"query.{name}", "unknown_field", f"must be one of: {', '.join(QUERY)}")
         for name in values
         if name not in QUERY
     ]
@@ -97,6 +150,5 @@ def read_query(query: bytes, scorer: Scorer) -> tuple[list[str], Scorer, list[Is
         config = None
     if type(config) is not dict:
         issues.append(Issue("query.config", "wrong_type", "must be a JSON object"))
-        return include, scorer, issues
-    overridden, found = issues_of(scorer.with_overrides, config)
-    return include, overridden or scorer, issues + found
+        config = {}
+    return Query(include, config, values.get("task")), issues

@@ -20,7 +20,7 @@ from .json_codec import Limits, check_containers
 from .problems import Problem, invalid_request
 from .stage_times import StageTimes
 
-__all__ = ["OtherRows", "Others", "Outcome", "check_compared", "score_others", "score_pickled"]
+__all__ = ["OtherRows", "Others", "Outcome", "check_compared", "score_others", "score_pickled", "texts_of"]
 
 NO_STEPS: dict[str, Any] = {"steps": []}
 """In place of steps: a reference of SCORE only, which no other task reads."""

@@ -6,7 +6,7 @@ That may run in another process, because the parsers of other tasks hold the GIL
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -71,6 +71,12 @@ class TaskBatch:
     """Of references that are neither text nor steps, which only SCORE requires."""
     later: list[Issue] = field(default_factory=list)
     """Of responses, indices and groups: they are listed after those of references."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """`config_id` and `signature` of a valid request."""
+        assert self.options is not None
+        return self.options.identity(self.scorer.settings)
 
     def begin(self, encode: Callable[[TaskScores], bytes], times: StageTimes) -> Rest | Answer:
         """Score the rows of SCORE; return the rest of the request, or its answer if there are no other rows.

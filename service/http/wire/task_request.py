@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...errors import Issue, ScoringError
 from ...evaluate.mixed import TaskOptions, settings_of, task_codes_of
-from ...evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores
+from ...evaluate.task_rewards import REWARD_TASKS, SCORE
 from ...scoring.scorer import Scorer
 from .envelope import Envelope
 from .json_codec import Answer, Limits, encode
@@ -19,7 +18,7 @@ from .stage_times import StageTimes
 from .task_batch import Rest, TaskBatch
 from .validation import element_issues, envelope_issues, issues_of, read_index
 
-__all__ = ["answer_here", "answer_tasks", "decode_task_request", "names_other_task"]
+__all__ = ["answer_here", "answer_tasks", "decode_task_request", "names_other_task", "read_config"]
 
 
 def names_other_task(envelope: Envelope) -> bool:
@@ -35,25 +34,15 @@ def answer_tasks(envelope: Envelope, scorer: Scorer, limits: Limits, times: Stag
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.decoded()
-    return batch.begin(encoder_of(batch, envelope), times)
+    include = envelope.values.get("include", ())
+    columns = "components" in include, "advantages" in include
+    return batch.begin(lambda scores: encode(scores, batch.identity, *columns), times)
 
 
 def answer_here(envelope: Envelope, scorer: Scorer, limits: Limits) -> Answer:
     """Answer a request that names tasks in this process; raise Problem with every error."""
     found = answer_tasks(envelope, scorer, limits, StageTimes())
     return found if isinstance(found, Answer) else found.complete(score_others(found.others, limits, StageTimes()))
-
-
-def encoder_of(batch: TaskBatch, envelope: Envelope) -> Callable[[TaskScores], bytes]:
-    """Return the function that encodes the reply with the columns that the request includes."""
-    include = envelope.values.get("include", ())
-    components, advantages = "components" in include, "advantages" in include
-
-    def encoded(scores: TaskScores) -> bytes:
-        assert batch.options is not None
-        return encode(scores, batch.options.identity(batch.scorer.settings), components, advantages)
-
-    return encoded
 
 
 def decode_task_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> TaskBatch:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from assay import Scorer
@@ -131,3 +133,82 @@ def test_advantages_of_score_use_groups(client):
     request = {"references": [REFERENCE] * 2, "responses": [PERFECT, "nothing"], "include": ["advantages"]}
     problem_of(client.post("/v1/score", json=request), 422)
     assert scored(client, request | {"groups": ["a", "a"]})["advantages"] == pytest.approx([0.5**0.5, -(0.5**0.5)])
+
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+def post_stream(client: httpx.Client, table: pa.Table, **query: Any) -> httpx.Response:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return client.post("/v1/score", params=query, content=sink.getvalue(), headers={"content-type": ARROW})
+
+
+def table_of(**changed: Any) -> pa.Table:
+    """Return the rows as a stream; groups are strings here, because a column has one type."""
+    given = {
+        "response": [row.response for row in ROWS],
+        "reference": [row.reference_text for row in ROWS],
+        "task": [row.task for row in ROWS],
+        "group": [repr(row.group) for row in ROWS],
+    }
+    return pa.table(given | changed)
+
+
+@pytest.mark.parametrize("dictionaries", [False, True])
+def test_a_mixed_stream_has_the_bits_of_each_row(client, dictionaries):
+    table = table_of()
+    if dictionaries:
+        names = ("reference", "task", "group")
+        table = pa.table({n: table[n].dictionary_encode() if n in names else table[n] for n in table.column_names})
+    reply = post_stream(client, table, config=json.dumps(OPTIONS), include=",".join(BOTH))
+    assert reply.status_code == 200, reply.text
+    found = pa.ipc.open_stream(reply.content).read_all()
+    assert found.column_names == ["reward", "reason", *TASK_COMPONENTS, "advantage"]
+    assert found["reward"].to_pylist() == [row.reward for row in ROWS]
+    assert found["reason"].to_pylist() == [row.reason for row in ROWS]
+    assert found["advantage"].to_pylist() == IN_PROCESS.advantages().tolist()
+    assert {name: found[name].to_pylist() for name in TASK_COMPONENTS} == {
+        name: column.tolist() for name, column in IN_PROCESS.components.items()
+    }
+    identity = {name.decode(): value.decode() for name, value in found.schema.metadata.items()}
+    assert identity.items() <= scored(client, mixed()).items()
+
+
+@pytest.mark.parametrize("task", ["bioprobench.ord", "score"])
+def test_the_task_of_a_stream_in_its_query(client, task):
+    rows = [row for row in ROWS if row.task == task]
+    table = {"response": [row.response for row in rows], "reference": [row.reference_text for row in rows]}
+    options = SETTINGS if task == "score" else TASK_OPTIONS[task]
+    reply = post_stream(client, pa.table(table | {"group": [1] * len(rows)}), task=task, config=json.dumps(options))
+    assert reply.status_code == 200, reply.text
+    assert pa.ipc.open_stream(reply.content).read_all()["reward"].to_pylist() == [row.reward for row in rows]
+
+
+STREAM = {"response": ["a", "b"], "reference": [REFERENCE, json.dumps(ORD)], "task": ["score", "bioprobench.ord"]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "query", "errors"),
+    [
+        ({"task": ["score", None]}, {}, [("task[1]", "wrong_type")]),
+        ({"group": pa.array([None, 3])}, {}, [("group[0]", "wrong_type")]),
+        ({"group": [1.5, 2.5]}, {}, [("group", "wrong_type")]),
+        ({"task": [1, 2]}, {}, [("task", "wrong_type")]),
+        ({"task": ["score", "scor"]}, {}, [("task[1]", "unknown_task")]),
+        ({}, {"task": "score"}, [("query.task", "repeated_setting")]),
+        ({"reference": ["?", "{}"]}, {}, [("references[0]", "bad_step_line"), ("references[1]", "bad_reference")]),
+        ({}, {"config": '{"bioprobench.ord": {"repeat": 1}}'}, [("config.bioprobench.ord.repeat", "unknown_setting")]),
+        ({}, {"include": "advantages"}, [("include", "no_group")]),
+    ],
+)
+def test_errors_of_streams(client, changed, query, errors):
+    assert errors_of(problem_of(post_stream(client, pa.table(STREAM | changed), **query), 422)) == errors
+
+
+def test_an_unknown_task_in_the_query(client):
+    table = pa.table({"response": ["a"], "reference": [REFERENCE]})
+    document = problem_of(post_stream(client, table, task="bioprobench.od"), 422)
+    assert errors_of(document) == [("query.task", "unknown_task")]
+    assert "did you mean bioprobench.ord" in document["errors"][0]["detail"]

@@ -206,6 +206,19 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     check_groups(found, "mixed", [repr(group) for group in batch["groups"]], reply["rewards"])
 
 
+def test_rewards_of_all_tasks_are_counted_over_http(client):
+    batch = columns() | {"config": OPTIONS, "include": ["components"]}
+    reply = client.post("/v1/score", json=batch, headers={RUN: "mixed"}).json()
+    found = samples(client)
+    check_tasks(found, "mixed", reply | {"task": batch["task"]})
+    check_groups(found, "mixed", [repr(group) for group in batch["groups"]], reply["rewards"])
+    for task, label in (("bioprobench.pqa", "5 \u00b5M"), ("bioprobench.err", {"is_correct": False})):
+        query = {"run": "other tasks", "task": task}
+        assert client.post("/compat/slime", json={"response": "x", "label": label}, params=query).status_code == 200
+        labels = {"run": "other tasks", "task": task}
+        assert of(samples(client), "assay_reward_count", **labels) == 1
+
+
 def check_groups(found: Samples, run: str, index: Sequence[Any], rewards: list[float]) -> None:
     """Compare the metrics of groups with the definition."""
     rows = sorted(zip(index, rewards, strict=True))

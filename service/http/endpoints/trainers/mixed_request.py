@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from .....kernels.column import TextColumn
@@ -11,7 +9,9 @@ from ....errors import InvalidReference, Issue, row_of
 from ....evaluate.task_rewards import TaskScores
 from ....scoring.references import issues_of_all
 from ....scoring.scorer import Scorer
+from ....scoring.text_columns import select_rows
 from ...wire.json_codec import Limits
+from ...wire.other_tasks import texts_of
 from .dialect import Texts
 from .other_rows import OtherRows
 from .row_tasks import SCORE, Rows
@@ -37,7 +37,7 @@ class MixedRequest:
         kept = self._of_others.tolist()
         self.others = OtherRows(
             [rows.tasks[row] for row in kept],
-            [] if responses is None else texts_of(selected(responses, self._of_others)),
+            [] if responses is None else texts_of(select_rows(responses, self._of_others)),
             [rows.references[row] for row in kept],
         )
         """The rows of other tasks; without responses if there are issues already."""
@@ -61,12 +61,12 @@ class MixedRequest:
             if row_of(issue) in numbers
         ]
         max_bytes = limits.max_reference_bytes
-        references = selected(references, rows)
+        references = select_rows(references, rows)
         if not found and responses is not None:
             index = np.arange(len(rows), dtype=np.int64)
             try:
                 self._scores.put_rows(
-                    rows, scorer.score_columns(selected(responses, rows), references, index, max_bytes)
+                    rows, scorer.score_columns(select_rows(responses, rows), references, index, max_bytes)
                 )
                 return
             except InvalidReference:
@@ -87,19 +87,3 @@ def numbered(issue: Issue, rows: np.ndarray, task: str = "") -> Issue:
     """Return an issue of a reference with the number of its row in the request, and its task."""
     detail = f"{task}: {issue.detail}" if task else issue.detail
     return issue._replace(path=f"references[{rows[row_of(issue)]}]", detail=detail)
-
-
-def selected(column: TextColumn, rows: np.ndarray) -> TextColumn:
-    """Return some rows of a column, int64 and ascending, as a column of their own."""
-    if len(rows) == column.rows:
-        return column
-    lengths = column.lengths[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    starts = np.repeat(column.offsets[rows] - offsets[:-1], lengths)
-    return TextColumn.of(column.data[starts + np.arange(offsets[-1])], offsets)
-
-
-def texts_of(column: TextColumn) -> list[str]:
-    """Return the rows of a column as strings."""
-    data = column.data.tobytes()
-    return [data[start:stop].decode() for start, stop in pairwise(column.offsets.tolist())]

@@ -93,7 +93,9 @@ class Metrics:
         if type(scores) is Scores and len(scores.rewards) == 1:
             seconds = times.decode, times.score, times.encode, times.queue
             measures = scores.measures.tobytes()
-            singles = self._singles.setdefault(label, [])
+            singles = self._singles.get(label)
+            if singles is None:
+                singles = self._singles[label] = []
             singles.append((*seconds, scores.rewards.item(), scores.reason_codes.item(), measures))
             if len(singles) == MAX_WAITING:
                 self._count_singles(label)

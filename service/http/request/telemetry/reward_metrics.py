@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, Metric, SummaryM
 
 from .....kernels.score import COMPONENTS
 from ....evaluate.evaluation import task_named
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE, TASK_COMPONENTS, reasons_of
+from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reasons_of
 from ....scoring.scores import NO_SPREAD, Scores
 from ..runs import UNNAMED
 from .histogram import Histogram
@@ -28,38 +28,39 @@ COUNTERS = (
 """Counters by run and task: name, documentation, and further labels."""
 
 
+class SignedSum:
+    """The sums of the positive and of the negative values, both without a sign."""
+
+    def __init__(self) -> None:
+        self.above = self.below = 0.0
+
+    def add(self, values: np.ndarray) -> None:
+        """Add a column of at least one value."""
+        if values.min() >= 0:
+            self.above += values.sum().item()
+        else:
+            self.above += values[values > 0].sum().item()
+            self.below -= values[values < 0].sum().item()
+
+
 class Totals:
     """Counts and sums over the responses of one task in one run."""
 
     def __init__(self, task: str) -> None:
         self.reason_names = list(reasons_of(task))
-        self.component_names = COMPONENTS if task == SCORE else task_named(task).components
         self.reasons = np.zeros(len(self.reason_names), np.int64)
-        self.components = np.zeros(len(self.component_names))
-        self.components_below_zero = np.zeros(len(self.component_names))
-        self.below_zero = 0.0
         self.passed = 0
-        self._measures = [TASK_COMPONENTS.index(name) for name in self.component_names]
+        self.reward = SignedSum()
+        names = COMPONENTS if task == SCORE else task_named(task).components
+        self.components = {name: SignedSum() for name in names}
 
     def add(self, scores: Scores, rows: slice | np.ndarray) -> None:
         """Add the responses of these rows."""
         self.reasons += np.bincount(scores.reason_codes[rows], minlength=len(self.reasons))
-        self.passed += int(scores.passed[rows].sum())
-        self.below_zero += below_zero(scores.rewards[rows]).item()
-        measures = scores.measures[self._measures][:, rows]
-        self.components += above_zero(measures)
-        self.components_below_zero += below_zero(measures)
-
-
-def above_zero(values: np.ndarray) -> np.ndarray:
-    """Return the sums of the positive values along the last axis."""
-    sums: np.ndarray = np.maximum(values, 0.0).sum(axis=-1)
-    return sums
-
-
-def below_zero(values: np.ndarray) -> np.ndarray:
-    """Return the sums of the negative values along the last axis, as positive numbers."""
-    return above_zero(-values)
+        self.passed += int(np.count_nonzero(scores.passed[rows]))
+        self.reward.add(scores.rewards[rows])
+        for name, total in self.components.items():
+            total.add(scores.components[name][rows])
 
 
 class RewardMetrics:
@@ -125,13 +126,12 @@ class RewardMetrics:
         for labels, totals in self._totals.items():
             count = int(totals.reasons.sum())
             families["responses_passed"].add_metric(labels, totals.passed)
-            families["reward_below_zero"].add_metric(labels, totals.below_zero)
+            families["reward_below_zero"].add_metric(labels, totals.reward.below)
             for reason, responses in zip(totals.reason_names, totals.reasons.tolist(), strict=True):
                 families["responses"].add_metric([*labels, reason], responses)
-            sums = totals.components.tolist(), totals.components_below_zero.tolist()
-            for name, above, below in zip(totals.component_names, *sums, strict=True):
-                components.add_metric([*labels, name], count, above)
-                families["component_below_zero"].add_metric([*labels, name], below)
+            for name, total in totals.components.items():
+                components.add_metric([*labels, name], count, total.above)
+                families["component_below_zero"].add_metric([*labels, name], total.below)
         tied = "Groups of two or more responses whose rewards lie within 1e-9, which therefore have no advantages."
         flat = CounterMetricFamily("assay_groups_without_spread", tied, labels=["run"])
         for run, groups in self._flat_groups.items():
