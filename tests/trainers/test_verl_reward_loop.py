@@ -238,17 +238,20 @@ def check_a_batch_of_tasks(loop: RewardLoopManager, tokenizer: Any) -> None:
     for advantage, expected in zip(advantages, group_advantages(1e-6), strict=True):
         assert expected is None or advantage == pytest.approx(expected, abs=1e-5)
     members = {"some": (0, 2, 9), "none": (2, 9), "all": (3, 3)}
-    assert groups_filtered("score_passed", members, columns) == {"none", "all"}
-    assert groups_filtered("score", members, columns) == {"all"}
+    assert groups_filtered("score_passed", members, scored) == {"none", "all"}
+    assert groups_filtered("reward", members, scored) == {"all"}
     data.non_tensor_batch["reward_model"][4] = {"style": "rule", "ground_truth": BAD_RECORD}
     with pytest.raises(ray.exceptions.RayTaskError, match=r"record 4: reference: \w+ \(bioprobench\.ord: "):
         loop.compute_rm_score(data)
 
 
-def groups_filtered(metric: str, members: dict[str, tuple[int, ...]], columns: dict[str, list[float]]) -> set[str]:
+def groups_filtered(metric: str, members: dict[str, tuple[int, ...]], scored: DataProto) -> set[str]:
     """Return the groups that verl's replay buffer replaces; its store of trajectories is a dictionary here."""
     stored = {
-        f"{group}_{session}_0": {"reward_extra_info": {name: column[k] for name, column in columns.items()}}
+        f"{group}_{session}_0": {
+            "rm_scores": scored.batch["rm_scores"][k],
+            "extra_fields": {"reward_extra_info": {"score_passed": scored.non_tensor_batch["score_passed"][k]}},
+        }
         for group, rows in members.items()
         for session, k in enumerate(rows)
     }
@@ -257,8 +260,11 @@ def groups_filtered(metric: str, members: dict[str, tuple[int, ...]], columns: d
     )
     buffer.partitions["train"].update({key: {} for key in stored})
     buffer.finished_keys["train"].update(members)
-    store = SimpleNamespace(kv_batch_get=lambda keys, **_: {"extra_fields": [stored[key] for key in keys]})
+
+    def fetch(keys: list[str], select_fields: list[str], **_: Any) -> dict[str, list[Any]]:
+        return {name: [stored[key][name] for key in keys] for name in select_fields}
+
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(replay_buffer, "tq", store)
+        patched.setattr(replay_buffer, "tq", SimpleNamespace(kv_batch_get=fetch))
         filtered, _ = buffer._dapo_filtered_keys("train")
     return filtered
