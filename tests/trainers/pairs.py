@@ -21,6 +21,7 @@ __all__ = [
     "PERFECT",
     "REFERENCE",
     "ROWS",
+    "SWAPPED",
     "TEXTS",
     "all_finite",
     "check_numbers",
