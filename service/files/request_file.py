@@ -53,7 +53,11 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         return None
     summary = Summary()
     summary.add(scores)
-    rollouts = rollouts_of(document, scores) if observe is not None or job.target_format != "json" else []
+    rollouts = (
+        rollouts_of(document, envelope.values.get("groups"), scores)
+        if observe is not None or job.target_format != "json"
+        else []
+    )
     if observe is not None:
         rows, own = tasks.of_score(scores)
         observe([rollouts[row] for row in rows.tolist()], own)
@@ -80,23 +84,22 @@ def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:
         envelope.values["include"] = [*named, *(name for name, asked in wanted.items() if asked and name not in named)]
 
 
-def rollouts_of(document: str, scores: Scores) -> list[Rollout]:
+def rollouts_of(document: str, groups: list[str | int] | None, scores: Scores) -> list[Rollout]:
     """Return the responses of a request as rows with what the request says of each; groups are those of the reply."""
     request = orjson.loads(document)
     references = [request["references"][number] for number in scores.reference_index.tolist()]
     columns = {"response": request["responses"], "reference": references}
     if isinstance(request.get("task"), list):
         columns["task"] = request["task"]
-    if "groups" in request:
-        columns["group"] = request["groups"]
-    groups = columns.get("group", references)
+    if groups is not None:  # orjson writes integers of up to 64 bits
+        columns["group"] = [group if isinstance(group, str) else orjson.Fragment(b"%d" % group) for group in groups]
     return [
         Rollout(
             Location("record", k),
             orjson.dumps({name: column[k] for name, column in columns.items()}),
             response=request["responses"][k],
             reference=references[k],
-            group=groups[k],
+            group=references[k] if groups is None else groups[k],
         )
         for k in range(len(scores))
     ]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-import orjson
-
 from ..files.rows.rows import Location, value_key
 from ..scoring.scores import NO_SPREAD
 
@@ -86,7 +84,8 @@ class Groups:
 
 def prompt_label(group: Any) -> str:
     """Return a prompt on one line, shortened."""
-    return shortened(group if isinstance(group, str) else orjson.dumps(group).decode(), MAX_LABEL)
+    key = value_key(group)
+    return shortened(key if isinstance(key, str) else key.decode(), MAX_LABEL)
 
 
 def shortened(text: str, limit: int) -> str:

@@ -52,6 +52,16 @@ def test_a_field_names_the_group_and_faulty_rows_belong_to_none(call, tmp_path: 
     ]
 
 
+def test_groups_of_large_integers_are_distinct(call, tmp_path: Path) -> None:
+    groups = [2**100, 2**100, 2**100 + 1, 2**100 + 1]
+    rows = [{"g": g, "response": RESPONSE if k == 0 else "x", "reference": KEY_LINE} for k, g in enumerate(groups)]
+    source, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.json"
+    flags = ["--include", "advantages", "--group-field", "g", "--report", tmp_path / "report.html"]
+    assert call("score", source, "-o", target, *flags).exit_code == 0
+    found = [row["advantage"] for row in json.loads(target.read_bytes())]
+    assert found == pytest.approx([0.5**0.5, -(0.5**0.5), 0.0, 0.0])
+
+
 @pytest.mark.parametrize("ending", ["jsonl", "json"])
 def test_no_group_is_a_mistake(call, tmp_path: Path, ending: str) -> None:
     rows = [{"response": "x", "reference": REFERENCE}, {"response": "x", "reference": KEY_LINE}]

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
@@ -245,6 +245,9 @@ def fill_rollout(rollout: Rollout, record: Mapping[str, Any], fields: Fields) ->
 def set_group(rollout: Rollout, own: Any, record: Mapping[str, Any], fields: Fields) -> Fault | None:
     """Set the group of a rollout: that of its field, or else its own; return the fault of one that is null."""
     rollout.group = own if fields.group is None else record[fields.group]
+    if fields.group is not None and isinstance(rollout.group, float):
+        with suppress(ValueError, RecursionError):  # orjson reads integers of more than 64 bits as floats
+            rollout.group = json.loads(rollout.text)[fields.group]
     return NO_GROUP if fields.group is not None and rollout.group is None else None
 
 
@@ -287,7 +290,9 @@ def reference_faults(issues: Iterable[Issue], about: str = "reference") -> dict[
 
 def value_key(value: Any) -> str | bytes:
     """Return a hashable key that is equal for equal JSON values, ignoring the order of names."""
-    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    if isinstance(value, str):
+        return value
+    return b"%d" % value if type(value) is int else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def numbered(numbers: dict[str | bytes, int], value: Any) -> int:

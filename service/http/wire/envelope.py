@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,6 +113,10 @@ def _value(body: bytes | bytearray | memoryview, name: str, start: int, stop: in
     if value.count(b"[") + value.count(b"{") > FREE_BRACKETS + len(value) // MIN_BRACKET_BYTES:
         raise TooManyError(name)
     try:
-        return orjson.loads(value)
+        parsed = orjson.loads(value)
     except orjson.JSONDecodeError:  # a number that no double can represent
         raise NotJsonError from None
+    if name == "groups" and isinstance(parsed, list) and float in set(map(type, parsed)):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)  # orjson reads integers of more than 64 bits as floats
+    return parsed
