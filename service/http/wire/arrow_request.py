@@ -10,7 +10,7 @@ import orjson
 
 from ...errors import Issue, ScoringError
 from ...evaluate.mixed import task_codes_of
-from ...evaluate.task_rewards import SCORE
+from ...evaluate.task_rewards import REWARD_TASKS, SCORE
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .compression import Body
@@ -53,6 +53,8 @@ def answer_arrow(body: Body, query: bytes, scorer: Scorer, limits: Limits, times
         if asked.task not in (None, SCORE) or (columns is not None and columns.tasks is not None):
             batch = task_batch(arrow, columns, asked, issues, scorer, limits)
             return batch.begin(lambda scores: arrow.write_stream(scores, *include, batch.identity), times)
+        if columns is None:  # the tasks of the rows are unknown: options of other tasks may be right
+            asked = asked._replace(config={k: v for k, v in asked.config.items() if k not in REWARD_TASKS})
         overridden, found = issues_of(scorer.with_overrides, asked.config)
         scorer = overridden or scorer
         scores = score_stream(arrow, columns, issues + found, scorer, limits)

@@ -138,6 +138,14 @@ def test_advantages_of_score_use_groups(client):
 ARROW = "application/vnd.apache.arrow.stream"
 
 
+def test_groups_may_be_integers_of_any_size(client):
+    groups = [2**100, 2**100, 2**100 + 1, 2**100 + 1]
+    request = {"responses": [PERFECT, "", "", ""], "references": [REFERENCE], "groups": groups, "include": BOTH}
+    assert scored(client, request)["advantages"] == pytest.approx([0.5**0.5, -(0.5**0.5), 0.0, 0.0])
+    document = problem_of(client.post("/v1/score", json=request | {"groups": [*groups[:3], 1e30]}), 422)
+    assert errors_of(document) == [("groups[3]", "wrong_type")]
+
+
 def post_stream(client: httpx.Client, table: pa.Table, **query: Any) -> httpx.Response:
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -194,6 +202,7 @@ STREAM = {"response": ["a", "b"], "reference": [REFERENCE, json.dumps(ORD)], "ta
     [
         ({"task": ["score", None]}, {}, [("task[1]", "wrong_type")]),
         ({"group": pa.array([None, 3])}, {}, [("group[0]", "wrong_type")]),
+        ({"task": ["score", None]}, {"config": json.dumps(OPTIONS)}, [("task[1]", "wrong_type")]),
         ({"group": [1.5, 2.5]}, {}, [("group", "wrong_type")]),
         ({"task": [1, 2]}, {}, [("task", "wrong_type")]),
         ({"task": ["score", "scor"]}, {}, [("task[1]", "unknown_task")]),
