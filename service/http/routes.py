@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from .endpoints import docs
 from .endpoints.about import About
 from .endpoints.evaluate import evaluate_endpoint
 from .endpoints.explain import MAX_BODY_BYTES, explain_endpoint
-from .endpoints.openapi import EXAMPLE_REPLY, RUN_PARAMETERS, body_of, problems_of, text_of
+from .endpoints.openapi import EXAMPLE_REPLY, RUN_PARAMETERS, STREAM_PARAMETERS, STREAMS, body_of, problems_of, text_of
 from .endpoints.playground import Playground
 from .endpoints.probes import Probes
 from .endpoints.score import ScoreEndpoint
@@ -115,14 +115,19 @@ class RouteTable:
         kinds: tuple[str, ...] = SCORING_KINDS,
         intake: Intake | None = None,
         parameters: Iterable[dict[str, Any]] = (),
+        content: Mapping[str, Any] | None = None,
         **description: Any,
     ) -> None:
-        """Register a route whose body is one of `models`; `example` is a request and its reply, None without one."""
+        """Register a route whose body is one of `models`; `example` is a request and its reply, None without one.
+
+        content: other media types that requests and replies may have.
+        """
         request, reply = example
         extra = body_of(*models, example=request)
         extra["parameters"] = [*parameters, *extra["parameters"]]
+        extra["requestBody"]["content"].update(content or {})
         if reply is not None:
-            description["reply"] = {"content": {"application/json": {"example": reply}}}
+            description["reply"] = {"content": {"application/json": {"example": reply}, **(content or {})}}
         self.add("POST", path, endpoint, kinds, intake, models, openapi_extra=extra, **description)
 
     def add_heads(self) -> None:
@@ -161,7 +166,8 @@ def add_scoring(table: RouteTable, state: ServiceState) -> None:
         (EXAMPLE_REQUEST, EXAMPLE_REPLY),
         ("not-arrow", *SCORING_KINDS),
         table.intake(media_types=(JSON, ARROW), named_runs=True),
-        RUN_PARAMETERS,
+        [*RUN_PARAMETERS, *STREAM_PARAMETERS],
+        STREAMS,
         response_model=ScoreReply,
         summary="Score responses",
         tags=["scoring"],

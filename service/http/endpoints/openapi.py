@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ...contract import EXAMPLE_COMPONENTS
+from ..wire.compression import ARROW
 from ..wire.contract import ProblemDocument
 from ..wire.problems import KINDS
 
-__all__ = ["RUN_PARAMETERS", "body_of", "complete", "problems_of", "text_of"]
+__all__ = ["RUN_PARAMETERS", "STREAMS", "STREAM_PARAMETERS", "body_of", "complete", "problems_of", "text_of"]
 
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
@@ -72,6 +73,24 @@ RUN_PARAMETERS = [
     }
     for name, place in (("X-Assay-Run", "header"), ("run", "query"))
 ]
+STREAM_PARAMETERS = [
+    {"name": name, "in": "query", "description": f"Of Arrow streams only: {description}", "schema": {"type": "string"}}
+    for name, description in (
+        ("config", "the field `config`, as JSON."),
+        ("include", "`components`, `advantages`, or both with a comma."),
+        ("task", "the task of every row; or a column `task`."),
+    )
+]
+STREAMS = {
+    ARROW.decode(): {
+        "schema": {
+            "type": "string",
+            "format": "binary",
+            "description": "An Arrow IPC stream (extra `arrow`). Columns of a request: `response`, `reference`, "
+            "and optionally `group` and `task`; of a reply: `reward`, `reason`, and those that `include` names.",
+        }
+    }
+}
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Required only if keys are configured."},
     "basic": {"type": "http", "scheme": "basic", "description": "Any name, and the key as password."},

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
 from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
+from ...evaluate.task_rewards import REWARD_TASKS
 from ...settings import ScoreSettings
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "TasksReply",
     "VersionReply",
 ]
+
+TaskName = Annotated[StrictStr, Field(json_schema_extra={"enum": list(REWARD_TASKS)})]
 
 EXAMPLE_REQUEST: dict[str, JsonValue] = {
     "references": [EXAMPLE_REFERENCE],
@@ -94,7 +97,7 @@ class TaskRewardRequest(Contract):
         "SCORE, and options of other tasks by the name of the task.",
     )
     include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
-    task: StrictStr | list[StrictStr] = Field(
+    task: TaskName | list[TaskName] = Field(
         description="Name of a task of GET /v1/tasks that has a reward, or one for each response. Every reply then has "
         "the components of all tasks, 0 where a task lacks one."
     )

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from assay import ScoreSettings
 from assay.service.config import load
+from assay.service.evaluate.task_rewards import REWARD_TASKS
 from assay.service.http.app import create_app
 from assay.service.http.wire.contract import (
     ConfigReply,
@@ -209,6 +210,15 @@ def test_openapi_examples_match_their_models(client, description):
     reply = client.post("/v1/score", json=request).json()
     of_this_version = {"config_id": "", "signature": ""}
     assert reply | of_this_version == example | of_this_version
+
+
+def test_openapi_describes_streams_and_tasks(description):
+    operation = description["paths"]["/v1/score"]["post"]
+    for body in (operation["requestBody"], operation["responses"]["200"]):
+        assert set(body["content"]) == {"application/json", "application/vnd.apache.arrow.stream"}
+    assert {"config", "include", "task", "run"} <= {one["name"] for one in operation["parameters"]}
+    one, each = description["components"]["schemas"]["TaskRewardRequest"]["properties"]["task"]["anyOf"]
+    assert one["enum"] == each["items"]["enum"] == list(REWARD_TASKS)
 
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
