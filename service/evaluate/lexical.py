@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..errors import InvalidRequest, Issue
+from ..errors import InvalidRequest, Issue, NotInstalled
 from ..extras import install_command
 from .optional_dependencies import OptionalDependencies, import_optional, not_installed
 from .task import OK, Advance, Evaluation, Metric, Record, Records, Rewards, Task
@@ -159,7 +159,11 @@ class Lexical(Task):
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
-        found = self.evaluate(records, chosen, advance)
+        try:
+            found = self.evaluate(records, chosen, advance)
+        except NotInstalled as error:
+            detail = f"{error.issues[0].detail}; or choose another `reward`, such as rouge_l"
+            raise not_installed("config.reward", detail) from error
         rewards = np.nan_to_num(found.columns[options.reward], nan=0.0)
         return Rewards(rewards, found.failed, {"text_similarity": rewards})
 
