@@ -88,7 +88,7 @@ def ends(pid: int, seconds: float = 10) -> bool:
 def test_a_job_returns_its_result_and_times(processes):
     async def scenario():
         exchange = Waiting()
-        assert await processes.run(partial(jobs.upper, bytearray(b"body")), exchange) == b"BODY"
+        assert await processes.run(partial(jobs.upper, bytearray(b"body")), exchange, bytes) == b"BODY"
         assert exchange.times.score == 0.25
 
     asyncio.run(scenario())
@@ -137,7 +137,7 @@ def test_the_loop_continues_while_a_job_holds_the_gil(processes, tmp_path):
     async def scenario():
         gaps, last = [], time.perf_counter()
         job = partial(jobs.sum_for_ever, bytes(64 << 20), str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, Waiting(2)))
+        running = asyncio.create_task(processes.run(job, Waiting(2), bytes))
         while not running.done():
             await asyncio.sleep(0.002)
             gaps.append(time.perf_counter() - last)
@@ -229,7 +229,7 @@ def test_an_error_does_not_keep_the_body(processes):
         body = Body(b"body")
         seen = weakref.ref(body)
         with suppress(Problem):
-            await processes.run(partial(jobs.refuse, body, 1), Waiting())
+            await processes.run(partial(jobs.refuse, body, 1), Waiting(), bytes)
         del body
         end = time.monotonic() + 5
         while seen() is not None and time.monotonic() < end:
@@ -269,7 +269,7 @@ from functools import partial
 from tests.http.request.test_processes import Processes, Waiting, jobs
 if __name__ == "__main__":
     processes = Processes(1)
-    print(asyncio.run(processes.run(partial(jobs.upper, b"body"), Waiting(120))))
+    print(asyncio.run(processes.run(partial(jobs.upper, b"body"), Waiting(120), bytes)))
     processes.close()
 """
 
