@@ -21,6 +21,8 @@ from ..settings import setting_detail
 
 __all__ = [
     "OK",
+    "TOO_LONG",
+    "TOO_LONG_REASON",
     "USUAL",
     "Advance",
     "Evaluation",
@@ -40,6 +42,11 @@ T = TypeVar("T")
 
 OK = "ok"
 """The reason of a response that could be read, in every task."""
+
+TOO_LONG = "too_long"
+"""The reason of a response over the limit of rewards, in every task."""
+
+TOO_LONG_REASON = {TOO_LONG: "The response has too many bytes: it got what an empty one gets."}
 
 USUAL = "usual"
 """A name in `options.metrics` that means all default metrics."""

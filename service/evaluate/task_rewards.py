@@ -22,7 +22,7 @@ from ..scoring.scores import PASSED_IF, Scores
 from ..settings import RULES_VERSION
 from .evaluation import task_named
 from .signatures import reward_signature
-from .task import Advance, Options, Task, ignore_progress
+from .task import TOO_LONG, Advance, Options, Task, ignore_progress
 
 __all__ = [
     "REWARD_TASKS",
@@ -61,8 +61,6 @@ TASK_COMPONENTS = (
 ROUNDING = 1e-9
 """How far a component may be from 1 for a response that passes: BLEU of equal texts is 1 only up to rounding."""
 
-TOO_LONG = "too_long"
-TOO_LONG_REASON = {TOO_LONG: "The response has too many bytes: it got what an empty one gets."}
 MAX_RESPONSE_BYTES = 262_144
 EVALUATION_ONLY = frozenset(Options.model_fields)
 """Options that do not apply to a reward."""
@@ -144,7 +142,7 @@ def reasons_of(name: str) -> dict[str, str]:
     """Return the reasons of a task's rewards in the order of their numbers, each with a sentence; SCORE's without."""
     if name == SCORE:
         return dict.fromkeys(REASONS, "")
-    return {**task_named(name).reasons, **({} if TOO_LONG in task_named(name).reasons else TOO_LONG_REASON)}
+    return dict(task_named(name).reasons)
 
 
 def passed_if(name: str) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ import threading
 import numpy as np
 import pytest
 
-from assay.service.evaluate import evaluate, rewards
+from assay import Scorer
+from assay.service.evaluate import evaluate
 from assay.service.evaluate.evaluation import every_task
 from assay.service.http.wire.contract import EvaluateReply, EvaluateRequest, ScoreReply, TaskRewardRequest, TasksReply
 from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED, errors_of, problem_of
@@ -190,7 +191,9 @@ def test_rewards_of_another_task(client):
     assert document["reasons"] == ["ok", "ok", "no_markers"]
     assert document["advantages"] == pytest.approx([0.5**0.5, 0.0, -(0.5**0.5)])
     assert all(len(column) == 3 for column in document["components"].values())
-    expected = rewards("bioprobench.pqa", REWARD["responses"], REWARD["references"], REWARD["reference_index"])
+    expected = Scorer().score(
+        REWARD["responses"], REWARD["references"], REWARD["reference_index"], task="bioprobench.pqa"
+    )
     assert document["rewards"] == expected.rewards.tolist()
     assert document["components"] == {name: column.tolist() for name, column in expected.components.items()}
     bare = client.post("/v1/score", json={k: v for k, v in REWARD.items() if k != "include"}).json()
@@ -250,5 +253,5 @@ def test_score_is_the_scorers_own(client):
     request = {"references": [REFERENCE], "responses": [PERFECT, SWAPPED, ""]}
     document = client.post("/v1/score", json={**request, "task": "score"}).json()
     assert document == client.post("/v1/score", json=request).json()
-    assert document["rewards"] == rewards("score", request["responses"], request["references"]).rewards.tolist()
+    assert document["rewards"] == Scorer().score(request["responses"], request["references"]).rewards.tolist()
     assert np.isfinite(document["rewards"]).all()

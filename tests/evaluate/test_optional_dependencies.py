@@ -7,8 +7,9 @@ import types
 
 import pytest
 
+from assay import Scorer
 from assay.service.errors import InvalidRequest, NotInstalled
-from assay.service.evaluate import lexical, rewards
+from assay.service.evaluate import lexical
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text import meteor, word_tokens
 from tests.evaluate.word_lists import forget_wordnet, needs_sentences
@@ -66,7 +67,7 @@ def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
     assert evaluate("lexical", LEXICAL).aggregate["vanilla"] == pytest.approx(1.0)
     without(monkeypatch, "sacrebleu")
     with pytest.raises(NotInstalled, match="sacrebleu"):
-        rewards("lexical", ["Wash the cells."], ["Wash the cells."])
+        Scorer().score(["Wash the cells."], ["Wash the cells."], task="lexical")
     with pytest.raises(NotInstalled, match="sacrebleu"):
         evaluate("lexical", LEXICAL, metrics=["vanilla"])
     found = evaluate("lexical", LEXICAL)

@@ -1,10 +1,11 @@
-"""AReaL's reward wrapper with its process pool, ms-swift's registry of rewards, SkyRL's registry of environments."""
+"""AReaL's reward wrapper with its process pool, ms-swift's rewards and advantages, SkyRL's registry of environments."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import importlib.util
+import json
 import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +14,28 @@ from typing import Any
 
 import pytest
 import skyrl_gym
+import torch
 from skyrl_gym.envs import register
 from swift.rewards import ORM, orms
+from swift.rl_core.advantage import compute_advantages_dynamic
+from swift.rl_core.data import GRPOSample
+from swift.rl_core.grpo_algorithm import score_completions
+from swift.utils import import_external_file
 
+from assay_client import InvalidReference
 from assay_client.adapters.for_areal import reward_fn
-from tests.trainers.pairs import EXPECTED, METRICS, REFERENCE, TEXTS, all_finite
+from tests.trainers.pairs import (
+    BAD_RECORD,
+    EXPECTED,
+    METRICS,
+    OPTIONS,
+    REFERENCE,
+    ROWS,
+    TEXTS,
+    all_finite,
+    group_advantages,
+    reference_in_column,
+)
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
 EOS = "<|im_end|>"
@@ -46,16 +64,52 @@ def test_areal(areal: Any, at: str) -> None:
         asyncio.run(run(reference="Step 1: nothing"))
 
 
-def test_ms_swift(at: str) -> None:
-    """A plugin is a file that is imported by its path, with its folder on the path."""
-    spec = importlib.util.spec_from_file_location("plugin", ADAPTERS / "for_ms_swift.py")
-    assert spec is not None
-    assert spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+@pytest.fixture
+def swift_reward() -> Any:
+    """The reward of the plugin, imported as `--external_plugins` does."""
+    import_external_file(str(ADAPTERS / "for_ms_swift.py"))
     reward = orms["assay"](args=None)
     assert isinstance(reward, ORM)
-    columns = {"reference": [REFERENCE] * 3, "messages": [[]] * 3, "trainer_state": None}
-    assert reward(TEXTS, **columns) == pytest.approx(EXPECTED)
+    return reward
+
+
+def swift_rewards(reward: Any, rows: list[dict[str, Any]]) -> torch.Tensor:
+    """Return the rewards that its trainer gets for rollouts of these rows of the data set."""
+    samples = [GRPOSample.from_row({"prompt_id": str(row["id"]), "request_id": str(row["id"])} | row) for row in rows]
+    state = types.SimpleNamespace(global_step=0)
+    return score_completions(samples, [reward], None, False, torch.device("cpu"), trainer_state=state)
+
+
+def answered(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": "Add PBS."}, {"role": "assistant", "content": text}]
+
+
+def test_ms_swift(at: str, swift_reward: Any) -> None:
+    rows = [{"messages": answered(text), "reference": REFERENCE, "id": k} for k, text in enumerate(TEXTS)]
+    assert swift_rewards(swift_reward, rows)[:, 0].tolist() == pytest.approx(EXPECTED)
+
+
+def test_ms_swift_with_several_tasks(at: str, swift_reward: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
+    rows: list[dict[str, Any]] = [
+        {
+            "messages": answered(row.response),
+            "reference": reference_in_column(row),
+            "id": k,
+            "prompt_id": repr(row.group),
+        }
+        | ({} if row.task == "score" else {"task": row.task})
+        for k, row in enumerate(ROWS)
+    ]
+    rewards = swift_rewards(swift_reward, rows)
+    assert rewards.tolist() == torch.tensor([[row.reward] for row in ROWS]).tolist()
+    prompts, requests = [repr(row.group) for row in ROWS], list(map(str, range(len(ROWS))))
+    advantages, _ = compute_advantages_dynamic(rewards, torch.ones(1), prompts, requests)
+    for advantage, expected in zip(advantages.tolist(), group_advantages(1e-4), strict=True):
+        assert advantage == pytest.approx(expected or 0, abs=1e-5)
+    rows[4]["reference"] = json.dumps(BAD_RECORD)
+    with pytest.raises(InvalidReference, match=r"record 4: references\[4\]: \w+ \(bioprobench\.ord: "):
+        swift_rewards(swift_reward, rows)
 
 
 def test_skyrl(at: str) -> None:

@@ -6,6 +6,7 @@ POST with `json={"prompt", "response", "label"}`, one sample a request, one sess
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,17 @@ import pytest
 
 from assay_client import InvalidReference
 from assay_client.adapters.for_slime import custom_rm
-from tests.trainers.pairs import EXPECTED, METRICS, REFERENCE, TEXTS
+from tests.trainers.pairs import (
+    BAD_RECORD,
+    EXPECTED,
+    MARKED_ROWS,
+    METRICS,
+    OPTIONS,
+    REFERENCE,
+    TEXTS,
+    check_numbers,
+    reference_in_column,
+)
 
 EOS = "<|im_end|>\n"
 CHAT = [{"role": "system", "content": "<think>…</think>"}, {"role": "user", "content": "Add PBS."}]
@@ -63,3 +74,22 @@ def test_the_function_for_groups(at: str, requests_served: Any) -> None:
     group[1].label = "Step 1: nothing"
     with pytest.raises(InvalidReference, match="record 1: reference: bad_step_line"):
         asyncio.run(custom_rm(SimpleNamespace(reward_key=None), group))
+
+
+def test_the_function_for_samples_of_several_tasks(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks are in the samples' metadata, or beside the reference in their labels."""
+    monkeypatch.setenv("ASSAY_CLIENT_CONFIG", json.dumps(OPTIONS))
+    arguments = SimpleNamespace(reward_key="reward")
+    in_metadata = [{"label": reference_in_column(row), "metadata": {"task": row.task}} for row in MARKED_ROWS]
+    in_labels = [{"label": json.dumps({"task": row.task, "reference": row.reference})} for row in MARKED_ROWS]
+    for given in (in_metadata, in_labels):
+        samples = [
+            SimpleNamespace(prompt=CHAT, response=row.response + EOS, index=k, **fields)
+            for k, (row, fields) in enumerate(zip(MARKED_ROWS, given, strict=True))
+        ]
+        for reward, row in zip(asyncio.run(custom_rm(arguments, samples)), MARKED_ROWS, strict=True):
+            assert reward.pop("reward") == row.reward
+            check_numbers(reward, row)
+    samples[4].label = json.dumps({"task": "bioprobench.ord", "reference": BAD_RECORD})
+    with pytest.raises(InvalidReference, match=r"record 4: reference: \w+ \(bioprobench\.ord: "):
+        asyncio.run(custom_rm(arguments, samples))

@@ -3,35 +3,65 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 from statistics import stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
+import train
 from datasets import Dataset
 from model import new_model, new_tokenizer
-from protocols import new_protocols, right_answer
-from train import supervise
+from protocols import Protocol, careless_answer, new_protocols, right_answer
 from trl import GRPOConfig, GRPOTrainer
 
 from assay_client import Client, InvalidReference, Unavailable
 from assay_client.adapters.for_trl import async_score_reward, score_reward
-from tests.trainers.pairs import GONE
+from tests.trainers.pairs import BAD_RECORD, GONE
 
 PROTOCOLS = new_protocols(0)[:2]
 STEPS = 3
 
 
+class Question(NamedTuple):
+    """A prompt of another task; the policy gives either of two answers."""
+
+    prompt: str
+    task: str
+    reference: str
+    answers: tuple[str, str]
+
+
+def block(text: str) -> str:
+    return f"[ANSWER_START]{text}[ANSWER_END]"
+
+
+RECORD = {"wrong_steps": ["wash", "lyse", "spin"], "correct_steps": ["lyse", "wash", "spin"]}
+QUESTIONS = [
+    Question("How much?\n", "bioprobench.pqa", "5 ml", (block("5 ml & 90"), block("10 ml & 60"))),
+    Question("Which order?\n", "bioprobench.ord", json.dumps(RECORD), (block("[1, 0, 2]"), block("[0, 1, 2]"))),
+    Question("Is it right?\n", "bioprobench.err", '{"is_correct": false}', (block("False"), block("True"))),
+]
+
+
+def answer_of(dice: Any, one: Protocol | Question) -> str:
+    """Return the answer of a careless policy."""
+    return dice.pick(one.answers) if isinstance(one, Question) else careless_answer(dice, one)
+
+
 @pytest.fixture(scope="module")
 def policy() -> tuple[Any, Any]:
-    """Return a model and its tokenizer, trained on two answers until some completions score above 0."""
+    """Return a model and its tokenizer, trained on a few answers until some completions score above 0."""
     torch.set_num_threads(1)
-    tokenizer = new_tokenizer(one.prompt + right_answer(one) for one in PROTOCOLS)
+    texts = [one.prompt + right_answer(one) for one in PROTOCOLS]
+    tokenizer = new_tokenizer([*texts, *(one.prompt + "".join(one.answers) for one in QUESTIONS)])
     model = new_model(tokenizer, 0)
-    supervise(model, tokenizer, PROTOCOLS, 120, 0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(train, "careless_answer", answer_of)
+        train.supervise(model, tokenizer, [*PROTOCOLS, *PROTOCOLS, *QUESTIONS], 160, 0)
     return model, tokenizer
 
 
@@ -39,26 +69,26 @@ class Recorded:
     """A reward function that records its arguments and results."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.calls: list[tuple[list[str], list[str], list[float | None]]] = []
+        self.calls: list[tuple[list[str], dict[str, Any], list[float | None]]] = []
         self.__name__ = function.__name__
         self._function = function
 
     def __call__(self, prompts: Any, completions: Any, **columns: Any) -> list[float | None]:
         rewards = self._function(prompts=prompts, completions=completions, **columns)
-        self.calls.append((list(completions), list(columns["reference"]), rewards))
+        self.calls.append((list(completions), columns | {"prompts": prompts}, rewards))
         return rewards
 
 
 def trained(
-    policy: tuple[Any, Any], functions: Any, folder: Path, rows: list[dict[str, Any]] | None = None
+    policy: tuple[Any, Any], functions: Any, folder: Path, rows: list[dict[str, Any]] | None = None, prompts: int = 2
 ) -> list[dict[str, float]]:
-    """What the trainer logged, one entry a step."""
+    """Return what the trainer logged, one entry a step; `prompts` go into each step."""
     rows = rows or [{"prompt": one.prompt, "reference": right_answer(one), "id": one.goal} for one in PROTOCOLS]
     config = GRPOConfig(
         output_dir=str(folder),
         use_cpu=True,
         max_steps=STEPS,
-        per_device_train_batch_size=8,
+        per_device_train_batch_size=4 * prompts,
         num_generations=4,
         max_completion_length=200,
         temperature=0.5,
@@ -88,8 +118,8 @@ def test_a_synchronous_reward(policy: Any, at: str, requests_served: Callable[[]
     assert len(log) == len(recorded.calls) == STEPS
     assert requests_served() - before == STEPS, "the whole batch goes into one request"
     with Client(base_url=at) as client:
-        for (completions, references, rewards), entry in zip(recorded.calls, log, strict=True):
-            scores = client.score(completions, references)
+        for (completions, columns, rewards), entry in zip(recorded.calls, log, strict=True):
+            scores = client.score(completions, columns["reference"])
             assert rewards == scores.rewards
             assert entry["reward"] == pytest.approx(sum(rewards) / len(rewards), abs=1e-3)
             components = scores.components or {}
@@ -124,10 +154,53 @@ def test_a_mixed_data_set(policy: Any, at: str, tmp_path: Path) -> None:
     ]
     recorded = Recorded(score_reward)
     log = trained(policy, [recorded, shortness], tmp_path, rows)
-    assert {reference is None for _, references, _ in recorded.calls for reference in references} == {True, False}
-    for _, references, rewards in recorded.calls:
-        assert [reward is None for reward in rewards] == [reference is None for reference in references]
+    assert {reference is None for _, columns, _ in recorded.calls for reference in columns["reference"]} == {
+        True,
+        False,
+    }
+    for _, columns, rewards in recorded.calls:
+        assert [reward is None for reward in rewards] == [reference is None for reference in columns["reference"]]
     assert all(math.isfinite(entry["reward"]) and math.isfinite(entry["loss"]) for entry in log)
+
+
+def rows_of_tasks() -> list[dict[str, Any]]:
+    protocol = {"prompt": PROTOCOLS[0].prompt, "reference": right_answer(PROTOCOLS[0]), "task": None, "id": "protocol"}
+    questions = [
+        {"prompt": one.prompt, "reference": one.reference, "task": one.task, "id": one.task} for one in QUESTIONS
+    ]
+    return [protocol, *questions]
+
+
+def test_a_data_set_of_several_tasks(policy: Any, at: str, requests_served: Any, tmp_path: Path) -> None:
+    before, recorded = requests_served(), Recorded(score_reward)
+    log = trained(policy, recorded, tmp_path, rows_of_tasks(), prompts=4)
+    assert requests_served() - before == len(log) == STEPS, "one request a step for all tasks"
+    assert {tuple(entry) for entry in log} == {tuple(log[0])}, "the same names in every step"
+    with Client(base_url=at) as client:
+        for (completions, columns, rewards), entry in zip(recorded.calls, log, strict=True):
+            alone: list[float] = []
+            for k in range(0, len(completions), 4):
+                (prompt,), (task,) = set(columns["prompts"][k : k + 4]), set(columns["task"][k : k + 4])
+                scores = client.score(completions[k : k + 4], columns["reference"][k : k + 4], task=task or "score")
+                assert entry[f"score/share_{task or 'score'}"] == 1 / 4, prompt
+                assert entry[f"score/passed_{task or 'score'}"] == pytest.approx(sum(scores.passed) / 4, abs=1e-3)
+                alone += scores.rewards
+            assert rewards == alone, "those of one task at a time"
+            spread = [stdev(rewards[k : k + 4]) for k in range(0, len(rewards), 4)]
+            assert entry["score/group_std"] == pytest.approx(sum(spread) / len(spread), abs=1e-3)
+            assert entry["score/groups_without_spread"] == pytest.approx(entry["frac_reward_zero_std"], abs=1e-3)
+            assert math.isfinite(entry["loss"])
+    for task in ("score", *(one.task for one in QUESTIONS)):
+        assert any(entry[f"score/reward_{task}"] > 0 for entry in log), "else nothing was shown"
+
+
+def test_an_unreadable_reference_of_a_task_names_its_record(policy: Any, at: str, tmp_path: Path) -> None:
+    rows = [
+        row | ({"reference": json.dumps(BAD_RECORD)} if row["task"] == "bioprobench.ord" else {})
+        for row in rows_of_tasks()
+    ]
+    with pytest.raises(InvalidReference, match=r"record bioprobench\.ord: references\[\d+\]: \w+ \(bioprobench\.ord: "):
+        trained(policy, score_reward, tmp_path, rows, prompts=4)
 
 
 def test_an_unreadable_reference_ends_training_and_names_its_record(policy: Any, at: str, tmp_path: Path) -> None:

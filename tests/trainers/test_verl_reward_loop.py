@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,17 +17,35 @@ from hydra import compose, initialize_config_module
 from model import new_tokenizer
 from verl import DataProto
 from verl.experimental.reward_loop.reward_loop import RewardLoopManager, migrate_legacy_reward_impl
+from verl.trainer.ppo.core_algos import AdvantageEstimator
+from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.reward import load_reward_manager
+from verl.trainer.ppo.v1 import replay_buffer
 
 from assay_client import InvalidReference, InvalidSetting
-from tests.trainers.pairs import EXPECTED, METRICS, REFERENCE, TEXTS, all_finite
+from tests.trainers.pairs import (
+    BAD_RECORD,
+    EXPECTED,
+    METRICS,
+    OPTIONS,
+    REFERENCE,
+    ROWS,
+    TEXTS,
+    all_finite,
+    check_numbers,
+    group_advantages,
+)
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "clients" / "assay_client" / "adapters"
+
+SOURCES = "assay, scirecipe=score, pqa=bioprobench.pqa, bioprobench.ord, bioprobench.err, lexical, bioplanner"
+NAMED = {"score": "scirecipe", "bioprobench.pqa": "pqa"}
+"""Data sources that are not the name of their task."""
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    found = new_tokenizer([*TEXTS, REFERENCE, "Step 1: nothing"])
+    found = new_tokenizer([*TEXTS, REFERENCE, "Step 1: nothing", *(row.response for row in ROWS)])
     found.save_pretrained(tmp_path_factory.mktemp("tokenizer"))
     found.folder = str(tmp_path_factory.getbasetemp() / "tokenizer0")
     return found
@@ -45,7 +65,7 @@ def config_of(tokenizer: Any, *overrides: str, adapter: str = "for_verl.py") -> 
         )
 
 
-def batch_of(tokenizer: Any, texts: list[str], references: list[str]) -> DataProto:
+def batch_of(tokenizer: Any, texts: list[str], references: list[Any]) -> DataProto:
     """As rollouts come: padded token ids, and what the data set says about each."""
     responses = tokenizer([text + tokenizer.eos_token for text in texts], padding=True, padding_side="right")
     ids, mask = torch.tensor(responses["input_ids"]), torch.tensor(responses["attention_mask"])
@@ -69,6 +89,12 @@ def batch_of(tokenizer: Any, texts: list[str], references: list[str]) -> DataPro
 
 def many(tokenizer: Any, n: int) -> tuple[DataProto, list[float]]:
     return batch_of(tokenizer, [TEXTS[k % 3] for k in range(n)], [REFERENCE] * n), [EXPECTED[k % 3] for k in range(n)]
+
+
+def batch_of_tasks(tokenizer: Any) -> DataProto:
+    data = batch_of(tokenizer, [row.response for row in ROWS], [row.reference for row in ROWS])
+    data.non_tensor_batch["data_source"] = np.array([NAMED.get(row.task, row.task) for row in ROWS], object)
+    return data
 
 
 @pytest.mark.parametrize("manager", ["naive", "dapo"])
@@ -165,17 +191,24 @@ def test_an_unreadable_reference_is_an_exception_that_names_it(tokenizer: Any, a
 
 @pytest.fixture(scope="module")
 def cluster(server: Any) -> Iterator[None]:
-    environment = {"env_vars": {"ASSAY_URL": server.url, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    variables = {
+        "ASSAY_URL": server.url,
+        "ASSAY_CLIENT_DATA_SOURCES": SOURCES,
+        "ASSAY_CLIENT_CONFIG": json.dumps(OPTIONS),
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": variables})
     yield
     ray.shutdown()
 
 
 @pytest.mark.usefixtures("cluster")
 def test_the_reward_loop(tokenizer: Any, requests_served: Callable[[], int]) -> None:
-    """RewardLoopManager and its two workers, as the trainer makes them."""
+    """RewardLoopManager and its two workers, as the trainer makes them, with the settings of ROWS."""
     loop = RewardLoopManager(config_of(tokenizer))
-    data, expected = many(tokenizer, 1000)
+    data, _ = many(tokenizer, 1000)
+    alone = {row.response: row.reward for row in ROWS if row.task == "score"}
+    expected = [alone[TEXTS[k % 3]] for k in range(1000)]
     before = requests_served()
     scored = loop.compute_rm_score(data)
     assert scored.batch["rm_scores"].sum(-1).tolist() == pytest.approx(expected)
@@ -186,3 +219,52 @@ def test_the_reward_loop(tokenizer: Any, requests_served: Callable[[], int]) -> 
     with pytest.raises(ray.exceptions.RayTaskError, match=r"record 1: reference: bad_step_line"):
         loop.compute_rm_score(broken)
     assert loop.compute_rm_score(data[:4]).batch["rm_scores"].sum(-1).tolist() == pytest.approx(expected[:4])
+    check_a_batch_of_tasks(loop, tokenizer)
+
+
+def check_a_batch_of_tasks(loop: RewardLoopManager, tokenizer: Any) -> None:
+    """Check the rewards of SCORE and other tasks in one batch, verl's advantages and its group filter."""
+    data = batch_of_tasks(tokenizer)
+    scored = loop.compute_rm_score(data)
+    columns = {name: scored.non_tensor_batch[name].tolist() for name in scored.meta_info["reward_extra_keys"]}
+    infos = [dict(zip(columns, numbers, strict=True)) for numbers in zip(*columns.values(), strict=True)]
+    for info, row in zip(infos, ROWS, strict=True):
+        assert {info.pop("score"), info.pop("acc")} == {row.reward}
+        assert info.pop("score_applies") == 1
+        check_numbers(info, row)
+    data.batch["token_level_rewards"] = scored.batch["rm_scores"]
+    data.non_tensor_batch["uid"] = np.array([repr(row.group) for row in ROWS], object)
+    advantages = compute_advantage(data, AdvantageEstimator.GRPO).batch["advantages"][:, 0].tolist()
+    for advantage, expected in zip(advantages, group_advantages(1e-6), strict=True):
+        assert expected is None or advantage == pytest.approx(expected, abs=1e-5)
+    members = {"some": (0, 2, 9), "none": (2, 9), "all": (3, 3)}
+    assert groups_filtered("score_passed", members, scored) == {"none", "all"}
+    assert groups_filtered("reward", members, scored) == {"all"}
+    data.non_tensor_batch["reward_model"][4] = {"style": "rule", "ground_truth": BAD_RECORD}
+    with pytest.raises(ray.exceptions.RayTaskError, match=r"record 4: reference: \w+ \(bioprobench\.ord: "):
+        loop.compute_rm_score(data)
+
+
+def groups_filtered(metric: str, members: dict[str, tuple[int, ...]], scored: DataProto) -> set[str]:
+    """Return the groups that verl's replay buffer replaces; its store of trajectories is a dictionary here."""
+    stored = {
+        f"{group}_{session}_0": {
+            "rm_scores": scored.batch["rm_scores"][k],
+            "extra_fields": {"reward_extra_info": {"score_passed": scored.non_tensor_batch["score_passed"][k]}},
+        }
+        for group, rows in members.items()
+        for session, k in enumerate(rows)
+    }
+    buffer = replay_buffer.ReplayBuffer(
+        "sync", None, None, "drop", {}, refill_fn=lambda *_: None, filter_groups_metric=metric
+    )
+    buffer.partitions["train"].update({key: {} for key in stored})
+    buffer.finished_keys["train"].update(members)
+
+    def fetch(keys: list[str], select_fields: list[str], **_: Any) -> dict[str, list[Any]]:
+        return {name: [stored[key][name] for key in keys] for name in select_fields}
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(replay_buffer, "tq", SimpleNamespace(kv_batch_get=fetch))
+        filtered, _ = buffer._dapo_filtered_keys("train")
+    return filtered

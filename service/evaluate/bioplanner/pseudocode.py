@@ -13,7 +13,20 @@ from pydantic import Field
 from ....kernels.similarity.levenshtein import levenshtein_distances
 from ..optional_dependencies import OptionalDependencies
 from ..python_source import Unreadable
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, reporting
+from ..task import (
+    OK,
+    TOO_LONG_REASON,
+    Advance,
+    Evaluation,
+    Failure,
+    Metric,
+    Options,
+    Record,
+    Records,
+    Rewards,
+    Task,
+    reporting,
+)
 from ..text.embedders import Embedder, EmbedderOption, cls_model, embedded, embedder_of
 from ..text.sequences import compare_sequences
 from .calls import Program
@@ -38,6 +51,7 @@ REASONS = {
     "syntax_error": "The program is not Python.",
     "too_large": "The program has more than 262,144 characters or brackets nested deeper than 50.",
     NO_CALLS: "The program calls nothing.",
+    **TOO_LONG_REASON,
 }
 
 

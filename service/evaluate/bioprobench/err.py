@@ -8,7 +8,20 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, Advance, Evaluation, Failure, Metric, Options, Record, Records, Rewards, Task, mean_of
+from ..task import (
+    OK,
+    TOO_LONG_REASON,
+    Advance,
+    Evaluation,
+    Failure,
+    Metric,
+    Options,
+    Record,
+    Records,
+    Rewards,
+    Task,
+    mean_of,
+)
 from .answers import FAILURES, share, truth_of
 from .profiles import ConversationRecord, ConversationTask, ProfileOptions
 
@@ -38,7 +51,11 @@ VERDICT_FAILURES = {
     "(`profile = thoth`: in any case).",
     NO_GOLD: "The record has no is_correct: a fault of the record.",
 }
-REASONS = {OK: "A verdict was read."} | {name: text for name, text in VERDICT_FAILURES.items() if name != NO_GOLD}
+REASONS = (
+    {OK: "A verdict was read."}
+    | {name: text for name, text in VERDICT_FAILURES.items() if name != NO_GOLD}
+    | TOO_LONG_REASON
+)
 
 
 class VerdictRecord(Record):

@@ -128,17 +128,18 @@ class Processes:
         abandoned = Event()
         max_bytes = BASE_BYTES + BYTES_PER_BODY_BYTE * charged
 
-        def watched() -> T:
+        def watched() -> T | Problem:
             outcome, result = self._watch(job, max_bytes, exchange.deadline, abandoned)
             exchange.times.add(outcome.times)
-            if outcome.error is not None:
-                raise copy(outcome.error)  # the pool keeps its last outcome, and errors keep the body
-            return complete(result)
+            return complete(result) if outcome.error is None else outcome.error
 
         try:
-            return await self._threads.run(watched, exchange)
+            found = await self._threads.run(watched, exchange)
         finally:
             abandoned.set()
+        if isinstance(found, Problem):
+            raise copy(found)  # the pool keeps its last outcome, and errors keep the body
+        return found
 
     def _watch(self, job: partial[bytes], max_bytes: int, deadline: Deadline, abandoned: Event) -> Result:
         """Run the job in a process; raise Problem, ClientGone if it was abandoned, and RuntimeError."""
