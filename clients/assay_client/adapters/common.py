@@ -137,15 +137,17 @@ def checked_task(task: Any, path: str, record: object) -> str:
 def labelled(label: Any, metadata: Any = None, record: object = None) -> tuple[Any, str | None]:
     """Return the reference and the task of a label that may be an object, or its JSON text, with a member for the task.
 
-    The reference is the member `reference`, else the label without its task; the whole label if metadata have the task.
-    Members that are null count as missing, as in a column of objects.
+    The reference is the member `reference`, else SCORE's `steps`, else the label without its task; the whole label if
+    metadata have the task. Members that are null count as missing, as in a column of objects.
     """
     row, (field, _) = object_of(label), task_field()
     task = task_of(metadata, row, record=record)
     if task is None or row is None or field_of(metadata, field) is not MISSING:
         return label, task
     members = {name: value for name, value in row.items() if value is not None and name != field}
-    return members.get("reference", members), task
+    if "reference" in members:
+        return members["reference"], task
+    return {"steps": members["steps"]} if task == SCORE and "steps" in members else members, task
 
 
 def object_of(label: Any) -> Mapping[str, Any] | None:

@@ -90,9 +90,10 @@ class Intake:
     def _take_run(self, exchange: Exchange, media_type: bytes) -> None:
         """Set the run of the exchange, and remove it from the query; raise Problem, also with other errors of it."""
         scope = exchange.scope
-        exchange.run, scope["query_string"], issues = read_run(
-            exchange.raw_headers.get(b"x-assay-run"), scope["query_string"]
-        )
+        header, query = exchange.raw_headers.get(b"x-assay-run"), scope["query_string"]
+        if header is None and not query:
+            return
+        exchange.run, scope["query_string"], issues = read_run(header, query)
         if issues:
             exchange.run = ""
             try:

@@ -5,7 +5,8 @@
 | short JSON, common form     | fast path           | event loop, two kernel calls                |
 | short JSON, any other form  | general path        | event loop                                  |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
-| rows of other tasks         | rewards of the task | separate process (`wire/other_tasks.py`)    |
+| short rows of other tasks   | rewards of the task | event loop (`wire/other_tasks.py`)          |
+| other rows of other tasks   | rewards of the task | separate process                            |
 """
 
 from __future__ import annotations

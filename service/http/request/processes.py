@@ -24,8 +24,9 @@ from pebble import ProcessExpired, ProcessPool
 
 from ...errors import Issue
 from ..wire.json_codec import Answer, Limits
-from ..wire.other_tasks import score_pickled
+from ..wire.other_tasks import score_others, score_pickled
 from ..wire.problems import Problem
+from ..wire.stage_times import StageTimes
 from ..wire.task_batch import Rest
 from .deadline import Deadline, deadline_exceeded
 from .exchange import ClientGone, Exchange
@@ -105,7 +106,15 @@ class Processes:
         await exchange.reply(await self.run(job, exchange, bytes))
 
     async def complete(self, rest: Rest, exchange: Exchange, limits: Limits) -> Answer:
-        """Return the answer to a request whose rows of other tasks are left; raise as `run` does."""
+        """Return the answer to a request whose rows of other tasks are left; raise as `run` does.
+
+        The few of a short request are scored here at once.
+        """
+        if exchange.request_body.inline and rest.others.is_quick:
+            times = StageTimes()
+            outcomes = score_others(rest.others, limits, times)
+            exchange.times.add(times)
+            return rest.complete(outcomes)
         job = partial(score_pickled, rest.body, limits, exchange.deadline.check)
         return await self.run(job, exchange, rest.complete_pickled)
 

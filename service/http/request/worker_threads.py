@@ -53,14 +53,15 @@ class WorkerThreads:
         work = asyncio.wrap_future(submitted)
         gone = asyncio.ensure_future(exchange.wait_for_disconnect())
         try:
-            done, _ = await asyncio.wait((work, gone), timeout=deadline.left, return_when=asyncio.FIRST_COMPLETED)
-            if work in done:
+            await asyncio.wait((work, gone), timeout=deadline.left, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
                 return work.result()
-            raise ClientGone if gone in done else deadline_exceeded()
+            raise ClientGone if gone.done() else deadline_exceeded()
         finally:
             gone.cancel()
             submitted.cancel()  # at once: `work` would cancel it only in the next turn
             work.cancel()
+            del submitted, work  # they hold the error, whose traceback holds this frame and the body
 
     def _submit(self, job: Callable[[], T], exchange: Exchange, deadline: Deadline) -> Future[T]:
         with self._lock:

@@ -24,7 +24,13 @@ from .other_tasks import OtherRows, Others, Outcome
 from .problems import Problem, invalid_request
 from .stage_times import StageTimes
 
-__all__ = ["Rest", "TaskBatch"]
+__all__ = ["UNKNOWN", "Refuse", "Rest", "TaskBatch"]
+
+UNKNOWN = 255
+"""The number of a task in place of one whose name is invalid."""
+
+Refuse = Callable[[list[Issue], int], Exception]
+"""Returns the error of an invalid request from the issues of its references, and the number of those not listed."""
 
 NO_TEXTS = TextColumn.of(np.empty(0, np.uint8), np.zeros(1, np.int64))
 
@@ -51,7 +57,7 @@ class TaskBatch:
     """The columns of a request. What could not be read is None, as the issues report."""
 
     task_codes: np.ndarray | None
-    """uint8 (n,)."""
+    """uint8 (n,), `UNKNOWN` for rows whose task an issue reports."""
     fixed: str | None
     """The one task that the request names; None if each response has a task."""
     responses: TextColumn | None
@@ -78,10 +84,13 @@ class TaskBatch:
         assert self.options is not None
         return self.options.identity(self.scorer.settings)
 
-    def begin(self, encode: Callable[[TaskScores], bytes], times: StageTimes) -> Rest | Answer:
+    def begin(
+        self, encode: Callable[[TaskScores], bytes], times: StageTimes, refuse: Refuse | None = None
+    ) -> Rest | Answer:
         """Score the rows of SCORE; return the rest of the request, or its answer if there are no other rows.
 
-        encode: returns the bytes of the reply, or raises ScoringError. Raise Problem with every error.
+        encode: returns the bytes of the reply, or raises ScoringError. Raise Problem with every error, or what `refuse`
+        returns.
         """
         parts, unread = self._parts()
         scores = None if unread else self._empty()
@@ -98,7 +107,7 @@ class TaskBatch:
 
         def complete(outcomes: Sequence[Outcome]) -> Answer:
             times.start()
-            self._check(unread, [outcome for outcome in outcomes if isinstance(outcome, Problem)])
+            self._check(unread, [outcome for outcome in outcomes if isinstance(outcome, Problem)], refuse)
             assert scores is not None
             for rows, outcome in zip(others, outcomes, strict=True):
                 assert isinstance(outcome, TaskScores)
@@ -113,13 +122,14 @@ class TaskBatch:
         return Rest(Others(others, scores is not None and not unread), complete) if others else complete([])
 
     def _parts(self) -> tuple[list[Part], list[Issue]]:
-        """Return the parts of the batch as far as they are known, and the issues of unused references."""
+        """Return the parts of known tasks, as far as rows and references are known, and issues of unused references."""
         codes, index = self.task_codes, self.reference_index
         if self.references is None or (self.fixed is None and (codes is None or index is None)):
             return [], []
         none = np.empty(0, np.int64)
         codes, index = none if codes is None else codes, none if index is None else index
-        return parts_of(codes, index, self.references.rows, self.fixed)
+        parts, unused = parts_of(codes, index, self.references.rows, self.fixed)
+        return [part for part in parts if part.code != UNKNOWN], unused
 
     def _empty(self) -> TaskScores | None:
         """Return scores to fill; None if the request has an issue, so that references are only read."""
@@ -154,10 +164,10 @@ class TaskBatch:
         own = self.scorer.score_columns(responses, references, part.reference_index, self.max_reference_bytes)
         scores.put_rows(part.rows, own)
 
-    def _check(self, unread: Sequence[Issue], failed: Sequence[Problem]) -> None:
-        """Raise Problem with the issues of the request and of all its parts, if there are any."""
-        of_parts = [*unread, *(issue for problem in failed for issue in problem.issues)]
-        issues = [*self.issues, *in_order(of_parts), *self.later]
+    def _check(self, unread: Sequence[Issue], failed: Sequence[Problem], refuse: Refuse | None) -> None:
+        """Raise the error with the issues of the request and of all its parts, if there are any."""
+        of_parts = in_order([*unread, *(issue for problem in failed for issue in problem.issues)])
+        issues = [*self.issues, *of_parts, *self.later]
         if issues:
             unlisted = sum(problem.error_count - len(problem.issues) for problem in failed)
-            raise invalid_request(issues, len(issues) + unlisted)
+            raise refuse(of_parts, unlisted) if refuse else invalid_request(issues, len(issues) + unlisted)

@@ -226,6 +226,20 @@ def test_compressed_requests_for_other_tasks(own):
     assert packed.content == plain.content
 
 
+def test_few_short_rows_need_no_process(fresh_server):
+    body = {"task": "bioprobench.err", "references": [True], "responses": ["[ANSWER_START]True[ANSWER_END]"]}
+    before = descendants(fresh_server.process.pid)
+    with fresh_server.client() as client:
+        reply = client.post("/v1/score", json=body)
+        assert reply.json()["rewards"] == [1]
+        assert descendants(fresh_server.process.pid) == before
+        packed = client.post(
+            "/v1/score", content=gzip.compress(orjson.dumps(body)), headers={**JSON, "content-encoding": "gzip"}
+        )
+        assert packed.content == reply.content
+        assert descendants(fresh_server.process.pid) > before
+
+
 def test_bytes_of_references_are_counted_per_response(own):
     body = {"task": "lexical", "references": ["word " * 20_000], "responses": ["word"] * 20_000}
     with own.client() as client:

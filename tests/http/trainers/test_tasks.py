@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS, reasons_of
+from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.http.samples import PERFECT, REFERENCE, STEPS, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, TASK_NUMBERS, by_aiohttp, check_numbers, post
@@ -86,7 +87,7 @@ def test_a_row_that_names_its_task(client, path, row):
     reply = client.post(path, params={"task_field": FIELDS[path], **SETTINGS}, json=body)
     check_row(numbers_in(reply), row)
     assert client.post(
-        path, params={"task_field": FIELDS[path], **SETTINGS}, json=body | {"x": "y" * 20_000}
+        path, params={"task_field": FIELDS[path], **SETTINGS}, json=body | {"x": "y" * 70_000}
     ).json() == (reply.json())
 
 
@@ -130,6 +131,13 @@ LABELS: dict[str, tuple[str, Any, str, float]] = {
         1.0,
     ),
     "steps": ("score", {"task": None, "wrong_steps": None, **STEPS}, PERFECT, 1.0),
+    "steps among other members": ("score", {"task": "score", "reference": None, "id": 3, **STEPS}, PERFECT, 1.0),
+    "steps of a record": (
+        "bioprobench.ord",
+        {"task": "bioprobench.ord", "reference": None, **STEPS, **ORD},
+        RIGHT,
+        1.0,
+    ),
     "steps without a task": ("score", STEPS, PERFECT, 1.0),
     "steps as text": ("score", f" {json.dumps(STEPS)}", PERFECT, 1.0),
     "lines": ("score", REFERENCE, PERFECT, 1.0),
@@ -147,6 +155,15 @@ def test_the_reference_in_a_label(client, task, label, response, reward):
     row = gym(response, extra={"label": label})
     reply = client.post(f"{GYM}?task_field=extra.label.task&reference_field=extra.label", json=row)
     assert numbers_in(reply) == found
+
+
+@pytest.mark.parametrize(("task", "label", "response", "reward"), LABELS.values(), ids=LABELS)
+def test_the_client_reads_labels_alike(client, monkeypatch, task, label, response, reward):
+    monkeypatch.setenv("ASSAY_CLIENT_TASK", "task")
+    reference, named = labelled(label)
+    assert named == task
+    body = {"responses": [response], "references": [reference_of(reference, named)], "task": [named]}
+    assert client.post("/v1/score", json=body).json()["rewards"] == [reward]
 
 
 def test_a_task_outside_the_label(client):

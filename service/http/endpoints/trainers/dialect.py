@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from .....kernels.column import TextColumn
@@ -35,7 +36,9 @@ class Texts(NamedTuple):
     references: TextColumn | None
     issues: list[Issue]
     reference_issues: list[Issue]
-    """Issues of single references, with paths `references[k]`."""
+    """Issues of references that are neither text nor steps, with paths `references[k]`."""
+    reference_kinds: np.ndarray | None = None
+    """As those of `Envelope`."""
 
 
 class RouteOptions(BaseModel):
@@ -111,13 +114,16 @@ def native_request(reference: bytes, response: bytes) -> bytes:
     return b'{"references":[%b],"responses":[%b]}' % (reference, response)
 
 
-def read_column(raw: bytes, native: str, name: str, limits: Limits) -> tuple[TextColumn | None, list[Issue]]:
-    """Read an array as the native field `native`; return the column, and its issues under that field's name.
+def read_column(
+    raw: bytes, native: str, name: str, limits: Limits
+) -> tuple[TextColumn | None, list[Issue], np.ndarray | None]:
+    """Read an array as the native field `native`; return the column, its issues under that field's name, and kinds.
 
-    The column is None for a missing array (reported elsewhere) and for anything that is not an array.
+    The column is None for a missing array (reported elsewhere) and for anything that is not an array. The kinds are
+    `Envelope.reference_kinds`.
     """
     if not raw:
-        return None, []
+        return None, [], None
     body = b'{"%b":%b}' % (native.encode(), raw)
     try:
         envelope = open_envelope(body, limits.max_responses, limits.max_reference_bytes)
@@ -125,16 +131,17 @@ def read_column(raw: bytes, native: str, name: str, limits: Limits) -> tuple[Tex
         issue = Issue(name, "too_many", f"more than {limits.max_responses} elements")
         raise Problem("too-large", f"A request may have {limits.max_responses} rollouts.", [issue]) from None
     if native in envelope.not_arrays:
-        return None, [Issue(native, "wrong_type", "must be an array")]
+        return None, [Issue(native, "wrong_type", "must be an array")], None
     column: TextColumn = getattr(envelope, native)
-    return column, element_issues(envelope, native)
+    return column, element_issues(envelope, native), envelope.reference_kinds
 
 
 def read_pair(reference: bytes, response: bytes, response_name: str, limits: Limits) -> Texts:
     """Read one reference and one response, each as JSON, or empty if missing."""
-    references, reference_issues = read_column(reference and b"[%b]" % reference, "references", "references", limits)
-    responses, issues = read_column(response and b"[%b]" % response, "responses", response_name, limits)
-    return Texts(responses, references, rename_paths(issues, "responses", response_name), reference_issues)
+    given = reference and b"[%b]" % reference
+    references, reference_issues, kinds = read_column(given, "references", "references", limits)
+    responses, issues, _ = read_column(response and b"[%b]" % response, "responses", response_name, limits)
+    return Texts(responses, references, rename_paths(issues, "responses", response_name), reference_issues, kinds)
 
 
 def rename_paths(issues: Iterable[Issue], old: str, new: str) -> list[Issue]:

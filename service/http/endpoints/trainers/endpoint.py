@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....errors import InvalidReference, Issue
+from ....evaluate.task_rewards import REWARD_TASKS
 from ....scoring.references import issues_of_all
 from ....scoring.scorer import Scorer
 from ....scoring.scores import Scores
@@ -18,12 +19,12 @@ from ...request.telemetry.metrics import Metrics
 from ...request.telemetry.refusal_log import RefusalLog
 from ...wire.compression import Body
 from ...wire.fast_path import FastPath
+from ...wire.json_codec import Answer
 from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
+from ...wire.task_batch import Rest, TaskBatch
 from .dialect import Dialect, Texts, rename_paths
 from .json_document import Document, MemberNames
-from .mixed_request import MixedRequest
-from .other_rows import is_quick, score_here, score_in_process
 from .query import read_query
 from .row_tasks import Rows, RowTasks
 
@@ -50,19 +51,13 @@ class ParsedQuery(NamedTuple):
     """None without a parameter about tasks: all rows are SCORE's."""
 
 
-class Answer(NamedTuple):
-    """The bytes of a reply, and what the metrics count."""
+class Masked(Exception):
+    """A rollout whose reference has a problem, and the bytes of the reply that excludes it from training."""
 
-    body: bytes
-    scores: Scores | Problem
-    """Scores (of the fast path: valid until its next request), or the problem for which the rollout is masked."""
-
-
-class Unfinished(NamedTuple):
-    """A request whose rows of other tasks are still to be scored."""
-
-    document: Document
-    request: MixedRequest
+    def __init__(self, problem: Problem, body: bytes) -> None:
+        super().__init__(problem.kind)
+        self.problem = problem
+        self.body = body
 
 
 class TrainerEndpoint:
@@ -71,7 +66,7 @@ class TrainerEndpoint:
     def __init__(
         self, dialect: Dialect, paths: Paths, processes: Processes, metrics: Metrics, refusals: RefusalLog
     ) -> None:
-        """Compute the rewards of other tasks in `processes`, unless they are quick."""
+        """Compute the rewards of other tasks in `processes`."""
         self._dialect = dialect
         self._paths = paths
         self._processes = processes
@@ -101,33 +96,19 @@ class TrainerEndpoint:
         body, times = exchange.request_body, exchange.times
         parsed = self._parsed(exchange)
         fast = partial(self._answer_short, body, parsed, times)
-        result = await self._paths.answer(exchange, fast, partial(self._answer_long, body, parsed, times))
-        if isinstance(result, Unfinished):
-            result = await self._finished(result, exchange, parsed)
-        if isinstance(result.scores, Problem):
+        try:
+            result = await self._paths.answer(exchange, fast, partial(self._answer_long, body, parsed, times))
+            if isinstance(result, Rest):
+                result = await self._processes.complete(result, exchange, self._paths.limits)
+        except Masked as masked:
             self._metrics.rejected("masked")
-            self._refusals.log(exchange, exchange.scope["path"], result.scores, masked=True)
-        else:
-            self._metrics.scored(result.scores, times, exchange.run)
+            self._refusals.log(exchange, exchange.scope["path"], masked.problem, masked=True)
+            await exchange.reply(masked.body)
+            return
+        self._metrics.scored(result.scores, times, exchange.run)
         await exchange.reply(result.body)
 
-    async def _finished(self, unfinished: Unfinished, exchange: Exchange, parsed: ParsedQuery) -> Answer:
-        """Return the answer to a request with rows of other tasks."""
-        document, request = unfinished
-        assert parsed.tasks is not None
-        options, limits, times = parsed.tasks.options, self._paths.limits, exchange.times
-        if is_quick(request.others, len(exchange.request_body.data)):
-            found = score_here(request.others, options, limits)
-            times.scored()
-        else:
-            found = await score_in_process(request.others, options, limits, exchange, self._processes)
-            times.start()
-        scores, reference_issues = request.finish(*found)
-        if request.issues or reference_issues:
-            return self._without_scores(request.issues, reference_issues, document, parsed)
-        return self._encoded(scores, document, parsed, times)
-
-    def _answer_short(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer | Unfinished:
+    def _answer_short(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer | Rest:
         """Answer a short request, on the fast path if possible."""
         times.start()
         document = Document(bytes(body.data), parsed.names)
@@ -144,8 +125,8 @@ class TrainerEndpoint:
         times.scored()
         return self._encoded(scores, document, parsed, times)
 
-    def _answer_long(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer | Unfinished:
-        """Answer a long or compressed request; raise Problem."""
+    def _answer_long(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer | Rest:
+        """Answer a long or compressed request; raise Problem, and Masked."""
         times.start()
         document = Document(body.plain(self._paths.limits.max_body_bytes), parsed.names)
         if parsed.tasks is not None:
@@ -168,24 +149,47 @@ class TrainerEndpoint:
             document.replace(label, b"[%b]" % b",".join(rows.references) if is_array else rows.references[0])
         return rows
 
-    def _begin(self, document: Document, rows: Rows, parsed: ParsedQuery, times: StageTimes) -> Unfinished:
+    def _begin(self, document: Document, rows: Rows, parsed: ParsedQuery, times: StageTimes) -> Answer | Rest:
         """Return a request with rows of other tasks, after scoring those of SCORE."""
         texts = self._dialect.texts(document, parsed.options, self._paths.limits)
+        issues = texts.issues + rows.issues
+        if texts.references is None or texts.reference_kinds is None:
+            raise self._refusal(issues, texts.reference_issues, document, parsed)
         times.decoded()
-        return Unfinished(document, MixedRequest(rows, texts, parsed.scorer, self._paths.limits))
+        assert parsed.tasks is not None
+        fixed, index = parsed.tasks.fixed, np.arange(len(rows.tasks))
+        batch = TaskBatch(
+            np.array(rows.tasks, np.uint8),
+            None if fixed is None else REWARD_TASKS[fixed],
+            texts.responses,
+            texts.references,
+            texts.reference_kinds,
+            index,
+            None,
+            parsed.scorer,
+            parsed.tasks.options,
+            self._paths.limits.max_reference_bytes,
+            issues,
+            texts.reference_issues,
+        )
+        return batch.begin(
+            lambda scores: self._dialect.encode(scores, document, parsed.options),
+            times,
+            lambda of_references, unlisted: self._refusal(issues, of_references, document, parsed, unlisted),
+        )
 
     def _answer_document(self, document: Document, parsed: ParsedQuery, times: StageTimes) -> Answer:
         """Answer a request of SCORE."""
         limits = self._paths.limits
         texts = self._dialect.texts(document, parsed.options, limits)
         if texts.issues or texts.reference_issues or texts.references is None or texts.responses is None:
-            return self._without_scores(texts.issues, self._score_issues(texts, parsed), document, parsed)
+            raise self._refusal(texts.issues, self._score_issues(texts, parsed), document, parsed)
         times.decoded()
         index = np.arange(texts.responses.rows, dtype=np.int64)
         try:
             scores = parsed.scorer.score_columns(texts.responses, texts.references, index, limits.max_reference_bytes)
         except InvalidReference:
-            return self._without_scores(texts.issues, self._score_issues(texts, parsed), document, parsed)
+            raise self._refusal(texts.issues, self._score_issues(texts, parsed), document, parsed) from None
         times.scored()
         return self._encoded(scores, document, parsed, times)
 
@@ -196,20 +200,23 @@ class TrainerEndpoint:
         max_steps, max_bytes = parsed.scorer.settings.max_steps, self._paths.limits.max_reference_bytes
         return issues_of_all(texts.references, texts.reference_issues, max_steps, max_bytes)
 
-    def _without_scores(
-        self, issues: list[Issue], reference_issues: list[Issue], document: Document, parsed: ParsedQuery
-    ) -> Answer:
-        """Return the reply that masks a rollout, if only its reference is invalid and the query asks for it.
+    def _refusal(
+        self,
+        issues: list[Issue],
+        reference_issues: list[Issue],
+        document: Document,
+        parsed: ParsedQuery,
+        unlisted: int = 0,
+    ) -> Problem | Masked:
+        """Return the error of a request: Masked if only a reference is invalid and the query asks for it, else Problem.
 
-        Raise Problem otherwise, with every issue of the request, those of its references last.
+        The problem has every issue of the request, those of its references last; `unlisted` is as for `Refuse`.
         """
         reference_issues = rename_paths(reference_issues, "references", self._dialect.reference_path(parsed.options))
         only_references = reference_issues and not issues
         masked = self._dialect.masked(reference_issues, document, parsed.options) if only_references else None
-        problem = invalid_request(issues + reference_issues)
-        if masked is None:
-            raise problem
-        return Answer(masked, problem)
+        problem = invalid_request(issues + reference_issues, len(issues) + len(reference_issues) + unlisted)
+        return problem if masked is None else Masked(problem, masked)
 
     def _encoded(self, scores: Scores, document: Document, parsed: ParsedQuery, times: StageTimes) -> Answer:
         reply = self._dialect.encode(scores, document, parsed.options)

@@ -53,11 +53,11 @@ class OpenRlhf(Dialect):
 
     def texts(self, document: Document, options: OpenRlhfOptions, limits: Limits) -> Texts:
         issues = self.missing_fields(document)
-        queries, found = read_column(document.raw(document.spans[QUERY]), "responses", "query", limits)
+        queries, found, _ = read_column(document.raw(document.spans[QUERY]), "responses", "query", limits)
         issues += rename_paths(found, "responses", "query[]")
-        prompts, found = read_column(document.raw(document.spans[PROMPTS]), "responses", "prompts", limits)
+        prompts, found, _ = read_column(document.raw(document.spans[PROMPTS]), "responses", "prompts", limits)
         issues += rename_paths(found, "responses", "prompts[]")
-        labels, found = read_column(document.raw(document.spans[LABELS]), "references", "labels", limits)
+        labels, found, kinds = read_column(document.raw(document.spans[LABELS]), "references", "labels", limits)
         if labels is None:
             issues += rename_paths(found, "references", "labels[]")
             found = []
@@ -66,8 +66,8 @@ class OpenRlhf(Dialect):
                 detail = f"it has {column.rows} entries for {queries.rows} queries"
                 issues.append(Issue(name, "wrong_length", detail))
         if issues or queries is None or prompts is None:
-            return Texts(None, labels, issues, found)
-        return Texts(remove_prompts(prompts, queries), labels, issues, found)
+            return Texts(None, labels, issues, found, kinds)
+        return Texts(remove_prompts(prompts, queries), labels, issues, found, kinds)
 
     def reference_path(self, options: OpenRlhfOptions) -> str:
         return "labels[]"

@@ -10,6 +10,7 @@ from ....errors import Issue, one_of
 from ....evaluate.mixed import TaskOptions
 from ....evaluate.task_rewards import REWARD_TASKS
 from ...wire.problems import Problem
+from ...wire.task_batch import UNKNOWN
 from .json_document import ABSENT, Document, MemberNames, ValueSpan
 
 __all__ = ["SCORE", "RowTasks", "Rows"]
@@ -29,7 +30,7 @@ class Rows(NamedTuple):
     """The rows of a request."""
 
     tasks: list[int]
-    """The number of each row's task; −1 if its name is invalid."""
+    """The number of each row's task; `UNKNOWN` if its name is invalid."""
     references: list[bytes]
     """The reference of each row, as JSON; empty if it is missing."""
     issues: list[Issue]
@@ -88,8 +89,8 @@ class RowTasks:
             return SCORE, []
         field = where + ".".join(names[0] for names in self.path)
         if name is None:
-            return -1, [Issue(field, "wrong_type", "must be the name of a task")]
-        return -1, [Issue(field, "unknown_task", one_of(name, REWARD_TASKS))]
+            return UNKNOWN, [Issue(field, "wrong_type", "must be the name of a task")]
+        return UNKNOWN, [Issue(field, "unknown_task", one_of(name, REWARD_TASKS))]
 
 
 def opened(document: Document, span: ValueSpan) -> tuple[Document, ValueSpan]:
