@@ -113,7 +113,7 @@ class Document:
         return [(start, stop) for start, stop in spans[:count].tolist()]
 
     def follow(self, span: ValueSpan, path: Sequence[MemberNames]) -> ValueSpan:
-        """Return the span of the value at a path of members in the object at `span`; `ABSENT` if there is none."""
+        """Return the span of the value at a path of members in the object at `span`; `ABSENT` without one."""
         for names in path:
             members = self.members(span, names)
             span = ABSENT if members is None else members[0]
