@@ -1,0 +1,41 @@
+"""What pydantic says of an invalid record or option, without quoting the value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..settings import setting_detail
+
+__all__ = ["inside", "invalid_fields", "path_of"]
+
+MAX_NAME = 100
+"""Characters of an unknown name that an error repeats."""
+
+
+def invalid_fields(error: ValidationError) -> list[tuple[str, tuple[int | str, ...], str]]:
+    """Return the type and location of each of pydantic's errors, and a sentence that does not quote the value."""
+    found = error.errors(include_url=False, include_input=False)
+    return [(one["type"], one["loc"], setting_detail(one)) for one in found]
+
+
+def path_of(location: Sequence[Any]) -> str:
+    """Join ("steps", 3, "action") to `steps[3].action`."""
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{str(part)[:MAX_NAME]}"
+    return path.removeprefix(".")
+
+
+def inside(record: Any, location: Sequence[Any]) -> list[Any]:
+    """Return the beginning of `location` that leads to a value of the record, without the types that were tried."""
+    path: list[Any] = []
+    for part in location:
+        try:
+            record = record[part]
+        except (IndexError, KeyError, TypeError):
+            break
+        path.append(part)
+    return path
