@@ -184,7 +184,7 @@ def checked_sequence(given: Any, name: str) -> Sequence[Any]:
 
 
 def reference_content(reference: Any, task: str) -> str | bytes | None:
-    """Return text unchanged and steps or a record as JSON; None if the reference is none of these.
+    """Return text unchanged and steps or a record as JSON; return None for anything else.
 
     A boolean is a reference of tasks other than SCORE. Text is encoded later, after duplicates have been removed:
     single calls have many.

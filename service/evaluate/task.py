@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import InvalidRequest, Issue, did_you_mean, one_of
-from ..settings import setting_detail
+from .invalid_fields import inside, invalid_fields, path_of
 
 __all__ = [
     "OK",
@@ -52,9 +52,6 @@ USUAL = "usual"
 """A name in `options.metrics` that means all default metrics."""
 
 ADVANCE_EVERY = 64
-MAX_NAME = 100
-"""Characters of an unknown name that an error repeats."""
-
 Records = Sequence[Mapping[str, Any]]
 """Records of a task, which are valid; or, of a request for rewards, with the fields of their references."""
 
@@ -294,29 +291,3 @@ class Task(ABC):
         """Return the metrics that the options ask for, in the task's order."""
         named = options.metrics or (USUAL,)
         return tuple(m for m in self.metrics if m.name in named or (m.default and USUAL in named))
-
-
-def invalid_fields(error: ValidationError) -> list[tuple[str, tuple[int | str, ...], str]]:
-    """Return the type and location of each of pydantic's errors, and a sentence that does not quote the value."""
-    found = error.errors(include_url=False, include_input=False)
-    return [(one["type"], one["loc"], setting_detail(one)) for one in found]
-
-
-def path_of(location: Sequence[Any]) -> str:
-    """Join ("steps", 3, "action") to `steps[3].action`."""
-    path = ""
-    for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{str(part)[:MAX_NAME]}"
-    return path.removeprefix(".")
-
-
-def inside(record: Any, location: Sequence[Any]) -> list[Any]:
-    """Return the beginning of `location` that leads to a value of the record, without the types that were tried."""
-    path: list[Any] = []
-    for part in location:
-        try:
-            record = record[part]
-        except (IndexError, KeyError, TypeError):
-            break
-        path.append(part)
-    return path

@@ -61,7 +61,7 @@ def test_faults(call, tmp_path: Path, source: str) -> None:
     result = call("score", path, "-o", target, *PQA)
     assert result.exit_code == 1
     found = read(target)
-    absent = "missing_field" if source == "jsonl" else "not_a_string"  # a column is null where there is none
+    absent = "missing_field" if source == "jsonl" else "not_a_string"  # a column has null for a missing value
     assert [row.get("reward") for row in found] == [1.0, 0.0, 0.0, None, None]
     assert [row["error"]["reason"] for row in found[3:]] == [absent, "bad_reference"]
     for row in found[3:]:
