@@ -26,18 +26,18 @@ from .reading.reference_slots import (
 from .reading.references import References, read_references
 from .score import COMPONENTS
 
-__all__ = ["USE_GENERAL_PATH", "FastPathRequest", "new_request", "read_missing", "read_request"]
+__all__ = ["INCLUDE", "USE_GENERAL_PATH", "FastPathRequest", "new_request", "read_missing", "read_request"]
 
 USE_GENERAL_PATH = -1
 """Result for every request that the fast path does not handle, valid or not."""
 
-REFERENCE_INDEX, CONFIG, TASK, GROUPS = (FIELDS.index(n) for n in ("reference_index", "config", "task", "groups"))
+INCLUDE = FIELDS.index("include")
 
 
 class Envelope(NamedTuple):
     """The arrays that `read_request` writes, and read-only views of them, because kernels have one signature."""
 
-    fields: np.ndarray  # int64 (7, 3), see `envelope.py`
+    fields: np.ndarray  # int64 (8, 3), see `envelope.py`
     unknown: np.ndarray  # int64 (2, 2)
     texts: np.ndarray  # uint8 (2, n)
     offsets: np.ndarray  # int64 (2, rows + 1)
@@ -55,9 +55,9 @@ class FastPathRequest(NamedTuple):
     """The memory of one request at a time."""
 
     envelope: Envelope
-    rewards: np.ndarray  # float64 (rows,)
-    reasons: np.ndarray  # uint8 (rows,)
-    components: np.ndarray  # float64 (11, rows)
+    rewards: np.ndarray  # float64 (1, rows): of one configuration, like the two below
+    reasons: np.ndarray  # uint8 (1, rows)
+    components: np.ndarray  # float64 (1, 11, rows)
     response_text: np.ndarray  # uint8 (n,): row of `Envelope.texts`, read only, like all below
     response_offsets: np.ndarray  # int64 (rows + 1,): row of `Envelope.offsets`
     reference_index: np.ndarray  # int64 (rows,): `Envelope.chosen`
@@ -90,9 +90,9 @@ def new_request(max_bytes: int, rows: int) -> FastPathRequest:
     )
     return FastPathRequest(
         envelope=envelope,
-        rewards=np.zeros(rows),
-        reasons=np.zeros(rows, np.uint8),
-        components=np.zeros((len(COMPONENTS), rows)),
+        rewards=np.zeros((1, rows)),
+        reasons=np.zeros((1, rows), np.uint8),
+        components=np.zeros((1, len(COMPONENTS), rows)),
         response_text=frozen(texts[RESPONSES], np.uint8),
         response_offsets=frozen(offsets[RESPONSES], np.int64),
         reference_index=frozen(chosen, np.int64),
@@ -144,10 +144,9 @@ def read_request(request, body, max_reference_bytes, max_steps):
         return USE_GENERAL_PATH, none
     if fields[REFERENCES, SECOND] + fields[RESPONSES, SECOND] != 0:
         return USE_GENERAL_PATH, none
-    if fields[REFERENCE_INDEX, STATE] == VALUE or fields[CONFIG, STATE] == VALUE:
-        return USE_GENERAL_PATH, none
-    if fields[TASK, STATE] == VALUE or fields[GROUPS, STATE] == VALUE:
-        return USE_GENERAL_PATH, none
+    for field in range(RESPONSES + 1, fields.shape[0]):
+        if fields[field, STATE] == VALUE and field != INCLUDE:
+            return USE_GENERAL_PATH, none
     rows, expected = fields[RESPONSES, FIRST], fields[REFERENCES, FIRST]
     if rows == 0 or (expected != 1 and expected != rows):
         return USE_GENERAL_PATH, none
@@ -163,7 +162,7 @@ def read_missing(request: FastPathRequest, unread: int, max_steps: int, tables: 
     first = int(envelope.reference_rows[0])
     room = request.references._replace(ranges=request.references.ranges[first : first + unread + 1])
     offsets = envelope.reference_offsets[: unread + 1]
-    statuses, bad_lines = request.reasons[:unread], np.empty(unread, np.int64)
+    statuses, bad_lines = request.reasons[0, :unread], np.empty(unread, np.int64)
     text, workspace = envelope.reference_text, request.workspace
     entry(read_references)(statuses, bad_lines, room, text, offsets, max_steps, tables, workspace)
     if statuses.any():

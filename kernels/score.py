@@ -1,14 +1,17 @@
-"""SCORE of a slice of a batch: gates, step scale, step semantics, reward (docs/rules.md, Gates to Score and reward)."""
+"""SCORE of a slice of a batch under one or several configurations: gates, step scale, step semantics, reward
+(docs/rules.md, Gates to Score and reward).
+"""
 
 from __future__ import annotations
 
-from .compiler.jit import helper, hot_kernel
-from .reading.references import STEP_AT
+import numpy as np
+
+from .compiler.jit import helper, hot_kernel, inlined
 from .reading.response import passes_format_gate, read_response
-from .rules import DOUBLE, SHIFT, UNIT
+from .rules import DOUBLE, SHIFT, UNIT, Rules
 from .similarity.scale import length_penalty, step_gap
-from .similarity.semantics import measure_semantics
-from .status import OK
+from .similarity.semantics import align_with_reference, content_reward, differ_in_content, order_reward
+from .status import LOW_COVERAGE, OK
 
 __all__ = ["COMPONENTS", "score_slice"]
 
@@ -28,6 +31,32 @@ COMPONENTS = (
 """Rows of `components`, in this order."""
 
 FORMAT, CONSISTENCY, COVERAGE, STEP_GAP, MEAN_WORDS, SCALE, ORDER, CONTENT, SEMANTICS, ANCHORS, SCORE = range(11)
+
+
+@inlined
+def rules_at(configurations, k):
+    """Return configuration `k` of `configurations`, float64 (k, 18): the fields of `Rules` as numbers."""
+    values = configurations[k]
+    return Rules(
+        lcs_order=values[0] != 0.0,
+        product_semantics=values[1] != 0.0,
+        sum_total=values[2] != 0.0,
+        max_len_content=values[3] != 0.0,
+        relative_length=values[4] != 0.0,
+        reward_scale=int(values[5]),
+        largest_score=values[6],
+        min_coverage=values[7],
+        max_mean_words=values[8],
+        max_object_similarity=values[9] != 0.0,
+        position_decay=values[10],
+        use_step_gap=values[11] != 0.0,
+        use_length=values[12] != 0.0,
+        use_position=values[13] != 0.0,
+        use_order=values[14] != 0.0,
+        think_prefilled=values[15] != 0.0,
+        max_response_bytes=int(values[16]),
+        max_steps=int(values[17]),
+    )
 
 
 @helper
@@ -59,31 +88,58 @@ def combine(measures, row, rules):
 
 @hot_kernel
 def score_slice(
-    rewards, reasons, components, first, last, data, offsets, reference_index, references, rules, tables, workspace
+    rewards,
+    reasons,
+    components,
+    first,
+    last,
+    data,
+    offsets,
+    reference_index,
+    references,
+    configurations,
+    tables,
+    workspace,
 ):
-    """Score the responses [first, last) of a batch of n; other rows of the outputs are unchanged.
+    """Score the responses [first, last) of a batch of n under k configurations; other rows are unchanged.
 
-    rewards: float64 (n,), reasons: uint8 (n,), components: float64 (11, n), all written; rows of `components` as in
-    COMPONENTS, 0 after a failed gate. data, offsets: the responses as a text column. reference_index: int64 (n,) rows
-    of `references`, checked by the caller. workspace: large enough for the longest response within the limit and the
-    widest reference.
+    rewards: float64 (k, n), reasons: uint8 (k, n), components: float64 (k, 11, n), all written; columns of `components`
+    as in COMPONENTS, 0 after a failed gate. data, offsets: the responses as a text column. reference_index: int64 (n,)
+    rows of `references`, checked by the caller. configurations: float64 (k, 18), rows as `rules_at` takes them, which
+    agree in `think_prefilled` and the limits, so that each response is read once. Content and order are measured again
+    where they may differ from those of the row before. workspace: large enough for the longest response within the
+    limit and the widest reference.
     """
+    reading = rules_at(configurations, 0)
     for row in range(first, last):
-        for component in range(components.shape[0]):
-            components[component, row] = 0.0
-        status, n, mean_words, coverage = read_response(workspace, tables, data, offsets[row], offsets[row + 1], rules)
-        reasons[row] = status
-        components[FORMAT, row] = 1.0 if passes_format_gate(status) else 0.0
-        components[COVERAGE, row] = coverage
-        if status == OK:
-            reference = reference_index[row]
-            m = references.ranges[reference + 1, STEP_AT] - references.ranges[reference, STEP_AT]
-            order, content, anchors = measure_semantics(workspace, references, reference, n, rules)
-            components[CONSISTENCY, row] = 1.0
-            components[STEP_GAP, row] = step_gap(n, m)
-            components[MEAN_WORDS, row] = mean_words
-            components[ORDER, row] = order
-            components[CONTENT, row] = content
-            components[ANCHORS, row] = anchors
-            combine(components, row, rules)
-        rewards[row] = reward_of(components[SCORE, row], rules)
+        status, n, mean_words, coverage = read_response(
+            workspace, tables, data, offsets[row], offsets[row + 1], reading
+        )
+        reference = reference_index[row]
+        m = symbols = matched = np.int64(0)
+        order = content = 0.0
+        aligned, before = False, reading
+        for k in range(configurations.shape[0]):
+            rules, measures = rules_at(configurations, k), components[k]
+            reason = LOW_COVERAGE if status == OK and coverage < rules.min_coverage else status
+            for component in range(measures.shape[0]):
+                measures[component, row] = 0.0
+            measures[FORMAT, row] = 1.0 if passes_format_gate(reason) else 0.0
+            measures[COVERAGE, row] = coverage
+            if reason == OK:
+                if not aligned:
+                    m, symbols, matched = align_with_reference(workspace, references, reference, n)
+                if not aligned or rules.lcs_order != before.lcs_order:
+                    order = order_reward(workspace.ints, references, reference, n, m, symbols, rules)
+                if not aligned or differ_in_content(rules, before):
+                    content = content_reward(workspace.ints, references, reference, n, m, matched, rules)
+                aligned, before = True, rules
+                measures[CONSISTENCY, row] = 1.0
+                measures[STEP_GAP, row] = step_gap(n, m)
+                measures[MEAN_WORDS, row] = mean_words
+                measures[ORDER, row] = order
+                measures[CONTENT, row] = content
+                measures[ANCHORS, row] = matched
+                combine(measures, row, rules)
+            reasons[k, row] = reason
+            rewards[k, row] = reward_of(measures[SCORE, row], rules)

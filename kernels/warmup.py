@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numba
 import numpy as np
 
-from .column import TextColumn, column_of
+from .column import TextColumn, column_of, frozen
 from .compiler.compilation import kernel_rules
 from .compiler.jit import CACHE, FUNCTIONS, JIT, KERNELS
 from .fast_path import new_request, read_request
@@ -62,12 +62,14 @@ def _entries() -> list[tuple[Any, tuple[Any, ...]]]:
     codes = np.zeros(1, np.uint8)
     floats = np.zeros(1, np.float64)
     components = np.zeros((1, 1), np.float64)
+    by_configuration = np.zeros((1, 1)), np.zeros((1, 1), np.uint8), np.zeros((1, 1, 1))
+    configurations = frozen(np.zeros((1, 1)), np.float64)
     constant = tables()
     spans, texts = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.uint8)
     against = index, parsed
     return [
         (read_references, (codes, ints, room, *column, 0, constant, workspace)),
-        (score_slice, (floats, codes, components, 0, 0, *column, *against, ANY_RULES, constant, workspace)),
+        (score_slice, (*by_configuration, 0, 0, *column, *against, configurations, constant, workspace)),
         (measure_protocols, (codes, components, 0, 0, *column, *against, *against, ANY_RULES, constant, workspace)),
         (read_envelope, (spans, spans, texts, spans, texts, codes, column.data, 0)),
         (member_spans, (spans, column.data, 0, 0, *column, codes)),

@@ -51,7 +51,9 @@ DETAILS = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "string_type": "must be text",
     "string_too_short": "must not be empty",
-    "tuple_type": "must be a list",
+    **dict.fromkeys(("tuple_type", "list_type"), "must be a list"),
+    "too_long": "must have at most {max_length} items",
+    "string_pattern_mismatch": "must match {pattern}",
 }
 """Sentences about invalid values by pydantic's type of error; its own message for others."""
 

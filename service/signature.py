@@ -9,7 +9,7 @@ from typing import Any
 
 from .version import VERSION
 
-__all__ = ["signature_of"]
+__all__ = ["signature_of", "text_of"]
 
 
 def signature_of(kind: str, values: Mapping[str, Any]) -> str:

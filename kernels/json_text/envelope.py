@@ -24,7 +24,7 @@ from .scanner import (
 
 __all__ = ["ABSENT", "COLUMN", "FIELDS", "NOT_AN_OBJECT", "NOT_JSON", "READ", "TOO_MANY", "VALUE", "read_envelope"]
 
-FIELDS = ("references", "responses", "reference_index", "config", "include", "task", "groups")
+FIELDS = ("references", "responses", "reference_index", "config", "include", "task", "groups", "configs")
 REFERENCES, RESPONSES = 0, 1
 UNKNOWN = -1
 _NAMES = tuple(np.frombuffer(name.encode(), np.uint8) for name in FIELDS)
@@ -51,7 +51,9 @@ def field_index(text, start, stop):
         return 4
     if is_name(text, start, stop, _NAMES[5]):
         return 5
-    return 6 if is_name(text, start, stop, _NAMES[6]) else UNKNOWN
+    if is_name(text, start, stop, _NAMES[6]):
+        return 6
+    return 7 if is_name(text, start, stop, _NAMES[7]) else UNKNOWN
 
 
 @helper
@@ -88,7 +90,7 @@ def read_value(body, pos, stop, field, fields, texts, offsets, kinds, scratch, m
 def read_envelope(fields, unknown, texts, offsets, kinds, scratch, body, max_bytes):
     """Read `body` (uint8, read only); returns READ, NOT_JSON, NOT_AN_OBJECT, or TOO_MANY elements in a column.
 
-    fields: int64 (7, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
+    fields: int64 (8, 3), written, rows as in FIELDS: state, then the span of a value, or rows and faulty rows of a
     column. unknown: int64 (n, 2), written: the number of unknown members, then the spans of their names with quotes.
     texts: uint8 (2, m), offsets: int64 (2, rows + 1), kinds: uint8 (2, rows), written: the columns of references and
     responses, see `columns.read_column`; an overfull one has -1 rows. scratch: uint8, as long as the body. max_bytes:

@@ -7,7 +7,6 @@ import numpy as np
 from ..compiler.jit import helper
 from ..status import (
     KEY_NUMBERING,
-    LOW_COVERAGE,
     MISSING_SECTIONS,
     OK,
     ORC_NUMBERING,
@@ -76,7 +75,8 @@ def read_orc_steps(workspace, tables, text, start, stop, steps):
 def read_response(workspace, tables, text, start, stop, rules):
     """Read `text[start:stop]` into the workspace: (status, key steps, mean words of the orc steps, coverage).
 
-    Mean words and coverage are 0 if an earlier check failed.
+    The status is OK whatever the coverage, which the caller compares with τ. Mean words and coverage are 0 with any
+    other status. Of `rules`, only `think_prefilled` and the limits matter.
     """
     none = np.int64(0)
     if stop - start > rules.max_response_bytes:
@@ -97,8 +97,6 @@ def read_response(workspace, tables, text, start, stop, rules):
         return ORC_NUMBERING, steps, 0.0, 0.0
     if prose_steps != steps:
         return STEP_COUNT, steps, 0.0, 0.0
-    if coverage < rules.min_coverage:
-        return LOW_COVERAGE, steps, 0.0, coverage
     return OK, steps, tokens / steps, coverage
 
 

@@ -42,7 +42,7 @@ from .iou import iou
 from .lcs import lcs_length
 from .subsequence import either_is_subsequence
 
-__all__ = ["measure_semantics"]
+__all__ = ["align_with_reference", "content_reward", "differ_in_content", "order_reward"]
 
 
 @helper
@@ -137,7 +137,7 @@ def position_factor(i, j, m, decay):
 
 @helper
 def sum_over_anchors(ints, references, row, n, m, rules):
-    """Return Σ m_ij (Obj + ½ Par) over the anchors, rounded once."""
+    """Return Σ m_ij (Obj + ½ Par) over the anchors in PARTNERS, rounded once."""
     ranges = references.ranges
     first_step, first_id, first_object = ranges[row, STEP_AT], ranges[row, ID_AT], ranges[row, OBJECT_AT]
     partials = ints[FOLLOWING].view(np.float64)
@@ -155,27 +155,48 @@ def sum_over_anchors(ints, references, row, n, m, rules):
     return rounded_sum(partials, count)
 
 
-@inlined
-def order_reward(predicted, expected, symbols, rules):
-    """Return the order reward: LCS / m (`lcs`), or whether one action sequence is a subsequence of the other."""
+@helper
+def align_with_reference(workspace, references, row, n):
+    """Renumber the n steps in the workspace with the ids of reference `row`, and write their anchors to PARTNERS.
+
+    Only once for each response. Returns (m, last id + 1, |W|).
+    """
+    ints = workspace.ints
+    symbols = renumber_with_reference(workspace, references, row, n)
+    first_step, stop = references.ranges[row, STEP_AT], references.ranges[row + 1, STEP_AT]
+    expected = references.steps[ACTION, first_step:stop]
+    matched = align(ints[PARTNERS, :n], ints[ACTION, :n], expected, ints[FIRST], ints[FOLLOWING])
+    return stop - first_step, symbols, np.int64(matched)
+
+
+@helper
+def order_reward(ints, references, row, n, m, symbols, rules):
+    """Return the order reward: LCS / m (`lcs`), or whether one action sequence is a subsequence of the other.
+
+    After `align_with_reference`, like `content_reward`: neither changes what the other reads.
+    """
+    first_step = references.ranges[row, STEP_AT]
+    predicted, expected = ints[ACTION, :n], references.steps[ACTION, first_step : first_step + m]
     if rules.lcs_order:
-        return lcs_length(predicted, expected, symbols) / expected.shape[0]
+        return lcs_length(predicted, expected, symbols) / m
     return 1.0 if either_is_subsequence(predicted, expected) else 0.0
 
 
 @helper
-def measure_semantics(workspace, references, row, n, rules):
-    """Return (order, content, |W|) of the n steps in the workspace against reference `row`."""
-    ints = workspace.ints
-    first_step = references.ranges[row, STEP_AT]
-    m = references.ranges[row + 1, STEP_AT] - first_step
-    symbols = renumber_with_reference(workspace, references, row, n)
-    predicted = ints[ACTION, :n]
-    expected = references.steps[ACTION, first_step : first_step + m]
-    order = order_reward(predicted, expected, symbols, rules)
-    matched = align(ints[PARTNERS, :n], predicted, expected, ints[FIRST], ints[FOLLOWING])
+def content_reward(ints, references, row, n, m, matched, rules):
+    """Return (1 / |W|) Σ m_ij (Obj + ½ Par), or the sum over max(n, m) (`max_len`); 0 without anchors."""
     if matched == 0:
-        return order, 0.0, np.int64(0)
+        return 0.0
     total = sum_over_anchors(ints, references, row, n, m, rules)
-    denominator = max(n, m) if rules.max_len_content else matched
-    return order, total / denominator, np.int64(matched)
+    return total / (max(n, m) if rules.max_len_content else matched)
+
+
+@inlined
+def differ_in_content(a, b):
+    """Return whether two configurations may give different contents."""
+    return (
+        a.max_object_similarity != b.max_object_similarity
+        or a.use_position != b.use_position
+        or a.position_decay != b.position_decay
+        or a.max_len_content != b.max_len_content
+    )

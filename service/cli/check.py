@@ -1,59 +1,64 @@
-"""`assay check`: validates the references of a data set before training.
-
-SciRecipe records are also checked against the rules of that data set and their action libraries.
-"""
+"""`assay check`: what a data set is worth before training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
+import sys
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
-from ..files.field_names import REFERENCE_NAMES, absent_field, guess_field, objects_in, peek
-from ..files.formats import format_of, is_columnar
-from ..files.rows.rows import (
-    DocumentError,
-    Location,
-    Rollout,
-    open_rows,
-    pieces,
-    read_reference,
-    reference_rollout,
-)
+from ..files.formats import format_of, source_name
 from ..settings import ScoreSettings
+from ..terminal import Progress, show
+from .file_options import (
+    SOURCE,
+    document_options,
+    document_targets,
+    file_errors,
+    input_format_option,
+    max_line_bytes_option,
+    require_different_files,
+    write_documents,
+)
 from .options import (
     SOME_FAILED,
     Command,
+    command_line,
     config_option,
-    document_failure,
-    input_format_option,
     load_config,
-    max_line_bytes_option,
     settings_options,
 )
 
 if TYPE_CHECKING:
+    from ..check.data_set import DataSet
+    from ..check.findings import Finding
+    from ..check.rows import FieldNames
     from ..files.row_tasks import RowTasks
 
 __all__ = ["command"]
 
-SCORE = "score"
-NOT_AN_ANSWER = ("ok", "missing_sections", "think_not_opened")
-"""Reasons that say nothing about a reference, which may consist of steps only."""
+MAX_LISTED = 100
+BETWEEN_ROWS = ("contradictory_reference", "near_duplicate")
+"""Reasons of which only the first MAX_LISTED findings are printed; --json lists all."""
 
 
 @click.command(
     cls=Command,
     examples=(
-        "assay check references.jsonl",
-        "assay check train.parquet --reference-field answer",
+        "assay check train.jsonl --html report.html",
+        "assay check train.jsonl test.jsonl --min-coverage 0.85",
+        "assay check train.parquet --reference-field answer --split-field split",
     ),
 )
-@click.argument("source", metavar="REFERENCES", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("sources", metavar="REFERENCES...", nargs=-1, required=True, type=SOURCE)
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
+@click.option("--prompt-field", help="Name or dotted path of the prompt in a row  [default: a usual one]")
+@click.option(
+    "--split-field", help="Name or dotted path of the split (train, test) in a row; without it, each file is a split."
+)
 @click.option("--task-field", help="Name or dotted path of the task in a row; without it: score.")
 @input_format_option
 @max_line_bytes_option
@@ -65,160 +70,130 @@ NOT_AN_ANSWER = ("ok", "missing_sections", "think_not_opened")
 @click.option(
     "--response-field", help="Also check that the answers in this field use only actions of the row's library."
 )
+@click.option(
+    "--min-similarity",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.8,
+    show_default=True,
+    help="Jaccard similarity of shingles of three words from which on texts of two splits are near-duplicates.",
+)
+@document_options(json="Write everything as JSON (-: standard output).", html="Write a report.")
+@click.option("-q", "--quiet", is_flag=True, help="List the findings only: no progress, no tables.")
 @config_option
 @settings_options(ScoreSettings, described=False)
 def command(
-    source: str,
+    sources: tuple[str, ...],
     reference_field: str,
+    prompt_field: str | None,
+    split_field: str | None,
     task_field: str | None,
     input_format: str | None,
     max_line_bytes: int,
     scirecipe: bool | None,
     response_field: str | None,
+    min_similarity: float,
+    quiet: bool,
     config_file: Path | None,
     **flags: Any,
 ) -> None:
-    """List every reference in REFERENCES that cannot be scored against ("-": standard input).
+    """Check the data sets in REFERENCES before training ("-": standard input).
 
-    REFERENCES is JSONL, JSON, Parquet or Arrow. A row is an object with a reference, or in JSON the reference itself.
+    REFERENCES are JSONL, JSON, Parquet or Arrow. A row is an object with a reference, or in JSON the reference itself.
     With --task-field, a row of another task may also be a record of its benchmark.
-    Warnings, which do not change the exit code, are listed for: a reference that is a whole answer and would fail a
-    gate as a response; one with actions that are not in its row's library (`action_new`, `action`, or the end of
-    `query`); and a row that violates a rule of SciRecipe.
+
+    Every invalid reference is listed; the exit code is then 1. Warnings, which do not change it, are listed for: a gold
+    answer that would fail a gate; a reference with actions that are not in its row's library (`action_new`, `action`,
+    or the end of `query`); a row that violates a rule of SciRecipe; a prompt with references of different steps; and
+    near-duplicates across splits. Then it shows how many gold answers pass at which min_coverage, and what trivial
+    policies earn beside them under the configuration at hand.
     """
+    from ..check.data_set import DataSet
+    from ..check.findings import Rules
+    from ..check.page import page
+    from ..check.rows import FieldNames
+    from ..check.tables import terminal_parts
     from ..files.row_tasks import RowTasks
 
-    fmt = format_of(source, input_format, "--input-format")
+    formats = [format_of(source, input_format, "--input-format") for source in sources]
+    targets = document_targets(flags)
+    outputs = [(f"--{kind}", path) for kind, path in targets.items()]
+    require_different_files([("REFERENCES", source) for source in sources], outputs)
+    if len(set(sources)) < len(sources):
+        raise click.UsageError("REFERENCES name a file twice")
+    fields = FieldNames(reference_field, prompt_field, split_field, response_field)
     tasks = RowTasks(load_config(flags, config_file).score, field=task_field)
-    counts = {"checked": 0, "error": 0, "warning": 0}
-    try:
-        for rollouts, records in references(source, fmt, tasks, reference_field, max_line_bytes):
-            counts["checked"] += len(rollouts)
-            rules = Rules(scirecipe, reference_field, response_field)
-            for rollout, kind, text in findings(tasks.scorer, rollouts, records, rules):
-                counts[kind] += 1
-                click.echo(f"{rollout.location.within('stdin' if source == '-' else source)}: {kind}: {text}")
-    except DocumentError as error:
-        raise document_failure("stdin" if source == "-" else source, fmt, error) from None
-    if not counts["checked"]:
-        click.echo(f"warning: {'stdin' if source == '-' else source} has no rows", err=True)
-    click.echo("{checked:,} checked, {error:,} invalid, {warning:,} with a warning".format(**counts), err=True)
-    if counts["error"]:
+    similarity = min_similarity if split_field is not None or len(sources) > 1 else None
+    data = DataSet(tasks.scorer, Rules(scirecipe, reference_field, response_field), sources, similarity)
+    listing = Listing(silent="-" in targets.values(), keep=targets["json"] is not None)
+    for source, fmt in zip(sources, formats, strict=True):
+        _add(data, source, fmt, tasks, fields, max_line_bytes, listing, quiet)
+    for finding in data.finish():
+        listing.add(finding)
+    listing.close()
+    contents = {
+        "json": lambda: orjson.dumps(data.document(listing.kept), option=orjson.OPT_INDENT_2),
+        "html": lambda: page(data, command_line()).encode(),
+    }
+    write_documents(targets, contents)
+    if not quiet:
+        show(*terminal_parts(data), error=True)
+    invalid = data.counts["error"]
+    counted = f"{data.counts['checked']:,} checked, {invalid:,} invalid, {len(data.warned):,} with a warning"
+    click.echo(counted, err=True)
+    if invalid:
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-class Rules(NamedTuple):
-    """Rules that rows are checked against, besides having a valid reference."""
+class Listing:
+    """Prints findings to standard output, unless it is `silent`; keeps them with `keep`."""
 
-    scirecipe: bool | None
-    reference_field: str
-    response_field: str | None
+    def __init__(self, silent: bool, keep: bool) -> None:
+        self.kept: list[Finding] = []
+        self._silent, self._keep = silent, keep
+        self._counts: Counter[str] = Counter()
 
-    def broken_by(self, record: dict[str, Any], rollout: Rollout) -> Iterator[str]:
-        """Yield a sentence for every rule that a row violates."""
-        from ..evaluate.scirecipe import actions_of, library_of, violations
-        from ..evaluate.thoth import key_block
+    def add(self, finding: Finding, bar: Progress | None = None) -> None:
+        """Print a finding, above the bar if there is one; of those between rows, only the first MAX_LISTED."""
+        if self._keep:
+            self.kept.append(finding)
+        if finding.reason in BETWEEN_ROWS:
+            self._counts[finding.reason] += 1
+        if self._silent or self._counts[finding.reason] > MAX_LISTED:
+            return
+        if bar is not None and sys.stdout.isatty():
+            bar.message(str(finding))
+        else:
+            click.echo(str(finding))
 
-        checked = {**record, "reference": record[self.reference_field]} if self.reference_field in record else record
-        published = isinstance(record.get("key"), str) and "orc" in record
-        requested = published if self.scirecipe is None else self.scirecipe
-        for violation in violations(checked):
-            if requested or violation.rule == "library":
-                yield f"{violation.detail} ({violation.rule})"
-        library, answer = library_of(record), record.get(self.response_field or "")
-        if library is not None and isinstance(answer, str):
-            allowed = {action.lower() for action in library}
-            used = actions_of(key_block(answer))
-            needed = set(actions_of(key_block(rollout.response)))
-            outside = sum(action not in allowed for action in used)
-            distractors = sum(action in allowed and action not in needed for action in used)
-            if outside:
-                yield f"the answer uses {outside} actions that are not in the row's library (outside_library)"
-            if distractors:
-                yield f"the answer uses {distractors} actions of the library that the reference does not (distractors)"
+    def close(self) -> None:
+        """Say how many findings were not printed."""
+        for reason, count in self._counts.items():
+            if count > MAX_LISTED and not self._silent:
+                click.echo(f"… and {count - MAX_LISTED:,} more: {reason} (--json lists all)", err=True)
 
 
-def references(
-    source: str, fmt: str, tasks: RowTasks, field: str, max_line_bytes: int
-) -> Iterator[tuple[list[Rollout], list[dict[str, Any] | None]]]:
-    """Yield the references of a file and their rows, in pieces that fit into memory; raises DocumentError.
+def _add(
+    data: DataSet,
+    source: str,
+    fmt: str,
+    tasks: RowTasks,
+    fields: FieldNames,
+    max_line_bytes: int,
+    listing: Listing,
+    quiet: bool,
+) -> None:
+    """Read one file, and list the findings on its rows."""
+    from ..check.rows import open_checked_rows
 
-    Rows have no rules of SciRecipe if they are columns, or of another task than SCORE.
-    """
-    if is_columnar(fmt):
-        yield from references_in_columns(source, tasks, field)
-        return
-    with open_rows(source, fmt, max_line_bytes) as (rows, _, _):
-        if rows is None:
-            raise DocumentError("there is no array of rows")
-        first, rows = peek(rows)
-        found = objects_in(first, max_line_bytes)
-        tasks.require_field(found, "field")
-        named = [row for row in found if "steps" not in row]
-        field = guess_field(field, REFERENCE_NAMES, named)
-        needed = len(named) == len(first) > 0 and not tasks.others_in(named)
-        if needed and not any(field in row for row in named):
-            hint = " (response, if it is the reference answer)" if any("response" in row for row in named) else ""
-            raise absent_field(field, named, "--reference-field" + hint)
-        for piece in pieces(rows):
-            read = [read_reference(row, field, max_line_bytes) for row in piece]
-            yield [rollout for rollout, _ in read], [of_score(tasks, *one, field) for one in read]
-
-
-def references_in_columns(
-    source: str, tasks: RowTasks, field: str
-) -> Iterator[tuple[list[Rollout], list[dict[str, Any] | None]]]:
-    """Yield the same for columns."""
-    from ..files.columns.source import nested_names, open_columns, without_nulls  # needs the extra
-    from ..files.columns.task_batches import records_of
-
-    with open_columns(source) as columns:
-        names = columns.schema.names
-        tasks.require_field([nested_names(columns.schema)], "column")
-        field = guess_field(field, REFERENCE_NAMES, [names])
-        if field not in names and not tasks.has_others:
-            raise absent_field(field, [names], "--reference-field", "column")
-        read = [name for name in dict.fromkeys([field, *tasks.columns_of_others()]) if name in names]
-        columns.require(read)
-        numbers = count()
-        for batch in columns.batches(read):
-            rows = [{name: without_nulls(value) for name, value in row.items()} for row in records_of(batch)]
-            rollouts = [reference_rollout(Location("row", next(numbers)), row.get(field)) for row in rows]
-            for rollout, row in zip(rollouts, rows, strict=True):
-                of_score(tasks, rollout, without_nulls(row), field)
-            yield rollouts, [None] * len(rows)
-
-
-def of_score(tasks: RowTasks, rollout: Rollout, record: dict[str, Any] | None, field: str) -> dict[str, Any] | None:
-    """Return the record of a row of SCORE; otherwise read the reference by the row's task, and return None."""
-    if record is None:
-        return None
-    from ..evaluate.task_rewards import reward_task
-
-    task, fault = tasks.named_by(record)
-    if task == SCORE and fault is None:
-        return record
-    rollout.task = task
-    rollout.fault = fault or tasks.reference_of(reward_task(task), record, field)[1]
-    return None
-
-
-def findings(
-    scorer: Any, rollouts: list[Rollout], records: list[dict[str, Any] | None], rules: Rules
-) -> Iterator[tuple[Rollout, str, str]]:
-    """Yield (rollout, `error` or `warning`, sentence) in the order of the rows."""
-    from ..files.row_tasks import score_rollouts
-
-    scores = score_rollouts(scorer, [rollout for rollout in rollouts if rollout.task == SCORE])
-    reasons = iter(scores.reasons.tolist())
-    for rollout, record in zip(rollouts, records, strict=True):
-        if rollout.fault is not None:
-            yield rollout, "error", f"{rollout.fault.detail} ({rollout.fault.reason})"
-            continue
-        if rollout.task != SCORE:
-            continue
-        if (reason := next(reasons)) not in NOT_AN_ANSWER:
-            yield rollout, "warning", f"a response equal to this reference would fail a gate ({reason})"
-        if record is not None:
-            for sentence in rules.broken_by(record, rollout):
-                yield rollout, "warning", sentence
+    name, before = source_name(source), data.counts["checked"]
+    with (
+        file_errors("", name, fmt),
+        open_checked_rows(source, fmt, tasks, fields, max_line_bytes) as (pieces, size),
+        Progress(size, quiet) as bar,
+    ):
+        for rows in pieces:
+            for finding in data.add(rows):
+                listing.add(finding, bar)
+            bar.advance(len(rows), sum(row.size for row in rows))
+    if data.counts["checked"] == before:
+        click.echo(f"warning: {name} has no rows", err=True)

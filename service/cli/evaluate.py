@@ -1,45 +1,47 @@
-"""`assay evaluate`: metrics of a file of answers, as a table like those of the papers, JSON, CSV and HTML."""
+"""`assay evaluate`: metrics of files of answers, as tables like those of the papers, JSON, CSV and HTML."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ScoringError, did_you_mean
-from ..extras import in_this_shell
-from ..files.formats import format_of
+from ..errors import ScoringError, one_of
+from ..files.formats import format_of, source_name
 from ..files.rows.rows import DocumentError
 from ..terminal import Progress, show
+from .file_options import (
+    SOURCE,
+    document_failure,
+    document_options,
+    document_targets,
+    input_format_option,
+    max_line_bytes_option,
+    require_different_files,
+    write_documents,
+)
 from .options import (
     SOME_FAILED,
     Command,
     Failure,
     command_line,
-    document_failure,
-    input_format_option,
     json_or_text,
-    max_line_bytes_option,
     names_in,
     pair_option,
-    require_different_files,
 )
 
 if TYPE_CHECKING:
+    from ..report.comparison.agreement import Agreement
+    from ..report.comparison.compared_files import ComparedFiles
     from ..report.evaluated_file import EvaluatedFile
 
 __all__ = ["command"]
 
-MAX_LISTED = 100
-"""Invalid rows per reason that are listed on standard error."""
-
 USUAL_GROUPS = ("level", "type")
-
-OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 
 
 @click.command(
@@ -47,10 +49,11 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
     examples=(
         "assay evaluate answers.jsonl --profile thoth --html report.html",
         "assay evaluate answers.jsonl --markdown -",
+        "assay evaluate base.jsonl sft.jsonl grpo.jsonl --baseline sft --html comparison.html",
         "assay evaluate PQA_test.json --task bioprobench.pqa --field generated_response=output",
     ),
 )
-@click.argument("source", metavar="ANSWERS", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("sources", metavar="ANSWERS...", nargs=-1, required=True, type=SOURCE)
 @click.option("--task", "name", default="score", show_default=True, help="What to evaluate; see --list.")
 @click.option(
     "--profile",
@@ -69,85 +72,134 @@ OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
-    "--json", "json_target", type=OUTPUT, metavar="FILE", help="Write all results as JSON (-: standard output)."
+    "--name", "names", multiple=True, metavar="NAME", help="Name of a model, for each file in order  [default: files']"
 )
-@click.option("--csv", "csv_target", type=OUTPUT, metavar="FILE", help="Write one line per record.")
-@click.option("--markdown", "markdown_target", type=OUTPUT, metavar="FILE", help="Write the table as Markdown.")
-@click.option("--latex", "latex_target", type=OUTPUT, metavar="FILE", help="Write the table as LaTeX (booktabs).")
-@click.option("--html", "html_target", type=OUTPUT, metavar="FILE", help="Write a report with distributions.")
+@click.option("--baseline", metavar="NAME", help="Model that the others are compared to  [default: the first]")
+@click.option(
+    "--resample",
+    "drawn",
+    type=click.Choice(["record", "question"]),
+    default="record",
+    show_default=True,
+    help="Draw pairs of records, or questions with all pairs that answer them.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(1),
+    default=9_999,
+    show_default=True,
+    help="Resamples of the intervals of differences.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the resamples.")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="FIELDS",
+    help="Fields with labels of people or judges, numbers, to correlate with the metrics.",
+)
+@document_options(
+    json="Write everything as JSON (-: standard output).",
+    html="Write a report with distributions, or the comparison of several files.",
+    markdown="Write the tables as Markdown.",
+    latex="Write the tables as LaTeX (booktabs).",
+    csv="Write one line per record.",
+)
 @input_format_option
 @max_line_bytes_option
 @click.option("--list", "listed", is_flag=True, is_eager=True, callback=lambda c, p, v: _list(c, v), help="List tasks.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
 def command(
-    source: str,
+    sources: tuple[str, ...],
     name: str,
     profile: str | None,
     metrics: tuple[str, ...],
     by: tuple[str, ...],
     fields: tuple[tuple[str, str], ...],
     task_options: tuple[tuple[str, str], ...],
-    json_target: str | None,
-    csv_target: str | None,
-    markdown_target: str | None,
-    latex_target: str | None,
-    html_target: str | None,
+    names: tuple[str, ...],
+    baseline: str | None,
+    drawn: str,
+    resamples: int,
+    seed: int,
+    labels: tuple[str, ...],
     input_format: str | None,
     max_line_bytes: int,
     quiet: bool,
-    **_flags: Any,
+    **flags: Any,
 ) -> None:
-    """Evaluate the ANSWERS of a model ("-": standard input) and print the table.
+    """Evaluate the ANSWERS of a model ("-": standard input) and print the table; of several models, compare them.
 
     ANSWERS is JSONL, or JSON (an array of records), Parquet or Arrow, as the benchmarks publish their records, with the
     model's answer added. An invalid row is listed on standard error and does not affect other rows; the exit code is
-    then 1. It is 1, too, if a requirement of a usual metric is missing, which the table notes. If one of a metric named
-    by --metrics is missing, there is no result and the exit code is 2.
+    then 1. It is 1, too, if a metric cannot be computed: it is a dash, and a note says what to install. If no metric
+    can be computed, there is no result and the exit code is 2.
+
+    Each file of several has the answers of one model. Records are paired by id, or else by reference and prompt; one
+    without a pair is listed, and the exit code is 1.
     """
-    fmt = format_of(source, input_format, "--input-format")
-    targets = {
-        "json": json_target,
-        "csv": csv_target,
-        "markdown": markdown_target,
-        "latex": latex_target,
-        "html": html_target,
-    }
-    if list(targets.values()).count("-") > 1:
-        raise click.UsageError(f"only one of {', '.join(f'--{kind}' for kind in targets)} can go to standard output")
-    require_different_files([("ANSWERS", source)], [(f"--{kind}", target) for kind, target in targets.items()])
+    from ..report.comparison.compared_files import ComparedFiles
+    from ..report.evaluation_output import contents_of, list_left_out, print_notes, print_warnings
+
+    targets = document_targets(flags)
+    outputs = [(f"--{kind}", target) for kind, target in targets.items()]
+    require_different_files([("ANSWERS", source) for source in sources], outputs)
+    models = model_names(sources, names)
+    if baseline is not None and baseline not in models:
+        raise click.UsageError(f"--baseline {one_of(baseline, models)}")
     options: dict[str, Any] = {key: json_or_text(text) for key, text in task_options}
     if profile is not None:
         options["profile"] = profile
     chosen = list(names_in(metrics)), list(names_in(by))
+    formats = [format_of(source, input_format, "--input-format") for source in sources]
     try:
-        evaluated = _evaluate(source, fmt, name, options, chosen, dict(fields), max_line_bytes, quiet)
-    except DocumentError as error:
-        raise document_failure("stdin" if source == "-" else source, fmt, error) from None
+        found = _evaluate(sources, formats, name, options, chosen, dict(fields), max_line_bytes, quiet)
+        agreement = _agreement(found, models, list(names_in(labels)))
     except ScoringError as error:
         raise Failure.of(error.issues) from None
-    _warn(evaluated, chosen[1])
-    _write(evaluated, targets)
+    output: EvaluatedFile | ComparedFiles = replace(found[0], agreement=agreement)
+    if len(found) > 1:
+        first = models.index(baseline or models[0])
+        output = ComparedFiles(models, found, first, resamples, seed, drawn, agreement)
+    for evaluated in found:
+        print_warnings(evaluated)
+    write_documents(targets, contents_of(output))
     with_table = "-" not in targets.values()
     if with_table:
-        show(*evaluated.parts())
-        click.echo(f"\n{evaluated.result.signature}")
-    _print_notes(evaluated, quiet, with_table)
-    if evaluated.invalid_rows() or evaluated.result.unavailable:
+        show(*output.parts())
+        click.echo(f"\n{found[0].result.signature}")
+    for evaluated in found:
+        print_notes(evaluated, quiet, with_table, len(found) > 1)
+    left_out = list_left_out(output, found)
+    if left_out or any(evaluated.invalid_rows() or evaluated.result.unavailable for evaluated in found):
         raise click.exceptions.Exit(SOME_FAILED)
 
 
+def model_names(sources: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the names of the models: those given, or those of their files."""
+    from ..report.comparison.compared_files import distinct_names
+
+    if names and len(names) != len(sources):
+        raise click.UsageError(f"--name is needed for each file: {len(names)} for {len(sources)}")
+    found = list(names) or distinct_names(sources)
+    repeated = [name for name, count in Counter(found).items() if count > 1]
+    if repeated:
+        raise click.UsageError(f"several models are called {', '.join(repeated)}; name each with --name")
+    return found
+
+
 def _evaluate(
-    source: str,
-    fmt: str,
+    sources: Sequence[str],
+    formats: Sequence[str],
     name: str,
     options: dict[str, Any],
     chosen: tuple[list[str], list[str]],
     mapping: Mapping[str, str],
     max_line_bytes: int,
     quiet: bool,
-) -> EvaluatedFile:
-    """Read and evaluate the file; raises DocumentError and ScoringError."""
-    from ..evaluate.evaluation import evaluate_checked, task_named
+) -> list[EvaluatedFile]:
+    """Read and evaluate the files, with the same metrics and groups; raises ScoringError, and Failure for bad files."""
+    from ..evaluate.evaluation import result_of, task_named
     from ..files.answers import read_answers
     from ..report.evaluated_file import EvaluatedFile
 
@@ -157,28 +209,53 @@ def _evaluate(
         options["metrics"] = [metric.name for metric in task.metrics] if "all" in metrics else metrics
     task.checked(options)  # report invalid options before reading a long file
     started = time.perf_counter()
-    answers = read_answers(source, fmt, task, mapping, max_line_bytes)
-    options.setdefault("by", by or usual_groups(answers.records, task))
+    read, failures = [], []
+    for source, fmt in zip(sources, formats, strict=True):
+        try:
+            read.append(read_answers(source, fmt, task, mapping, max_line_bytes))
+        except DocumentError as error:
+            failures.append(document_failure(source_name(source), fmt, error).message)
+    if failures:
+        raise Failure("\n       ".join(failures))
+    records = [record for answers in read for record in answers.records]
+    options.setdefault("by", by or usual_groups(records, task))
     if "metrics" not in options:
-        options["metrics"] = usual_metrics(answers.records, task)
+        options["metrics"] = usual_metrics(records, task)
     checked = task.checked(options)
+    shown = {key: value for key, value in checked.model_dump().items() if key not in ("by", "metrics")}
+    evaluated = []
+    with Progress(len(records), quiet) as progress:
+        for source, answers in zip(sources, read, strict=True):
+            found = task.evaluate(answers.records, checked, _advance_of(progress))
+            result = result_of(task, answers.records, checked, found)
+            evaluated.append(EvaluatedFile(source, task, shown, answers, found, result, command_line()))
+    if not quiet:
+        seconds = time.perf_counter() - started
+        click.echo(f"evaluated    {len(records):,} in {seconds:.2f} s", err=True)
+        if faults := sum(len(answers.faults) for answers in read):
+            click.echo(f"not evaluated {faults:,}", err=True)
+    return evaluated
+
+
+def _advance_of(progress: Progress) -> Callable[[int], None]:
+    """Return a callback that counts the records of one file once, though each metric reports them again."""
     done = 0
 
     def advance(rows: int) -> None:
         nonlocal done
-        new = max(0, rows - done)  # each metric reports the same records again
+        new = max(0, rows - done)
         progress.advance(new, new)
         done += new
 
-    with Progress(len(answers.records), quiet) as progress:
-        result = evaluate_checked(task, answers.records, checked, advance)
-    if not quiet:
-        seconds = time.perf_counter() - started
-        click.echo(f"evaluated    {len(answers.records):,} in {seconds:.2f} s", err=True)
-        if answers.faults:
-            click.echo(f"not evaluated {len(answers.faults):,}", err=True)
-    shown = {key: value for key, value in checked.model_dump().items() if key not in ("by", "metrics")}
-    return EvaluatedFile(source, task, shown, answers, result, command_line())
+    return advance
+
+
+def _agreement(found: list[EvaluatedFile], models: list[str], labels: Sequence[str]) -> Agreement | None:
+    """Return how the metrics agree with labels, if any are named; raises ScoringError if no record has one."""
+    from ..report.comparison.agreement import Labelled, agreement_of
+
+    labelled = [Labelled(name, one.answers.records, one.result) for name, one in zip(models, found, strict=True)]
+    return agreement_of(labelled, labels) if labels else None
 
 
 def usual_groups(records: list[dict[str, Any]], task: Any) -> list[str]:
@@ -195,69 +272,8 @@ def usual_metrics(records: list[dict[str, Any]], task: Any) -> list[str]:
 
 
 def _list(ctx: click.Context, requested: bool) -> None:
-    if not requested or ctx.resilient_parsing:
-        return
-    from ..evaluate.evaluation import every_task
+    if requested and not ctx.resilient_parsing:
+        from ..report.evaluation_output import print_tasks
 
-    for task in every_task():
-        click.echo(f"{task.name}\n    {task.description}")
-        for metric in task.metrics:
-            click.echo(f"    {metric.name:<24}{metric.description}")
-    ctx.exit()
-
-
-def _warn(evaluated: EvaluatedFile, by: list[str]) -> None:
-    """Print a warning if the file is empty, and one for each field to group by that no record has."""
-    records = evaluated.answers.records
-    if not records and not evaluated.answers.faults:
-        click.echo(f"warning: {evaluated.source} has no records", err=True)
-    for field in by if records else ():
-        if field not in evaluated.task.derived_fields and all(record.get(field) is None for record in records):
-            there = sorted({name for record in records for name in record})
-            known = f"fields: {', '.join(there)}{did_you_mean(field, there)}"
-            click.echo(f"warning: --by {field}: no record has this field; {known}", err=True)
-
-
-def _write(evaluated: EvaluatedFile, targets: Mapping[str, str | None]) -> None:
-    """Write the requested files, each completely or not at all."""
-    from ..files.rows.output import write_document
-    from ..report.evaluation_page import page
-
-    contents: dict[str, Callable[[], bytes]] = {
-        "json": evaluated.document,
-        "csv": lambda: evaluated.csv().encode(),
-        "markdown": lambda: evaluated.text_table().markdown().encode(),
-        "latex": lambda: evaluated.text_table().latex().encode(),
-        "html": lambda: page(evaluated).encode(),
-    }
-    for kind, target in targets.items():
-        if target is not None:
-            try:
-                write_document(target, contents[kind]().rstrip(b"\n"))
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                raise Failure(f"{error.filename or target}: {error.strerror or error}") from None
-
-
-def _print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool) -> None:
-    """Print notes on the result to standard error; invalid rows even if quiet."""
-    name = "stdin" if evaluated.source == "-" else evaluated.source
-    counts: Counter[str] = Counter()
-    for location, reason, sentence in evaluated.invalid_rows():
-        counts[reason] += 1
-        if counts[reason] <= MAX_LISTED:
-            click.echo(f"{location.within(name)}: {sentence} ({reason})", err=True)
-    for reason, count in counts.items():
-        if count > MAX_LISTED:
-            click.echo(f"… and {count - MAX_LISTED:,} more: {reason} (--json lists all)", err=True)
-    if quiet:
-        return
-    for field, source in evaluated.answers.aliases.items():
-        click.echo(f"note: {field} was read from the field {Path(source).name}", err=True)
-    for metric, reason in () if with_table else evaluated.result.unavailable.items():
-        click.echo(f"note: {metric} was not computed: {in_this_shell(reason)}", err=True)
-    answers = {reason: count for (reason, of_response), count in evaluated.failures().items() if of_response}
-    for reason, count in sorted(answers.items(), key=lambda pair: -pair[1]):
-        what = f"{count:,} of {len(evaluated.answers.records):,} answers failed: {reason}"
-        click.echo(f"note: {what}: {evaluated.task.failures[reason]}", err=True)
+        print_tasks()
+        ctx.exit()

@@ -10,7 +10,7 @@ import click
 
 from ..errors import ScoringError
 from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
-from ..files.formats import FORMATS, format_of
+from ..files.formats import FORMATS, format_of, source_name
 from ..files.rows.rows import DocumentError, Fault, Fields
 from ..settings import ScoreSettings
 from .options import SOME_FAILED, Command, Failure, config_option, load_config, settings_options
@@ -81,7 +81,7 @@ def command(
 
     settings = load_config(flags, config_file).score
     fmt = None if source == "-" and input_format is None else format_of(source, input_format, "--input-format")
-    name = "stdin" if source == "-" else source
+    name = source_name(source)
     try:
         rollout, config = single_rollout(source, fmt, Fields(response_field, reference_field), number, task_field)
     except DocumentError as error:

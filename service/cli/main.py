@@ -18,9 +18,10 @@ from ..errors import did_you_mean
 from ..http.process.signals import handle_early
 from ..terminal import watched_start
 
-__all__ = ["main"]
+__all__ = ["INTERRUPTED", "main"]
 
 COMMANDS = {
+    "ablate": "Compare rewards under many configurations.",
     "bench": "Measure throughput on this machine.",
     "check": "Validate the references of a data set before training.",
     "conformance": "Run the published test vectors.",
@@ -28,6 +29,7 @@ COMMANDS = {
     "evaluate": "Evaluate a file of answers with the metrics of the papers.",
     "explain": "Explain the reward of one response.",
     "score": "Score a file of rollouts.",
+    "select": "Select the next training set from scored rollouts.",
     "serve": "Run the HTTP service.",
     "warmup": "Compile every kernel into the cache.",
 }
@@ -36,6 +38,9 @@ COMMANDS = {
 QUIET = {"-q", "--quiet"}
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 
 BROKEN_PIPE = 141
 """Exit code if the reader of standard output has gone, like that of a process killed by SIGPIPE."""
@@ -75,6 +80,9 @@ class Commands(click.Group):
         """Run the subcommand; exit silently if the reader of its output has gone (`assay … | head`)."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except OSError as error:
             broken_pipe = error.errno == errno.EPIPE
             if not broken_pipe and (error.errno not in DISK_FULL or error.filename is not None):
@@ -111,7 +119,7 @@ def main() -> None:
     Settings come from flags, then ASSAY_… environment variables, then the TOML file named by --config, then defaults.
 
     Exit codes: 0 success; 1 some records could not be scored, or a requirement of a usual metric is missing; 2 usage
-    error; 141 broken pipe.
+    error; 130 interrupted; 141 broken pipe.
     """
 
 

@@ -1,10 +1,7 @@
-"""What commands share: flags generated from the settings models, so that every setting has one, errors and checks."""
+"""What commands share: flags generated from the settings models, so that every setting has one, and errors."""
 
 from __future__ import annotations
 
-import os
-import stat
-import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,9 +16,6 @@ from pydantic_core import PydanticUndefined
 from ..config import Config, load
 from ..errors import Issue, ScoringError, one_of
 from ..extras import in_this_shell
-from ..files.field_names import FieldError
-from ..files.formats import FORMATS, is_columnar
-from ..files.rows.rows import DocumentError
 
 __all__ = [
     "SOME_FAILED",
@@ -30,15 +24,11 @@ __all__ = [
     "Failure",
     "command_line",
     "config_option",
-    "document_failure",
     "echo_json",
-    "input_format_option",
     "json_or_text",
     "load_config",
-    "max_line_bytes_option",
     "names_in",
     "pair_option",
-    "require_different_files",
     "settings_options",
 ]
 
@@ -65,18 +55,6 @@ config_option = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="TOML file with settings, tables [server] and [score] (default: ASSAY_CONFIG).",
-)
-
-input_format_option = click.option(
-    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
-)
-
-max_line_bytes_option = click.option(
-    "--max-line-bytes",
-    type=click.IntRange(1),
-    default=64 * 2**20,
-    show_default=True,
-    help="Longer lines of JSONL are errors.",
 )
 
 
@@ -227,44 +205,4 @@ def flag_of(path: str) -> str:
     if table in ("options", "config"):
         name = name.partition("[")[0]
         return f"--{name}" if name in NAMED_OPTIONS else f"--option {name}"
-    return f"--{path}" if path in ("task", "include") else path
-
-
-def document_failure(name: str, fmt: str, error: DocumentError) -> Failure:
-    """Return the error about a file that is malformed as a whole."""
-    kind = "" if is_columnar(fmt) or isinstance(error, FieldError) else "not JSON: "
-    return Failure(f"{name}: {kind}{error}")
-
-
-NamedPath = tuple[str, str | os.PathLike[str] | None]
-"""The name of a file in messages, and its path: "-" for a standard stream, None for no file."""
-
-
-def require_different_files(inputs: Iterable[NamedPath], outputs: Iterable[NamedPath]) -> None:
-    """Raise click.UsageError if an output is the same file as an input or as another output.
-
-    Links are followed, also from "-" to the file that a standard stream is redirected to; outputs that do not exist yet
-    are compared by path.
-    """
-    taken = {file_identity(path, sys.stdin): name for name, path in inputs}
-    for name, path in outputs:
-        found = file_identity(path, sys.stdout)
-        if found is not None and found in taken:
-            raise click.UsageError(f"{taken[found]} and {name} are the same file: {path}")
-        taken[found] = name
-
-
-def file_identity(path: str | os.PathLike[str] | None, standard: object) -> tuple[int, int] | str | None:
-    """Return a value that is equal for two spellings of one file; None if it cannot be overwritten.
-
-    `standard` is the stream that "-" means.
-    """
-    if path is None:
-        return None
-    try:
-        found = os.fstat(standard.fileno()) if path == "-" else os.stat(path)  # type: ignore[attr-defined]
-    except (AttributeError, OSError, ValueError):  # missing, or not a stream of the operating system
-        return None if path == "-" else os.path.realpath(path)
-    if not stat.S_ISREG(found.st_mode) and (path == "-" or stat.S_ISCHR(found.st_mode)):
-        return None  # a terminal, a pipe, /dev/null
-    return (found.st_dev, found.st_ino)
+    return f"--{path}" if path in ("task", "include", "label") else path

@@ -9,33 +9,40 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ScoringError, one_of
-from ..files.field_names import find_fields, objects_in, peek
-from ..files.formats import FORMATS, format_of, is_columnar
-from ..files.rows.rows import DocumentError, Fields, open_rows
+from ..errors import one_of
+from ..files.field_names import objects_in, peek
+from ..files.formats import format_of, is_columnar, source_title
+from ..files.rows.rows import open_rows
 from ..settings import ScoreSettings
 from ..terminal import Progress, show
+from .file_options import (
+    SOURCE,
+    fields_given,
+    file_errors,
+    found_fields,
+    input_format_option,
+    max_line_bytes_option,
+    output_format_option,
+    output_option,
+    require_different_files,
+    rollout_field_options,
+)
+from .main import INTERRUPTED
 from .options import (
     SOME_FAILED,
     Command,
-    Failure,
     command_line,
     config_option,
-    document_failure,
-    input_format_option,
     json_or_text,
     load_config,
-    max_line_bytes_option,
     names_in,
     pair_option,
-    require_different_files,
     settings_options,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..evaluate.task import Task
     from ..files.row_tasks import RowTasks
     from ..files.score_rows import Job
     from ..files.summary import Summary
@@ -43,11 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 INCLUDABLE = ("components", "advantages")
-INTERRUPTED = 130
 SCORE = "score"
-
-LAYOUTS = {"verl": Fields("output", "gts", "input")}
-"""Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
 
 
 @click.command(
@@ -58,15 +61,8 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
         "zcat rollouts.jsonl.gz | assay score - --order lcs > scored.jsonl",
     ),
 )
-@click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    default="-",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Where to write the scored rows  [default: -, standard output]",
-)
+@click.argument("source", metavar="INPUT", type=SOURCE)
+@output_option
 @click.option(
     "--include",
     multiple=True,
@@ -74,8 +70,7 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
     metavar="NAMES",
     help="Results to add to each row, separated by commas: components, advantages",
 )
-@click.option("--response-field", help="Name of the response in a row.  [default: response]")
-@click.option("--reference-field", help="Name of the reference in a row.  [default: reference]")
+@rollout_field_options
 @click.option(
     "--task",
     "task_name",
@@ -88,12 +83,9 @@ LAYOUTS = {"verl": Fields("output", "gts", "input")}
     "--option", "task_options", "An option of another task, as JSON or text; with --task-field TASK.NAME=VALUE."
 )
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
-@click.option("--layout", type=click.Choice(list(LAYOUTS)), help="Use the field names in the dumps of this trainer.")
 @click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
 @input_format_option
-@click.option(
-    "--output-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
-)
+@output_format_option
 @max_line_bytes_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @config_option
@@ -144,7 +136,7 @@ def command(
         target=target,
         source_format=source_format,
         target_format=format_of(target, output_format or special, "--output-format"),
-        fields=_fields(layout, response_field, reference_field, group_field),
+        fields=fields_given(layout, response_field, reference_field, group_field),
         components=names if "components" in include else (),
         advantages="advantages" in include,
         max_line_bytes=max_line_bytes,
@@ -153,17 +145,9 @@ def command(
     require_different_files(inputs, [("OUTPUT", target), ("--report", report)])
     settings = load_config(flags, config_file).score
     try:
-        tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
-        failed = _run(job, tasks, quiet, report)
-    except DocumentError as error:
-        raise document_failure(job.source_name, job.source_format, error) from None
-    except ScoringError as error:
-        raise Failure.of(error.issues) from None
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = error.filename or ("standard output" if target == "-" else target)
-        raise Failure(f"{where}: {error.strerror or error}") from None
+        with file_errors(target, job.source_name, job.source_format):
+            tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
+            failed = _run(job, tasks, quiet, report)
     except KeyboardInterrupt:
         kept = "finished rows were written" if job.keeps_finished_rows else "nothing was written"
         click.echo(f"\nInterrupted: {kept}.", err=True)
@@ -190,12 +174,6 @@ def _check_task_flags(
         raise click.UsageError(f"{listed}: for SCORE only; other tasks have --option")
 
 
-def _fields(layout: str | None, response: str | None, reference: str | None, group: str | None) -> Fields:
-    """Return the given field names; the others are those of the layout or the defaults."""
-    known = LAYOUTS[layout] if layout is not None else Fields()
-    return Fields(response or known.response, reference or known.reference, group or known.group)
-
-
 def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     """Do the job; return whether some rows could not be scored. `target` is the path of the report, if any."""
     from ..files.request_file import require_request, score_request
@@ -211,7 +189,8 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
         from ..files.score_columns import score_columns
 
         with open_columns(job.source) as source:
-            job = _found(job, tasks, [nested_names(source.schema)], tasks.others, "column", quiet)
+            found = found_fields(job.fields, tasks, [nested_names(source.schema)], tasks.others, "column", quiet)
+            job = job._replace(fields=found)
             with Progress(source.rows, quiet) as progress:
                 summary = score_columns(job, tasks, source, progress, observe)
     else:
@@ -224,7 +203,8 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
             else:
                 first, rows = peek(rows)
                 named = objects_in(first, job.max_line_bytes)
-                job = _found(job, tasks, named, tasks.others_in(named), "field", quiet)
+                found = found_fields(job.fields, tasks, named, tasks.others_in(named), "field", quiet)
+                job = job._replace(fields=found)
                 with Progress(size, quiet) as progress:
                     summary = score_rows(job, tasks, rows, progress, observe)
     if report is not None:
@@ -234,21 +214,6 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
     if summary is None:
         return request is None
     return _show(job, summary, tasks.identity["signature"], started, quiet, target)
-
-
-def _found(
-    job: Job, tasks: RowTasks, rows: Sequence[dict[str, Any]], others: Sequence[Task], kind: str, quiet: bool
-) -> Job:
-    """Return the job with the names of the fields that the first rows have; raises FieldError if they lack one.
-
-    others: the tasks besides SCORE that rows may be of.
-    """
-    tasks.require_field(rows, kind)
-    fields = find_fields(job.fields, rows, kind, {task.response for task in others})
-    for role, name, given in zip(Fields._fields, fields, job.fields, strict=True):
-        if name != given and not quiet:
-            click.echo(f"note: {role} was read from the {kind} {name}", err=True)
-    return job._replace(fields=fields)
 
 
 def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -278,7 +243,7 @@ def _start_report(target: str | None, job: Job, tasks: RowTasks) -> Any:
         raise click.UsageError("--report cannot be written to standard output")
     if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
         raise click.UsageError(f"{target}: the directory does not exist")
-    name = "standard input" if job.source == "-" else os.path.basename(job.source)
+    name = source_title(job.source)
     return Report(tasks.scorer, name, command_line())
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidRequest, Issue, one_of
+from ..errors import InvalidRequest, Issue, NotInstalled, did_you_mean, one_of
 from .signatures import evaluation_signature
 from .task import Advance, Evaluation, Failure, Records, Task, ignore_progress, mean_of
 
@@ -27,7 +27,9 @@ __all__ = [
     "evaluate",
     "evaluate_checked",
     "every_task",
+    "metric_of",
     "record_issues",
+    "result_of",
     "task_named",
 ]
 
@@ -46,6 +48,9 @@ TASKS = {
 """Name of a task to the module with its `TASK`, in the order of listings."""
 
 NUMBER = re.compile(r"[0-9]{1,15}")
+
+MAX_LISTED = 100
+"""Records whose fields a warning lists."""
 
 UNKNOWN = "unknown"
 """The group of records without the field."""
@@ -74,6 +79,8 @@ class Result:
         In the order of the records.
     unavailable : dict of str to str
         Metrics that could not be computed, each with what to install or set.
+    warnings : list of str
+        Sentences on what makes the values mean less than they seem to.
     groups : dict of str to list of str
         The value, as text, of each record, by field.
     counts : dict of str to int
@@ -89,6 +96,7 @@ class Result:
     by: dict[str, dict[str, Aggregate]]
     failed: list[Failure]
     unavailable: dict[str, str]
+    warnings: list[str]
     groups: dict[str, list[str]]
     counts: dict[str, int]
     counts_by: dict[str, dict[str, dict[str, int]]]
@@ -103,7 +111,13 @@ class Result:
             "by": self.by,
             "failed": [{"record": failure.record, "reason": failure.reason} for failure in self.failed],
         }
-        return reply | ({"unavailable": self.unavailable} if self.unavailable else {})
+        if self.counts:
+            reply |= {"counts": self.counts, "counts_by": self.counts_by}
+        if self.unavailable:
+            reply["unavailable"] = self.unavailable
+        if self.warnings:
+            reply["warnings"] = self.warnings
+        return reply
 
 
 @cache
@@ -144,7 +158,7 @@ def evaluate(task: str, records: Records, **options: Any) -> Result:
     InvalidRequest
         Names every invalid option and every invalid record.
     NotInstalled
-        A requested metric, or every metric, lacks an optional dependency.
+        Every requested metric lacks an optional dependency.
 
     Examples
     --------
@@ -174,17 +188,69 @@ def record_issues(task: Task, records: Sequence[Any]) -> list[Issue]:
 
 
 def evaluate_checked(task: Task, records: Records, options: Any, advance: Advance = ignore_progress) -> Result:
-    """Evaluate valid records with valid options."""
-    found = task.evaluate(records, options, advance)
+    """Evaluate valid records with valid options; raises NotInstalled if no requested metric can be computed."""
+    return result_of(task, records, options, task.evaluate(records, options, advance))
+
+
+def result_of(task: Task, records: Records, options: Any, found: Evaluation) -> Result:
+    """Return the result of the evaluation of records: aggregates over all and over each group."""
+    found = only_requested(task, options, found)
     aggregate, counts = summary_of(found, np.arange(len(records)))
+    warnings = [*found.warnings, *missing_fields(task, records, options.by)]
     signature = evaluation_signature(task, options, found.unavailable)
-    result = Result(task.name, signature, found.columns, aggregate, {}, found.failed, found.unavailable, {}, counts, {})
+    result = Result(
+        task=task.name,
+        signature=signature,
+        per_record=found.columns,
+        aggregate=aggregate,
+        by={},
+        failed=found.failed,
+        unavailable=found.unavailable,
+        warnings=warnings,
+        groups={},
+        counts=counts,
+        counts_by={},
+    )
     for field in options.by:
         values = result.groups[field] = values_of(found, records, field)
         parts = {value: summary_of(found, rows) for value, rows in rows_by(values).items()}
         result.by[field] = {value: part for value, (part, _) in parts.items()}
         result.counts_by[field] = {value: fewer for value, (_, fewer) in parts.items()}
     return result
+
+
+def only_requested(task: Task, options: Any, found: Evaluation) -> Evaluation:
+    """Return the evaluation with the requested metrics, in the task's order; raises NotInstalled if none is left."""
+    requested = [metric.name for metric in task.wanted(options)]
+    others = {metric.name for metric in task.metrics}.difference(requested)
+    if found.unavailable.keys() >= set(requested):
+        details = dict.fromkeys(found.unavailable.values())
+        raise NotInstalled([Issue("options.metrics", "not_installed", detail) for detail in details])
+    corpus = found.corpus
+    columns = {name: found.columns[name] for name in requested if name in found.columns}
+    columns |= {name: column for name, column in found.columns.items() if metric_of(name) not in others}
+    return replace(
+        found,
+        columns=columns,
+        corpus=corpus and (lambda rows: {name: value for name, value in corpus(rows).items() if name not in others}),
+        over={name: several for name, several in found.over.items() if name not in others},
+    )
+
+
+def metric_of(column: str) -> str:
+    """Return the name of the metric of a column: `step_recall` of `step_recall@0.5`."""
+    return column.partition("@")[0]
+
+
+def missing_fields(task: Task, records: Records, by: Sequence[str]) -> list[str]:
+    """Return a warning for each field to group by that no record has and the task does not derive."""
+    warnings = []
+    for field in by if records else ():
+        if field not in task.derived_fields and all(record.get(field) is None for record in records):
+            there = sorted({*task.derived_fields, *(name for record in records[:MAX_LISTED] for name in record)})
+            known = f"{', '.join(there)}{did_you_mean(field, there) or '.'}"
+            warnings.append(f"Not grouped by {field}: no record has this field; fields: {known}")
+    return warnings
 
 
 def summary_of(found: Evaluation, rows: np.ndarray) -> tuple[Aggregate, dict[str, int]]:

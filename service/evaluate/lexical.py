@@ -11,11 +11,10 @@ import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..errors import InvalidRequest, Issue, NotInstalled
-from ..extras import install_command
+from ..errors import InvalidRequest, Issue
 from .optional_dependencies import OptionalDependencies, import_optional, not_installed
 from .task import OK, Advance, Evaluation, Metric, Record, Records, Rewards, Task
-from .text.embedders import loading_weights
+from .text.bertscore import BertScoreOptions, bertscore_model, scores_of
 from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.text_pairs import (
     LIBRARIES,
@@ -27,6 +26,7 @@ from .text.text_pairs import (
     Pair,
     TextPairs,
     comparable,
+    keyword_warnings,
 )
 from .text.word_tokens import NltkRules
 
@@ -50,7 +50,7 @@ class LexicalRecord(Record):
     response: str | None = Field(description="The model's answer; null counts as failed.")
 
 
-class LexicalOptions(KeywordOptions):
+class LexicalOptions(KeywordOptions, BertScoreOptions):
     """What the lexical metrics may be asked."""
 
     section: Literal["key", "orc", "note"] | None = Field(
@@ -59,11 +59,6 @@ class LexicalOptions(KeywordOptions):
     bleu_tokens: Literal["13a", "intl", "char", "none"] = Field("13a", description="sacreBLEU's tokenizer.")
     nltk: NltkRules = Field("3.9", description="Whose rules split words for METEOR: NLTK 3.9's or 3.10's.")
     bertscore: SkipJsonSchema[BertScore | None] = Field(None, description="In Python only: computes BERTScore.")
-    bertscore_model: str | None = Field(
-        None,
-        description="The model for BERTScore by name or folder (roberta-large).",
-        json_schema_extra={"local": True},
-    )
     reward: Literal["vanilla", "bleu_avg", "rouge_l", "meteor", "bertscore"] = Field(
         "vanilla", description="Rewards: this metric of the response."
     )
@@ -134,36 +129,30 @@ class Lexical(Task):
         texts.fill_rouge()
         texts.fill_nltk(options.nltk)
         failed += texts.fill_keywords(options)
-        bertscore = dependencies.load(lambda: bertscore_of(options), "bertscore", "vanilla")
+        bertscore = dependencies.load(lambda: bertscore_of(options), "bertscore")
         if bertscore is not None and pairs:
-            rows = [pair.row for pair in pairs]
-            columns["bertscore"][rows] = values_of(bertscore, pairs)
+            columns["bertscore"][[pair.row for pair in pairs]] = bertscore(pairs)
+        unavailable = dependencies.unavailable
         columns["vanilla"] = np.mean([columns[name] for name in VANILLA], axis=0)
-        missing = [name for name in VANILLA if name in dependencies.unavailable]
+        missing = [metric.title for metric in self.metrics if metric.name in VANILLA and metric.name in unavailable]
         if missing and dependencies.wants("vanilla"):
-            dependencies.unavailable["vanilla"] = (
-                f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
-            )
+            unavailable["vanilla"] = f"It is a mean of three metrics, and there is no {' and no '.join(missing)}."
         advance(len(records))
 
         def corpus(rows: np.ndarray) -> dict[str, float | None]:
             read = rows[~np.isnan(columns["bleu_avg"][rows])]
             return {"corpus_bleu": bleu_of(bleu, counts[read].sum(axis=0)) if len(read) else None}
 
-        unavailable = {
-            name: detail
-            for name, detail in dependencies.require_any().items()
-            if name in columns or name == "corpus_bleu"
-        }
-        return Evaluation(columns, sorted(failed), corpus, {"corpus_bleu": [columns["bleu_avg"]]}, unavailable)
+        over = {"corpus_bleu": [columns["bleu_avg"]]}
+        warnings = keyword_warnings(failed, len(records))
+        return Evaluation(columns, sorted(failed), corpus, over, unavailable, warnings)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         chosen = options.model_copy(update={"metrics": [options.reward]})
-        try:
-            found = self.evaluate(records, chosen, advance)
-        except NotInstalled as error:
-            detail = f"{error.issues[0].detail}; or choose another `reward`, such as rouge_l"
-            raise not_installed("config.reward", detail) from error
+        found = self.evaluate(records, chosen, advance)
+        if options.reward in found.unavailable:
+            details = "; ".join(dict.fromkeys(found.unavailable.values()))
+            raise not_installed("config.reward", f"{details}; or choose another `reward`, such as rouge_l")
         rewards = np.nan_to_num(found.columns[options.reward], nan=0.0)
         return Rewards(rewards, found.failed, {"text_similarity": rewards})
 
@@ -223,18 +212,12 @@ def bleu_of(metric: Any, counts: np.ndarray, order: int = ORDERS, of_sentence: b
     return float(score.score) / 100
 
 
-def bertscore_of(options: LexicalOptions) -> BertScore:
-    """Return the function that computes BERTScore; raises NotInstalled if the options name none."""
+def bertscore_of(options: LexicalOptions) -> Callable[[Sequence[Pair]], np.ndarray]:
+    """Return the function that computes BERTScore's F1 of each pair; raises NotInstalled if the options name none."""
     if options.bertscore is not None:
-        return options.bertscore
-    if options.bertscore_model is None:
-        command = install_command("bertscore")
-        detail = f"BERTScore needs a model: {command}, then pass --option bertscore_model=roberta-large"
-        raise not_installed("options.bertscore_model", detail)
-    library = import_optional("bert_score", "bertscore", "BERTScore", "options.bertscore_model")
-    with loading_weights("options.bertscore_model"):
-        scorer = library.BERTScorer(model_type=options.bertscore_model, lang="en")
-    return lambda responses, references: scorer.score(responses, references)[2]
+        return partial(values_of, options.bertscore)
+    model = bertscore_model(options)
+    return lambda pairs: scores_of(model, pairs)[2]
 
 
 def values_of(bertscore: BertScore, pairs: Sequence[Pair]) -> np.ndarray:

@@ -42,36 +42,21 @@ class OptionalDependencies:
 
     def __init__(self, task: Task, options: Any, mean: str = "", parts: Sequence[str] = ()) -> None:
         self.wanted = {metric.name for metric in task.wanted(options)}
-        self.by_name = {*(options.metrics or ())}
-        """Metrics requested by name: a missing dependency of theirs is an error."""
-        for names in (self.wanted, self.by_name):
-            names.update(parts if mean in names else ())
+        self.wanted.update(parts if mean in self.wanted else ())
         self.unavailable: dict[str, str] = {}
-        self._first: NotInstalled | None = None
+        """Metrics that cannot be computed, each with what to install or set: for `Evaluation.unavailable`."""
 
     def wants(self, *metrics: str) -> bool:
         """Return whether one of these metrics is wanted and not yet unavailable."""
         return any(name in self.wanted and name not in self.unavailable for name in metrics)
 
     def load(self, load: Callable[[], T], *metrics: str) -> T | None:
-        """Call `load` for these metrics; None if none of them is wanted, or if it raises NotInstalled.
-
-        Raises that NotInstalled if one of the metrics was requested by name.
-        """
+        """Call `load` for these metrics; None if none of them is wanted, or if it raises NotInstalled."""
         if not self.wants(*metrics):
             return None
         try:
             return load()
         except NotInstalled as error:
-            if self.by_name.intersection(metrics):
-                raise
-            self._first = self._first or error
             without = [name for name in metrics if name in self.wanted]
             self.unavailable |= dict.fromkeys(without, error.issues[0].detail)
             return None
-
-    def require_any(self) -> dict[str, str]:
-        """Return the unavailable metrics, each with the reason; raises NotInstalled if no metric is left."""
-        if self._first is not None and self.wanted <= self.unavailable.keys():
-            raise self._first
-        return self.unavailable

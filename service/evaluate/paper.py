@@ -14,8 +14,8 @@ from ...kernels.reading.references import References
 from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
 from ..errors import row_of
+from ..scoring.column_scorer import rules_of
 from ..scoring.references import parse_valid_references
-from ..scoring.scorer import rules_of
 from ..scoring.text_columns import references_as_column, rows_of, text_column
 from ..scoring.threads import fill_in_slices, usable_cores
 from ..scoring.workspaces import borrow_workspace_for

@@ -6,7 +6,9 @@ computes some of them differently; profile `thoth` follows it, profile `paper` f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,9 +20,19 @@ from .optional_dependencies import OptionalDependencies
 from .scirecipe import orc_of
 from .score import TASK as SCORE
 from .score import ScoreOptions, ScoreRecord, ScoreTask
-from .task import Advance, Evaluation, Metric, Records, mean_of
+from .task import USUAL, Advance, Evaluation, Metric, Records, mean_of
+from .text.bertscore import BertScoreOptions, bertscore_model, scores_of
 from .text.meteor import meteor_scorer
-from .text.text_pairs import KEYWORD, KEYWORDS_NEED_MODEL, TOO_LONG, KeywordOptions, Pair, TextPairs, comparable
+from .text.text_pairs import (
+    KEYWORD,
+    KEYWORDS_NEED_MODEL,
+    TOO_LONG,
+    KeywordOptions,
+    Pair,
+    TextPairs,
+    comparable,
+    keyword_warnings,
+)
 from .text.word_tokens import NltkRules
 from .thoth import sections_in
 
@@ -30,9 +42,21 @@ NINE = ("semantic_a", "order_lcs", "order_s", "order_tau", "step_m", "bleu_avg",
 """The columns of the paper's tables, of which AVG is the mean."""
 
 OF_SCORE = {metric.name: metric for metric in SCORE.metrics}
-OF_WORDS = {metric.name: metric for metric in LEXICAL.metrics}
-WORDS = (*BLEU, "bleu_avg", "rouge_1", "rouge_2", "rouge_l", "meteor", *KEYWORD)
+BERTSCORE_METRICS = tuple(
+    Metric(f"bertscore_{part.lower()}", title, f"BERTScore's {part} (needs weights).", low=-1.0, percent=True)
+    for part, title in (("precision", "BERT P"), ("recall", "BERT R"), ("F1", "BERT F1"))
+)
+BERTSCORE = tuple(metric.name for metric in BERTSCORE_METRICS)
+WORDS = (*BLEU, "bleu_avg", "rouge_1", "rouge_2", "rouge_l", "meteor", *KEYWORD, *BERTSCORE)
 TITLES = {"rouge_1": "ROUGE-1", "rouge_2": "ROUGE-2", "rouge_l": "ROUGE-L"}
+DESCRIPTIONS = {
+    name: f"sacreBLEU's precision of order {n} (profile paper: BLEU with orders up to {n})."
+    for n, name in enumerate(BLEU, start=1)
+}
+
+SCRIPT_LAYER = 24
+"""The layer of roberta-large, its last, that the authors' script takes."""
+STEP_HEADER = re.compile(r"^step\s*+\d++\s*+:\s*+", re.IGNORECASE | re.MULTILINE)
 
 NO_ORC = "no_orc"
 FAILURES = {
@@ -45,8 +69,15 @@ FAILURES = {
 
 def metrics_of() -> tuple[Metric, ...]:
     """Return the nine columns and AVG, and then, by name only, what the script computes besides."""
-    average = Metric("avg", "AVG", "Mean of the nine columns, where each has a value.", per_record=False, percent=True)
-    known = OF_SCORE | {name: OF_WORDS[name]._replace(title=TITLES.get(name, OF_WORDS[name].title)) for name in WORDS}
+    average = Metric(
+        "avg", "AVG", "Mean of the nine columns; none unless each has a value.", per_record=False, percent=True
+    )
+    words = {
+        m.name: m._replace(title=TITLES.get(m.name, m.title), description=DESCRIPTIONS.get(m.name, m.description))
+        for m in LEXICAL.metrics
+        if m.name in WORDS
+    }
+    known = OF_SCORE | words | {metric.name: metric for metric in BERTSCORE_METRICS}
     rest = [metric._replace(default=False) for name, metric in known.items() if name not in NINE]
     return (*(known[name] for name in NINE), average, *rest)
 
@@ -57,7 +88,7 @@ class TableRecord(ScoreRecord):
     orc: str | None = Field(None, description="The reference's prose, of a record as SciRecipe publishes it.")
 
 
-class TableOptions(ScoreOptions, KeywordOptions):
+class TableOptions(ScoreOptions, KeywordOptions, BertScoreOptions):
     """How to measure."""
 
     profile: Literal["paper", "thoth"] = Field(
@@ -73,30 +104,39 @@ class PaperTable(ScoreTask):
     description = "The paper's tables (arXiv 2510.15600): nine metrics of plan and prose, and AVG."
     record = TableRecord
     options = TableOptions
-    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {**LEXICAL.libraries, "avg": ("sacrebleu", "nltk")}
+    libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **LEXICAL.libraries,
+        "avg": ("sacrebleu", "nltk"),
+    }
     metrics = metrics_of()
     failures = FAILURES
 
+    def wanted(self, options: Any) -> tuple[Metric, ...]:
+        """Return the metrics that the options ask for; BERTScore too if they name its model beside the usual ones."""
+        metrics = options.metrics or [USUAL]
+        if options.bertscore_model is not None and USUAL in metrics:
+            options = options.model_copy(update={"metrics": [*metrics, *BERTSCORE]})
+        return super().wanted(options)
+
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Compute both halves; a record that lacks a field of one of them still has the other."""
-        shown = {metric.name: metric for metric in self.wanted(options)}
         dependencies = OptionalDependencies(self, options, "avg", NINE)
         of_plan = [name for name in OF_SCORE if name in dependencies.wanted]
-        plan = Evaluation({})
+        found = Evaluation({})
         if of_plan:
             limited = ScoreOptions(profile=options.profile, think_prefilled=options.think_prefilled, metrics=of_plan)
-            plan = SCORE.evaluate(records, limited, advance)
+            found = SCORE.evaluate(records, limited, advance)
         prose = compare_prose(records, options, dependencies, advance)
-        columns = plan.columns | prose.columns
-        kept = {name: columns[name] for name, metric in shown.items() if metric.per_record}
-        unavailable = {name: why for name, why in prose.unavailable.items() if name in shown}
-        found = Evaluation(kept, sorted([*plan.failed, *prose.failed]), None, {}, unavailable, plan.derived)
-        if "avg" in shown:
+        found.failed = sorted([*found.failed, *prose.failed])
+        columns = found.columns = found.columns | prose.columns
+        found.unavailable = dependencies.unavailable
+        found.warnings = keyword_warnings(prose.failed, len(records))
+        if dependencies.wants("avg"):
             found.corpus = lambda rows: {"avg": average(columns, rows)}
             found.over = {"avg": [columns[name] for name in NINE]}
-            missing = [m.title for m in self.metrics if m.name in NINE and m.name in prose.unavailable]
+            missing = [m.title for m in self.metrics if m.name in NINE and m.name in found.unavailable]
             if missing:
-                unavailable["avg"] = f"It needs all nine columns, and there is no {' and no '.join(missing)}."
+                found.unavailable["avg"] = f"It needs all nine columns, and there is no {' and no '.join(missing)}."
         return found
 
 
@@ -130,9 +170,10 @@ def compare_prose(records: Records, options: Any, dependencies: OptionalDependen
     else:
         fill_as_defined(texts, options.nltk)
     failed += texts.fill_keywords(options)
-    for name in dependencies.require_any():
+    fill_bertscore(texts, options)
+    for name in dependencies.unavailable:
         columns[name][empty] = np.nan
-    return Evaluation(columns, failed, unavailable=dependencies.unavailable)
+    return Evaluation(columns, failed)
 
 
 def fill_as_the_script(texts: TextPairs) -> None:
@@ -158,6 +199,23 @@ def fill_as_defined(texts: TextPairs, rules: NltkRules) -> None:
     if bleu is not None:
         fill_bleu(texts, bleu)
     texts.fill_nltk(rules)
+
+
+def fill_bertscore(texts: TextPairs, options: Any) -> None:
+    """Fill BERTScore: by profile thoth of layer 24 without the headers of steps, else as the task `lexical` does."""
+    script = options.profile == "thoth"
+    model = texts.dependencies.load(partial(bertscore_model, options, SCRIPT_LAYER if script else None), *BERTSCORE)
+    if model is None:
+        return
+    pairs = [Pair(row, *map(without_headers, both)) for row, *both in texts.pairs] if script else texts.pairs
+    rows = [pair.row for pair in pairs]
+    for name, values in zip(BERTSCORE, scores_of(model, pairs), strict=True):
+        texts.columns[name][rows] = values
+
+
+def without_headers(text: str) -> str:
+    """Return the text without `Step 1:` at the beginning of lines."""
+    return STEP_HEADER.sub("", text)
 
 
 TASK = PaperTable()

@@ -15,14 +15,17 @@ from .thoth import sections_in
 
 __all__ = [
     "LIBRARY_FIELDS",
+    "RECORD_FIELDS",
     "SECTIONS",
     "TYPES",
     "Violation",
     "actions_of",
+    "answer_of",
     "level_of",
     "library_of",
     "orc_of",
     "reference_of",
+    "text_of",
     "violations",
 ]
 
@@ -34,6 +37,11 @@ LIBRARY_FIELDS = ("action_new", "action_library", "action", "actions")
 """Fields that may hold the library as a list; `action_new` is `action` with distractors."""
 
 PROMPT_FIELDS = ("query", "question", "prompt", "actions_prompt_tail")
+"""Fields of SciRecipe with the prompt, or with its end, which names the library."""
+
+RECORD_FIELDS = (*SECTIONS, *LIBRARY_FIELDS, *PROMPT_FIELDS, "level", "type")
+"""Every field that this module reads, but for `reference`."""
+
 LIBRARY_SENTENCE = "only use the following actions:"
 QUOTED = re.compile(r'\s*,?\s*"([^"]*)"')
 
@@ -71,6 +79,22 @@ def orc_of(record: Mapping[str, Any]) -> str | None:
     return found.orc if found else None
 
 
+def answer_of(record: Mapping[str, Any]) -> str | None:
+    """Return the gold answer of a published record, its four sections in their tags; None unless it has all four."""
+    sections = [record.get(name) for name in SECTIONS]
+    if not all(isinstance(text, str) for text in sections):
+        return None
+    return "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in zip(SECTIONS, sections, strict=True))
+
+
+def text_of(prompt: Any) -> str:
+    """Return a prompt as text: of chat messages, their contents; "" if it is neither."""
+    if isinstance(prompt, list):
+        contents = [message.get("content") for message in prompt if isinstance(message, dict)]
+        return "\n".join(content for content in contents if isinstance(content, str))
+    return prompt if isinstance(prompt, str) else ""
+
+
 def library_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the distinct actions that an answer may use: a list of the record, or the last sentence of its prompt.
 
@@ -81,8 +105,7 @@ def library_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
         if isinstance(listed, list):
             return distinct(action for action in listed if isinstance(action, str))
     for name in PROMPT_FIELDS:
-        prompt = record.get(name)
-        if isinstance(prompt, str) and (named := library_in(prompt, whole=name == "actions_prompt_tail")):
+        if named := library_in(text_of(record.get(name)), whole=name == "actions_prompt_tail"):
             return named
     return None
 

@@ -13,7 +13,9 @@ from .task import Task
 
 __all__ = ["evaluation_signature", "mixed_signature", "reward_signature"]
 
-UNDECISIVE = frozenset({"by", "metrics", "base_url", "concurrency", "timeout", "retries", "judge"})
+UNDECISIVE = frozenset(
+    {"by", "metrics", "delta_sweep", "base_url", "concurrency", "timeout", "retries", "replies", "judge"}
+)
 """Options that do not change the value of a metric: what is computed, and how a judge is reached."""
 
 OF_REWARDS = frozenset({"reward"})

@@ -140,11 +140,13 @@ def mean_of(column: np.ndarray) -> float | None:
 class Evaluation:
     """Columns of a task's metrics for n records.
 
-    columns: metric name to float64 (n,), NaN if a record has no value. failed: in the order of the records.
+    columns: metric name to float64 (n,), NaN if a record has no value; a name may end with `@` and a parameter.
+    failed: in the order of the records.
     corpus: for aggregates that are not means: a function of int64 row numbers to values by name, which override the
     means of columns. Called once for all rows, and once for each group.
     over: for an aggregate of `corpus` without a column, the columns that it is computed from.
     unavailable: metrics that could not be computed, each with a sentence that says what to install or set.
+    warnings: sentences on what makes the values mean less than they seem to, such as answers that count from 1.
     derived: for a field that records may lack, its value for each of the n records, used to group them.
     """
 
@@ -153,6 +155,7 @@ class Evaluation:
     corpus: Callable[[np.ndarray], Mapping[str, float | None]] | None = None
     over: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     derived: dict[str, Sequence[Any]] = field(default_factory=dict)
 
 
@@ -205,8 +208,8 @@ class Task(ABC):
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         """Evaluate valid records; `options` is an instance of `self.options`.
 
-        The content of a response never raises. Only the metrics that are `wanted` have to be computed.
-        Raises NotInstalled if a metric requested by name, or every metric, lacks an optional dependency.
+        The content of a response never raises. Only the metrics that are `wanted` have to be computed. One that lacks
+        an optional dependency is among the `unavailable`.
         """
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:

@@ -5,15 +5,13 @@ An invalid row does not affect other rows: it is kept with its location and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-import orjson
 
 from ..evaluate.task import Task
 from .field_names import REFERENCE_NAMES, RESPONSE_NAMES, SAMPLE_ROWS, absent_field, value_at
-from .formats import is_columnar
-from .rows.rows import DocumentError, Fault, Location, decode_row, open_rows
+from .records import open_records
+from .rows.rows import Fault, Location
 
 __all__ = ["Answers", "read_answers"]
 
@@ -73,19 +71,20 @@ def read_answers(source: str, fmt: str, task: Task, mapping: Mapping[str, str], 
     fields = FieldNames(task, mapping)
     answers = Answers([], [], [], fields.aliases)
     lacking: list[dict[str, Any]] = []
-    for location, row, fault in read_rows(source, fmt, max_line_bytes):
-        record = row
-        if fault is None:
-            record, fault = to_record(task, fields, row)
-        if fault is not None:
-            answers.faults.append((location, fault))
-        else:
-            answers.records.append(record)
-            answers.locations.append(location)
-        if fault is not None and fault.reason == "missing_field":
-            lacking.append(row)
-        if len(lacking) == len(answers.faults) == SAMPLE_ROWS and not answers.records:
-            check_fields(lacking, task, fields)
+    with open_records(source, fmt, max_line_bytes) as (rows, _):
+        for location, row, fault, *_ in rows:
+            record = row
+            if fault is None:
+                record, fault = to_record(task, fields, row)
+            if fault is not None:
+                answers.faults.append((location, fault))
+            else:
+                answers.records.append(record)
+                answers.locations.append(location)
+            if fault is not None and fault.reason == "missing_field":
+                lacking.append(row)
+            if len(lacking) == len(answers.faults) == SAMPLE_ROWS and not answers.records:
+                check_fields(lacking, task, fields)
     if lacking and len(lacking) == len(answers.faults) and not answers.records:
         check_fields(lacking, task, fields)
     return answers
@@ -114,36 +113,6 @@ def to_record(task: Task, fields: FieldNames, row: Any) -> tuple[Any, Fault | No
         return None, Fault("missing_field", f"no field {', '.join(map(repr, absent))}")
     detail = "; ".join(f"{path or 'the row'}: {detail}" for path, _, detail in errors)
     return None, Fault(errors[0][1], detail)
-
-
-def read_rows(source: str, fmt: str, max_line_bytes: int) -> Iterator[tuple[Location, Any, Fault | None]]:
-    """Yield the location of every row with its value or its fault."""
-    if is_columnar(fmt):
-        from .columns.source import open_columns  # needs the extra
-
-        with open_columns(source) as columns:
-            for number, record in enumerate(columns.records()):
-                yield Location("row", number), record, None
-        return
-    with open_rows(source, fmt, max_line_bytes) as (rows, document, _):
-        if rows is not None:
-            for row in rows:
-                yield (row.location, *decode_row(row, max_line_bytes))
-        else:
-            for number, record in enumerate(records_of_request(document)):
-                yield Location("record", number), record, None
-
-
-def records_of_request(document: str) -> list[Any]:
-    """Return the records in the body of a request for an evaluation; raises DocumentError."""
-    try:
-        request = orjson.loads(document)
-    except orjson.JSONDecodeError as error:
-        raise DocumentError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
-    records = request.get("records") if isinstance(request, dict) else None
-    if not isinstance(records, list):
-        raise DocumentError("neither an array of records nor an object with an array `records`")
-    return records
 
 
 def record_id(record: Mapping[str, Any]) -> str:

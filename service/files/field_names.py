@@ -7,9 +7,11 @@ from itertools import chain
 from typing import Any
 
 from ..errors import did_you_mean
-from .rows.rows import PIECE_BYTES, DocumentError, Fields, Row, decode_row
+from ..evaluate.scirecipe import text_of
+from .rows.rows import PIECE_BYTES, AnyRow, DocumentError, Fault, Fields, Row, decode_row
 
 __all__ = [
+    "PROMPT_NAMES",
     "REFERENCE_NAMES",
     "RESPONSE_NAMES",
     "SAMPLE_ROWS",
@@ -18,13 +20,18 @@ __all__ = [
     "find_fields",
     "guess_field",
     "has_field",
+    "objects_among",
     "objects_in",
     "peek",
+    "prompt_of",
     "value_at",
 ]
 
 RESPONSE_NAMES = ("response", "generated_response", "model_output", "prediction", "completion")
 """Fields in which files keep a model's answer: tried in order if none is given."""
+
+PROMPT_NAMES = ("prompt", "query", "question", "instruction", "messages", "input")
+"""The same for the prompt, a text or a list of chat messages."""
 
 REFERENCE_NAMES = ("reference", "gt_key_block", "key", "ground_truth")
 """The same for the reference."""
@@ -101,6 +108,11 @@ def value_at(row: Mapping[str, Any], source: str) -> Any:
     return value
 
 
+def prompt_of(row: Mapping[str, Any]) -> str:
+    """Return the text of the first usual field of the prompt that has one; "" if none has."""
+    return next((text for name in PROMPT_NAMES if (text := text_of(row.get(name))).strip()), "")
+
+
 def has_field(row: Mapping[str, Any], source: str) -> bool:
     """Return whether a row has the field with this name or dotted path."""
     try:
@@ -110,9 +122,9 @@ def has_field(row: Mapping[str, Any], source: str) -> bool:
     return True
 
 
-def peek(rows: Iterator[Row]) -> tuple[list[Row], Iterator[Row]]:
+def peek(rows: Iterator[AnyRow]) -> tuple[list[AnyRow], Iterator[AnyRow]]:
     """Return the first rows, at most `SAMPLE_ROWS` and about `PIECE_BYTES`, and all rows including them."""
-    first: list[Row] = []
+    first: list[AnyRow] = []
     size = 0
     for row in rows:
         first.append(row)
@@ -124,7 +136,11 @@ def peek(rows: Iterator[Row]) -> tuple[list[Row], Iterator[Row]]:
 
 def objects_in(rows: Iterable[Row], max_line_bytes: int) -> list[dict[str, Any]]:
     """Return the rows that are JSON objects; raises FieldError if none of `SAMPLE_ROWS` rows is JSON."""
-    values = [decode_row(row, max_line_bytes) for row in rows]
+    return objects_among([decode_row(row, max_line_bytes) for row in rows])
+
+
+def objects_among(values: Sequence[tuple[Any, Fault | None]]) -> list[dict[str, Any]]:
+    """Return the values of rows that are JSON objects; raises as `objects_in` does. Each row is a value or a fault."""
     if len(values) >= SAMPLE_ROWS and all(fault is not None and fault.reason == "not_json" for _, fault in values):
         raise FieldError(f"none of the first {SAMPLE_ROWS} lines is JSON; is it another format (--input-format)?")
     return [value for value, _ in values if isinstance(value, dict)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import click
 
 from ..extras import in_this_shell, install_command
 
-__all__ = ["FORMATS", "format_of", "is_columnar"]
+__all__ = ["FORMATS", "format_of", "is_columnar", "source_name", "source_title"]
 
 COLUMNAR = ("parquet", "arrow", "arrows")
 """`arrow` is an IPC file, `arrows` an IPC stream; when reading, the first bytes decide."""
@@ -36,3 +36,13 @@ def format_of(path: str, explicit: str | None, flag: str) -> str:
 def is_columnar(fmt: str) -> bool:
     """Return whether a format is Parquet or Arrow."""
     return fmt in COLUMNAR
+
+
+def source_name(source: str) -> str:
+    """Return the name of a file in messages: its path, or that of standard input ("-")."""
+    return "stdin" if source == "-" else source
+
+
+def source_title(source: str) -> str:
+    """Return the name of a file in a report: without its directory."""
+    return "standard input" if source == "-" else PurePath(source).name

@@ -8,9 +8,9 @@ from typing import Any
 import click
 import orjson
 
-from ..errors import Issue, ScoringError
+from ..errors import InvalidRequest, Issue, ScoringError
 from ..http.wire.envelope import Envelope
-from ..http.wire.json_codec import Limits, decode_score_request, encode, parse_envelope
+from ..http.wire.json_codec import Limits, decode_score_request, parse_envelope
 from ..http.wire.problems import Problem
 from ..http.wire.task_request import answer_here, names_other_task
 from ..scoring.references import MAX_REFERENCE_BYTES
@@ -47,6 +47,9 @@ def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | N
         raise DocumentError(problem.issues[0].detail) from None
     add_includes(envelope, {"components": bool(job.components), "advantages": job.advantages})
     try:
+        if "configs" in envelope.values and job.target_format != "json":
+            detail = "rows have the results of one configuration: write the reply as JSON (--output-format json)"
+            raise InvalidRequest([Issue("configs", "needs_json", detail)])
         reply, scores = reply_to(envelope, tasks.scorer)
     except (Problem, ScoringError) as error:
         write_issues(job, error.issues)
@@ -74,7 +77,7 @@ def reply_to(envelope: Envelope, scorer: Scorer) -> tuple[bytes, Scores]:
         return answer_here(envelope, scorer, LIMITS)
     batch = decode_score_request(envelope, scorer, LIMITS)
     scores = batch.score()
-    return encode(scores, batch.scorer.identity, batch.components, batch.advantages), scores
+    return batch.encode(scores), scores[0]
 
 
 def add_includes(envelope: Envelope, wanted: dict[str, bool]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import numpy as np
@@ -18,9 +18,12 @@ from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..settings import ScoreSettings
 from .field_names import SAMPLE_ROWS, absent_field, has_field, value_at
-from .rows.rows import Fault, Fields, Rollout, fill_rollout, missing_fields, numbered, reference_faults, set_group
+from .rows.groups import numbered
+from .rows.rows import Fault, Fields, Rollout, fill_rollout, missing_fields, reference_faults, set_group
 
-__all__ = ["RowTasks", "codes_of", "merged", "score_rollouts", "task_at"]
+__all__ = ["RowTasks", "codes_of", "merged", "score_rollouts", "task_at", "with_valid_references"]
+
+T = TypeVar("T")
 
 
 class RowTasks:
@@ -215,6 +218,16 @@ def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout], about: str = "re
     The result has a row for each rollout that is without a fault afterwards, in order. Each distinct reference is
     parsed once. Faults of references begin with `about`.
     """
+    return with_valid_references(scorer.score, rollouts, about)
+
+
+def with_valid_references(
+    score: Callable[[list[str], list[Any], list[int]], T], rollouts: Sequence[Rollout], about: str = "reference"
+) -> T:
+    """Return what `score` makes of the responses, the distinct references and the index of each response's reference.
+
+    Rollouts whose reference it raises InvalidReference for get a fault, as in `score_rollouts`.
+    """
     while True:
         readable = [rollout for rollout in rollouts if rollout.fault is None]
         numbers: dict[str | bytes, int] = {}
@@ -223,7 +236,7 @@ def score_rollouts(scorer: Scorer, rollouts: Sequence[Rollout], about: str = "re
         for rollout, number in zip(readable, index, strict=True):
             references[number] = rollout.reference
         try:
-            return scorer.score([rollout.response for rollout in readable], references, index)
+            return score([rollout.response for rollout in readable], references, index)
         except InvalidReference as error:
             faults = reference_faults(error.issues, about)
             for rollout, number in zip(readable, index, strict=True):

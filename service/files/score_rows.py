@@ -14,10 +14,11 @@ import orjson
 
 from ..scoring.scores import Scores
 from ..terminal import Progress
-from .formats import is_columnar
+from .formats import is_columnar, source_name
 from .row_tasks import RowTasks
+from .rows.groups import numbered
 from .rows.output import Write, array_output, error_row, line_output, temp_dir_for, with_results
-from .rows.rows import PIECE_BYTES, Fields, Rollout, Row, decode_rollout, numbered, pieces
+from .rows.rows import PIECE_BYTES, Fields, Rollout, Row, decode_rollout, pieces
 from .summary import GroupedRewards, Summary
 
 __all__ = ["Job", "Observe", "column_results", "row_output", "score_rows"]
@@ -39,7 +40,7 @@ class Job(NamedTuple):
     @property
     def source_name(self) -> str:
         """The name of the source in messages."""
-        return "stdin" if self.source == "-" else self.source
+        return source_name(self.source)
 
     @property
     def keeps_finished_rows(self) -> bool:

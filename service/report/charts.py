@@ -11,7 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Bar", "Chart", "Dot", "Line", "Tick", "histogram", "scatter", "ticks"]
+__all__ = [
+    "BOTTOM",
+    "RIGHT",
+    "TOP",
+    "Bar",
+    "Chart",
+    "Dot",
+    "Line",
+    "Tick",
+    "alignment",
+    "histogram",
+    "number",
+    "scale",
+    "scatter",
+    "ticks",
+]
 
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 30, 38
 """Margins around the plot: for tick labels, titles, and the label of the mean."""
@@ -43,7 +58,7 @@ class Bar(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """A response, or with `mean` the mean of a column of cells."""
+    """A response, an estimate, or with `mean` the mean of a column of cells."""
 
     text: str
     x: float
@@ -74,10 +89,7 @@ class Chart(NamedTuple):
     dots: Sequence[Dot] = ()
     line: Line | None = None
     note: str = ""
-
-    @property
-    def left(self) -> int:
-        return LEFT
+    left: int = LEFT
 
     @property
     def top(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import orjson
 
 from ..evaluate.task import Metric
 from ..explain.numbers import plural
+from ..files.formats import source_title
 from .charts import Chart, histogram
 from .evaluated_file import EvaluatedFile, Part, formatted
 from .rendering import render, share
@@ -38,7 +38,7 @@ def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
     """Return the HTML of the report."""
     faults, sentences = evaluated.answers.faults, evaluated.task.failures
     options = {name: value for name, value in evaluated.options.items() if value is not None}
-    name = "standard input" if evaluated.source == "-" else PurePath(evaluated.source).name
+    name = source_title(evaluated.source)
     ranks = mean_ranks(evaluated)
     heads, worst = worst_records(evaluated, ranks, name)
     divisions, left_out = drawn(evaluated)
@@ -49,6 +49,7 @@ def page(evaluated: EvaluatedFile, moment: datetime | None = None) -> str:
         evaluated=evaluated,
         verdict=list(verdict(evaluated, ranks)),
         table=evaluated.text_table(),
+        agreement=evaluated.tables()[1:],
         options=orjson.dumps(options, default=str).decode(),
         distributions=list(distributions(evaluated, divisions)),
         left_out=left_out,
@@ -83,12 +84,16 @@ def verdict(evaluated: EvaluatedFile, ranks: np.ndarray) -> Iterator[tuple[str, 
 
 
 def drawn(evaluated: EvaluatedFile) -> tuple[list[Part], list[str]]:
-    """Return all records and the groups to draw, and a remark on each field that has more of them."""
+    """Return all records and the groups to draw, and remarks on others: more of a field, or the same records."""
     everything, *groups = evaluated.divisions()
     parts, remarks = [everything], []
     for field in evaluated.fields():
         of_field = groups[: len(evaluated.result.by[field])]
         groups = groups[len(of_field) :]
+        for part in list(of_field):
+            if (same := next((one for one in parts if np.array_equal(one.rows, part.rows)), None)) is not None:
+                remarks.append(f"{part.name}: the same records as {same.name}")
+                of_field.remove(part)
         largest = sorted(of_field, key=lambda part: -len(part.rows))[:MAX_GROUPS]
         parts += [part for part in of_field if any(part is one for one in largest)]
         if len(of_field) > MAX_GROUPS:
@@ -96,21 +101,32 @@ def drawn(evaluated: EvaluatedFile) -> tuple[list[Part], list[str]]:
     return parts, remarks
 
 
-def distributions(evaluated: EvaluatedFile, parts: list[Part]) -> Iterator[tuple[str, str, list[Figure]]]:
-    """Yield the heading and the name of each metric, and histograms over all records and over each group."""
-    known = {metric.name: metric for metric in evaluated.task.metrics}
+def distributions(evaluated: EvaluatedFile, parts: list[Part]) -> Iterator[tuple[str, str, list[Figure], str]]:
+    """Yield the heading and the name of each metric, and histograms over all records and over each group.
+
+    Of metrics with equal values of every record the first is drawn; the others have its heading instead.
+    """
+    known = {name: (metric, heading) for name, metric, heading in evaluated.metrics}
+    seen: list[tuple[str, np.ndarray, tuple[float, float]]] = []
     for name, column in evaluated.result.per_record.items():
         if np.isnan(column).all():
             continue
-        metric = known.get(name)
-        heading, bound = metric.title if metric else name, bounds(metric, column[~np.isnan(column)])
+        metric, heading = known[name]
+        bound = bounds(metric, column[~np.isnan(column)])
+        equal = (
+            one for one, values, other in seen if other == bound and np.array_equal(values, column, equal_nan=True)
+        )
+        if same := next(equal, ""):
+            yield heading, name, [], same
+            continue
+        seen.append((heading, column, bound))
         figures = []
         for part in parts:
             values = column[part.rows]
             values = values[~np.isnan(values)]
             if values.size:
                 figures.append(figure(part.name, values, bound, heading, metric))
-        yield heading, name, figures
+        yield heading, name, figures, ""
 
 
 def bounds(metric: Metric | None, values: np.ndarray) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from ...kernels.status import OK, REASONS
+from ..files.field_names import prompt_of
 from ..files.rows.rows import Location, Rollout
 from .groups import shortened
 
@@ -23,9 +24,6 @@ MAX_LENGTH = 1 << 18
 """Maximum characters of a response that is kept and explained; longer ones are truncated."""
 
 TRUNCATED_LENGTH = 2_000
-
-PROMPT_FIELDS = ("prompt", "query", "question", "input")
-"""Fields in which rows keep the prompt, as text or as a list of chat messages: the first one that a row has."""
 
 MAX_PROMPT = 400
 """Characters of a prompt that are shown."""
@@ -90,17 +88,11 @@ def _example(rollout: Rollout, reward: float, reason: str) -> Example:
     whole = len(rollout.response) <= MAX_LENGTH
     response = rollout.response if whole else rollout.response[:TRUNCATED_LENGTH]
     reference = rollout.reference if whole else None
-    return Example(rollout.location, reward, reason, prompt_of(rollout), response, reference, whole)
+    return Example(rollout.location, reward, reason, shown_prompt(rollout), response, reference, whole)
 
 
-def prompt_of(rollout: Rollout) -> str:
+def shown_prompt(rollout: Rollout) -> str:
     """Return the prompt of a row in short: a field of the row, or else the text by which rows are grouped."""
     row = orjson.loads(rollout.text) if rollout.text else {}
-    given = next((row[name] for name in PROMPT_FIELDS if row.get(name)), None)
-    if isinstance(given, list):
-        given = " ".join(
-            turn["content"] for turn in given if isinstance(turn, dict) and type(turn.get("content")) is str
-        )
-    if not isinstance(given, str):
-        given = rollout.group if isinstance(rollout.group, str) and rollout.group != rollout.reference else ""
-    return shortened(given, MAX_PROMPT)
+    group = rollout.group if isinstance(rollout.group, str) and rollout.group != rollout.reference else ""
+    return shortened(prompt_of(row) or group, MAX_PROMPT)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
-from ..files.rows.rows import Location, value_key
+from ..files.rows.groups import value_digest, value_key
+from ..files.rows.rows import Location
 from ..scoring.scores import NO_SPREAD
 
 __all__ = ["Group", "Groups", "prompt_label", "shortened"]
@@ -65,8 +65,7 @@ class Groups:
 
     def add(self, group: Any, location: Location, reward: float) -> None:
         """Count one rollout; `group` is any JSON value."""
-        key = value_key(group)
-        digest = blake2b(key.encode("utf-8", "replace") if isinstance(key, str) else key, digest_size=16).digest()
+        digest = value_digest(group)
         found = self._groups.get(digest)
         if found is None:
             if len(self._groups) >= self._max_groups:

@@ -15,6 +15,7 @@ from ..files.summary import Values
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..scoring.text_columns import utf8
+from .comparison.correlation import pearson
 from .examples import Examples
 from .groups import Groups
 from .hacking import Tallies, split_parts
@@ -83,8 +84,6 @@ class Statistics:
         self.steps.add(steps)
 
 
-def correlation(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Return Pearson's correlation; None if x or y is constant."""
-    if not len(x) or np.ptp(x) == 0 or np.ptp(y) <= 1e-12:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
+def correlation(x: np.ndarray, rewards: np.ndarray) -> float | None:
+    """Return Pearson's correlation; None if x is constant, or if rewards are but for rounding."""
+    return pearson(x, rewards) if len(x) and np.ptp(rewards) > 1e-12 else None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["ERROR", "TextTable", "split"]
+__all__ = ["ERROR", "NOTHING", "TextTable", "split"]
+
+NOTHING = "–"
+"""A cell without a value."""
 
 ERROR = " ± "
 """Between a value and its standard error."""
@@ -27,22 +30,31 @@ LATEX = str.maketrans(
         "±": r"$\pm$",
         "−": "$-$",
         "–": "--",
+        "·": r"$\cdot$",
+        "ρ": r"$\rho$",
+        "τ": r"$\tau$",
+        "Σ": r"$\Sigma$",
         "\n": " ",
     }
 )
-MARKDOWN = str.maketrans({"|": r"\|", "\n": " ", "\r": " "})
+PLAIN = str.maketrans({",": None, "−": "-"})
+MARKDOWN = str.maketrans({"|": r"\|", "*": r"\*", "<": "&lt;", "\n": " ", "\r": " "})
 
 
 @dataclass(frozen=True)
 class TextTable:
     """A header and rows of as many cells; notes are sentences below them.
 
-    The first column is text, the others are numbers, some with a standard error and a count: `1.5 ± 0.1 (7)`.
+    The first `left` columns are text, the others are numbers, some with a standard error and a count:
+    `1.5 ± 0.1 (7)`. The cells `best`, pairs of a row and a column, are bold.
     """
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
+    left: int = 1
+    title: str = ""
+    best: Collection[tuple[int, int]] = ()
 
     def forms(self) -> list[tuple[str, str]]:
         """Return (name, text) of every form."""
@@ -51,28 +63,46 @@ class TextTable:
     def markdown(self) -> str:
         """Return a table as GitHub and most other renderers of Markdown read it."""
         heads, *rows = ([cell.translate(MARKDOWN) for cell in row] for row in (self.heads, *self.rows))
-        rule = [":--", *["--:"] * (len(heads) - 1)]
+        for row, column in self.best:
+            rows[row][column] = f"**{rows[row][column]}**"
+        rule = [*[":--"] * self.left, *["--:"] * (len(heads) - self.left)]
         lines = [f"| {' | '.join(row)} |\n" for row in (heads, rule, *rows)]
-        return "".join([*lines, *(f"\n{note.translate(MARKDOWN)}\n" for note in self.notes)])
+        title = [f"{self.title.translate(MARKDOWN)}\n\n"] if self.title else []
+        return "".join([*title, *lines, *(f"\n{note.translate(MARKDOWN)}\n" for note in self.notes)])
 
     def latex(self) -> str:
-        """Return a tabular environment with the rules of the package booktabs; notes are comments."""
-        lines = [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in (self.heads, *self.rows)]
-        columns = "l" + "r" * (len(self.heads) - 1)
-        head = [
-            *(f"% {' '.join(note.split())}" for note in self.notes),
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-        ]
-        return "\n".join([*head, *lines[1:], r"\bottomrule", r"\end{tabular}", ""])
+        """Return a tabular environment with the rules of the package booktabs; title and notes are comments.
+
+        A rule is between rows of different groups, whose names are in the first of several columns of text.
+        """
+        heads, *rows = ([cell.translate(LATEX) for cell in row] for row in (self.heads, *self.rows))
+        for row, column in self.best:
+            rows[row][column] = rf"\textbf{{{rows[row][column]}}}"
+        lines = []
+        for k, cells in enumerate(rows):
+            if k and self.left > 1 and cells[0] != rows[k - 1][0]:
+                lines.append(r"\midrule")
+            lines.append(" & ".join(cells) + r" \\")
+        return "\n".join(
+            [
+                *(f"% {' '.join(line.split())}" for line in (self.title, *self.notes) if line),
+                rf"\begin{{tabular}}{{{'l' * self.left + 'r' * (len(heads) - self.left)}}}",
+                r"\toprule",
+                " & ".join(heads) + r" \\",
+                r"\midrule",
+                *lines,
+                r"\bottomrule",
+                r"\end{tabular}",
+                "",
+            ]
+        )
 
     def csv(self) -> str:
         """Return comma-separated values: numbers without separators, errors and counts in separate columns."""
-        columns = [[self.heads[0], *(row[0] for row in self.rows)]]
-        for head, *cells in list(zip(self.heads, *self.rows, strict=True))[1:]:
-            parts = list(zip(*(split(cell.replace(",", "")) for cell in cells), strict=True))
+        given = list(zip(self.heads, *self.rows, strict=True))
+        columns = [list(column) for column in given[: self.left]]
+        for head, *cells in given[self.left :]:
+            parts = list(zip(*(split(cell.translate(PLAIN)) for cell in cells), strict=True)) or [(), (), ()]
             for name, column in zip((head, f"{head} standard error", f"{head} n"), parts, strict=True):
                 if name == head or any(column):
                     columns.append([name, *column])

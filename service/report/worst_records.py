@@ -10,8 +10,9 @@ import orjson
 
 from ..evaluate.task import Metric
 from ..files.answers import record_id
-from .evaluated_file import NOTHING, EvaluatedFile, formatted
+from .evaluated_file import EvaluatedFile, formatted
 from .rendering import clipped
+from .tables import NOTHING
 
 __all__ = ["WorstRecord", "mean_ranks", "worst_records"]
 
@@ -36,17 +37,17 @@ def worst_records(evaluated: EvaluatedFile, ranks: np.ndarray, name: str) -> tup
 
     Records with the best values only are left out.
     """
-    shown = [(key, metric) for key, metric, _ in evaluated.metrics if key in evaluated.result.per_record]
+    shown = [entry for entry in evaluated.metrics if entry[0] in evaluated.result.per_record]
     order = [row for row in np.argsort(ranks, kind="stable").tolist() if ranks[row] < 1.0]
     found = []
     for row in order[:MAX_WORST]:
         record, location = evaluated.answers.records[row], evaluated.answers.locations[row]
-        columns = ((metric, evaluated.result.per_record[key][row]) for key, metric in shown)
+        columns = ((metric, evaluated.result.per_record[key][row]) for key, metric, _ in shown)
         values = [NOTHING if np.isnan(value) else formatted(metric, value) for metric, value in columns]
         labels = [f"{field} {evaluated.result.groups[field][row]}" for field in evaluated.fields()]
         title = ", ".join(filter(None, [record_id(record)[:MAX_ID], *labels]))
         found.append(WorstRecord(location.within(name), title, values, texts_of(evaluated, record)))
-    return [metric.title if metric else key for key, metric in shown], found
+    return [heading for _, _, heading in shown], found
 
 
 def mean_ranks(evaluated: EvaluatedFile) -> np.ndarray:

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import orjson
 
-from ...kernels.column import TextColumn, frozen
+from ...kernels.column import TextColumn
 from ...kernels.reading.references import References
-from ...kernels.rules import Rules
-from ...kernels.score import COMPONENTS, score_slice
-from ...kernels.text.unicode_tables import tables
 from ...kernels.warmup import warmup
-from ..errors import InvalidReference
 from ..settings import ScoreSettings
-from .reference_index import check_index, group_numbers, resolve_reference_index
-from .references import MAX_REFERENCE_BYTES, UNLIMITED, ReferenceReader, issues_of_all, parse_references
+from .column_scorer import ColumnScorer, RowValidator
+from .configurations import overridden_by_each, score_together
+from .references import MAX_REFERENCE_BYTES
+from .request import checked_request
 from .scores import Scores
-from .text_columns import borrowed_column, checked_texts, owned_column, reference_column, references_as_column, rows_of
-from .threads import MIN_REFERENCES, MIN_ROWS, Share, fill_all, fill_in_slices, shares_of, usable_cores
-from .workspaces import borrow_workspace_for
+from .threads import usable_cores
 
-__all__ = ["Scorer", "rules_of"]
-
-ColumnSlice = Callable[[int, int], TextColumn]
-"""Returns the texts [first, last) as a column that is valid until the same thread asks for the next."""
-
-RowValidator = Callable[[int, int], None]
-"""Raises if one of the rows [first, last) of a column is not valid UTF-8."""
-
-_SCALES = {"unit": 0, "raw": 1, "double": 2, "shift": 3}
+__all__ = ["Scorer"]
 
 
 class Scorer:
@@ -66,7 +54,7 @@ class Scorer:
         self.config_id = self.settings.config_id
         self.signature = self.settings.signature
         self.identity = {"config_id": self.config_id, "signature": self.signature}
-        self._rules = rules_of(self.settings)
+        self._columns = ColumnScorer([self.settings], self.threads)
         warmup()
 
     def __repr__(self) -> str:
@@ -133,65 +121,41 @@ class Scorer:
             from ..evaluate.mixed import score_tasks  # only here: a room above this one
 
             return score_tasks(self, responses, references, reference_index, groups, task, task_options)
-        strings = as_string_list(references)
-        expected, malformed = references_as_column(references) if strings is None else (None, [])
-        texts = checked_texts(responses)
-        if expected is not None and malformed:
-            raise InvalidReference(issues_of_all(expected, malformed, self.settings.max_steps))
-        count = len(strings or ()) if expected is None else expected.rows
-        index = resolve_reference_index(len(texts), count, reference_index)
-        check_index(index, count)
-        numbers = group_numbers(groups, len(texts))
-        scores = self._score_texts(texts, strings, expected, index)
-        scores.groups = numbers
-        return scores
+        return self._columns.score_request(checked_request(responses, references, reference_index, groups))[0]
 
-    def _score_texts(
-        self, texts: list[str], strings: list[str] | None, expected: TextColumn | None, index: np.ndarray
-    ) -> Scores:
-        """Score strings against references that are strings, or else a column."""
-        count = len(strings or ()) if expected is None else expected.rows
-        shares = None if strings is None else shares_of(index, count, self.threads)
-        if strings is not None and shares is not None:
-            slices = (lambda a, b: borrowed_column(texts[a:b])), (lambda a, b: borrowed_column(strings[a:b]))
-            return self._score_shares(shares, *slices, index, MAX_REFERENCE_BYTES)
-        column = reference_column(strings or []) if expected is None else expected
-        return self._score_whole(owned_column(texts), column, index, MAX_REFERENCE_BYTES)
-
-    def _score_whole(
-        self, responses: TextColumn, references: TextColumn, reference_index: np.ndarray, max_reference_bytes: int
-    ) -> Scores:
-        """Read all references, then score; few are read by this thread and scored against where they were read."""
-        if references.rows > MIN_ROWS:
-            return self.score_parsed(responses, self.parse(references, max_reference_bytes), reference_index)
-        reader = ReferenceReader(references.rows, self.settings.max_steps, max_reference_bytes)
-        expected = as_kernel_views(reader.read(references, 0))
-        reader.check()
-        return self.score_parsed(responses, expected, reference_index)
-
-    def _score_shares(
+    def score_configs(
         self,
-        shares: Sequence[Share],
-        responses: ColumnSlice,
-        references: ColumnSlice,
-        reference_index: np.ndarray,
-        max_reference_bytes: int,
-    ) -> Scores:
-        """Score share by share: a thread encodes or validates texts right before it reads them."""
-        scores = self.empty(reference_index.shape[0], reference_index)
-        reader = ReferenceReader(shares[-1].last, self.settings.max_steps, max_reference_bytes)
+        configs: Sequence[Mapping[str, Any]],
+        responses: Sequence[str],
+        references: Sequence[Any],
+        reference_index: Sequence[int] | np.ndarray | None = None,
+        groups: Sequence[str | int] | np.ndarray | None = None,
+    ) -> list[Scores]:
+        """Score responses under several configurations, reading the texts once.
 
-        def fill(first: int, last: int, first_response: int, last_response: int) -> None:
-            expected = as_kernel_views(reader.read(references(first, last), first))
-            if reader.failed:
-                return  # `check` will raise
-            part = self.empty(last_response - first_response, reference_index[first_response:last_response] - first)
-            self.fill(part, responses(first_response, last_response), expected, 0, len(part))
-            scores.put(first_response, part)
+        Parameters
+        ----------
+        configs : sequence of mapping, at least one
+            Each has settings that override this scorer's own, as in `with_overrides`.
+        responses, references, reference_index, groups
+            As in `score`.
 
-        fill_all(fill, shares, self.threads)
-        reader.check()
-        return scores
+        Returns
+        -------
+        list of Scores
+            One for each of `configs`, in their order: bit for bit what ``with_overrides(config).score(…)`` returns.
+
+        Raises
+        ------
+        InvalidSetting
+            Names every invalid setting, as ``configs[2].order``.
+        InvalidRequest, InvalidReference
+            As `score` does. A reference that only some of the configurations refuse (`max_steps`) is named with those.
+        """
+        scorers = overridden_by_each(self.with_overrides, configs)
+        request = checked_request(responses, references, reference_index, groups)
+        settings = [scorer.settings for scorer in scorers]
+        return score_together(settings, self.threads, lambda columns: columns.score_request(request))
 
     def score_columns(
         self,
@@ -206,104 +170,18 @@ class Scorer:
 
         Rows with a validator are validated right before they are read, on the thread that reads them.
         """
-        check_index(reference_index, references.rows)
-        shares = shares_of(reference_index, references.rows, self.threads)
-        if shares is None:
-            for validate, rows in (validate_references, references.rows), (validate_responses, responses.rows):
-                if validate is not None:
-                    fill_in_slices(validate, rows, self.threads)
-            return self._score_whole(responses, references, reference_index, max_reference_bytes)
-        slices = validated_slices(responses, validate_responses), validated_slices(references, validate_references)
-        return self._score_shares(shares, *slices, reference_index, max_reference_bytes)
+        validators = validate_responses, validate_references
+        return self._columns.score_columns(responses, references, reference_index, max_reference_bytes, *validators)[0]
 
     def parse(self, references: TextColumn, max_bytes: int = MAX_REFERENCE_BYTES) -> References:
         """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
-        return parse_references(references, self.settings.max_steps, max_bytes, self.threads)
+        return self._columns.parse(references, max_bytes)
 
     def score_parsed(self, responses: TextColumn, references: References, reference_index: np.ndarray) -> Scores:
         """Score responses against parsed references; `reference_index` is int64 (n,)."""
-        scores = self.empty(responses.rows, reference_index)
-        fill_in_slices(partial(self.fill, scores, responses, references), responses.rows, self.threads)
-        return scores
-
-    def empty(self, rows: int, reference_index: np.ndarray) -> Scores:
-        """Return uninitialised columns for `rows` responses, to be filled slice by slice."""
-        return Scores(
-            np.empty(rows),
-            np.empty(rows, np.uint8),
-            np.empty((len(COMPONENTS), rows)),
-            frozen(reference_index, np.int64),
-            self.settings.advantage_ddof,
-        )
-
-    def fill(self, scores: Scores, responses: TextColumn, references: References, first: int, last: int) -> None:
-        """Score the responses [first, last) into `scores`; threads may fill different slices concurrently."""
-        texts = rows_of(responses, first, last)
-        workspace = borrow_workspace_for(texts, self.settings.max_response_bytes, references.widest)
-        score_slice(
-            scores.rewards,
-            scores.reason_codes,
-            scores.measures,
-            first,
-            last,
-            *responses,
-            scores.reference_index,
-            references,
-            self._rules,
-            tables(),
-            workspace,
-        )
-
-
-def validated_slices(column: TextColumn, validate: RowValidator | None) -> ColumnSlice:
-    """Return a function of `first` and `last` that validates these rows of `column` and slices them out."""
-
-    def validated(first: int, last: int) -> TextColumn:
-        if validate is not None:
-            validate(first, last)
-        return rows_of(column, first, last)
-
-    return validated
-
-
-def as_string_list(references: Any) -> list[str] | None:
-    """Copy the references into a list if all are strings and there are enough to read share by share, else None."""
-    copied = list(references) if isinstance(references, list) else []
-    return copied if len(copied) >= MIN_REFERENCES and set(map(type, copied)) == {str} else None
-
-
-def as_kernel_views(references: References) -> References:
-    """Return read-only views of references in their working memory, in the types that kernels expect."""
-    views = References(*(column.view() for column in references))
-    for view in views:
-        view.setflags(write=False)
-    return views
+        return self._columns.score_parsed(responses, references, reference_index)[0]
 
 
 @lru_cache(maxsize=256)
 def _cached_scorer(settings: ScoreSettings, threads: int, overrides: bytes) -> Scorer:
     return Scorer(settings.overridden(orjson.loads(overrides)), threads=threads)
-
-
-def rules_of(settings: ScoreSettings) -> Rules:
-    """Return the settings as the numbers that kernels read."""
-    return Rules(
-        lcs_order=settings.order == "lcs",
-        product_semantics=settings.semantics == "product",
-        sum_total=settings.total == "sum",
-        max_len_content=settings.content_denominator == "max_len",
-        relative_length=settings.length_penalty == "relative",
-        reward_scale=_SCALES[settings.reward_scale],
-        largest_score=settings.largest_score,
-        min_coverage=float(settings.min_coverage),
-        max_mean_words=float(settings.max_mean_words),
-        max_object_similarity=settings.object_similarity == "max",
-        position_decay=float(settings.position_decay),
-        use_step_gap=settings.use_step_gap,
-        use_length=settings.use_length,
-        use_position=settings.use_position,
-        use_order=settings.use_order,
-        think_prefilled=settings.think_prefilled,
-        max_response_bytes=min(settings.max_response_bytes, UNLIMITED),
-        max_steps=min(settings.max_steps, UNLIMITED),
-    )

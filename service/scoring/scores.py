@@ -101,13 +101,6 @@ class Scores:
         """The group of each response, int64 (n,): of `groups`, or else its reference."""
         return self.reference_index if self.groups is None else self.groups
 
-    def put(self, first: int, part: Scores) -> None:
-        """Copy the rows of `part` to those from `first` on."""
-        last = first + len(part)
-        self.rewards[first:last] = part.rewards
-        self.reason_codes[first:last] = part.reason_codes
-        self.measures[:, first:last] = part.measures
-
     def advantages(self) -> np.ndarray:
         """Return (r − mean) / std within each group (paper eq. 12): by `groups`, or else by reference.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, write_rows
+from tests.command_line import KEY_LINE, REFERENCE, RESPONSE, ROOT, write_rows
 
 FORGETFUL = RESPONSE.replace("Add the PBS for 5 minutes.", "Add.")
 
@@ -70,6 +70,32 @@ def test_the_published_records(call, shared: Path) -> None:
     assert "23 checked, 0 invalid, 6 with a warning" in result.stderr
 
 
+def test_figures_of_the_published_records(call, shared: Path, tmp_path: Path) -> None:
+    """They are deterministic: of the policies, only the shuffle is a random choice, and its seed is fixed."""
+    target = tmp_path / "check.json"
+    call("check", shared / "data" / "scirecipe_demo.jsonl", "--json", target)
+    document = json.loads(target.read_bytes())
+    gold = document["gold"]
+    levels = [(level["min_coverage"], level["passed"]) for level in gold["by_min_coverage"]]
+    assert levels == [(0.95, 17), (0.9, 19), (0.85, 22), (0.8, 23)]
+    assert gold["suggested_min_coverage"] == 0.85
+    earned = {policy["name"]: round(policy["mean_reward"], 3) for policy in document["policies"]}
+    assert earned == {
+        "gold": 0.739,
+        "key_as_prose": 1.0,
+        "words_as_prose": 1.0,
+        "actions_only": 0.4,
+        "shuffled": 0.58,
+        "all_objects": 0.609,
+        "library_order": 0.035,
+        "half": 0.191,
+    }
+    assert [policy["name"] for policy in document["policies"] if policy["beats_gold"]] == [
+        "key_as_prose",
+        "words_as_prose",
+    ]
+
+
 def test_a_document_that_is_not_json(call, tmp_path: Path) -> None:
     source = tmp_path / "in.json"
     source.write_text("[1")
@@ -110,3 +136,97 @@ def test_references_of_several_tasks(call, tmp_path: Path, ending: str) -> None:
     assert [line.rpartition(" (")[2].rstrip(")") for line in listed] == list(reasons.values())
     assert "6 checked, 3 invalid" in result.stderr
     assert "--task-field" in call("check", source, "--task-field", "tsk").stderr
+
+
+PROMPTS = ("How do I wash the cells before the second lysis?", "Which buffer keeps the enzyme stable overnight?")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
+def test_the_whole_result(call, tmp_path: Path, ending: str) -> None:
+    """Findings on standard output; tables on standard error; everything as JSON, and as a page."""
+    pytest.importorskip("datasketch")
+    pytest.importorskip("pyarrow")
+    from tests.files.any_format import write
+
+    other = KEY_LINE.replace("add", "mix")
+    rows = [
+        {"prompt": PROMPTS[0], "reference": RESPONSE, "part": "train"},
+        {"prompt": PROMPTS[1], "reference": FORGETFUL, "part": "train"},
+        {"prompt": PROMPTS[0], "reference": other, "part": "test"},
+    ]
+    source = write(tmp_path / f"in.{ending}", rows)
+    arguments = ("check", source, "--split-field", "part", "--html", tmp_path / "page.html")
+    result = call(*arguments, "--json", tmp_path / "out.json")
+    assert result.exit_code == 0
+    lines = [line.rpartition(" (")[2].rstrip(")") for line in result.stdout.splitlines()]
+    assert lines == ["low_coverage", "contradictory_reference", "near_duplicate"]
+    assert "3 checked, 0 invalid, 2 with a warning" in result.stderr  # the last row has two
+    assert "min_coverage" in result.stderr
+    assert "JSON pasted as prose" in result.stderr
+    document = json.loads((tmp_path / "out.json").read_bytes())
+    assert [finding["reason"] for finding in document["findings"]] == lines
+    assert (document["checked"], document["invalid"], document["warnings"]) == (3, 0, 3)
+    kind, first = {"jsonl": ("line", 1), "json": ("record", 0), "parquet": ("row", 0)}[ending]
+    (pair,) = document["near_duplicates"]["pairs"]
+    assert (pair["of"], pair["similarity"]) == ("prompt", 1.0)
+    assert [[row[kind] for row in side] for side in pair["rows"]] == [[first], [first + 2]]
+    page = (tmp_path / "page.html").read_text()
+    for text in ("Gold answers", "JSON pasted as prose", "Contradictory references", "near_duplicate", str(source)):
+        assert text in page
+
+
+def test_json_on_standard_output_is_alone_there(call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [FORGETFUL, "no step"])
+    result = call("check", source, "--json", "-")
+    assert result.exit_code == 1
+    assert [finding["kind"] for finding in json.loads(result.stdout)["findings"]] == ["warning", "error"]
+
+
+def test_texts_in_the_page_are_escaped(call, tmp_path: Path) -> None:
+    step = {"action": "add", "objects": ["<script>alert(1)</script>"], "parameters": []}
+    reference = RESPONSE.replace(KEY_LINE, "Step 1: " + json.dumps(step))
+    source = write_rows(tmp_path / "<b>.jsonl", [{"prompt": "<i>", "reference": reference}])
+    call("check", source, "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;b&gt;.jsonl" in page
+    assert not any(tag in page for tag in ("<script", "<b>.jsonl", "<i>"))
+
+
+def test_many_contradictions_are_counted(call, tmp_path: Path) -> None:
+    rows = [{"prompt": "p", "reference": KEY_LINE.replace("5 min", f"{n} min")} for n in range(103)]
+    result = call("check", write_rows(tmp_path / "in.jsonl", rows), "-q")
+    assert result.stdout.count("contradictory_reference") == 100
+    assert "… and 2 more: contradictory_reference (--json lists all)" in result.stderr
+    assert "mean reward" not in result.stderr
+
+
+def test_an_empty_file_and_one_that_is_named_twice(call, tmp_path: Path) -> None:
+    rows = [{"reference": KEY_LINE}]
+    source, empty = write_rows(tmp_path / "in.jsonl", rows), write_rows(tmp_path / "empty.jsonl", [])
+    result = call("check", source, empty)
+    assert f"warning: {empty} has no rows" in result.stderr
+    for arguments in (
+        (source, source),
+        (source, "--json", source),
+        (source, "--html", tmp_path / "a", "--json", tmp_path / "a"),
+    ):
+        assert call("check", *arguments).exit_code == 2
+    assert source.read_text() == json.dumps(rows[0]) + "\n"
+
+
+@pytest.mark.parametrize("flag", ["--split-field", "--prompt-field"])
+def test_a_field_that_no_row_has(call, tmp_path: Path, flag: str) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [{"reference": KEY_LINE, "split": "train"}])
+    result = call("check", source, flag, "splt")
+    assert result.exit_code == 2
+    assert f"did you mean split? Name the right one with {flag}" in result.stderr
+
+
+def test_the_output_that_the_documentation_shows(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/research/check.md").read_text(encoding="utf-8")
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    monkeypatch.chdir(ROOT)
+    result = call("check", "examples/rollouts.jsonl")
+    assert result.stdout == ""
+    assert result.stderr.startswith(shown)
+    assert "max_mean_words=40" in result.stderr

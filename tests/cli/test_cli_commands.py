@@ -36,8 +36,21 @@ def test_help_lists_every_command(call) -> None:
         assert text.split()[0] in shown
 
 
+@pytest.mark.parametrize("name", ["check", "evaluate"])
+def test_after_ctrl_c(call, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Not 1, which says that some records could not be scored."""
+
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module(f"assay.service.cli.{name}").command, "callback", interrupted)
+    done = call(name, "-")
+    assert (done.exit_code, done.stderr) == (130, "\nInterrupted.\n")
+
+
 def test_every_command_has_its_file() -> None:
-    files = {path.stem for path in (ROOT / "service" / "cli").glob("*.py")} - {"__init__", "main", "options"}
+    shared = {"__init__", "file_options", "main", "options"}
+    files = {path.stem for path in (ROOT / "service" / "cli").glob("*.py")} - shared
     assert files == set(COMMANDS)
     for name in COMMANDS:
         assert isinstance(import_module(f"assay.service.cli.{name}").command, click.Command)

@@ -149,9 +149,9 @@ def test_the_deadline_holds_while_a_service_is_silent(face: Any, faults: FaultSe
 
 
 def test_a_silent_service_is_replaced_by_another(face: Any, faults: FaultServer) -> None:
-    faults.otherwise = late(2)
+    faults.otherwise = late(4)
     with FaultServer() as other:
-        client = face(base_url=[faults.url, other.url], attempt_timeout=0.2, **QUICK | {"max_backoff": 20})
+        client = face(base_url=[faults.url, other.url], attempt_timeout=0.6, **QUICK | {"max_backoff": 20})
         for _ in range(4):
             assert client.score(["abc"], ["r"]).rewards == [0.003]
     assert len(faults.requests) <= 1

@@ -247,3 +247,5 @@ def test_a_fraction_for_a_confidence_is_reported():
     found = evaluate("bioprobench.pqa", records)
     assert found.per_record["fractional_confidence"].tolist()[:4] == [0, 1, 0, 1]
     assert found.aggregate["fractional_confidence"] == 0.5
+    assert [text.partition(" have")[0] for text in found.warnings] == ["2 of 4 answers that were read"]
+    assert evaluate("bioprobench.pqa", records[::2]).warnings == []

@@ -263,6 +263,7 @@ def test_files_with_both_profiles_and_a_hint(tmp_path):
     path.write_text(json.dumps([shuffled(3, [1, 2, 3]), shuffled(3, [3, 2, 1]), shuffled(3, [0, 1, 2])]))
     result = CliRunner().invoke(main, ["evaluate", str(path), "--task", "bioprobench.ord"])
     assert "note: 2 of 3 answers failed: one_based: The indices are 1 to n, but" in result.stderr
+    assert "2 of 3 answers count from 1, but BioProBench counts from 0: they count as failed." in result.stdout
 
 
 def test_over_http(client):

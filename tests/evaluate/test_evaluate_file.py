@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -117,8 +118,9 @@ def test_the_report_needs_nothing_from_elsewhere(tmp_path):
     expected = ("Semantic-A", "level 1", "type planning", "type <b>&", "bad_step_line", "missing_field", "line 31")
     for shown in (*expected, evaluate("score", []).signature):
         assert shown in page.text, shown
-    # eight metrics, each over all records, one level and two types
-    assert page.tags.count("svg") == 8 * 4
+    # Step-M, Order-Tau and Semantic-A, each over all records, one level and two types; the others have equal values
+    assert page.tags.count("svg") == 3 * 4
+    assert page.text.count("Every record has the value of Step-M.") == 5
 
 
 def test_fields_are_mapped(tmp_path):
@@ -144,9 +146,15 @@ def test_long_values_to_group_by_are_shortened_to_one_line(tmp_path):
     assert names == [f"prompt Write protocol {k}. Answer in four sectio" for k in range(2)]
 
 
-def test_a_field_to_group_by_that_no_record_has_is_a_warning(tmp_path):
-    path = written(tmp_path, rows(3))
-    assert "warning: --by levl: no record has this field; fields: " in run("evaluate", path, "--by", "levl").stderr
+def test_a_field_to_group_by_that_no_record_has_is_a_warning_everywhere(tmp_path):
+    path, page, document = written(tmp_path, rows(3)), tmp_path / "a.html", tmp_path / "a.json"
+    result = run("evaluate", path, "--by", "levl", "--html", page, "--json", document)
+    (sentence,) = json.loads(document.read_text())["warnings"]
+    assert "levl" in sentence
+    assert "fields: " in sentence
+    assert f"warning: {path}: {sentence}" in result.stderr
+    assert sentence in result.stdout
+    assert sentence in Page(page.read_text()).text
     assert "warning" not in run("evaluate", path, "--by", "level").stderr
 
 
@@ -191,6 +199,9 @@ def test_libraries_bring_their_metrics(tmp_path):
         (["--option", "profil=paper"], "--option profil: there is no option of this name; did you mean profile?"),
         (["--metrics", "step_m,step_n"], "; did you mean step_m?"),
         (["--option", "profile"], "not of the form NAME=VALUE"),
+        (["--task", "bioprobench.gen", "--option", "delta_sweep=0.5"], "--option delta_sweep: must be a list"),
+        (["--task", "bioprobench.gen", "--option", f"delta_sweep={[0.5] * 33}"], "must have at most 32 items"),
+        (["--task", "llam_eval", "--option", "base_url=judge"], "--option base_url: must match ^https?://"),
         (["--json", "-", "--csv", "-"], "only one of"),
         (["--json", "/nowhere/at/all.json"], "No such file"),
     ],
@@ -208,7 +219,17 @@ def test_a_document_without_rows(tmp_path):
         assert "a.json" in result.stderr
 
 
+@pytest.mark.parametrize("version", ["3.9", "3.10"])
+def test_versions_are_no_numbers(tmp_path, version):
+    path = written(tmp_path, [{"response": "wash", "reference": "wash"}])
+    options = ["--task", "lexical", "--metrics", "keyword_f1", "--option", f"nltk={version}"]
+    assert f"|nltk_rules:{version}|" in run("evaluate", path, *options).stdout
+
+
 def test_the_list_of_tasks():
     shown = run("evaluate", "--list").stdout
     assert "bioprobench.ord" in shown
     assert "semantic_a" in shown
+    gen = shown.partition("bioprobench.gen")[2].partition("bioprobench.rea_err")[0]
+    assert re.search(r"--option delta +For step recall and precision: .*  \[default: 0.7\]\n", gen)
+    assert re.search(r"--option empty_step_precision .*  \[one, zero; default: one\]\n", gen)

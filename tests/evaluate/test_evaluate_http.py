@@ -41,13 +41,17 @@ def test_the_reply_is_what_python_gives(client, profile):
     assert reply.status_code == 200
     document = reply.json()
     EvaluateReply.model_validate(document)
-    assert set(document) == {"task", "signature", "per_record", "aggregate", "by", "failed"}
+    fewer = {"counts", "counts_by"} if profile == "paper" else set()
+    assert set(document) == {"task", "signature", "per_record", "aggregate", "by", "failed", *fewer}
     expected = evaluate("score", RECORDS, **options)
     assert document["per_record"] == plain(expected.per_record)
     assert document["aggregate"] == expected.aggregate
     assert document["by"] == expected.by
     assert document["failed"] == ([{"record": 2, "reason": "bad_step_line"}] if profile == "paper" else [])
     assert document["by"]["type"]["planning"]["count"] == 2
+    if fewer:
+        assert document["counts"] == dict.fromkeys(document["per_record"], 2)
+        assert document["counts_by"]["type"]["planning"] == {}
     assert "decode;dur=" in reply.headers["server-timing"]
 
 
@@ -63,6 +67,33 @@ def test_metrics_by_name(client):
     document = client.post("/v1/evaluate", json=request).json()
     assert set(document["per_record"]) == {"order_tau", "step_m"}
     assert set(document["aggregate"]) == {"count", "order_tau", "step_m"}
+
+
+def test_what_misleads_is_in_the_reply(client):
+    orders = [{"wrong_steps": list("ba"), "correct_steps": list("ab"), "generated_response": "[ANSWER_START][2, 1]"}]
+    orders[0]["generated_response"] += "[ANSWER_END]"
+    request = {"task": "bioprobench.ord", "records": orders, "options": {"by": ["stps", "steps"]}}
+    document = client.post("/v1/evaluate", json=request).json()
+    EvaluateReply.model_validate(document)
+    based, grouped = document["warnings"]
+    assert based.startswith("1 of 1 answers count from 1, but BioProBench counts from 0")
+    assert grouped.startswith("Not grouped by stps: no record has this field; fields: ")
+    assert grouped.endswith("; did you mean steps?")
+    request["options"] = {"profile": "thoth"}
+    assert "warnings" not in client.post("/v1/evaluate", json=request).json()
+    questions = [{"answer": "5 ml", "generated_response": "[ANSWER_START]5 ml & 0.95[ANSWER_END]"}, *QUESTIONS]
+    document = client.post("/v1/evaluate", json={"task": "bioprobench.pqa", "records": questions}).json()
+    assert [text.partition(" ")[0] for text in document["warnings"]] == ["1"]
+
+
+def test_a_metric_without_weights_is_among_the_unavailable(client):
+    pair = {"response": "x", "reference": "x"}
+    request = {"task": "lexical", "records": [pair], "options": {"metrics": ["bertscore", "keyword_f1"]}}
+    document = client.post("/v1/evaluate", json=request).json()
+    assert (list(document["per_record"]), list(document["unavailable"])) == (["keyword_f1", "bertscore"], ["bertscore"])
+    request["options"] = {"metrics": ["bertscore"]}
+    problem = problem_of(client.post("/v1/evaluate", json=request), 422)
+    assert errors_of(problem) == [("options.metrics", "not_installed")]
 
 
 def test_every_offender_is_named(client):

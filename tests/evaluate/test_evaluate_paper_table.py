@@ -110,10 +110,11 @@ def test_the_table_on_the_terminal(tmp_path):
 
 
 def published(tmp_path, *rows):
-    """Write a file of records with a library of actions, as the published ones have."""
+    """Write a file of records as the published ones are, each with the library of its actions."""
+    fields = {"question": "How?", "think": "t", "key": f"Step 1: {STEP}", "orc": ORC, "note": "n"}
+    fields |= {"action": ["add"], "action_new": ["add", "spin"], "type": "scaling", "level": "level-1"}
     path = tmp_path / "published.jsonl"
-    query = 'Only use the following actions: "add", "spin".'
-    path.write_text("".join(json.dumps({"query": query, "reference": SAME, **row}) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(fields | row) + "\n" for row in rows))
     return str(path)
 
 
@@ -145,14 +146,26 @@ def test_a_usual_metric_that_lacks_something_has_a_dash_and_a_footnote(tmp_path)
 
 
 @pytest.mark.usefixtures("without_wordnet")
-@pytest.mark.parametrize("asked", [["meteor"], ["avg"], ["usual", "meteor"]], ids=str)
-def test_a_metric_that_is_asked_for_by_name_must_not_lack_anything(tmp_path, asked):
+def test_a_metric_that_is_asked_for_by_name_has_them_too(tmp_path):
+    arguments = ["evaluate", published(tmp_path, {"response": SAME}), "--task", "scirecipe", "--metrics"]
+    result = CliRunner().invoke(main, [*arguments, "step_m,meteor"])
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[2].split() == ["all", "1", "100.00", "–"]
+    assert "– METEOR: not computed. METEOR needs WordNet 3.0" in result.stdout
+    everything = CliRunner().invoke(main, [*arguments, "all"])
+    assert everything.exit_code == 1
+    assert "– BERT P, BERT R, BERT F1: not computed. BERTScore needs a model" in everything.stdout
+
+
+@pytest.mark.usefixtures("without_wordnet")
+@pytest.mark.parametrize("asked", ["meteor", "avg"])
+def test_a_table_of_dashes_is_an_error(tmp_path, asked):
     path = published(tmp_path, {"response": SAME})
-    result = CliRunner().invoke(main, ["evaluate", path, "--task", "scirecipe", "--metrics", ",".join(asked)])
+    result = CliRunner().invoke(main, ["evaluate", path, "--task", "scirecipe", "--metrics", asked])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "not_installed" in result.stderr
-    with pytest.raises(NotInstalled):
-        one(SAME, metrics=asked)
+    assert "METEOR needs WordNet 3.0 (not_installed)" in result.stderr
+    with pytest.raises(NotInstalled, match="WordNet"):
+        one(SAME, metrics=[asked])
 
 
 def test_usual_metrics_may_be_asked_for_beside_others():
@@ -162,7 +175,7 @@ def test_usual_metrics_may_be_asked_for_beside_others():
 def test_a_column_of_fewer_records_says_of_how_many(tmp_path):
     """A reference without prose has a plan to compare, and no words."""
     bare = f"Step 1: {STEP}"
-    rows = [{"response": SAME}, {"response": OTHER}, {"response": OTHER, "reference": bare}]
+    rows = [{"response": SAME}, {"response": OTHER}, {"response": OTHER, "reference": bare, "orc": None}]
     path, page = published(tmp_path, *rows), tmp_path / "page.html"
     names = "semantic_a,rouge_l,keyword_f1"
     arguments = ["evaluate", path, "--task", "scirecipe", "--metrics", names, "--html", str(page)]
@@ -175,7 +188,7 @@ def test_a_column_of_fewer_records_says_of_how_many(tmp_path):
     assert re.findall(r"\(2\)", re.split("<details", page.read_text(encoding="utf-8"))[0]) == ["(2)", "(2)"]
     document = json.loads(CliRunner().invoke(main, [*arguments[:-2], "--json", "-"]).stdout)
     assert document["counts"] == {"rouge_l": 2, "keyword_f1": 2}
-    assert document["counts_by"] == {"level": {"1": document["counts"]}}
+    assert document["counts_by"] == {"level": {"level-1": document["counts"]}, "type": {"scaling": document["counts"]}}
     whole = published(tmp_path, *rows[:2])
     document = json.loads(CliRunner().invoke(main, ["evaluate", whole, *arguments[2:-2], "--json", "-"]).stdout)
     assert not {"counts", "counts_by"} & set(document)

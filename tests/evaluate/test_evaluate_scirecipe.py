@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from assay.service.cli.main import main
 from assay.service.evaluate.scirecipe import level_of, library_of, violations
+from assay.service.files.field_names import prompt_of
 
 ADD = '{"action": "add", "objects": ["pbs"], "parameters": ["5 ml"]}'
 SPIN = '{"action": "spin", "objects": ["tube"], "parameters": []}'
@@ -147,3 +148,14 @@ def test_check_looks_at_answers(tmp_path):
             "1: warning: the answer uses 1 actions of the library that the reference does not (distractors)",
         ],
     )
+
+
+def test_a_prompt_may_be_chat_messages() -> None:
+    question = 'How? You can only use the following actions: "add", "spin".'
+    record = {
+        "prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": question}, "no message"]
+    }
+    assert prompt_of(record) == f"Be brief.\n{question}"
+    assert library_of(record) == ("add", "spin")
+    assert prompt_of({"prompt": " ", "query": "Why?", "question": "How?"}) == "Why?"
+    assert prompt_of({"actions_prompt_tail": '"add"'}) == ""

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.errors import InvalidRequest
+from assay.service.errors import InvalidRequest, NotInstalled
 from assay.service.evaluate.evaluation import evaluate
-from assay.service.evaluate.llam_eval import endpoint
-from assay.service.evaluate.llam_eval.judged import CRITERIA, prompt_of
+from assay.service.evaluate.judges import endpoint
+from assay.service.evaluate.llam_eval.prompts import CRITERIA, prompt_of
 from assay.service.evaluate.llam_eval.scores import expected_by_logprobs, expected_by_samples, geval_score, stated_score
 from tests.evaluate.judge_server import always, completion, standing_in
 from tests.strategies import examples
@@ -101,6 +101,98 @@ def test_a_judge_is_asked_for_every_criterion(monkeypatch):
     assert found.aggregate["average"] == found.aggregate["coverage"] == pytest.approx(11 / 3)
     assert np.isnan(found.per_record["fluency"][1])
     assert not found.failed
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_the_paper_s_prompt_has_its_parts_in_order(criterion):
+    prompt = prompt_of(criterion, "Wash the cells.", "wash(cells)")
+    meaning, steps, _ = CRITERIA[criterion]
+    parts = [f"{criterion} (1-5): {meaning}", *steps, "Wash the cells.", "wash(cells)", f"- {criterion}:"]
+    places = [prompt.index(part) for part in parts]
+    assert places == sorted(places)
+    assert prompt.endswith(f"\n- {criterion}:")
+    assert f"{len(steps) + 1}. Give a score for {criterion} from 1 (lowest) to 5 (highest)." in prompt
+
+
+def test_definitions_of_the_paper():
+    """Precision is about terms and relevance about what to select, not about amounts and purpose as in ours."""
+    assert "exact terms" in prompt_of("Precision", "a", "b")
+    assert "important information" in prompt_of("Relevance", "a", "b")
+    assert "amounts, times, temperatures" in prompt_of("Precision", "a", "b", prompt="assay")
+    of_another = prompt_of("Safety", "{a}", "b")
+    assert "Safety (1-5)\n" in of_another
+    assert "{a}" in of_another
+
+
+@pytest.mark.parametrize("prompt", ["paper", "assay"])
+@pytest.mark.parametrize("baseline", ["reference", "protocol"])
+def test_both_baselines(prompt, baseline):
+    record = {**ONE, "protocol": "1. Wash the cells twice."}
+    with standing_in(always("4")) as judge:
+        found = evaluate(
+            "llam_eval", [record, ONE], base_url=judge.base_url, samples=1, prompt=prompt, baseline=baseline
+        )
+    asked = [body["messages"][0]["content"] for body in judge.bodies]
+    assert asked[0] == prompt_of("Coherence", record[baseline], record["generated_response"], prompt, baseline)
+    assert f"|prompt:{prompt}|baseline:{baseline}|" in found.signature
+    without = [(1, "not_judged")] if baseline == "protocol" else []
+    assert [(failure.record, failure.reason) for failure in found.failed] == without
+
+
+def test_mean_and_standard_deviation_over_runs():
+    """By a judge whose score depends on the seed, held against NumPy over the runs."""
+
+    def answer(body, number):
+        text = body["messages"][0]["content"]
+        return 200, {}, completion(str(1 + (7 * body["seed"] + len(text) + text.count("Fluency")) % 5))
+
+    records = [PROTOCOL, {**PROTOCOL, "generated_response": "Spin."}, {"criterion": "Fluency", "responses": ["2"]}]
+    options = {"samples": 1, "rounds": 2}
+    with standing_in(answer) as judge:
+        several = evaluate("llam_eval", records, base_url=judge.base_url, seed=3, runs=4, **options)
+        assert {body["seed"] for body in judge.bodies} == {3, 5, 7, 9}
+        alone = [evaluate("llam_eval", records, base_url=judge.base_url, seed=seed, **options) for seed in (3, 5, 7, 9)]
+    for name in ("score", *map(str.lower, CRITERIA)):
+        runs = np.array([run.per_record[name][:2] for run in alone])
+        assert several.per_record[name][:2].tolist() == pytest.approx(runs.mean(axis=0).tolist())
+        assert several.per_record[f"{name}_std"][:2].tolist() == pytest.approx(runs.std(axis=0, ddof=1).tolist())
+    assert several.per_record["score"][2] == 2
+    assert np.isnan(several.per_record["score_std"][2])
+    assert not any(name.endswith("_std") for name in alone[0].aggregate)
+
+
+def test_the_deviation_of_the_table_is_that_of_its_values_over_the_runs():
+    def answer(body, number):
+        return 200, {}, completion(str(1 + (7 * body["seed"] + len(body["messages"][0]["content"])) % 5))
+
+    records = [PROTOCOL, {**PROTOCOL, "generated_response": "Spin."}]
+    with standing_in(answer) as judge:
+        options = {"base_url": judge.base_url, "samples": 1, "rounds": 1}
+        several = evaluate("llam_eval", records, seed=0, runs=3, **options)
+        alone = [evaluate("llam_eval", records, seed=seed, **options).aggregate for seed in range(3)]
+    for name in ("score", "average", "precision"):
+        values = [run[name] for run in alone]
+        assert several.aggregate[name] == pytest.approx(np.mean(values))
+        assert several.aggregate[f"{name}_std"] == pytest.approx(np.std(values, ddof=1))
+        assert several.aggregate[f"{name}_std"] > 0
+
+
+def test_an_average_of_some_criteria_is_said_to_be_one():
+    records = [{"criterion": name, "responses": ["4"]} for name in CRITERIA]
+    assert not evaluate("llam_eval", records).warnings
+    (warning,) = evaluate("llam_eval", records[:-1]).warnings
+    assert warning == "Average is the mean of 5 criteria: no score for Coverage."
+    assert not evaluate("llam_eval", records[:1], metrics=["coherence"]).warnings
+    assert not evaluate("llam_eval", [{"id": 1}]).warnings
+
+
+def test_a_deviation_that_is_named_needs_several_runs():
+    samples = {"criterion": "Fluency", "responses": ["4", "5"]}
+    found = evaluate("llam_eval", [samples], metrics=["score", "score_std"])
+    assert "`runs`" in found.unavailable["score_std"]
+    assert not evaluate("llam_eval", [samples]).unavailable
+    with pytest.raises(NotInstalled, match="`runs`"):
+        evaluate("llam_eval", [samples], metrics=["average_std"])
 
 
 def test_a_judge_that_gives_fewer_samples_is_asked_again():

@@ -9,7 +9,6 @@ import pytest
 
 from assay import Scorer
 from assay.service.errors import InvalidRequest, NotInstalled
-from assay.service.evaluate import lexical
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text import meteor, word_tokens
 from tests.evaluate.word_lists import forget_wordnet, needs_sentences
@@ -47,8 +46,20 @@ def test_without_nltk(monkeypatch):
     assert "-m pip install 'nltk<" in found.unavailable["bleu"]
     assert found.aggregate["bleu"] is None
     assert found.aggregate["keyword_recall"] == 1.0
-    with pytest.raises(NotInstalled, match="nltk"):
-        evaluate("bioprobench.gen", GEN, metrics=["rouge_l", "keyword_f1"])
+    named = evaluate("bioprobench.gen", GEN, metrics=["rouge_l", "keyword_f1"])
+    assert named.aggregate == {"count": 1, "rouge_l": None, "keyword_f1": pytest.approx(1.0)}
+    assert named.unavailable == {"rouge_l": found.unavailable["rouge_l"]}
+
+
+def test_what_is_missing_for_every_metric_is_named(monkeypatch):
+    without(monkeypatch, "nltk", "sacrebleu")
+    with pytest.raises(NotInstalled) as caught:
+        evaluate("lexical", LEXICAL, metrics=["rouge_l", "bleu_1", "bleu_2", "bertscore"])
+    packages = ("sacrebleu, which", "nltk, which", "pip install 'bert-score")
+    assert len(caught.value.issues) == len(packages)
+    for issue, package in zip(caught.value.issues, packages, strict=True):
+        assert (issue.path, issue.reason) == ("options.metrics", "not_installed")
+        assert package in issue.detail
 
 
 def test_without_sacrebleu(monkeypatch):
@@ -61,28 +72,28 @@ def test_without_sacrebleu(monkeypatch):
 
 def test_a_mean_of_metrics_is_never_made_of_fewer(monkeypatch):
     """A reward that cannot be computed is an error, not 0."""
-    monkeypatch.setattr(lexical, "bertscore_of", lambda _options: "a model")
-    monkeypatch.setattr(lexical, "values_of", lambda _model, pairs: [1.0 for _ in pairs])
+    options = {"bertscore": lambda responses, references: [1.0 for _ in responses]}
     pytest.importorskip("sacrebleu")
-    assert evaluate("lexical", LEXICAL).aggregate["vanilla"] == pytest.approx(1.0)
+    assert evaluate("lexical", LEXICAL, **options).aggregate["vanilla"] == pytest.approx(1.0)
     without(monkeypatch, "sacrebleu")
+    with pytest.raises(NotInstalled, match=r"config\.reward: .*sacrebleu"):
+        Scorer().score(["Wash the cells."], ["Wash the cells."], task="lexical", task_options=options)
     with pytest.raises(NotInstalled, match="sacrebleu"):
-        Scorer().score(["Wash the cells."], ["Wash the cells."], task="lexical")
-    with pytest.raises(NotInstalled, match="sacrebleu"):
-        evaluate("lexical", LEXICAL, metrics=["vanilla"])
-    found = evaluate("lexical", LEXICAL)
-    assert found.aggregate["vanilla"] is None
-    assert "bleu_avg" in found.unavailable["vanilla"]
+        evaluate("lexical", LEXICAL, metrics=["vanilla"], **options)
+    found = evaluate("lexical", LEXICAL, metrics=["vanilla", "rouge_l"], **options)
+    assert found.aggregate == {"count": 1, "vanilla": None, "rouge_l": 1.0}
+    assert "BLEU-AVG" in found.unavailable["vanilla"]
+    assert "sacrebleu" in found.unavailable["bleu_avg"], "what is missing is named though the part is not asked for"
 
 
 def test_without_anything(monkeypatch):
     without(monkeypatch, "nltk", "sacrebleu", "sentence_transformers")
     found = evaluate("lexical", LEXICAL)
     assert found.aggregate["keyword_recall"] == 1.0
-    with pytest.raises(NotInstalled):
-        evaluate("lexical", LEXICAL, metrics=["bleu_1"])
     with pytest.raises(NotInstalled, match=r"pip install 'sentence-transformers"):
         evaluate("bioprobench.gen", GEN, embedding_model="all-mpnet-base-v2", metrics=["step_recall"])
+    ranked = evaluate("bioprobench.gen", GEN, keyword_model="all-MiniLM-L6-v2")
+    assert "pip install 'sentence-transformers" in ranked.unavailable["keyword_f1"]
 
 
 @pytest.fixture
@@ -118,6 +129,7 @@ def test_without_wordnet(monkeypatch):
 def test_without_an_embedder():
     found = evaluate("bioprobench.gen", GEN)
     assert "embedding_model" in found.unavailable["step_recall"]
+    assert "-m pip install 'sentence-transformers" in found.unavailable["step_recall"]
     with pytest.raises(NotInstalled, match="embedding_model"):
         evaluate("bioprobench.gen", GEN, metrics=["step_recall"])
     assert "scibert" in evaluate("bioplanner", PSEUDOCODE).unavailable["scibert_score"]

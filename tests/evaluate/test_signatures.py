@@ -41,7 +41,7 @@ EVALUATIONS = {
     "a judge": (
         "llam_eval",
         {"base_url": "http://judge.internal/v1", "model": "judge|1", "samples": 5, "retries": 1},
-        f"llam_eval|method:samples|parser:form|model:judge/1|samples:5|{END}",
+        f"llam_eval|model:judge/1|prompt:paper|baseline:reference|method:samples|parser:form|samples:5|{END}",
     ),
 }
 

@@ -11,14 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.service.evaluate.bioprobench.gen import generated_steps, matched
 from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text import meteor, text_pairs
-from assay.service.evaluate.text.embedders import embedded, hashed_words
 from assay.service.evaluate.text.ngrams import METHOD_1, NO_SMOOTHING, rouge_l, rouge_n, rouge_words, sentence_bleu
 from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
 from tests.evaluate.word_lists import forget_wordnet, needs_sentences, needs_wordnet, write_wordnet
-from tests.reference import bioprobench as twin_steps
 from tests.reference import word_overlap as twin
 from tests.strategies import examples
 
@@ -206,42 +203,6 @@ def test_synonyms():
     assert not any("_" in name for name in names_of(known, "cell"))
 
 
-@given(word_lists(5), word_lists(5))
-@examples(40)
-def test_steps(reference, generated):
-    vectors = embedded(hashed_words, [*reference, *generated], "x")
-    near = matched(reference, generated, vectors)
-    if not reference or not generated:
-        assert near == (0, 0)
-        return
-    cosine = [[float(vectors[a] @ vectors[b]) for b in generated] for a in reference]
-    shares = near[0] / len(reference), near[1] / len(generated)
-    assert shares == pytest.approx(twin_steps.step_shares(cosine), abs=1e-12)
-
-
-def test_steps_in_blocks(monkeypatch):
-    from assay.service.evaluate.bioprobench import gen as steps
-
-    reference, generated = ["a", "b", "c", "a b", "d"], ["b", "e", "a b", "x"]
-    vectors = embedded(hashed_words, [*reference, *generated], "x")
-    whole = matched(reference, generated, vectors)
-    monkeypatch.setattr(steps, "CELLS", 6)
-    assert matched(reference, generated, vectors) == whole == (3, 2)
-
-
-def test_lines_are_steps():
-    assert generated_steps(" 1. Wash. \n\n \t\n- Spin.\r\n") == ["1. Wash.", "- Spin."]
-
-
-def test_empty_generations():
-    record = {"output": ["Wash."], "generated_response": "<think>no</think>"}
-    script = evaluate("bioprobench.gen", [record], embedder="hashed_words").aggregate
-    strict = evaluate("bioprobench.gen", [record], embedder="hashed_words", empty_step_precision="zero").aggregate
-    assert (script["step_precision"], strict["step_precision"]) == (1.0, 0.0)
-    assert script["step_recall"] == strict["step_recall"] == 0.0
-    assert script["rouge_l"] == script["keyword_f1"] == 0.0
-
-
 def many_words(count: int) -> str:
     return " ".join(f"word{k}" for k in range(count))
 
@@ -258,9 +219,12 @@ def test_keywords_beyond_the_limit_need_an_embedder():
     record = {"output": many_words(65), "generated_response": many_words(10)}
     found = evaluate("bioprobench.gen", [record], metrics=["keyword_f1"])
     assert [failure.reason for failure in found.failed] == ["keywords_need_model"]
+    assert [text.partition(",")[0] for text in found.warnings] == ["1 of 1 records have no metrics of keywords"]
+    assert "pip install 'sentence-transformers" in found.warnings[0]
     assert found.aggregate["keyword_f1"] is None
     ranked = evaluate("bioprobench.gen", [record], metrics=["keyword_f1"], keyword_embedder=by_length)
     assert ranked.aggregate["keyword_f1"] > 0
+    assert ranked.warnings == []
     assert not ranked.failed
 
 

@@ -63,7 +63,7 @@ def test_the_usual_names_of_data_sets_are_found(call, tmp_path: Path, form: str)
     assert [row["reward"] for row in read_rows(target)] == [1.0] * 3
     assert "note: response was read from the " in result.stderr
     assert call("explain", source).exit_code == 0
-    assert call("check", source).stderr == "3 checked, 0 invalid, 0 with a warning\n"
+    assert call("check", source).stderr.endswith("3 checked, 0 invalid, 0 with a warning\n")
     wrong = call("score", source, "-o", target, "--response-field", "predictoin")
     assert wrong.exit_code == 2
     assert "s: key, prediction; did you mean prediction?" in wrong.stderr

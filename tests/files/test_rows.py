@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.service.files.rows.groups import value_key
 from assay.service.files.rows.rows import (
     DocumentError,
     Fields,
@@ -20,7 +21,6 @@ from assay.service.files.rows.rows import (
     jsonl_rows,
     pieces,
     read_rollout,
-    value_key,
 )
 
 VALUES = st.recursive(

@@ -11,7 +11,7 @@ import pytest
 
 from assay.kernels.warmup import warmup
 from tests.command_line import KEY_LINE, RESPONSE, environment
-from tests.files.test_score_memory import MEASURED, MIB
+from tests.files.test_memory import MEASURED, MIB
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

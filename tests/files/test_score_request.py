@@ -48,6 +48,17 @@ def test_rows_of_a_request(call, tmp_path: Path) -> None:
     assert third == {"response": "y", "reference": KEY_LINE, "reward": 0.0, "reason": "missing_sections"}
 
 
+def test_configs_of_a_request(call, tmp_path: Path, example_rollouts) -> None:
+    request = generator.as_request(example_rollouts)
+    source, target = write(tmp_path / "in.json", request | {"configs": [{"order": "lcs"}]}), tmp_path / "out.json"
+    assert call("score", source, "-o", target).exit_code == 0
+    found = json.loads(target.read_bytes())["configs"]
+    assert [each["rewards"] for each in found] == [Scorer(order="lcs").score(**request).rewards.tolist()]
+    result = call("score", source, "-o", tmp_path / "out.jsonl")
+    assert result.exit_code == 1
+    assert "configs: rows have the results of one configuration" in result.stderr
+
+
 def test_every_validation_error_is_listed(call, tmp_path: Path) -> None:
     request = {"references": [KEY_LINE, "", "no"], "responses": ["x", 5, "y"]}
     request |= {"config": {"ordre": 1}, "surplus": 0}

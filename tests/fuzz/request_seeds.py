@@ -16,7 +16,7 @@ WORDS = [
     *['"references":', '"responses":', '"reference_index":', '"config":', '"include":', '"task":', '"steps":'],
     *['"components"', '"score"', "null", "true", "-1.5e3", "1e999", "\\u00b5", "\\ud83d\\ude00", "\\ud83d"],
     *["[[[[", "{}", '{"steps":[{}]}', '{"steps":[]}', json.dumps(STEP), '["",""]', '"order":"lcs"'],
-    *['"max_steps":', "9" * 20],
+    *['"max_steps":', "9" * 20, '"configs":', "[{}]"],
 ]
 
 
@@ -31,6 +31,7 @@ def requests() -> list[dict[str, Any]]:
         {"responses": [answer()] * 2, "references": [KEY], "include": ["components"]},
         {"responses": [answer()] * 2, "references": [KEY, KEY], "include": ["components", "advantages"]},
         good | {"config": {"order": "lcs", "reward_scale": "shift"}, "task": "score"},
+        good | {"configs": [{}, {"order": "lcs", "min_coverage": 0.5}, {"max_steps": 1}], "include": ["components"]},
         good | {"reference_index": [0, 1, 2], "config": {"max_steps": 2000}},
         good | {"references": [{"steps": [STEP, {}, 1]}, {"steps": 5}, {"x": [1.5e3, None]}, 7], "more": {"a": [True]}},
         {"responses": [None, [], {}, 1], "references": ["prose", "Step 1: {}", "Step 1: {", ""]},

@@ -8,11 +8,14 @@ import pytest
 from assay.kernels.column import frozen
 from assay.kernels.compiler.jit import JIT
 from assay.kernels.memory.workspace import COUNTS, EPOCH
-from assay.kernels.score import COMPONENTS, score_slice
+from assay.kernels.rules import Rules
+from assay.kernels.score import COMPONENTS, rules_at, score_slice
 from assay.kernels.status import REASONS
 from assay.kernels.text.interning import EPOCH_LIMIT
 from assay.kernels.text.unicode_tables import tables
 from assay.kernels.warmup import warmup
+from assay.service.explain.alignment import formula
+from assay.service.scoring.column_scorer import configurations_of
 from examples import rollouts
 from tests.kernels.faces import text_column, workspace_for
 from tests.kernels.reading import PAPER_RULES, read_columns
@@ -28,23 +31,27 @@ def request_body() -> dict:
 
 
 class Slices:
-    """The outputs of a batch, and the kernel's other arguments."""
+    """The outputs of a batch under `count` configurations (of the first, in attributes), and the other arguments."""
 
-    def __init__(self, body: dict, before: int = 0) -> None:
+    def __init__(self, body: dict, before: int = 0, count: int = 1) -> None:
         warmup()
         verdicts, self.references = read_columns(body["references"])
         assert {verdict.reason for verdict in verdicts} == {"ok"}
         self.responses = text_column(body["responses"], before, 3)
         self.index = frozen(np.array(body["reference_index"]), np.int64)
         rows = self.responses.rows
-        self.rewards, self.reasons = np.full(rows, JUNK), np.full(rows, 99, np.uint8)
-        self.components = np.full((len(COMPONENTS), rows), JUNK)
+        self.by_configuration = (
+            np.full((count, rows), JUNK),
+            np.full((count, rows), 99, np.uint8),
+            np.full((count, len(COMPONENTS), rows), JUNK),
+        )
+        self.rewards, self.reasons, self.components = (outputs[0] for outputs in self.by_configuration)
         self.workspace = workspace_for(self.responses, self.references.widest)
 
-    def score(self, first: int, last: int, rules=PAPER_RULES) -> None:
-        outputs = (self.rewards, self.reasons, self.components)
+    def score(self, first: int, last: int, *rules: Rules) -> None:
+        configurations = configurations_of(rules or [PAPER_RULES])
         columns = (*self.responses, self.index, self.references)
-        score_slice(*outputs, first, last, *columns, rules, tables(), self.workspace)
+        score_slice(*self.by_configuration, first, last, *columns, configurations, tables(), self.workspace)
 
     def written(self) -> list[bool]:
         return (self.rewards != JUNK).tolist()
@@ -94,6 +101,43 @@ def test_epochs_come_to_an_end(request_body):
     late.score(0, rows)
     assert late.workspace.ints[COUNTS, EPOCH] < EPOCH_LIMIT / 2
     assert late.components.tobytes() == usual.components.tobytes()
+
+
+GRID = (
+    PAPER_RULES,
+    PAPER_RULES._replace(reward_scale=1),
+    PAPER_RULES._replace(lcs_order=True),
+    PAPER_RULES._replace(min_coverage=0.5),
+    PAPER_RULES._replace(min_coverage=0.5, position_decay=3.0),
+    PAPER_RULES._replace(max_object_similarity=True, lcs_order=True),
+    PAPER_RULES._replace(use_position=False, min_coverage=0.0, sum_total=True),
+    PAPER_RULES,
+)
+
+
+def test_several_configurations(request_body):
+    """Each has the bits that it has alone: of a whole batch, and of a single row, whatever the rows before."""
+    together, single = Slices(request_body, count=len(GRID)), Slices(request_body, before=7, count=len(GRID))
+    rows = len(together.rewards)
+    together.score(0, rows, *GRID)
+    for row in range(rows - 1, -1, -1):
+        single.score(row, row + 1, *GRID)
+    for k, rules in enumerate(GRID):
+        alone = Slices(request_body)
+        alone.score(0, rows, rules)
+        for expected, *found in zip(
+            alone.by_configuration, together.by_configuration, single.by_configuration, strict=True
+        ):
+            assert {columns[k].tobytes() for columns in found} == {expected[0].tobytes()}
+    assert len({rewards.tobytes() for rewards in together.by_configuration[0]}) > 3
+
+
+def test_rules_of_a_row():
+    """Every field keeps its value and its place among the numbers of a configuration."""
+    for name in Rules._fields:
+        value = getattr(PAPER_RULES, name)
+        rules = PAPER_RULES._replace(**{name: not value if isinstance(value, bool) else value + 1})
+        assert formula(rules_at)(configurations_of([PAPER_RULES, rules]), 1) == rules
 
 
 def test_rules_are_arguments(request_body):

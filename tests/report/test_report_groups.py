@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.service.files.rows.rows import Location, Rollout
 from assay.service.files.summary import QUANTILES, Values, quantiles
-from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples, prompt_of
+from assay.service.report.examples import EXAMPLES, MAX_LENGTH, Examples, shown_prompt
 from assay.service.report.groups import MAX_LABEL, Groups, prompt_label, shortened
 from tests.strategies import examples
 
@@ -91,7 +91,7 @@ def test_labels_keep_the_beginning_and_more_of_the_end():
 def test_prompts_of_examples(row, group, expected):
     """Without a field for it, the prompt is what rows are grouped by, but not the reference."""
     given_row = Rollout(Location("line", 1), json.dumps(row).encode(), response="r", reference="x", group=group)
-    assert prompt_of(given_row) == expected
+    assert shown_prompt(given_row) == expected
 
 
 def rollout(k: int, response: str = "r") -> Rollout:

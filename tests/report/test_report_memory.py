@@ -8,7 +8,7 @@ import pytest
 
 from assay.kernels.warmup import warmup
 from tests.command_line import KEY_LINE, RESPONSE
-from tests.files.test_score_memory import peak_of
+from tests.files.test_memory import peak_of
 
 PADDED = RESPONSE.replace("<note>n", "<note>" + "n" * 90_000)
 LINE = json.dumps({"response": PADDED, "reference": KEY_LINE, "prompt": "p" * 10_000}).encode() + b"\n"

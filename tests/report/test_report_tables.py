@@ -7,6 +7,7 @@ import io
 
 from markdown_it import MarkdownIt
 
+from assay.service.evaluate.evaluation import every_task
 from assay.service.report.tables import TextTable, split
 
 TABLE = TextTable(
@@ -22,6 +23,10 @@ def test_markdown():
     assert '<td style="text-align:left">type a|b &amp; c_d %</td>' in html
     assert '<td style="text-align:right">50.00 ± 11.47 (20)</td>' in html
     assert "<p>Out of 100. Really.</p>" in html
+    given = TextTable(["a"], [["<b> of 5*3*1"]], ["* is the best."])
+    html = MarkdownIt("commonmark").enable("table").render(given.markdown())
+    assert "&lt;b&gt; of 5*3*1" in html
+    assert "<p>* is the best.</p>" in html
 
 
 def test_latex():
@@ -36,6 +41,8 @@ def test_latex():
         r"\bottomrule",
         r"\end{tabular}",
     ]
+    headings = [metric.title for task in every_task() for metric in task.metrics]
+    assert TextTable(headings, []).latex().isascii()
     assert r"\textbackslash{}input\{x\}\textasciitilde{}" in TextTable(["a"], [[r"\input{x}~"]]).latex()
 
 

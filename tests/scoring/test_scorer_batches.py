@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import Scorer, Scores
+from assay import Scorer
 from assay.kernels.column import TextColumn
 from assay.kernels.compiler.jit import JIT
+from assay.service.scoring.column_scorer import ColumnScorer
 from assay.service.scoring.text_columns import reference_column, text_column
+from assay.service.settings import ScoreSettings
 from examples import rollouts
 from tests.scoring.agreement import assert_sound, bits
 from tests.strategies import batches, examples, settings
@@ -64,27 +66,27 @@ def test_any_number_of_threads(request_body, whole, threads):
         assert bits(Scorer(threads=threads).score(**request_body)) == whole
 
 
-def slices(scores: Scores, cuts: list[int]) -> list[tuple[int, int]]:
-    edges = [0, *sorted(cuts), len(scores)]
+def slices(cuts: list[int]) -> list[tuple[int, int]]:
+    edges = [0, *sorted(cuts), ROWS]
     return list(pairwise(edges))
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [ROWS // 2], [0, ROWS], [1, 2, 3, ROWS - 1], [9, 10, 10, 17, ROWS - 9]])
 def test_slices(request_body, whole, cuts):
     """Slices filled in order, backwards, and by four threads concurrently."""
-    scorer = Scorer()
+    scorer = ColumnScorer([ScoreSettings()], 1)
     responses = text_column(request_body["responses"])
     parsed = scorer.parse(reference_column(request_body["references"]))
     index = np.array(request_body["reference_index"], np.int64)
     for order in (1, -1):
-        scores = scorer.empty(responses.rows, index)
-        for first, last in slices(scores, cuts)[::order]:
-            scorer.fill(scores, responses, parsed, first, last)
-        assert bits(scores) == whole
-    scores = scorer.empty(responses.rows, index)
+        outputs = scorer.empty(responses.rows, index)
+        for first, last in slices(cuts)[::order]:
+            scorer.fill(outputs, responses, parsed, first, last)
+        assert bits(*scorer.scores(outputs)) == whole
+    outputs = scorer.empty(responses.rows, index)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda cut: scorer.fill(scores, responses, parsed, *cut), slices(scores, cuts)))
-    assert bits(scores) == whole
+        list(pool.map(lambda cut: scorer.fill(outputs, responses, parsed, *cut), slices(cuts)))
+    assert bits(*scorer.scores(outputs)) == whole
 
 
 def test_rows_of_a_larger_buffer(request_body, whole):

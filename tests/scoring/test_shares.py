@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assay import InvalidReference, InvalidRequest, Scorer
 from assay.kernels.compiler.jit import JIT
-from assay.service.scoring import scorer as scorer_module
+from assay.service.scoring import request as request_module
 from assay.service.scoring import threads as threads_module
 from assay.service.scoring.references import ReferenceReader
 from assay.service.scoring.text_columns import borrowed_column, reference_column, text_column
@@ -215,14 +215,14 @@ def test_lists_that_are_emptied_meanwhile(batch, prompts, monkeypatch):
     responses = [batch["responses"][k] for k in rows]
     references, index = batch["references"][:prompts], [batch["reference_index"][k] for k in rows]
     expected = bits(Scorer().score(responses, references, index))
-    resolve = scorer_module.resolve_reference_index  # type: ignore[attr-defined]
+    resolve = request_module.resolve_reference_index  # type: ignore[attr-defined]
 
     def meanwhile(*arguments):
         responses.clear()
         references.clear()
         return resolve(*arguments)
 
-    monkeypatch.setattr(scorer_module, "resolve_reference_index", meanwhile)
+    monkeypatch.setattr(request_module, "resolve_reference_index", meanwhile)
     assert bits(Scorer().score(responses, references, index)) == expected
 
 

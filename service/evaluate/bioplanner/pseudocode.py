@@ -160,7 +160,7 @@ class Pseudocode(Task):
         embedder = dependencies.load(partial(embedder_of, options, SCIBERT_NEEDS, cls_model), "scibert_score")
         if embedder is not None:
             columns["scibert_score"] = similarities(readings, embedder)
-        return Evaluation(columns, failed, unavailable=dependencies.require_any())
+        return Evaluation(columns, failed, unavailable=dependencies.unavailable)
 
     def rewards(self, records: Records, options: Any, advance: Advance) -> Rewards:
         names_of = cache(lambda true: Program(true).names())  # each is read once

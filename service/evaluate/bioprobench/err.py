@@ -25,7 +25,15 @@ from ..task import (
 from .answers import FAILURES, share, truth_of
 from .profiles import ConversationRecord, ConversationTask, ProfileOptions
 
-__all__ = ["CLASSIFICATION", "TASK", "VerdictOptions", "VerdictRecord", "VerdictTask", "Verdicts"]
+__all__ = [
+    "CLASSIFICATION",
+    "TASK",
+    "VERDICT_FAILURES",
+    "VerdictOptions",
+    "VerdictRecord",
+    "VerdictTask",
+    "Verdicts",
+]
 
 NO_GOLD = "no_gold"
 

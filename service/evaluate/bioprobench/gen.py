@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,6 +21,7 @@ from ..text.text_pairs import (
     Pair,
     TextPairs,
     comparable,
+    keyword_warnings,
 )
 from ..text.word_tokens import NltkRules
 from .answers import FAILURES, NOT_TEXT, generated_text
@@ -28,7 +29,9 @@ from .answers import FAILURES, NOT_TEXT, generated_text
 __all__ = ["TASK", "generated_steps", "matched"]
 
 STEP = ("step_recall", "step_precision")
-THRESHOLD = 0.7
+DELTA = 0.7
+MAX_SWEEP = 32
+"""Further values of delta in one evaluation."""
 CELLS = 1 << 22
 """Cosines computed at once, to limit memory."""
 
@@ -63,6 +66,15 @@ class GenOptions(KeywordOptions):
         description="For step recall and precision: a model of Sentence Transformers by name or folder; published: "
         "all-mpnet-base-v2.",
         json_schema_extra={"local": True},
+    )
+    delta: float = Field(
+        DELTA, ge=0, le=1, description="For step recall and precision: the cosine from which two steps are near."
+    )
+    delta_sweep: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+        default_factory=list,
+        max_length=MAX_SWEEP,
+        description="Further values of `delta`, for which there are columns `step_recall@0.5` and so on: how much the "
+        "two metrics depend on it.",
     )
     empty_step_precision: Literal["one", "zero"] = Field(
         "one", description="Step precision where nothing was generated: 1, as the public script has it, or 0."
@@ -101,11 +113,13 @@ class Gen(Task):
         texts.fill_nltk(options.nltk)
         texts.fill_rouge()
         failed += texts.fill_keywords(options)
+        warnings = keyword_warnings(failed, len(records))
         embedder = dependencies.load(partial(embedder_of, options, STEPS_NEED), *STEP)
         if embedder is not None:
-            fill_steps(records, pairs, columns, embedder, float(options.empty_step_precision == "one"), advance)
+            columns |= step_columns(records, pairs, embedder, options, advance)
+            warnings += empty_responses(pairs, options) if dependencies.wants("step_precision") else []
         advance(len(records))
-        return Evaluation(columns, sorted(failed), unavailable=dependencies.require_any())
+        return Evaluation(columns, sorted(failed), unavailable=dependencies.unavailable, warnings=warnings)
 
 
 def texts_of(record: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -113,25 +127,27 @@ def texts_of(record: Mapping[str, Any]) -> tuple[str, str | None]:
     return output if isinstance(output, str) else " ".join(output), record["generated_response"]
 
 
-def fill_steps(
-    records: Records,
-    pairs: Sequence[Pair],
-    columns: Mapping[str, np.ndarray],
-    embedder: Embedder,
-    of_nothing: float,
-    advance: Advance,
-) -> None:
-    """Fill `step_recall` and `step_precision` of the records whose reference has steps."""
+def step_columns(
+    records: Records, pairs: Sequence[Pair], embedder: Embedder, options: GenOptions, advance: Advance
+) -> dict[str, np.ndarray]:
+    """Return step recall and precision of the records whose reference has steps, for each value of delta."""
+    of_nothing = float(options.empty_step_precision == "one")
     steps = {pair.row: (records[pair.row]["output"], generated_steps(pair.generated)) for pair in pairs}
     steps = {row: sides for row, sides in steps.items() if isinstance(sides[0], list)}
     vectors = embedded(
         embedder, [step for sides in steps.values() for side in sides for step in side], "options.embedder"
     )
+    deltas = [options.delta, *options.delta_sweep]
+    shares = np.full((len(STEP), len(deltas), len(records)), np.nan)
     for row, (reference, generated) in steps.items():
         advance(row)
-        near_reference, near_generated = matched(reference, generated, vectors)
-        columns["step_recall"][row] = near_reference / len(reference) if reference else 1.0
-        columns["step_precision"][row] = near_generated / len(generated) if generated else of_nothing
+        near_reference, near_generated = matched(reference, generated, vectors, deltas)
+        shares[0, :, row] = near_reference / len(reference) if reference else 1.0
+        shares[1, :, row] = near_generated / len(generated) if generated else of_nothing
+    columns = dict(zip(STEP, shares[:, 0], strict=True))
+    for k, delta in enumerate(options.delta_sweep, start=1):
+        columns |= {f"{name}@{delta}": share for name, share in zip(STEP, shares[:, k], strict=True)}
+    return columns
 
 
 def generated_steps(text: str) -> list[str]:
@@ -139,18 +155,33 @@ def generated_steps(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-def matched(reference: Sequence[str], generated: Sequence[str], vectors: Mapping[str, np.ndarray]) -> tuple[int, int]:
-    """Count the reference steps, and the generated ones, with a cosine of 0.7 or more to one on the other side."""
+def matched(
+    reference: Sequence[str], generated: Sequence[str], vectors: Mapping[str, np.ndarray], deltas: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count the reference steps, and the generated ones, that come near to one on the other side.
+
+    That is with a cosine of at least delta; int64 (deltas,) each.
+    """
     if not reference or not generated:
-        return 0, 0
+        return np.zeros(len(deltas), np.int64), np.zeros(len(deltas), np.int64)
     theirs = np.array([vectors[step] for step in generated])
-    found, near = 0, np.zeros(len(generated), bool)
+    nearest, nearest_generated = np.empty(len(reference)), np.full(len(generated), -np.inf)
     rows = max(1, CELLS // len(generated))
     for begin in range(0, len(reference), rows):
-        close = np.array([vectors[step] for step in reference[begin : begin + rows]]) @ theirs.T >= THRESHOLD
-        found += int(close.any(axis=1).sum())
-        near |= close.any(axis=0)
-    return found, int(near.sum())
+        cosines = np.array([vectors[step] for step in reference[begin : begin + rows]]) @ theirs.T
+        nearest[begin : begin + rows] = cosines.max(axis=1)
+        np.maximum(nearest_generated, cosines.max(axis=0), out=nearest_generated)
+    least = np.array(deltas)[:, None]
+    return (nearest >= least).sum(axis=1), (nearest_generated >= least).sum(axis=1)
+
+
+def empty_responses(pairs: Sequence[Pair], options: GenOptions) -> list[str]:
+    """Return a warning if empty responses have the best step precision."""
+    empty = sum(not generated_steps(pair.generated) for pair in pairs)
+    if not empty or options.empty_step_precision != "one":
+        return []
+    has = "response is empty and has" if empty == 1 else "responses are empty and have"
+    return [f"{empty:,} {has} step precision 1, as in the public script; empty_step_precision=zero makes it 0."]
 
 
 TASK = Gen()

@@ -88,6 +88,21 @@ def bucket_of(steps: int) -> str:
     return f"{low}-{low + BUCKET - 1}" if steps else "0"
 
 
+WRONG_BASE = {
+    ONE_BASED: "count from 1, but BioProBench counts from 0: they count as failed. Subtract 1, or evaluate with "
+    "profile=thoth, which reads indices from 1.",
+    ZERO_BASED: "count from 0, but profile=thoth reads indices from 1: they count as failed. Add 1, or evaluate with "
+    "profile=bioprobench, which reads indices from 0.",
+}
+
+
+def wrong_base(failed: Sequence[Failure], count: int) -> list[str]:
+    """Return a warning if answers fail because they count from 1 instead of 0, or the reverse."""
+    reasons = [failure.reason for failure in failed]
+    found = ((reasons.count(reason), text) for reason, text in WRONG_BASE.items())
+    return [f"{wrong:,} of {count:,} answers {text}" for wrong, text in found if wrong]
+
+
 class OrdRecord(ConversationRecord):
     """One set of shuffled steps of BioProBench's ORD with a model's response."""
 
@@ -163,6 +178,7 @@ class Ord(ConversationTask):
             if metric.name in SHARES:
                 _, names = SHARES[metric.name]
                 found.columns[metric.name] = np.array([reasons.get(row) in names for row in range(len(records))], float)
+        found.warnings = wrong_base(found.failed, len(records))
         found.derived["steps"] = [bucket_of(len(record["correct_steps"])) for record in records]
         return found
 

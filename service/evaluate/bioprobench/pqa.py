@@ -106,6 +106,9 @@ class LetterReader:
         return choice if isinstance(choice, str) else (question.is_answered_by(choice), *choice[2:])
 
 
+FRACTIONS = "answers that were read have a confidence with decimals, which is read in whole percent: 0.95 as 0 or 1."
+
+
 class Pqa(ConversationTask):
     """Protocol question answering."""
 
@@ -166,7 +169,10 @@ class Pqa(ConversationTask):
             "accuracy_over_all": np.where(unread, 0.0, right),
             "fractional_confidence": fractional,
         }
-        return Evaluation(found, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0}), confidence
+        evaluation = Evaluation(found, failed, lambda rows: {"accuracy": mean_of(right[rows]) or 0.0})
+        if fractions := int(np.nansum(fractional)):
+            evaluation.warnings.append(f"{fractions:,} of {len(rows):,} {FRACTIONS}")
+        return evaluation, confidence
 
     def validation_errors(self, record: Any) -> list[tuple[str, str, str]]:
         """Accept any object with both fields, which may hold anything."""

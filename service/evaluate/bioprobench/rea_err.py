@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..task import Advance, Evaluation, Metric, Records, mean_of
-from .answers import after_thinking, truth_of
-from .err import CLASSIFICATION, VerdictOptions, VerdictRecord, Verdicts, VerdictTask
+from ...errors import InvalidRequest, Issue
+from ..judges.asking import FAULT, JUDGE_FAULT, Question, answers
+from ..judges.endpoint import Endpoint, JudgeFault
+from ..judges.options import JudgeOptions
+from ..judges.replies import Judgement
+from ..task import Advance, Evaluation, Failure, Metric, Records, mean_of
+from .answers import END, START, after_thinking, truth_of
+from .err import CLASSIFICATION, VERDICT_FAILURES, VerdictOptions, VerdictRecord, Verdicts, VerdictTask
 
 __all__ = ["TASK", "Judge"]
 
@@ -22,15 +28,71 @@ Judge = Callable[[Mapping[str, Any], str], object]
 or False, anything else for none. Called once for each record with a `corrupted_text` and without an `LLM_judge`."""
 
 
+NOT_JUDGED = (
+    f"No record has a judgement (`{JUDGED}`). The options `base_url` and `model` name a judge, which is asked about "
+    "records with a `corrupted_text`."
+)
+MISSING = "(not given)"
+
+PROMPT = f"""\
+A step of a laboratory protocol has an error. Below are the erroneous step, the correct one, a description of the \
+error, and the answer of a model that was asked about the erroneous step. Decide whether the answer names this error.
+
+Find out from the two steps and the description what is wrong. The verdict is True if the answer says explicitly that \
+this is wrong, whatever else it objects to. It is False if the answer misses the error or takes something else for it.
+
+Erroneous step:
+{{corrupted_text}}
+
+Correct step:
+{{corrected_text}}
+
+Error:
+{{error_description}}
+
+Answer of the model:
+{{answer}}
+
+Reply with the verdict only, in one of these two forms:
+{START}True{END}
+{START}False{END}"""
+"""Asks what the judge's prompt in the benchmark's public script asks."""
+
+CONSISTENCY = (
+    Metric(
+        "consistency",
+        "Consistency",
+        "Share of judgements that are True among those that could be read, as published.",
+        percent=True,
+    ),
+    Metric(
+        "consistency_eq8",
+        "Consistency (8)",
+        "Of the erroneous steps, the share that is called so and judged True (equation 8).",
+        percent=True,
+    ),
+    Metric(
+        "judge_failed",
+        "Judge failed",
+        "Share of judgements that could not be read, or that the judge did not give.",
+        percent=True,
+        less_is_better=True,
+    ),
+)
+
+
 class ReaErrRecord(VerdictRecord):
     """One step of BioProBench's ERR with a reasoned response, and perhaps what a judge says of it."""
 
     LLM_judge: Any = Field(
-        None, description="The judgement: text with a marked True or False. A record without the field is not judged."
+        None, description="The judgement: text with a marked True or False. A judge is asked only without the field."
     )
+    corrupted_text: Any = Field(None, description="The erroneous step; a record without it is not judged.")
+    corrected_text: Any = Field(None, description="The correct step, for the judge.")
+    error_description: Any = Field(None, description="What is wrong with the step, for the judge.")
 
 
-class ReaErrOptions(VerdictOptions):
+class ReaErrOptions(VerdictOptions, JudgeOptions):
     """What REA-ERR may be asked."""
 
     deduplicate: bool = Field(
@@ -39,7 +101,7 @@ class ReaErrOptions(VerdictOptions):
         "file that it reads, so that every id stands there twice.",
     )
     judge: SkipJsonSchema[Judge | None] = Field(
-        None, description="In Python only: judges the records that have no judgement.", exclude=True
+        None, description="In Python only, instead of `base_url`: judges the records without a judgement.", exclude=True
     )
 
 
@@ -50,28 +112,8 @@ class ReaErr(VerdictTask):
     description = "BioProBench, reasoned error detection: ERR's metrics and consistency by a judge (equation 8)."
     record = ReaErrRecord
     options = ReaErrOptions
-    metrics = (
-        *CLASSIFICATION,
-        Metric(
-            "consistency",
-            "Consistency",
-            "Share of judgements that are True among those that could be read, as published.",
-            percent=True,
-        ),
-        Metric(
-            "consistency_eq8",
-            "Consistency (8)",
-            "Of the erroneous steps, the share that is called so and judged True (equation 8).",
-            percent=True,
-        ),
-        Metric(
-            "judge_failed",
-            "Judge failed",
-            "Share of judgements that could not be read.",
-            percent=True,
-            less_is_better=True,
-        ),
-    )
+    metrics = (*CLASSIFICATION, *CONSISTENCY)
+    failures = VERDICT_FAILURES | FAULT
 
     def evaluate(self, records: Records, options: Any, advance: Advance) -> Evaluation:
         found = Verdicts(records, options.strict_markers)
@@ -79,9 +121,13 @@ class ReaErr(VerdictTask):
         if options.deduplicate:
             counted[:] = False
             counted[first_of_each(records)] = True
-        consistent, judge_failed = judgements(records, counted, options.judge, advance)
+        wanted = {metric.name for metric in CONSISTENCY}.intersection(m.name for m in self.wanted(options))
+        rows = np.flatnonzero(counted).tolist()
+        consistent, judge_failed, faults = judgements(records, rows, options, bool(wanted), advance)
+        advance(len(records))
         any_judged = np.isfinite(judge_failed).any()
         flagged = (found.hit & (consistent == 1.0)).astype(float)
+        flagged[[fault.record for fault in faults]] = np.nan
         columns = found.columns | {
             "consistency": consistent,
             "consistency_eq8": np.where(found.erroneous & any_judged, flagged, np.nan),
@@ -95,7 +141,9 @@ class ReaErr(VerdictTask):
             judged = np.isfinite(judge_failed[rows]).any()
             return found.corpus(rows) | ({"consistency": mean_of(consistent[rows]) or 0.0} if judged else {})
 
-        return Evaluation(columns, [failure for failure in found.failed if counted[failure.record]], corpus, found.over)
+        failed = sorted([failure for failure in found.failed if counted[failure.record]] + faults)
+        unavailable = dict.fromkeys(sorted(wanted), NOT_JUDGED) if len(records) and not any_judged else {}
+        return Evaluation(columns, failed, corpus, found.over, unavailable)
 
 
 def first_of_each(records: Records) -> list[int]:
@@ -110,29 +158,67 @@ def first_of_each(records: Records) -> list[int]:
 
 
 def judgements(
-    records: Records, counted: np.ndarray, judge: Judge | None, advance: Advance
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each judged record is consistent, and whether its judgement could not be read; else NaN."""
+    records: Records, rows: list[int], options: ReaErrOptions, asks: bool, advance: Advance
+) -> tuple[np.ndarray, np.ndarray, list[Failure]]:
+    """Return whether each judged record is consistent, whether its judgement failed, else NaN; and the judge's faults.
+
+    asks: whether records without a judgement are judged now, if they have a `corrupted_text`, as by the public script.
+    """
+    if options.judge is not None and options.has_judge:
+        raise InvalidRequest([Issue("options.judge", "invalid_option", "give a function or base_url, not both")])
     consistent, failed = np.full((2, len(records)), np.nan)
-    for row, record in enumerate(records):
-        if not counted[row] or not (JUDGED in record or (judge and record.get("corrupted_text"))):
-            continue
-        judgement = record[JUDGED] if JUDGED in record else asked(judge, record)
+    faults = []
+    for row, judgement in said(records, rows, options, asks, advance):
         verdict = truth_of(judgement, cut_instruction=False)
         failed[row] = isinstance(verdict, str)
         if not isinstance(verdict, str):
             consistent[row] = verdict
-        advance(row + 1)
-    advance(len(records))
-    return consistent, failed
+        if isinstance(judgement, JudgeFault):
+            faults.append(Failure(row, JUDGE_FAULT))
+    return consistent, failed, faults
 
 
-def asked(judge: Judge | None, record: Mapping[str, Any]) -> object:
-    """Ask the judge about a record; None if its response is not text."""
-    response = record.get("generated_response")
-    if judge is None or not isinstance(response, str):
-        return None
-    return judge(record, after_thinking(response).rpartition("[/INST]")[2].strip())
+def said(
+    records: Records, rows: list[int], options: ReaErrOptions, asks: bool, advance: Advance
+) -> Iterator[tuple[int, object | JudgeFault]]:
+    """Yield the judgement of each record that has one or is judged now; None for a response that is not text."""
+    questions = []
+    for row in rows:
+        record = records[row]
+        response = record.get("generated_response")
+        if JUDGED in record:
+            yield row, record[JUDGED]
+        elif not asks or not record.get("corrupted_text") or not (options.judge or options.has_judge):
+            continue
+        elif not isinstance(response, str):
+            yield row, None
+        elif options.judge is not None:
+            yield row, options.judge(record, answer_in(response))
+            advance(row + 1)
+        else:
+            questions.append(Question(row, prompt_of(record, answer_in(response))))
+    for question, answer in answers(questions, options, partial(judged, options), advance):
+        yield question.row, answer if isinstance(answer, JudgeFault) else "".join(answer.texts[:1])
+
+
+def answer_in(response: str) -> str:
+    """Return what the judge sees of a response: the text after the thoughts and instructions."""
+    return after_thinking(response).rpartition("[/INST]")[2].strip()
+
+
+def prompt_of(record: Mapping[str, Any], answer: str) -> str:
+    """Return the question to the judge about a record and the model's answer."""
+    texts = {
+        name: str(record.get(name) or MISSING) for name in ("corrupted_text", "corrected_text", "error_description")
+    }
+    return PROMPT.format(**texts, answer=answer)
+
+
+def judged(options: ReaErrOptions, endpoint: Endpoint, question: Question) -> Judgement:
+    """Ask a question once; raises JudgeFault."""
+    body = {"max_tokens": options.max_tokens, "temperature": options.temperature, "seed": options.seed}
+    given = {name: value for name, value in body.items() if value is not None}
+    return endpoint.ask(question.prompt, given, question.occasion())
 
 
 TASK = ReaErr()

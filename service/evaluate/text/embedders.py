@@ -13,6 +13,7 @@ import numpy as np
 from pydantic.json_schema import SkipJsonSchema
 
 from ...errors import InvalidRequest, Issue
+from ...extras import install_command
 from ..optional_dependencies import import_optional, not_installed
 
 __all__ = [
@@ -107,7 +108,7 @@ def embedder_of(options: Any, needs: str, load: Callable[[str, str], Embedder] =
     path = "options.embedding_model"
     embedder = chosen_embedder(options.embedding_model, options.embedder, path, load)
     if embedder is None:
-        raise not_installed(path, needs)
+        raise not_installed(path, f"{needs}. A model needs packages: {install_command('embeddings')}")
     return embedder
 
 

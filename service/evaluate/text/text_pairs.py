@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import Field
 
+from ...extras import install_command
 from ..optional_dependencies import OptionalDependencies
 from ..task import Advance, Failure, Metric, Options
 from .embedders import Embedder, EmbedderOption, chosen_embedder, embedded
@@ -33,6 +34,7 @@ __all__ = [
     "Pair",
     "TextPairs",
     "comparable",
+    "keyword_warnings",
 ]
 
 MAX_LENGTH = 262_144
@@ -160,7 +162,10 @@ class TextPairs:
         """Fill the three metrics of keywords; return the rows that lack them because there is no embedder."""
         if not self.dependencies.wants(*KEYWORD):
             return []
-        embedder = chosen_embedder(options.keyword_model, options.keyword_embedder, "options.keyword_model")
+        load = partial(chosen_embedder, options.keyword_model, options.keyword_embedder, "options.keyword_model")
+        embedder = self.dependencies.load(load, *KEYWORD)
+        if not self.dependencies.wants(*KEYWORD):
+            return []
         found = lru_cache(MAX_CACHED_REFERENCES)(lambda text: keywords(text, embedder))
         failed = []
         for row, reference, generated in self:
@@ -171,6 +176,16 @@ class TextPairs:
             for name, value in zip(KEYWORD, overlap(theirs, ours), strict=True):
                 self.columns[name][row] = value
         return failed
+
+
+def keyword_warnings(failed: Sequence[Failure], count: int) -> list[str]:
+    """Return a warning if some of the records have no metrics of keywords because no model is named."""
+    lacking = sum(failure.reason == KEYWORDS_NEED_MODEL for failure in failed)
+    if not lacking:
+        return []
+    need = f"have no metrics of keywords, since a text has more than {MAX_KEYWORDS} different words"
+    what = f"{install_command('embeddings')}, then pass --option keyword_model=all-MiniLM-L6-v2"
+    return [f"{lacking:,} of {count:,} records {need}, which a model must rank: {what}."]
 
 
 def candidates(text: str) -> list[str]:

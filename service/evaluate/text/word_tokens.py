@@ -12,13 +12,20 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BeforeValidator
 
 from ..optional_dependencies import import_optional, not_installed
 
 __all__ = ["NltkRules", "porter_stemmer", "treebank_words", "word_tokenizer"]
 
-NltkRules = Literal["3.9", "3.10"]
+VERSION_OF_NUMBER = {3.9: "3.9", 3.1: "3.10"}
+"""What a command line makes of a version that it reads as JSON."""
+NltkRules = Annotated[
+    Literal["3.9", "3.10"],
+    BeforeValidator(lambda value: VERSION_OF_NUMBER.get(value, value) if isinstance(value, float) else value),
+]
 EXTRA = "lexical"
 KEPT = 1 << 16
 """Stems that are cached."""

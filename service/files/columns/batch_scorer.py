@@ -15,7 +15,8 @@ from ...scoring.references import parse_valid_references
 from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from ...scoring.text_columns import references_as_column
-from ..rows.rows import NO_GROUP, Fault, Fields, numbered, reference_faults
+from ..rows.groups import numbered
+from ..rows.rows import NO_GROUP, Fault, Fields, reference_faults
 from .source import without_nulls
 
 __all__ = ["BatchScorer", "ScoredBatch", "is_text"]

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from ..rows.output import Write, temp_dir_for
 from ..rows.rows import PIECE_BYTES, Fields
 from .results import column_output, result_fields
 
-__all__ = ["rows_as_columns"]
+__all__ = ["json_as_columns", "rows_as_columns"]
 
 
 @contextmanager
@@ -29,12 +30,32 @@ def rows_as_columns(
     """
     results = {field.name: field for field in result_fields(components, advantages)}
     types = {fields.reference: FieldType(to_text=_reference_text), fields.response: FieldType(text=True)}
+    read = partial(_flatten, components=components)
+    with json_as_columns(target, fmt, read, types, results, metadata) as write:
+        yield write
+
+
+@contextmanager
+def json_as_columns(
+    target: str,
+    fmt: str,
+    read: Callable[[bytes], dict[str, Any]] = json.loads,
+    types: Mapping[str, FieldType] | None = None,
+    results: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Iterator[Write]:
+    """Write rows of JSON to a Parquet or Arrow file, whose columns have the types of all their values.
+
+    read: returns the fields of a row. types: those of some columns. results: Arrow fields of columns that the file has
+    in any case, after all others but `error`.
+    """
+    types, results = dict(types or {}), results or {}
     names: dict[str, None] = {}
     with tempfile.TemporaryFile(dir=temp_dir_for(target)) as spool:
 
         def write(rows: Iterable[bytes]) -> None:
             lines = list(rows)
-            records = [_flatten(line, components) for line in lines]
+            records = [read(line) for line in lines]
             spool.writelines(line + b"\n" for line in lines)
             names.update(dict.fromkeys(name for record in records for name in record if name not in results))
             for name in names:
@@ -43,11 +64,11 @@ def rows_as_columns(
         yield write
         added = {name: pa.field(name, types[name].type) for name in names}
         last = [added.pop("error")] if "error" in added else []
-        schema = pa.schema([*added.values(), *results.values(), *last], metadata=dict(metadata))
+        schema = pa.schema([*added.values(), *results.values(), *last], metadata=dict(metadata or {}))
         with column_output(target, fmt, schema) as write_table:
             spool.seek(0)
             while piece := spool.readlines(PIECE_BYTES):
-                records = [_flatten(line, components) for line in piece]
+                records = [read(line) for line in piece]
                 columns = ((field, [record.get(field.name) for record in records]) for field in schema)
                 arrays = [
                     types[field.name].column(values) if field.name in names else pa.array(values, field.type)

@@ -13,7 +13,8 @@ import pyarrow as pa
 from ...evaluate.task_rewards import SCORE
 from ...scoring.scores import Scores
 from ..row_tasks import RowTasks, codes_of, merged
-from ..rows.rows import Fault, Fields, Location, Rollout, missing_fields, numbered
+from ..rows.groups import numbered
+from ..rows.rows import Fault, Fields, Location, Rollout, missing_fields
 from .batch_scorer import BatchScorer, ScoredBatch
 from .source import json_text_of, json_values, without_nulls
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -22,6 +22,7 @@ from ...errors import Issue, row_of
 __all__ = [
     "PIECE_BYTES",
     "PIECE_ROWS",
+    "AnyRow",
     "DocumentError",
     "Fault",
     "Fields",
@@ -34,21 +35,15 @@ __all__ = [
     "json_document",
     "jsonl_rows",
     "missing_fields",
-    "numbered",
     "open_rows",
     "open_source",
     "pieces",
-    "read_reference",
     "read_rollout",
     "reference_faults",
-    "reference_rollout",
-    "value_key",
 ]
 
 PIECE_ROWS = 2_048
 PIECE_BYTES = 16 * 2**20
-SCIRECIPE_REFERENCE = "key"
-"""Field of the reference in the published SciRecipe data set."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 JSON_WHITESPACE = " \t\r\n"
@@ -110,6 +105,16 @@ class Row(NamedTuple):
     location: Location
     text: bytes | None
     size: int
+
+
+class HasSize(Protocol):
+    """A row before or after decoding."""
+
+    @property
+    def size(self) -> int: ...
+
+
+AnyRow = TypeVar("AnyRow", bound=HasSize)
 
 
 @contextmanager
@@ -259,50 +264,14 @@ def read_rollout(row: Row, fields: Fields, max_line_bytes: int) -> Rollout:
     return rollout
 
 
-def read_reference(row: Row, field: str, max_line_bytes: int) -> tuple[Rollout, dict[str, Any] | None]:
-    """Parse a row of a data set: an object with the field, or the reference itself, as text or as steps.
-
-    The response is set to the reference if that is text, to score the expected answer. Returns the row too if it is a
-    record; a published SciRecipe record has its reference in `key`.
-    """
-    record, fault = decode_row(row, max_line_bytes)
-    if fault is not None:
-        return Rollout(row.location, b"", fault=fault), None
-    if not isinstance(record, dict) or "steps" in record:
-        return reference_rollout(row.location, record), None
-    published = field not in record and isinstance(record.get(SCIRECIPE_REFERENCE), str)
-    name = SCIRECIPE_REFERENCE if published else field
-    rollout = reference_rollout(row.location, record.get(name))
-    rollout.fault = missing_fields([name], record)
-    return rollout, record
-
-
-def reference_rollout(location: Location, reference: Any) -> Rollout:
-    """Return a row of a data set with this reference, and the same text as the response."""
-    response = reference if isinstance(reference, str) else ""
-    return Rollout(location, b"", reference=reference, response=response)
-
-
 def reference_faults(issues: Iterable[Issue], about: str = "reference") -> dict[int, Fault]:
     """Return the fault of each invalid reference by its row; its sentence begins with `about`."""
     return {row_of(issue): Fault(issue.reason, f"{about}: {issue.detail}") for issue in issues}
 
 
-def value_key(value: Any) -> str | bytes:
-    """Return a hashable key that is equal for equal JSON values, ignoring the order of names."""
-    if isinstance(value, str):
-        return value
-    return b"%d" % value if type(value) is int else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-
-def numbered(numbers: dict[str | bytes, int], value: Any) -> int:
-    """Return the number of a JSON value; values are numbered from 0 in the order of their first occurrence."""
-    return numbers.setdefault(value_key(value), len(numbers))
-
-
-def pieces(rows: Iterable[Row], max_rows: int = PIECE_ROWS, max_bytes: int = PIECE_BYTES) -> Iterator[list[Row]]:
+def pieces(rows: Iterable[AnyRow], max_rows: int = PIECE_ROWS, max_bytes: int = PIECE_BYTES) -> Iterator[list[AnyRow]]:
     """Yield lists of consecutive rows within both limits, each with at least one row."""
-    piece: list[Row] = []
+    piece: list[AnyRow] = []
     held = 0
     for row in rows:
         if piece and (len(piece) >= max_rows or held + row.size > max_bytes):

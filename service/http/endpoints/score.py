@@ -35,12 +35,16 @@ class ScoreEndpoint:
     async def score(self, exchange: Exchange) -> None:
         """Score every response against its reference; return rewards, reasons and, on request, further columns."""
         body, times, limits = exchange.request_body, exchange.times, self._paths.limits
-        general: Callable[[], Answer | Rest] = partial(answer_json, body, self._paths.scorer, limits, times)
+        general: Callable[[Body], Answer | Rest | None]
+        general = partial(answer_json, scorer=self._paths.scorer, limits=limits, times=times)
         if body.media_type == ARROW:
             query = exchange.scope["query_string"]
-            general = partial(answer_arrow, body, query, self._paths.scorer, limits, times)
+            general = partial(answer_arrow, query=query, scorer=self._paths.scorer, limits=limits, times=times)
         fast = partial(fast_answer, body, self._paths.fast_path, times)
-        result = await self._paths.answer(exchange, fast, general)
+        result = await self._paths.answer(exchange, fast, partial(general, body))
+        if result is None:
+            result = await self._paths.answer_in_thread(exchange, partial(general, body._replace(inline=False)))
+        assert result is not None
         if isinstance(result, Rest):
             result = await self._processes.complete(result, exchange, limits)
         self._metrics.scored(result.scores, times, exchange.run)
@@ -60,22 +64,25 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
     return Answer(reply, scores)
 
 
-def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | Rest:
+def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | Rest | None:
     """Answer any JSON request; return what is left of one with rows of other tasks, which a separate process scores.
 
-    Raise Problem with every error.
+    None if the body is `inline` but has `configs`, which may be more work than the event loop should do. Raise Problem
+    with every error.
     """
     times.start()
     envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
     if names_other_task(envelope):
         return answer_tasks(envelope, scorer, limits, times)
+    if body.inline and "configs" in envelope.values:
+        return None
     try:
         batch = decode_score_request(envelope, scorer, limits)
         times.decoded()
         scores = batch.score()
         times.scored()
-        reply = encode(scores, batch.scorer.identity, batch.components, batch.advantages)
+        reply = batch.encode(scores)
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.encoded()
-    return Answer(reply, scores)
+    return Answer(reply, scores[0])

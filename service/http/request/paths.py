@@ -4,6 +4,7 @@
 |-----------------------------|---------------------|---------------------------------------------|
 | short JSON, common form     | fast path           | event loop, two kernel calls                |
 | short JSON, any other form  | general path        | event loop                                  |
+| short JSON with `configs`   | general path        | worker thread                               |
 | long, compressed, or Arrow  | general path        | worker thread, kernels on all threads       |
 | short rows of other tasks   | rewards of the task | event loop (`wire/other_tasks.py`)          |
 | other rows of other tasks   | rewards of the task | separate process                            |
@@ -55,3 +56,7 @@ class Paths:
             return await self._workers.run(general, exchange)
         result = fast()
         return general() if result is None else result
+
+    async def answer_in_thread(self, exchange: Exchange, general: Callable[[], T]) -> T:
+        """Answer a request in a worker thread, whatever its length."""
+        return await self._workers.run(general, exchange)

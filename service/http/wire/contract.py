@@ -72,6 +72,13 @@ class ScoreRequest(Contract):
         description="Settings to override for this request; GET /v1/config has their schema. "
         "max_response_bytes and max_steps can only be lowered.",
     )
+    configs: list[dict[str, Any]] = Field(
+        default_factory=list,
+        min_length=1,
+        max_length=64,
+        description="Further configurations, each like `config` and independent of it: the reply's `configs` has a "
+        "column of rewards for each. A response counts once for each towards `max_responses`.",
+    )
     include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
     task: Literal["score"] = Field(default="score", description="The reward to give.")
     groups: list[StrictStr | StrictInt] = Field(
@@ -120,6 +127,17 @@ class Components(Contract):
     score: list[float] = Field(description="SCORE, before the reward scale.")
 
 
+class ConfigScores(Contract):
+    """The same columns under one configuration."""
+
+    config_id: str
+    signature: str
+    rewards: list[float]
+    reasons: list[str]
+    components: Components | None = Field(default=None, description="Only if `include` names it.")
+    advantages: list[float] | None = Field(default=None, description="Only if `include` names it.")
+
+
 class ScoreReply(Contract):
     """Columns in the order of the request's responses; all numbers are finite."""
 
@@ -131,6 +149,9 @@ class ScoreReply(Contract):
     advantages: list[float] | None = Field(default=None, description="Only if `include` names it.")
     config_id: str = Field(description="Digest of the effective configuration and the rules' version.")
     signature: str = Field(description="The same in one readable line, to be quoted beside the rewards.")
+    configs: list[ConfigScores] | None = Field(
+        default=None, description="The results of each of the request's `configs`, in their order; only if it has some."
+    )
 
 
 class IssueModel(Contract):
@@ -204,6 +225,18 @@ class EvaluateReply(Contract):
     failed: list[FailedRecord] = Field(description="Records without values, with the reason.")
     unavailable: dict[str, str] = Field(
         default={}, description="Metrics that this service cannot compute, with what is missing; omitted if empty."
+    )
+    counts: dict[str, int] = Field(
+        default={},
+        description="Number of records in each value of `aggregate` that covers fewer than `count`; omitted if empty.",
+    )
+    counts_by: dict[str, dict[str, dict[str, int]]] = Field(
+        default={}, description="The same for `by`; omitted with `counts`."
+    )
+    warnings: list[str] = Field(
+        default=[],
+        description="Sentences on what makes the values mean less than they seem to, such as a field of `options.by` "
+        "that no record has; omitted if empty.",
     )
 
 

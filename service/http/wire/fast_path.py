@@ -11,18 +11,18 @@ import numpy as np
 import orjson
 
 from ....kernels.compiler.jit import entry
-from ....kernels.fast_path import USE_GENERAL_PATH, new_request, read_missing, read_request
-from ....kernels.json_text.envelope import FIELDS, VALUE
+from ....kernels.fast_path import INCLUDE, USE_GENERAL_PATH, new_request, read_missing, read_request
+from ....kernels.json_text.envelope import VALUE
 from ....kernels.score import score_slice
 from ....kernels.text.unicode_tables import tables
-from ...scoring.scorer import Scorer, rules_of
+from ...scoring.column_scorer import configurations_of, rules_of
+from ...scoring.scorer import Scorer
 from ...scoring.scores import Scores
 from .json_codec import Limits
 
 __all__ = ["FastPath"]
 
 MAX_ROWS = 64
-INCLUDE = FIELDS.index("include")
 
 
 class FastPath:
@@ -46,7 +46,8 @@ class FastPath:
     def _follow(self, scorer: Scorer) -> None:
         self.identity = scorer.identity
         self._ddof = scorer.settings.advantage_ddof
-        self._rules = rules_of(scorer.settings)
+        rules = rules_of(scorer.settings)
+        self._max_steps, self._configurations = rules.max_steps, configurations_of([rules])
 
     def with_config(self, scorer: Scorer) -> FastPath:
         """Return a fast path for another configuration; they share memory, so only one may hold a request at a time."""
@@ -58,7 +59,7 @@ class FastPath:
         """Read a request; return False if the general path has to handle it."""
         if len(body) > self._max_bytes:
             return False
-        request, max_steps = self._request, self._rules.max_steps
+        request, max_steps = self._request, self._max_steps
         data = np.frombuffer(body, np.uint8)
         self.rows, unread = self._read(request.envelope, data, self._max_reference_bytes, max_steps)
         if self.rows == USE_GENERAL_PATH or (unread and not read_missing(request, unread, max_steps, self._tables)):
@@ -83,12 +84,12 @@ class FastPath:
             request.response_offsets,
             request.reference_rows,
             request.parsed,
-            self._rules,
+            self._configurations,
             self._tables,
             request.workspace,
         )
         columns = self._columns.get(rows)
         if columns is None:
-            measured = request.rewards[:rows], request.reasons[:rows], request.components[:, :rows]
+            measured = request.rewards[0, :rows], request.reasons[0, :rows], request.components[0, :, :rows]
             columns = self._columns[rows] = (*measured, request.reference_index[:rows])
         return Scores(*columns, self._ddof)

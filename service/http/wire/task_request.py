@@ -49,6 +49,9 @@ def decode_task_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> T
     """Return the columns of a request with every issue except those of references."""
     issues = envelope_issues(envelope)
     invalid = {issue.path for issue in issues}
+    if "configs" in envelope.values:
+        detail = "there is no such field with other tasks than score: it has settings of SCORE"
+        issues = [*(issue for issue in issues if issue.path != "configs"), Issue("configs", "unknown_field", detail)]
     values, rows = envelope.values, None if envelope.responses is None else envelope.responses.rows
     codes, fixed, options = None, None, None
     if "task" not in invalid:

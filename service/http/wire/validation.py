@@ -33,6 +33,7 @@ VALUES: dict[str, type[Any]] = {
     "include": list,
     "task": str,
     "groups": list,
+    "configs": list,
 }
 """Types of the other fields; a task may also be an array."""
 INCLUDES = ("components", "advantages")
@@ -48,7 +49,10 @@ ROW_DETAILS = {
 }
 
 MAX_ENTRIES = 256
-"""Maximum entries of `config` and of `include`."""
+"""Maximum entries of `config`, of all `configs` together, and of `include`."""
+
+MAX_CONFIGS = 64
+"""Maximum configurations in `configs`."""
 
 FIELD_ERRORS = {
     "missing": ("missing_field", "this field is required"),
@@ -122,6 +126,9 @@ def envelope_issues(envelope: Envelope) -> list[Issue]:
             issues.append(Issue(name, "unknown_task", one_of(value, REWARD_TASKS)))
         elif name == "config" and len(value) > MAX_ENTRIES:
             issues.append(entry_limit_issue(name))
+        elif name == "configs" and (len(value) > MAX_CONFIGS or settings_in(value) > MAX_ENTRIES):
+            detail = f"more than {MAX_CONFIGS} configurations, or {MAX_ENTRIES} settings in all of them"
+            issues.append(Issue(name, "too_many", detail))
     return issues
 
 
@@ -195,6 +202,10 @@ def integer_issues(entries: list[Any]) -> list[Issue]:
 def is_index(entry: Any) -> bool:
     """Return True if `entry`, as parsed from JSON, is an integer that fits an int64."""
     return type(entry) is int and entry < 2**63
+
+
+def settings_in(configs: list[Any]) -> int:
+    return sum(len(config) for config in configs if type(config) is dict)
 
 
 def entry_limit_issue(name: str) -> Issue:

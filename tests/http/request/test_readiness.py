@@ -14,6 +14,7 @@ from assay.service.http import state
 from assay.service.http.app import create_app
 from assay.service.http.endpoints import score
 from assay.service.http.request import readiness
+from assay.service.http.wire import json_codec
 from assay.service.http.wire.problems import Problem
 from assay.service.scoring import self_test
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
@@ -109,7 +110,8 @@ def test_an_unexpected_error_is_500(monkeypatch, caplog, copies):
     app = create_app(Config())
     with running(app) as client:
         wait_for(client, "/readyz", 200)
-        monkeypatch.setattr(score, "encode", Wrecked(ZeroDivisionError))
+        for module in (score, json_codec):
+            monkeypatch.setattr(module, "encode", Wrecked(ZeroDivisionError))
         request = {"references": [REFERENCE], "responses": [PERFECT] * copies}
         reply = client.post("/v1/score", json=request, headers={"x-request-id": "find-me"})
         problem_of(reply, 500)
@@ -134,11 +136,11 @@ def test_a_number_that_is_not_finite_is_never_sent(monkeypatch, value, column):
             monkeypatch.setattr(type(scores), "advantages", lambda self: self.rewards + value)
         return encode(scores, *arguments)
 
-    encode = score.encode  # type: ignore[attr-defined]
+    encode = json_codec.encode
     app = create_app(Config())
     with running(app) as client:
         wait_for(client, "/readyz", 200)
-        monkeypatch.setattr(score, "encode", spoiled)
+        monkeypatch.setattr(json_codec, "encode", spoiled)
         problem_of(client.post("/v1/score", json=REQUEST | {"include": ["components", "advantages"]}), 500)
 
 

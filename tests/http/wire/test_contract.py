@@ -41,6 +41,7 @@ fields = lists | {
     "config": st.dictionaries(st.sampled_from(["order", "min_coverage", "nope"]), junk, max_size=2),
     "task": st.sampled_from(["score", "other"]),
     "groups": st.lists(st.sampled_from([1, "a"]) | junk, max_size=3),
+    "configs": st.lists(st.sampled_from([{"order": "lcs"}, {"order": 1}, {}]) | junk, max_size=3),
 }
 right = {
     "references": st.just([REFERENCE]),
@@ -48,6 +49,7 @@ right = {
     "config": st.just({"order": "lcs"}),
     "include": st.just(["components"]),
     "task": st.just("score"),
+    "configs": st.just([{}, {"order": "lcs"}]),
 }
 
 
@@ -78,8 +80,7 @@ def issues_found(document: Any, scorer: Scorer) -> list[Issue]:
     try:
         batch = decode_score_request(parse_envelope(orjson.dumps(document), LIMITS), scorer, LIMITS)
         scores = batch.score()
-        if batch.advantages:
-            scores.advantages()
+        batch.encode(scores)
     except ScoringError as error:
         return list(error.issues)
     return []

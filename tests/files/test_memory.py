@@ -1,4 +1,4 @@
-"""`assay score`: memory is bounded by a piece of the file, not by the file."""
+"""`assay score`, `ablate` and `select`: memory is bounded by a piece of the file, not by the file."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ PADDED = {"response": RESPONSE, "reference": KEY_LINE, "padding": "x" * 100_000}
 LINE = json.dumps(PADDED).encode() + b"\n"
 
 
-def peak_of(mebibytes: int, line: bytes, *flags: str) -> float:
+def peak_of(mebibytes: int, line: bytes, *flags: str, verb: str = "score") -> float:
     """Return the peak resident size, in MiB, of a run over this many MiB of input."""
-    command = [sys.executable, "-c", MEASURED, "score", "-", "-o", "/dev/null", "--output-format", "jsonl", *flags]
+    command = [sys.executable, "-c", MEASURED, verb, "-", "-o", "/dev/null", "--output-format", "jsonl", *flags]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said, env=environment())
         for _ in range(mebibytes * MIB // len(line)):
@@ -69,3 +69,12 @@ def test_a_line_of_any_length(small: float) -> None:
 def test_advantages_wait_in_a_file() -> None:
     flags = ["--include", "advantages"]
     assert peak_of(160, LINE, *flags) - peak_of(40, LINE, *flags) < 40
+
+
+def test_only_numbers_of_an_ablation_stay() -> None:
+    assert peak_of(100, LINE, verb="ablate") - peak_of(40, LINE, verb="ablate") < 40
+
+
+def test_only_numbers_of_a_selection_stay() -> None:
+    line = json.dumps({**PADDED, "prompt": "p", "reward": 1.0, "reason": "ok"}).encode() + b"\n"
+    assert peak_of(100, line, "--pairs", verb="select") - peak_of(40, line, "--pairs", verb="select") < 40

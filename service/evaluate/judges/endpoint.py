@@ -9,9 +9,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["Endpoint", "JudgeFault", "Judgement"]
+from .replies import Judgement, Replies, name_of
+
+__all__ = ["Endpoint", "JudgeFault"]
 
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 """Statuses that are retried."""
@@ -24,35 +26,50 @@ class JudgeFault(Exception):
     """The judge gave no usable reply; the message holds a status or the name of an exception, never the text."""
 
 
-class Judgement(NamedTuple):
-    """A judge's reply: texts, and the log-probabilities of the first token by its text if requested."""
-
-    texts: list[str]
-    logprobs: dict[str, float] | None
-
-
 class Endpoint:
     """One judge; safe to use from several threads at once.
 
     timeout: seconds for each try. retries: further tries after a transient fault; `Retry-After` is honoured up to
-    30 seconds. Redirects are not followed: they would send the key elsewhere.
+    30 seconds. Redirects are not followed: they would send the key elsewhere. replies: where its replies are kept;
+    without base_url, there are no others. reached: whether it has replied to any request.
     """
 
-    def __init__(self, base_url: str, model: str, key: str | None, timeout: float, retries: int) -> None:
-        self.address = f"{base_url.rstrip('/')}/chat/completions"
+    def __init__(
+        self, base_url: str | None, model: str, key: str | None, timeout: float, retries: int, replies: Replies | None
+    ) -> None:
+        self.address = f"{base_url.rstrip('/')}/chat/completions" if base_url else None
         self.model = model
         self.timeout = timeout
         self.retries = retries
+        self.reached = False
+        self._replies = replies
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._opener = urllib.request.build_opener(NoRedirects)
 
-    def ask(self, prompt: str, options: Mapping[str, Any]) -> Judgement:
-        """Send one prompt and return the reply; raises JudgeFault."""
+    def ask(self, prompt: str, options: Mapping[str, Any], occasion: str) -> Judgement:
+        """Return the reply to a prompt, the one that is kept if there is one; raises JudgeFault.
+
+        occasion: distinguishes requests that are otherwise the same.
+        """
+        request = name_of(self.model, prompt, options, occasion)
+        kept = self._replies.find(request) if self._replies else None
+        if kept is not None:
+            return kept
+        if self.address is None:
+            raise JudgeFault("the question is not among the replies, and there is no base_url")
         message = {"role": "user", "content": prompt}
         body = json.dumps({"model": self.model, "messages": [message], **options}).encode()
+        reply = self._send(urllib.request.Request(self.address, body, self._headers))
+        self.reached = True
+        if self._replies is not None:
+            self._replies.keep(request, reply)
+        return reply
+
+    def _send(self, request: urllib.request.Request) -> Judgement:
+        """Send a request until it is answered or the tries are used up; raises JudgeFault."""
         for attempt in range(self.retries + 1):
             try:
-                return read(self._post(body))
+                return read(self._post(request))
             except urllib.error.HTTPError as error:
                 fault, asked = f"HTTP status {error.code}", pause_of(error.headers)
                 error.close()
@@ -62,10 +79,9 @@ class Endpoint:
                 fault, asked = type(cause_of(error)).__name__, None
             if attempt < self.retries:
                 time.sleep(asked if asked is not None else random.uniform(0.5, 1.0) * FIRST_PAUSE * 2**attempt)
-        raise JudgeFault(f"{fault}, {self.retries + 1} tries")
+        raise JudgeFault(f"{fault}, {self.retries + 1} {'try' if self.retries == 0 else 'tries'}")
 
-    def _post(self, body: bytes) -> bytes:
-        request = urllib.request.Request(self.address, body, self._headers)
+    def _post(self, request: urllib.request.Request) -> bytes:
         with self._opener.open(request, timeout=self.timeout) as reply:
             content: bytes = reply.read(MAX_REPLY + 1)
         if len(content) > MAX_REPLY:

@@ -1,0 +1,1 @@
+"""Rewards of one file under many configurations."""

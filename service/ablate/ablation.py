@@ -1,0 +1,183 @@
+"""The result of an ablation: the figures of every configuration, as tables and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from ..explain.explanation import smallest_and_largest
+from ..explain.numbers import format_number, plural
+from ..report.rendering import fixed
+from ..report.tables import NOTHING, TextTable
+from ..scoring.scores import NO_SPREAD
+from ..terminal import table
+from .grids import Configuration, Grid
+from .groups import Correlation, Groups, Spread
+from .rewards import METRICS, Rewards
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Ablation", "Figures"]
+
+BASE = "base"
+"""Key and heading of the rank correlation with the configuration at hand."""
+
+MARK = " *"
+
+HEADS = ("configuration", "mean reward", "range", "gates %", "passed %", "group std", "flat groups %")
+CORRELATED = {BASE: "ρ base", **{name: f"ρ {heading}" for name, heading in METRICS.items()}}
+"""Headings of the rank correlations."""
+
+
+class Figures(NamedTuple):
+    """The figures of one configuration."""
+
+    configuration: Configuration
+    mean: float | None
+    """The mean reward; None without rollouts."""
+    range: tuple[float, float]
+    """The rewards of SCORE 0 and of the maximum SCORE."""
+    reasons: Mapping[str, int]
+    passed: int
+    spread: Spread | None
+    correlations: Mapping[str, Correlation]
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The rewards of one file under every configuration of a grid; with the command that was run, if known."""
+
+    source: str
+    grid: Grid
+    rewards: Rewards
+    command: str = ""
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The groups of the rollouts."""
+        return Groups(self.rewards.groups)
+
+    @cached_property
+    def figures(self) -> list[Figures]:
+        """The figures of every configuration, in the order of the grid."""
+        rewards, groups = self.rewards, self.groups
+        with_ranks = {BASE: groups.ranks(rewards.columns[self.grid.base].all())}
+        with_ranks |= {name: groups.ranks(values.all()) for name, values in rewards.metrics.items()}
+        found = []
+        for k, one in enumerate(self.grid.configurations):
+            values = rewards.columns[k].all()
+            ranks = groups.ranks(values)
+            figures = Figures(
+                one,
+                float(values.mean()) if len(values) else None,
+                smallest_and_largest(one.settings),
+                rewards.reasons[k],
+                rewards.passed[k],
+                groups.spread(values, one.settings.advantage_ddof),
+                {name: groups.correlation(ranks, other) for name, other in with_ranks.items()},
+            )
+            found.append(figures)
+        return found
+
+    def text_table(self) -> TextTable:
+        """Return the figures of every configuration as one table."""
+        rows = [self._cells(k, one) for k, one in enumerate(self.figures)]
+        return TextTable([*HEADS, *CORRELATED.values()], rows, self.notes())
+
+    def halves(self) -> list[tuple[str, TextTable]]:
+        """Return the table in two, each with its title: the rewards and the rank correlations."""
+        whole, split = self.text_table(), len(HEADS)
+        return [
+            ("Rewards", TextTable(whole.heads[:split], [row[:split] for row in whole.rows])),
+            (
+                "Rank correlations",
+                TextTable([HEADS[0], *whole.heads[split:]], [[row[0], *row[split:]] for row in whole.rows]),
+            ),
+        ]
+
+    def parts(self) -> list[str | Table]:
+        """Return the tables and the notes for a terminal."""
+        drawn = [part for _, half in self.halves() for part in (table(half.heads, half.rows), "")]
+        return [*drawn, *self.notes()]
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the table has to know."""
+        base = self.grid.configurations[self.grid.base]
+        sizes = self.groups.sizes
+        single = int((sizes == 1).sum())
+        counted = f"{plural(len(self.rewards), 'rollout')}, {plural(self.groups.multiple, 'group')} of two or more"
+        counted += f" and {single:,} of one" if single else ""
+        ddofs = {one.settings.advantage_ddof for one in self.grid.configurations}
+        ddof = f" (advantage_ddof {format_number(ddofs.pop())})" if len(ddofs) == 1 else ""
+        return [
+            f"{MARK.strip()} base, as configured: {base.settings.signature}",
+            f"{counted}. range: the rewards of SCORE 0 and of its maximum.",
+            "gates: share of rollouts that pass both gates; passed: that also have an order of 1.",
+            f"group std: mean standard deviation within groups{ddof}; flat groups: share of them with equal rewards.",
+            "ρ: Spearman's rank correlation within groups, the mean over the (n) groups in which both differ.",
+        ]
+
+    def _cells(self, k: int, figures: Figures) -> list[str]:
+        number = len(self.rewards)
+        spread = figures.spread
+        low, high = (format_number(value).replace("-", "−") for value in figures.range)
+        return [
+            figures.configuration.name + (MARK if k == self.grid.base else ""),
+            NOTHING if figures.mean is None else fixed(figures.mean).replace("-", "−"),
+            f"{low} to {high}",
+            percent(figures.reasons.get("ok", 0) / number) if number else NOTHING,
+            percent(figures.passed / number) if number else NOTHING,
+            NOTHING if spread is None else fixed(spread.deviation),
+            NOTHING if spread is None else percent(spread.flat),
+            *map(correlation_text, (figures.correlations[name] for name in CORRELATED)),
+        ]
+
+    def document(self) -> bytes:
+        """Return everything as JSON."""
+        rewards = self.rewards
+        means = {name: float(values.all().mean()) if len(rewards) else None for name, values in rewards.metrics.items()}
+        document = {
+            "source": self.source,
+            "grid": self.grid.name,
+            "base": self.grid.configurations[self.grid.base].name,
+            "rollouts": len(rewards),
+            "groups": {"number": len(self.groups.sizes), "of_two_or_more": self.groups.multiple},
+            "not_scored": rewards.faults,
+            "other_tasks": rewards.others,
+            "metrics": means,
+            "no_spread": NO_SPREAD,
+            "configs": [self._entry(one) for one in self.figures],
+        }
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2)
+
+    def _entry(self, figures: Figures) -> dict[str, Any]:
+        one, spread, number = figures.configuration, figures.spread, len(self.rewards)
+        return {
+            "name": one.name,
+            "config": one.overrides,
+            "config_id": one.settings.config_id,
+            "signature": one.settings.signature,
+            "range": figures.range,
+            "mean_reward": figures.mean,
+            "passed_gates": figures.reasons.get("ok", 0) / number if number else None,
+            "passed": figures.passed / number if number else None,
+            "group_std": None if spread is None else spread.deviation,
+            "flat_groups": None if spread is None else spread.flat,
+            "reasons": figures.reasons,
+            "rank_correlation": {name: found._asdict() for name, found in figures.correlations.items()},
+        }
+
+
+def percent(share: float) -> str:
+    """Format a share without its sign: `80.0`."""
+    return fixed(100 * share, 1)
+
+
+def correlation_text(found: Correlation) -> str:
+    """Format a rank correlation with its number of groups: `0.912 (40)`."""
+    return NOTHING if found.mean is None else f"{fixed(found.mean, 3).replace('-', '−')} ({found.groups:,})"

@@ -1,0 +1,182 @@
+"""Grids of configurations: those of the paper's tables, and those of files."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from ..errors import InvalidSetting, Issue
+from ..settings import ScoreSettings
+from ..signature import text_of
+
+__all__ = ["GRIDS", "MAX_CONFIGURATIONS", "Configuration", "Grid", "grid_named"]
+
+SEPARATOR = " · "
+"""Between the values in the name of a configuration."""
+
+MAX_CONFIGURATIONS = 64
+"""Of one grid: each takes eight bytes of memory per row, and a line of the table."""
+
+SWITCHES = {
+    "no step gap": "use_step_gap",
+    "no length penalty": "use_length",
+    "no position factor": "use_position",
+    "no order": "use_order",
+}
+"""The ablations of the paper's Table 3: names of the rows, and the switch that each turns off."""
+
+GRIDS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "table21": [
+        (SEPARATOR.join(values), dict(zip(("order", "semantics", "total"), values, strict=True)))
+        for values in product(("strict", "lcs"), ("sum", "product"), ("product", "sum"))
+    ],
+    "table3": [
+        ("full", dict.fromkeys(SWITCHES.values(), True)),
+        *((name, {switch: switch != off for switch in SWITCHES.values()}) for name, off in SWITCHES.items()),
+    ],
+    "table22": [(scale, {"reward_scale": scale}) for scale in ("unit", "raw", "double", "shift")],
+}
+"""The grids of the paper by name: the name of each configuration and the settings it fixes."""
+
+BASE = "base"
+"""Name of the configuration at hand, if no other one of the grid equals it."""
+
+
+class Configuration(NamedTuple):
+    """One configuration of a grid: what it overrides in the one at hand, and the result."""
+
+    name: str
+    overrides: dict[str, Any]
+    settings: ScoreSettings
+
+
+class Grid(NamedTuple):
+    """Configurations with different names, and the number of the one at hand (`base`), with which they are compared."""
+
+    name: str
+    configurations: list[Configuration]
+    base: int
+
+
+def grid_named(name: str, base: ScoreSettings) -> Grid:
+    """Return one of `GRIDS`, or the grid of a TOML or JSON file, around the configuration `base`.
+
+    The configuration at hand is added as the first one if none of the grid is equal to it.
+    Raises OSError if the file cannot be read, and InvalidSetting naming every invalid setting.
+    """
+    named = GRIDS.get(name)
+    if named is None:
+        named = list(expanded(read_grid(Path(name)), base))
+    repeated = [label for label, count in Counter(label for label, _ in named).items() if count > 1]
+    if repeated:
+        detail = "more than one configuration has this name"
+        raise InvalidSetting([Issue(label, "duplicate", detail) for label in repeated])
+    found = [Configuration(label, overrides, base.overridden(overrides)) for label, overrides in named]
+    equal = [k for k, one in enumerate(found) if one.settings.config_id == base.config_id]
+    if not equal:
+        found.insert(0, Configuration(BASE if BASE not in dict(named) else f"{BASE}{SEPARATOR}at hand", {}, base))
+    return Grid(name if name in GRIDS else Path(name).name, found, equal[0] if equal else 0)
+
+
+def read_grid(path: Path) -> Any:
+    """Return the value of a JSON file (.json) or else a TOML file; raises InvalidSetting if it is malformed."""
+    content = path.read_bytes()
+    try:
+        return orjson.loads(content) if path.suffix.lower() == ".json" else tomllib.loads(content.decode())
+    except (orjson.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
+        raise InvalidSetting([Issue("the grid", "not_a_grid", f"not {kind}: {error}")]) from None
+
+
+def expanded(document: Any, base: ScoreSettings) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and overrides of every configuration: each table gives one for every combination of its lists.
+
+    Raises InvalidSetting naming every issue, before the first one.
+    """
+    tables = tables_of(document)
+    if not tables:
+        detail = "it must be a table of settings, or a list of such tables, `configs`"
+        raise InvalidSetting([Issue("the grid", "not_a_grid", detail)])
+    if issues := [issue for path, table in tables.items() for issue in table_issues(table, path, base)]:
+        raise InvalidSetting(issues)
+    number = sum(combinations(table) for table in tables.values())
+    if number > MAX_CONFIGURATIONS:
+        detail = f"it has {number:,} configurations; at most {MAX_CONFIGURATIONS} are possible"
+        raise InvalidSetting([Issue("the grid", "too_many", detail)])
+    for table in tables.values():
+        yield from combined(table)
+
+
+def tables_of(document: Any) -> dict[str, Any]:
+    """Return the tables of a grid by their paths: those in `configs` or in a list, or the whole document."""
+    listed = document["configs"] if isinstance(document, dict) and document.keys() == {"configs"} else document
+    if isinstance(listed, list):
+        return {f"configs[{k}]": table for k, table in enumerate(listed)}
+    return {"": listed} if isinstance(listed, dict) and listed else {}
+
+
+def table_issues(table: Any, path: str, base: ScoreSettings) -> Iterator[Issue]:
+    """Yield what is wrong with a table at `path`: each value of each setting is checked on its own."""
+    if not isinstance(table, dict):
+        yield Issue(path, "wrong_type", "must be a table of settings")
+        return
+    for name, value in table.items():
+        where = ".".join(filter(None, (path, name)))
+        if name == "name":
+            if not isinstance(value, str) or not value.strip():
+                yield Issue(where, "wrong_type", "must be text")
+        elif value == []:
+            yield Issue(where, "invalid_setting", "the list has no value")
+        else:
+            for k, one in enumerate(values_of(value)):
+                at = f"{where}[{k}]" if isinstance(value, list) else where
+                yield from (Issue(at, issue.reason, issue.detail) for issue in issues_with(base, {name: one}))
+
+
+def issues_with(base: ScoreSettings, overrides: Mapping[str, Any]) -> Sequence[Issue]:
+    """Return what is wrong with some overrides."""
+    try:
+        base.overridden(overrides)
+    except InvalidSetting as error:
+        return error.issues
+    return ()
+
+
+def values_of(value: Any) -> list[Any]:
+    """Return the values of a setting in a table: those of a list, or the only one."""
+    return value if isinstance(value, list) else [value]
+
+
+def settings_of(table: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the values of each setting of a table."""
+    return {name: values_of(value) for name, value in table.items() if name != "name"}
+
+
+def combinations(table: Mapping[str, Any]) -> int:
+    """Return the number of configurations of a table."""
+    number = 1
+    for values in settings_of(table).values():
+        number *= len(values)
+    return number
+
+
+def combined(table: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and overrides of each combination: its given name, or the settings that it has."""
+    choices = settings_of(table)
+    varied = [name for name, values in choices.items() if len(values) > 1]
+    for values in product(*choices.values()):
+        overrides = dict(zip(choices, values, strict=True))
+        given = [table["name"].strip()] if "name" in table else []
+        shown = varied if varied or given else overrides
+        yield SEPARATOR.join([*given, *labels(overrides, shown)]) or BASE, overrides
+
+
+def labels(overrides: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
+    """Return `name=value` for each of the settings `shown`."""
+    return [f"{name}={text_of(overrides[name])}" for name in shown]

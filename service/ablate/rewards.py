@@ -1,0 +1,149 @@
+"""Rewards of the rollouts of a file under every configuration of a grid, piece by piece.
+
+Of each rollout, only numbers are kept: its rewards, its metrics and the number of its group.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels.status import REASONS
+from ..errors import InvalidReference, Issue
+from ..evaluate.paper import Pair, measure
+from ..evaluate.task_rewards import SCORE
+from ..files.records import FileRecord
+from ..files.row_tasks import RowTasks, with_valid_references
+from ..files.rows.groups import value_digest
+from ..files.rows.rows import Fault, Fields, Rollout, pieces
+from ..files.summary import Values
+from ..scoring.configurations import score_together
+from ..scoring.request import checked_request
+from ..scoring.scorer import Scorer
+from ..scoring.scores import Scores
+from .grids import Grid
+
+__all__ = ["METRICS", "Piece", "Rewards", "score_pieces"]
+
+METRICS = {
+    "step_m": "Step-M",
+    "order_s": "Order-S",
+    "order_lcs": "Order-LCS",
+    "order_tau": "Order-Tau",
+    "semantic_a": "Semantic-A",
+}
+"""The evaluation metrics of the paper's Appendix F, and their headings."""
+
+WIDE = 2.0**63
+"""Integers from here on are read as floats, which are equal for different integers."""
+
+
+class Piece(NamedTuple):
+    """Consecutive rows and the results of those without a fault: a column for each configuration and metric."""
+
+    rollouts: list[Rollout]
+    scores: list[Scores]
+    metrics: dict[str, np.ndarray]
+    groups: list[int]
+    rows: int
+    """Rows that were read, including those of other tasks, which are left out."""
+    size: int
+
+
+class Rewards:
+    """Columns of all rollouts without a fault, counts, and the faults by reason."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.columns = [Values() for _ in grid.configurations]
+        """The rewards under each configuration."""
+        self.passed = [0 for _ in grid.configurations]
+        self.reasons: list[Counter[str]] = [Counter() for _ in grid.configurations]
+        self.metrics = {name: Values() for name in METRICS}
+        self.faults: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()
+        """Rows of other tasks, which are left out, by task."""
+        self._groups: list[np.ndarray] = [np.empty(0, np.int64)]
+        self._numbers: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._groups)
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The number of each rollout's group, int64 (n,)."""
+        self._groups = [np.concatenate(self._groups)]
+        return self._groups[0]
+
+    def number(self, group: Any) -> int:
+        """Return the number of a group; groups are numbered from 0 in the order of their first rollouts."""
+        return self._numbers.setdefault(value_digest(group), len(self._numbers))
+
+    def add(self, piece: Piece) -> None:
+        """Add the numbers of one piece."""
+        for k, scores in enumerate(piece.scores):
+            self.columns[k].add(scores.rewards)
+            self.passed[k] += int(np.count_nonzero(scores.passed))
+            counts = np.bincount(scores.reason_codes, minlength=len(REASONS))
+            self.reasons[k].update({REASONS[code]: int(counts[code]) for code in np.flatnonzero(counts).tolist()})
+        for name, values in piece.metrics.items():
+            self.metrics[name].add(values)
+        self._groups.append(np.array(piece.groups, np.int64))
+        self.faults.update(one.fault.reason for one in piece.rollouts if one.fault is not None)
+
+
+def score_pieces(
+    scorer: Scorer, grid: Grid, tasks: RowTasks, fields: Fields, records: Iterable[FileRecord], rewards: Rewards
+) -> Iterator[Piece]:
+    """Score records under every configuration and add them to `rewards`; yield them piece by piece.
+
+    Each text is read once for all configurations, and once for the metrics.
+    """
+    names = [one.name for one in grid.configurations]
+    settings = [one.settings for one in grid.configurations]
+
+    def score(
+        responses: list[str], references: list[Any], index: list[int]
+    ) -> tuple[list[Scores], dict[str, np.ndarray]]:
+        request = checked_request(responses, references, index, None)
+        scored = score_together(settings, scorer.threads, lambda columns: columns.score_request(request), names)
+        pairs = [Pair(response, references[k], None) for response, k in zip(responses, index, strict=True)]
+        measured = measure(pairs, scorer.settings.think_prefilled)
+        if measured.invalid:  # by the limits of the metrics, which are the default ones
+            issues = {index[row]: reason for row, reason in sorted(measured.invalid.items())}
+            detail = "the metrics of Appendix F cannot be computed"
+            raise InvalidReference([Issue(f"references[{k}]", reason, detail) for k, reason in issues.items()])
+        return scored, measured.columns
+
+    for piece in pieces(records):
+        rollouts = []
+        for record in piece:
+            rollout, task = read(record, tasks, fields)
+            if task == SCORE:
+                rollouts.append(rollout)
+            else:
+                rewards.others[task] += 1
+        scores, measured = with_valid_references(score, rollouts)
+        groups = [rewards.number(one.group) for one in rollouts if one.fault is None]
+        metrics = {name: measured[name] for name in METRICS}
+        found = Piece(rollouts, scores, metrics, groups, len(piece), sum(one.size for one in piece))
+        rewards.add(found)
+        yield found
+
+
+def read(record: FileRecord, tasks: RowTasks, fields: Fields) -> tuple[Rollout, str]:
+    """Return the rollout of a record and its task; whatever is wrong with it is the fault of a rollout of SCORE."""
+    rollout = Rollout(record.location, b"", fault=record.fault)
+    if rollout.fault is None and not isinstance(record.value, dict):
+        rollout.fault = Fault("not_an_object", "the row is not a JSON object")
+    if rollout.fault is not None:
+        return rollout, SCORE
+    task, fault = tasks.named_by(record.value)
+    if fault is None and task != SCORE:
+        return rollout, task
+    tasks.fill(rollout, record.value, fields)
+    if fields.group is not None and isinstance(rollout.group, float) and abs(rollout.group) >= WIDE:
+        rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more; write it as text")
+    return rollout, SCORE

@@ -1,0 +1,1 @@
+"""What a data set is worth before training: gold answers, trivial policies, duplicates."""

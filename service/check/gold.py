@@ -1,0 +1,147 @@
+"""Gold answers beside the gates: how many pass at which min_coverage, and which words their prose leaves out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..explain.coverage import coverages
+from ..explain.reading import read_response
+from ..explain.text import Text
+from ..scoring.scorer import Scorer
+from ..scoring.text_columns import utf8
+from .rows import CheckedRow, Place
+
+__all__ = ["AtCoverage", "GoldAnswers"]
+
+NO_ANSWER = ("missing_sections", "think_not_opened")
+"""Reasons of references that are no whole answer, but steps only."""
+
+COVERAGES = (0.95, 0.90, 0.85, 0.80, 0.75, 0.70, 0.65, 0.60, 0.55, 0.50)
+"""Values of min_coverage that may be suggested."""
+
+ENOUGH = 0.95
+"""The suggested min_coverage is the largest at which at least this share of the gold answers pass."""
+
+
+class AtCoverage(NamedTuple):
+    """How gold answers fare under one min_coverage."""
+
+    min_coverage: float
+    passed: int
+    mean_reward: float
+
+
+class GoldAnswers:
+    """Collects the gold answers of a data set."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.number = 0
+        self.reasons: Counter[str] = Counter()
+        self.words: Counter[str] = Counter()
+        """Uncovered words of steps below min_coverage, each with the number of answers that leave it out."""
+        self.first: dict[str, Place] = {}
+        """The first answer that leaves a word out."""
+        self.longest = 0.0
+        """The largest mean of words per prose step among the answers that reach the coverage check."""
+        self.too_wordy = 0
+        """Answers with more than max_mean_words."""
+        self._settings = scorer.settings
+        self._without_coverage = scorer.with_overrides({"min_coverage": 0.0})
+        self._lowest = float(scorer.score([""], [STEP]).rewards[0])
+        self._levels = sorted({*COVERAGES, scorer.settings.min_coverage}, reverse=True)
+        self._passed = dict.fromkeys(self._levels, 0)
+        self._rewards = dict.fromkeys(self._levels, 0.0)
+
+    def add(self, rows: Sequence[CheckedRow], reasons: Sequence[str]) -> None:
+        """Count the gold answers among rows with valid references; `reasons` are those of their responses."""
+        gold = [(row, reason) for row, reason in zip(rows, reasons, strict=True) if reason not in NO_ANSWER]
+        if not gold:
+            return
+        self.number += len(gold)
+        self.reasons.update(reason for _, reason in gold)
+        for row, reason in gold:
+            if reason == "low_coverage":
+                self._count_words(row)
+        responses, references = ([getattr(row.rollout, name) for row, _ in gold] for name in ("response", "reference"))
+        scores = self._without_coverage.score(responses, references, range(len(gold)))
+        readable = scores.reasons == "ok"
+        coverage = np.where(readable, scores.components["coverage"], -1.0)
+        for level in self._levels:
+            passing = coverage >= level
+            self._passed[level] += int(passing.sum())
+            self._rewards[level] += math.fsum(np.where(passing, scores.rewards, self._lowest))
+        words = scores.components["mean_words"][readable]
+        self.too_wordy += int((words > self._settings.max_mean_words).sum())
+        self.longest = max(self.longest, float(words.max(initial=0.0)))
+
+    def _count_words(self, row: CheckedRow) -> None:
+        reading = read_response(Text(utf8(row.rollout.response)), self._settings.think_prefilled)
+        found = [one for one in coverages(reading, self._settings.min_coverage) if one is not None and not one.enough]
+        for word in {word for one in found for word in one.uncovered}:
+            self.words[word] += 1
+            self.first.setdefault(word, row.place)
+
+    @property
+    def covered(self) -> int:
+        """The number of answers that pass every check but that of coverage."""
+        return self.reasons["ok"] + self.reasons["low_coverage"]
+
+    @property
+    def penalized(self) -> int:
+        """The number of answers whose length lowers their reward, if they pass the gates."""
+        return self.too_wordy if self._settings.use_length else 0
+
+    @property
+    def failed(self) -> int:
+        """The number of answers that fail a gate under the configuration at hand."""
+        return self.number - self.reasons["ok"]
+
+    def levels(self) -> list[AtCoverage]:
+        """Return the answers that pass and their mean reward, from the largest min_coverage; nothing without answers.
+
+        Lower values at which no more answers pass are left out.
+        """
+        found: list[AtCoverage] = []
+        for level in self._levels if self.number else ():
+            one = AtCoverage(level, self._passed[level], self._rewards[level] / self.number)
+            found.append(one)
+            if one.passed == self.covered and level <= self._settings.min_coverage:
+                break
+        return found
+
+    def suggested(self) -> AtCoverage | None:
+        """Return the largest of COVERAGES at which enough of the answers pass that reach the check of coverage.
+
+        None if there is no gold answer, or too few pass at any value.
+        """
+        levels = (one for one in self.levels() if one.min_coverage in COVERAGES)
+        return next((one for one in levels if one.passed >= ENOUGH * self.covered > 0), None)
+
+    def failing_words(self) -> list[tuple[str, int, Place]]:
+        """Return (word, number of answers, first answer), the most frequent first."""
+        ordered = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
+        return [(word, count, self.first[word]) for word, count in ordered]
+
+    def document(self) -> dict[str, Any]:
+        suggested = self.suggested()
+        return {
+            "answers": self.number,
+            "reasons": dict(self.reasons.most_common()),
+            "by_min_coverage": [level._asdict() for level in self.levels()],
+            "suggested_min_coverage": None if suggested is None else suggested.min_coverage,
+            "failing_words": [
+                {"word": word, "answers": count, "first": place.document()}
+                for word, count, place in self.failing_words()
+            ],
+            "over_max_mean_words": self.too_wordy,
+            "largest_mean_words": self.longest,
+        }
+
+
+STEP = {"steps": [{"action": "add", "objects": [], "parameters": []}]}
+"""A reference for the lowest reward, that of a response that fails a gate."""

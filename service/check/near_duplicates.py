@@ -1,0 +1,203 @@
+"""Near-duplicates across splits: MinHash finds candidates, and the Jaccard similarity of their shingles decides.
+
+MinHash: Broder, On the resemblance and containment of documents, 1997. datasketch is an optional extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import tee
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..evaluate.optional_dependencies import import_optional
+from .rows import Place
+
+__all__ = ["DEFAULT_SIMILARITY", "NearDuplicates", "Pair"]
+
+SHINGLE_WORDS = 3
+DEFAULT_SIMILARITY = 0.8
+
+PERMUTATIONS = 128
+MARGIN = 0.1
+"""Candidates are looked for at a similarity that is lower by this, so that pairs at the threshold are found too."""
+
+MAX_COMPARED = 8
+"""Texts of other splits with which each text is at least compared, the most similar by estimate."""
+
+SAMPLE_TEXTS = 1_000
+TEMPLATE_SHARE = 0.5
+MIN_TEXTS = 10
+"""A shingle is part of a template, and ignored, if more than this share of a sample of distinct texts have it, and more
+than this number of them."""
+
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Pair(NamedTuple):
+    """Two texts of different splits: the rows that have either, of the split that comes first in the data first."""
+
+    of: str
+    """`prompt` or `reference`."""
+    similarity: float
+    first: list[Place]
+    second: list[Place]
+
+    def document(self) -> dict[str, Any]:
+        rows = [[place.document() for place in places] for places in (self.first, self.second)]
+        return {"of": self.of, "similarity": self.similarity, "rows": rows}
+
+
+class Texts(NamedTuple):
+    """Distinct texts of one split: their shingles, uint64, sorted, the rows that have them, and numbers by digest."""
+
+    shingles: list[np.ndarray]
+    rows: list[list[Place]]
+    numbers: dict[bytes, int]
+
+
+class NearDuplicates:
+    """Collects the shingles of texts, 8 bytes a word, by the kind of text and the split.
+
+    Raises NotInstalled without datasketch.
+    """
+
+    def __init__(self, similarity: float = DEFAULT_SIMILARITY) -> None:
+        self.similarity = similarity
+        self._library = import_optional("datasketch", "duplicates", "The search for near-duplicates")
+        self._numbers: dict[str, int] = {}
+        self._texts: dict[str, dict[str, Texts]] = {}
+
+    def add(self, of: str, texts: Sequence[str], splits: Sequence[str], places: Sequence[Place]) -> None:
+        """Add canonical texts (`canon` of docs/rules.md, Words); those without a word are left out."""
+        kind = self._texts.setdefault(of, {})
+        for text, split, place in zip(texts, splits, places, strict=True):
+            found = kind.setdefault(split, Texts([], [], {}))
+            if not text:
+                continue
+            shingles = self._shingles(text)
+            digest = blake2b(shingles.tobytes(), digest_size=16).digest()
+            number = found.numbers.setdefault(digest, len(found.shingles))
+            if number == len(found.shingles):
+                found.shingles.append(shingles)
+                found.rows.append([])
+            found.rows[number].append(place)
+
+    def pairs(self) -> Iterator[Pair]:
+        """Yield the pairs of texts in different splits that are at least as similar as the threshold.
+
+        Of clusters of many similar texts, not every pair, but every text: see `Candidates.likeliest`.
+        """
+        for of, splits in self._texts.items():
+            yield from self._pairs(of, splits)
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits, in the order of the data."""
+        return list(dict.fromkeys(split for kind in self._texts.values() for split in kind))
+
+    @property
+    def recall(self) -> float:
+        """The share of the pairs at the threshold that MinHash finds; of more similar pairs it finds more."""
+        index = self._index()
+        return float(1.0 - (1.0 - self.similarity**index.r) ** index.b)
+
+    def _shingles(self, text: str) -> np.ndarray:
+        """Return the distinct shingles of SHINGLE_WORDS words, or of all words if there are fewer."""
+        words = np.array([self._numbers.setdefault(word, len(self._numbers)) for word in text.split(" ")], np.uint64)
+        width = min(SHINGLE_WORDS, len(words))
+        hashes = np.zeros(len(words) - width + 1, np.uint64)
+        for k in range(width):
+            hashes = (hashes + words[k : len(words) - width + 1 + k] + np.uint64(1)) * MULTIPLIER
+            hashes ^= hashes >> np.uint64(29)
+        return np.unique(hashes)
+
+    def _index(self) -> Any:
+        threshold = max(self.similarity - MARGIN, 0.05)
+        return self._library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, weights=(0.1, 0.9))
+
+    def _pairs(self, of: str, splits: dict[str, Texts]) -> Iterator[Pair]:
+        template = template_shingles([one for texts in splits.values() for one in texts.shingles])
+        order = {split: k for k, split in enumerate(splits)}
+        smallest_first = sorted(splits, key=lambda split: len(splits[split].shingles))
+        known = Candidates(self._index())
+        for split in smallest_first:
+            is_largest = split == smallest_first[-1]  # it is only looked up
+            own, hashed = tee(without(shingles, template) for shingles in splits[split].shingles)
+            lists = ((shingles >> np.uint64(32)).tolist() for shingles in hashed)
+            sketches = self._library.MinHash.generator(lists, num_perm=PERMUTATIONS, hashfunc=int)
+            added = []
+            for rows, shingles, sketch in zip(splits[split].rows, own, sketches, strict=True):
+                for text in known.likeliest(sketch):
+                    similarity = jaccard(shingles, text.shingles)
+                    if similarity >= self.similarity:
+                        sides = sorted([(order[text.split], text.rows), (order[split], rows)], key=lambda side: side[0])
+                        yield Pair(of, similarity, *(side for _, side in sides))
+                if not is_largest:
+                    added.append((Known(split, rows, shingles), sketch))
+            known.add(added)
+
+
+class Known(NamedTuple):
+    """A text of a split that the next splits are compared with."""
+
+    split: str
+    rows: list[Place]
+    shingles: np.ndarray
+
+
+class Candidates:
+    """Texts by their MinHash."""
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+        self._texts: list[Known] = []
+        self._signatures = np.zeros((0, PERMUTATIONS), np.uint32)
+        self._best = np.zeros(0)
+        """The largest estimated similarity of each text with one of a later split."""
+
+    def add(self, texts: Sequence[tuple[Known, Any]]) -> None:
+        """Add texts and their sketches."""
+        for text, sketch in texts:
+            self._index.insert(len(self._texts), sketch)
+            self._texts.append(text)
+        if texts:
+            self._signatures = np.concatenate([self._signatures, [sketch.hashvalues for _, sketch in texts]])
+            self._best = np.concatenate([self._best, np.zeros(len(texts))])
+
+    def likeliest(self, sketch: Any) -> Iterator[Known]:
+        """Yield the texts that may be near-duplicates of the text with this sketch.
+
+        They are the MAX_COMPARED most similar ones by estimate, and those to which no text was as similar so far: large
+        clusters are not compared text by text, but every text of one is compared with some of the other splits.
+        """
+        found = np.array(sorted(self._index.query(sketch)) if self._texts else (), np.int64)
+        estimates = (self._signatures[found] == sketch.hashvalues).mean(axis=1)
+        chosen = estimates > self._best[found]
+        chosen[np.argsort(-estimates, kind="stable")[:MAX_COMPARED]] = True
+        self._best[found] = np.maximum(self._best[found], estimates)
+        yield from (self._texts[k] for k in found[chosen].tolist())
+
+
+def template_shingles(texts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the shingles that most distinct texts have, such as those of the instructions in every prompt; sorted."""
+    sample = texts[:: max(1, len(texts) // SAMPLE_TEXTS)]
+    if not sample:
+        return np.zeros(0, np.uint64)
+    shingles, counts = np.unique(np.concatenate(sample), return_counts=True)
+    common: np.ndarray = shingles[counts > max(TEMPLATE_SHARE * len(sample), MIN_TEXTS)]
+    return common
+
+
+def without(shingles: np.ndarray, template: np.ndarray) -> np.ndarray:
+    """Return the shingles that are not of the template, or all of them if none is left."""
+    rest: np.ndarray = np.setdiff1d(shingles, template, assume_unique=True) if len(template) else shingles
+    return rest if len(rest) else shingles
+
+
+def jaccard(a: np.ndarray, b: np.ndarray) -> float:
+    """Return intersection over union of two sets of shingles, each without repetitions."""
+    common = len(np.intersect1d(a, b, assume_unique=True))
+    return common / (len(a) + len(b) - common)

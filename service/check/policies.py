@@ -1,0 +1,166 @@
+"""Trivial policies: what a model could answer without writing a protocol, made from the reference itself."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...kernels.reading.text_spans import BODY, STOP
+from ..explain.reading import sections_of
+from ..explain.text import Text
+from ..scoring.text_columns import utf8
+
+__all__ = ["POLICIES", "Policy", "Step", "answers_of", "steps_of"]
+
+SEED = 0
+"""Of the shuffles: one generator for all references, in their order."""
+
+NO_ANSWER = ""
+"""What a policy answers if it needs a library of actions and the record names none."""
+
+
+class Step(NamedTuple):
+    """One step."""
+
+    action: str
+    objects: Sequence[str] = ()
+    parameters: Sequence[str] = ()
+
+    @property
+    def text(self) -> str:
+        """The step as JSON."""
+        return json.dumps(self._asdict(), ensure_ascii=False)
+
+    @property
+    def listed(self) -> str:
+        """The action, the objects and the parameters, separated by commas."""
+        return " ".join(", ".join([self.action, *self.objects, *self.parameters]).split())
+
+
+class Written(NamedTuple):
+    """One step of an answer: its JSON, and its prose."""
+
+    key: str
+    prose: str
+
+
+class Source(NamedTuple):
+    """What policies answer from."""
+
+    steps: Sequence[Step]
+    library: Sequence[str] | None
+    generator: random.Random
+
+
+class Policy(NamedTuple):
+    """One policy; `remedy` says what keeps it from being rewarded, or that nothing in the reward does."""
+
+    name: str
+    title: str
+    construction: str
+    remedy: str
+    answer: Callable[[Source], Iterable[Written] | None]
+
+
+def steps_of(reference: str | Mapping[str, Any]) -> list[Step]:
+    """Return the steps of a valid reference: a whole answer, key lines, or an object with steps."""
+    if not isinstance(reference, str):
+        return [Step(step["action"], step["objects"], step["parameters"]) for step in reference["steps"]]
+    content = utf8(reference)
+    _, _, key, _ = sections_of(Text(content), False)
+    # The kernel has found them valid; an overwritten value of a repeated name may be a number of any size.
+    steps = (json.loads(content[row[BODY] : row[STOP]], parse_int=str, parse_float=str) for row in key)
+    return [Step(step["action"], step["objects"], step["parameters"]) for step in steps]
+
+
+def listed(steps: Iterable[Step]) -> list[Written]:
+    """Return steps whose prose lists their words."""
+    return [Written(step.text, step.listed) for step in steps]
+
+
+def shuffled(source: Source) -> list[Written]:
+    steps = list(source.steps)
+    source.generator.shuffle(steps)
+    return listed(steps)
+
+
+def all_objects(source: Source) -> list[Written]:
+    objects = list(dict.fromkeys(one for step in source.steps for one in step.objects))
+    return listed(step._replace(objects=objects) for step in source.steps)
+
+
+def library_order(source: Source) -> list[Written] | None:
+    return None if source.library is None else listed(map(Step, source.library))
+
+
+UNSEEN = "reward the prose as well (task lexical with section=orc), or judge it"
+
+POLICIES = (
+    Policy(
+        "key_as_prose",
+        "JSON pasted as prose",
+        "The reference's steps; the prose of each is its JSON.",
+        "No setting tells pasted JSON from prose. assay score --report counts such rollouts (sign key_as_prose): "
+        f"leave them out of training, or {UNSEEN}.",
+        lambda source: [Written(step.text, step.text) for step in source.steps],
+    ),
+    Policy(
+        "words_as_prose",
+        "words listed as prose",
+        "The reference's steps; the prose of each lists its action, objects and parameters, separated by commas.",
+        f"No setting and no sign of the report tells a list of words from prose: {UNSEEN}.",
+        lambda source: listed(source.steps),
+    ),
+    Policy(
+        "actions_only",
+        "actions without objects",
+        "The reference's actions without objects and parameters.",
+        "semantics=product pays nothing for the order of actions without their objects.",
+        lambda source: listed(Step(step.action) for step in source.steps),
+    ),
+    Policy(
+        "shuffled",
+        "steps shuffled",
+        f"The reference's steps in a random order (seed {SEED}, one shuffle a record).",
+        "semantics=product with order=strict pays nothing for steps in another order.",
+        shuffled,
+    ),
+    Policy(
+        "all_objects",
+        "all objects in every step",
+        "The reference's steps, each with the objects of all steps.",
+        "No setting limits the objects of a step; semantics=product pays less, and max_mean_words less for long lists.",
+        all_objects,
+    ),
+    Policy(
+        "library_order",
+        "library in its order",
+        "The record's library of actions, a step for each, without objects and parameters.",
+        "semantics=product pays nothing for the order of actions without their objects.",
+        library_order,
+    ),
+    Policy(
+        "half",
+        "half of the steps",
+        "The first half of the reference's steps, rounded up.",
+        "content_denominator=max_len divides content by the number of steps, and use_step_gap lowers the scale.",
+        lambda source: listed(source.steps[: (len(source.steps) + 1) // 2]),
+    ),
+)
+"""Every policy. Unless a policy says otherwise, the prose of a step lists its words, so that it covers them."""
+
+
+def answers_of(steps: Sequence[Step], library: Sequence[str] | None, generator: random.Random) -> list[str]:
+    """Return the answer of each policy to one prompt."""
+    source = Source(steps, library, generator)
+    return [answer_with(found) if (found := policy.answer(source)) is not None else NO_ANSWER for policy in POLICIES]
+
+
+def answer_with(steps: Iterable[Written]) -> str:
+    """Return a whole answer with these steps."""
+    steps = list(steps)
+    key = "\n".join(f"Step {number}: {step.key}" for number, step in enumerate(steps, 1))
+    prose = "\n".join(f"Step {number}: {step.prose}" for number, step in enumerate(steps, 1))
+    return f"<think>\n…\n</think>\n<key>\n{key}\n</key>\n<orc>\n{prose}\n</orc>\n<note>\n…\n</note>"

@@ -1,0 +1,242 @@
+"""`assay ablate`: rewards of a file of rollouts under every configuration of a grid, read once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ..errors import ScoringError
+from ..explain.numbers import plural
+from ..files.field_names import objects_among, peek
+from ..files.formats import format_of, is_columnar, source_name
+from ..files.records import FileRecord, open_records
+from ..files.rows.rows import Fields
+from ..settings import ScoreSettings
+from ..terminal import Progress, show
+from .file_options import (
+    OUTPUT,
+    SOURCE,
+    document_options,
+    document_targets,
+    fields_given,
+    file_errors,
+    found_fields,
+    input_format_option,
+    max_line_bytes_option,
+    output_format_option,
+    require_different_files,
+    rollout_field_options,
+    write_documents,
+)
+from .main import INTERRUPTED
+from .options import (
+    SOME_FAILED,
+    Command,
+    Failure,
+    command_line,
+    config_option,
+    load_config,
+    settings_options,
+)
+
+if TYPE_CHECKING:
+    from ..ablate.ablation import Ablation
+    from ..ablate.grids import Grid
+    from ..ablate.rewards import Piece, Rewards
+    from ..files.row_tasks import RowTasks
+
+__all__ = ["command"]
+
+
+class Source(NamedTuple):
+    """The file to read, and how."""
+
+    path: str
+    format: str
+    fields: Fields
+    max_line_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The name of the file in messages."""
+        return source_name(self.path)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "assay ablate rollouts.jsonl",
+        "assay ablate rollouts.jsonl --grid table3 --html ablation.html",
+        "assay ablate rollouts.parquet --grid grid.toml -o rewards.parquet --json ablation.json",
+    ),
+)
+@click.argument("source", metavar="ROLLOUTS", type=SOURCE)
+@click.option(
+    "--grid",
+    "grid_name",
+    default="table21",
+    show_default=True,
+    metavar="NAME",
+    help="Configurations: table21, table3 or table22 of the paper, or a TOML or JSON file.",
+)
+@click.option("-o", "--output", "target", type=OUTPUT, metavar="FILE", help="Write the rewards of every rollout.")
+@document_options(
+    json="Write everything as JSON (-: standard output).",
+    html="Write a report with distributions.",
+    markdown="Write the table as Markdown.",
+    latex="Write the table as LaTeX (booktabs).",
+    csv="Write the table as CSV.",
+)
+@rollout_field_options
+@click.option("--group-field", help="Rows equal in this field are a group  [default: equal references]")
+@click.option("--task-field", help="Name or dotted path of the task in a row; rows of other tasks are left out.")
+@input_format_option
+@output_format_option
+@max_line_bytes_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no notes.")
+@config_option
+@settings_options(ScoreSettings, described=False)
+def command(
+    source: str,
+    grid_name: str,
+    target: str | None,
+    response_field: str | None,
+    reference_field: str | None,
+    layout: str | None,
+    group_field: str | None,
+    task_field: str | None,
+    input_format: str | None,
+    output_format: str | None,
+    max_line_bytes: int,
+    quiet: bool,
+    config_file: Path | None,
+    **flags: Any,
+) -> None:
+    """Compare the rewards of ROLLOUTS under many configurations ("-": standard input).
+
+    ROLLOUTS is what `assay score` reads. Each configuration of the grid changes settings of the one at hand, which the
+    flags, --config and the environment give. The table has the mean reward, the shares that pass, the standard
+    deviation within groups, the share of groups without spread, and rank correlations within groups: with the
+    configuration at hand, and with the evaluation metrics of the paper's Appendix F.
+    A row that cannot be scored is listed on standard error; the exit code is then 1.
+    """
+    from ..files.row_tasks import RowTasks
+    from ..files.rows.output import is_special
+
+    fields = fields_given(layout, response_field, reference_field, group_field)
+    read = Source(source, format_of(source, input_format, "--input-format"), fields, max_line_bytes)
+    targets = document_targets(flags)
+    outputs = [("--output", target), *((f"--{kind}", path) for kind, path in targets.items())]
+    inputs = [("ROLLOUTS", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG")), ("--grid", grid_name)]
+    require_different_files(inputs, outputs)
+    if target is not None:
+        special = read.format if is_special(target) and not Path(target).suffix else None
+        output_format = format_of(target, output_format or special, "--output-format")
+    settings = load_config(flags, config_file).score
+    grid = load_grid(grid_name, settings)
+    try:
+        with file_errors(target or read.name, read.name, read.format):
+            tasks = RowTasks(settings, field=task_field)
+            ablation = ablate(read, grid, tasks, target, output_format or "jsonl", quiet)
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted: there is no table.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    write_documents(targets, contents_of(ablation))
+    if all(path != "-" for _, path in outputs):
+        show(*ablation.parts())
+    if ablation.rewards.faults:
+        raise click.exceptions.Exit(SOME_FAILED)
+
+
+def load_grid(name: str, settings: ScoreSettings) -> Grid:
+    """Return the grid; list every invalid setting and end with exit code 2."""
+    from ..ablate.grids import GRIDS, grid_named
+
+    try:
+        return grid_named(name, settings)
+    except ScoringError as error:
+        lines = (f"{name}: {f'{issue.path}: ' if issue.path else ''}{issue.detail}" for issue in error.issues)
+        raise Failure("\n       ".join(lines)) from None
+    except OSError as error:
+        known = f"--grid is a file, or one of: {', '.join(GRIDS)}"
+        raise click.UsageError(f"{name}: {error.strerror}; {known}") from None
+
+
+def ablate(source: Source, grid: Grid, tasks: RowTasks, target: str | None, fmt: str, quiet: bool) -> Ablation:
+    """Read the file, and write the rewards of its rows if there is a target; raises DocumentError and OSError."""
+    from ..ablate.ablation import Ablation
+    from ..ablate.rewards import Rewards, score_pieces
+
+    rewards = Rewards(grid)
+    tasks.prepare()
+    started = time.perf_counter()
+    with open_records(source.path, source.format, source.max_line_bytes) as (records, size):
+        fields, records = fields_of(source, tasks, records, quiet)
+        scored = score_pieces(tasks.scorer, grid, tasks, fields, records, rewards)
+        with output_of(source, grid, target, fmt) as write_piece, Progress(size, quiet) as progress:
+            for piece in scored:
+                for rollout in piece.rollouts:
+                    if rollout.fault is not None:
+                        where = rollout.location.within(source.name)
+                        progress.message(f"{where}: {rollout.fault.detail} ({rollout.fault.reason})")
+                write_piece(piece)
+                progress.advance(piece.rows, piece.size)
+    if not quiet:
+        report(rewards, grid, time.perf_counter() - started)
+    if not (rewards or rewards.faults or rewards.others):
+        click.echo(f"warning: {source.name} has no rows", err=True)
+    return Ablation(source.name, grid, rewards, command_line())
+
+
+def fields_of(
+    source: Source, tasks: RowTasks, records: Iterator[FileRecord], quiet: bool
+) -> tuple[Fields, Iterator[FileRecord]]:
+    """Return the names of the fields that the first rows have, and all records; raises FieldError if they lack one."""
+    first, records = peek(records)
+    rows = objects_among([(record.value, record.fault) for record in first])
+    kind = "column" if is_columnar(source.format) else "field"
+    return found_fields(source.fields, tasks, rows, tasks.others_in(rows), kind, quiet), records
+
+
+@contextmanager
+def output_of(source: Source, grid: Grid, target: str | None, fmt: str) -> Iterator[Callable[[Piece], None]]:
+    """Yield a function that writes the rewards of a piece; it does nothing without a target."""
+    if target is None:
+        yield lambda piece: None
+        return
+    from ..ablate.output import reward_output
+
+    kind = {"jsonl": "line", "json": "record"}.get(source.format, "row")
+    with reward_output(target, fmt, grid, kind) as write_piece:
+        yield write_piece
+
+
+def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
+    """Print what was read to standard error."""
+    count = plural(len(grid.configurations), "configuration")
+    click.echo(f"scored       {len(rewards):,} under {count} in {seconds:.2f} s", err=True)
+    if rewards.faults:
+        listed = ", ".join(f"{reason} {number:,}" for reason, number in rewards.faults.most_common())
+        click.echo(f"not scored   {rewards.faults.total():,}: {listed}", err=True)
+    if rewards.others:
+        listed = ", ".join(f"{task} {number:,}" for task, number in rewards.others.most_common())
+        click.echo(f"left out     {rewards.others.total():,} of other tasks: {listed}", err=True)
+
+
+def contents_of(ablation: Ablation) -> dict[str, Callable[[], bytes]]:
+    """Return the content of each kind of document."""
+    from ..ablate.page import page
+
+    return {
+        "json": ablation.document,
+        "html": lambda: page(ablation).encode(),
+        "markdown": lambda: ablation.text_table().markdown().encode(),
+        "latex": lambda: ablation.text_table().latex().encode(),
+        "csv": lambda: ablation.text_table().csv().encode(),
+    }

@@ -1,0 +1,194 @@
+"""What commands that read and write files share: flags, checks of paths, errors, and the documents that they write."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..errors import ScoringError
+from ..files.field_names import FieldError, find_fields
+from ..files.formats import FORMATS, is_columnar
+from ..files.rows.output import write_document
+from ..files.rows.rows import DocumentError, Fields
+from .options import Failure
+
+if TYPE_CHECKING:
+    from ..evaluate.task import Task
+    from ..files.row_tasks import RowTasks
+
+__all__ = [
+    "OUTPUT",
+    "SOURCE",
+    "document_failure",
+    "document_options",
+    "document_targets",
+    "fields_given",
+    "file_errors",
+    "found_fields",
+    "input_format_option",
+    "max_line_bytes_option",
+    "output_format_option",
+    "output_option",
+    "require_different_files",
+    "rollout_field_options",
+    "write_documents",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SOURCE = click.Path(exists=True, dir_okay=False, allow_dash=True)
+OUTPUT = click.Path(dir_okay=False, allow_dash=True)
+
+LAYOUTS = {"verl": Fields("output", "gts", "input")}
+"""Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
+
+input_format_option = click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the file  [default: by the extension; - is jsonl]"
+)
+
+output_option = click.option(
+    "-o",
+    "--output",
+    "target",
+    default="-",
+    type=OUTPUT,
+    help="Where to write the rows  [default: -, standard output]",
+)
+
+output_format_option = click.option(
+    "--output-format", type=click.Choice(FORMATS), help="Format of -o  [default: by the extension; - is jsonl]"
+)
+
+max_line_bytes_option = click.option(
+    "--max-line-bytes",
+    type=click.IntRange(1),
+    default=64 * 2**20,
+    show_default=True,
+    help="Longer lines of JSONL are errors.",
+)
+
+
+def rollout_field_options(function: Function) -> Function:
+    """Add the flags that `fields_given` reads, but for that of the group."""
+    layouts = click.Choice(list(LAYOUTS))
+    for option in (
+        click.option("--layout", type=layouts, help="Use the field names in the dumps of this trainer."),
+        click.option("--reference-field", help="Name of the reference in a row  [default: reference]"),
+        click.option("--response-field", help="Name of the response in a row  [default: response]"),
+    ):
+        function = option(function)
+    return function
+
+
+def fields_given(layout: str | None, response: str | None, reference: str | None, group: str | None) -> Fields:
+    """Return the given field names; the others are those of the layout or the defaults."""
+    known = LAYOUTS[layout] if layout is not None else Fields()
+    return Fields(response or known.response, reference or known.reference, group or known.group)
+
+
+def found_fields(
+    given: Fields, tasks: RowTasks, rows: Sequence[dict[str, Any]], others: Sequence[Task], kind: str, quiet: bool
+) -> Fields:
+    """Return the names of the fields that the first rows have; raises FieldError if they lack one.
+
+    others: the tasks besides SCORE that rows may be of.
+    """
+    tasks.require_field(rows, kind)
+    fields = find_fields(given, rows, kind, {task.response for task in others})
+    for role, name, before in zip(Fields._fields, fields, given, strict=True):
+        if name != before and not quiet:
+            click.echo(f"note: {role} was read from the {kind} {name}", err=True)
+    return fields
+
+
+def document_options(**texts: str) -> Callable[[Function], Function]:
+    """Add a flag for each kind of document that a command writes (`json`, `html`), with its help."""
+
+    def add(function: Function) -> Function:
+        for kind, text in reversed(texts.items()):
+            function = click.option(f"--{kind}", f"{kind}_target", type=OUTPUT, metavar="FILE", help=text)(function)
+        return function
+
+    return add
+
+
+def document_targets(flags: dict[str, Any]) -> dict[str, str | None]:
+    """Remove the values of `document_options` from the flags; return them by kind."""
+    names = [name for name in flags if name.endswith("_target")]
+    return {name.removesuffix("_target"): flags.pop(name) for name in names}
+
+
+def write_documents(targets: Mapping[str, str | None], contents: Mapping[str, Callable[[], bytes]]) -> None:
+    """Write the requested documents, each completely or not at all; raises Failure."""
+    for kind, target in targets.items():
+        if target is not None:
+            with file_errors(target):
+                write_document(target, contents[kind]().rstrip(b"\n"))
+
+
+@contextmanager
+def file_errors(output: str, source: str = "", fmt: str = "jsonl") -> Iterator[None]:
+    """Turn errors of reading and writing files into a Failure.
+
+    output: the name of the output, for an error that names no file. source, fmt: of the file that is read.
+    """
+    try:
+        yield
+    except DocumentError as error:
+        raise document_failure(source, fmt, error) from None
+    except ScoringError as error:
+        raise Failure.of(error.issues) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = error.filename or ("standard output" if output == "-" else output)
+        raise Failure(f"{where}: {error.strerror or error}") from None
+
+
+def document_failure(name: str, fmt: str, error: DocumentError) -> Failure:
+    """Return the error about a file that is malformed as a whole."""
+    kind = "" if is_columnar(fmt) or isinstance(error, FieldError) else "not JSON: "
+    return Failure(f"{name}: {kind}{error}")
+
+
+NamedPath = tuple[str, str | os.PathLike[str] | None]
+"""The name of a file in messages, and its path: "-" for a standard stream, None for no file."""
+
+
+def require_different_files(inputs: Iterable[NamedPath], outputs: Iterable[NamedPath]) -> None:
+    """Raise click.UsageError if an output is the same file as an input or as another output.
+
+    Links are followed, also from "-" to the file that a standard stream is redirected to; outputs that do not exist yet
+    are compared by path.
+    """
+    outputs = list(outputs)
+    if sum(path == "-" for _, path in outputs) > 1:
+        raise click.UsageError(f"only one of {', '.join(name for name, _ in outputs)} can go to standard output")
+    taken = {file_identity(path, sys.stdin): name for name, path in inputs}
+    for name, path in outputs:
+        found = file_identity(path, sys.stdout)
+        if found is not None and found in taken:
+            raise click.UsageError(f"{taken[found]} and {name} are the same file: {path}")
+        taken[found] = name
+
+
+def file_identity(path: str | os.PathLike[str] | None, standard: object) -> tuple[int, int] | str | None:
+    """Return a value that is equal for two spellings of one file; None if it cannot be overwritten.
+
+    `standard` is the stream that "-" means.
+    """
+    if path is None:
+        return None
+    try:
+        found = os.fstat(standard.fileno()) if path == "-" else os.stat(path)  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):  # missing, or not a stream of the operating system
+        return None if path == "-" else os.path.realpath(path)
+    if not stat.S_ISREG(found.st_mode) and (path == "-" or stat.S_ISCHR(found.st_mode)):
+        return None  # a terminal, a pipe, /dev/null
+    return (found.st_dev, found.st_ino)

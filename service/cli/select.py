@@ -1,0 +1,224 @@
+"""`assay select`: from scored rollouts to the rows of the next training set."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+import orjson
+
+from ..files.formats import format_of
+from ..files.rows.output import is_special
+from ..select.options import ALL, Mode, Options, Trainer
+from ..terminal import show
+from .file_options import (
+    SOURCE,
+    document_options,
+    document_targets,
+    file_errors,
+    input_format_option,
+    max_line_bytes_option,
+    output_format_option,
+    output_option,
+    require_different_files,
+    write_documents,
+)
+from .main import INTERRUPTED
+from .options import (
+    SOME_FAILED,
+    Command,
+)
+
+if TYPE_CHECKING:
+    from ..select.selection import Job
+
+__all__ = ["command"]
+
+COUNT = re.compile(r"[1-9]\d*|all")
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+COUNTED = ("--best", "--pairs")
+
+
+class CountedModes(Command):
+    """A command whose modes may do without their number: `--best` is `--best=1`, also if INPUT follows."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        following = [*args[1:], ""]
+        pairs = zip(args, following, strict=True)
+        return super().parse_args(
+            ctx, [f"{arg}=1" if arg in COUNTED and not is_value(after) else arg for arg, after in pairs]
+        )
+
+
+def is_value(text: str) -> bool:
+    """Return whether a text is the number of a mode, if perhaps an invalid one, and not INPUT."""
+    return text == "all" or NUMBER.fullmatch(text) is not None
+
+
+def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    """Parse the number of a mode; None if the mode is not given."""
+    if text is not None and not COUNT.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is neither a number from 1 on nor all")
+    return None if text is None else ALL if text == "all" else int(text)
+
+
+@click.command(
+    cls=CountedModes,
+    examples=(
+        "assay select scored.jsonl --best 4 --min-reward 0.8 --trainer trl -o sft.jsonl",
+        "assay select scored.jsonl --pairs --margin 0.2 --trainer openrlhf -o pairs.jsonl",
+        "assay select scored.jsonl --curriculum --trainer verl -o train.parquet --dropped dropped.jsonl",
+    ),
+)
+@click.argument("source", metavar="INPUT", type=SOURCE)
+@click.option(
+    "--best",
+    metavar="[N|all]",
+    callback=count_of,
+    help="The N best responses of each group, of equal texts one  [default: 1]",
+)
+@click.option(
+    "--pairs",
+    metavar="[N|all]",
+    callback=count_of,
+    help="The N pairs of each group whose rewards differ most  [default: 1]",
+)
+@click.option("--curriculum", is_flag=True, help="The prompt of each group whose rewards differ, easy ones first.")
+@click.option(
+    "--min-reward",
+    type=float,
+    help="Keep (--best) or choose (--pairs) only responses with this reward; those that pass (--curriculum).",
+)
+@click.option("--passed", is_flag=True, help="Keep or choose only responses that pass both gates with order 1.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(0.0),
+    help="Least difference of the rewards of a pair  [default: any, above 1e-9]",
+)
+@click.option("--min-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts that fewer responses pass.")
+@click.option("--max-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts that more responses pass.")
+@click.option("--trainer", type=click.Choice(get_args(Trainer)), help="Write the rows that this trainer reads.")
+@output_option
+@click.option(
+    "--dropped", type=click.Path(dir_okay=False), help="Write the groups that are dropped, and why, as JSONL."
+)
+@document_options(json="Write the summary as JSON.")
+@click.option("--reward-field", default="reward", help="Name or dotted path of the reward  [default: reward]")
+@click.option("--response-field", default="response", help="Name of the response in a row  [default: response]")
+@click.option("--prompt-field", default="prompt", help="Name of the prompt in a row  [default: prompt]")
+@click.option("--reference-field", default="reference", help="Name of the reference in a row  [default: reference]")
+@click.option(
+    "--group-field",
+    help="Rows equal in this field, or path, are a group  [default: equal prompts and references]",
+)
+@input_format_option
+@output_format_option
+@max_line_bytes_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+def command(
+    source: str,
+    best: int | None,
+    pairs: int | None,
+    curriculum: bool,
+    target: str,
+    dropped: str | None,
+    input_format: str | None,
+    output_format: str | None,
+    max_line_bytes: int,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Select the next training set from INPUT, the output of `assay score` ("-": standard input).
+
+    --best is for supervised fine-tuning, --pairs for DPO and reward models, --curriculum for reinforcement learning.
+    Groups are compared within themselves: rows with an equal prompt and reference. A response that fails a gate is
+    never kept or chosen, but may be the rejected one of a pair. Groups without spread (rewards within 1e-9) give no
+    pairs and are dropped from a curriculum.
+
+    Rows with the `error` of `assay score` are counted and left out. A row that has no valid reward is listed on
+    standard error; the exit code is then 1. The same input gives the same bytes.
+    """
+    from ..select.fields import ScoredFields
+    from ..select.selection import Job, select
+
+    modes = {"best": best, "pairs": pairs, "curriculum": 1 if curriculum else None}
+    targets = document_targets(flags)
+    options = _options(modes, flags)
+    special = "jsonl" if is_special(target) and not os.path.splitext(target)[1] else None
+    job = Job(
+        source=source,
+        target=target,
+        dropped=dropped,
+        source_format=format_of(source, input_format, "--input-format"),
+        target_format=format_of(target, output_format or special, "--output-format"),
+        max_line_bytes=max_line_bytes,
+    )
+    outputs = [("OUTPUT", target), ("--dropped", dropped), ("--json", targets["json"])]
+    require_different_files([("INPUT", source)], outputs)
+    _check_outputs(options, job, outputs)
+    roles = ("reward", "response", "prompt", "reference", "group")
+    fields = ScoredFields(**{role: flags[f"{role}_field"] for role in roles})
+    try:
+        with file_errors(target, job.source_name, job.source_format):
+            summary = select(job, options, fields, quiet)
+        write_documents(targets, {"json": lambda: orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2)})
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted: nothing was written.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    if not quiet:
+        files = [f"output       {target}"] if target != "-" else []
+        files += [f"dropped      {dropped}"] if dropped is not None else []
+        first, *rest = summary.parts()
+        show(first, *files, *rest, error=True)
+    if not summary.written:
+        why = "no rows" if not summary.reader.read else "nothing that is selected"
+        click.echo(f"warning: {job.source_name} has {why}; the output is empty", err=True)
+    if summary.reader.faults:
+        raise click.exceptions.Exit(SOME_FAILED)
+
+
+FOR_MODES: dict[str, tuple[Mode, ...]] = {
+    "passed": ("best", "pairs"),
+    "margin": ("pairs",),
+    "min_pass_rate": ("curriculum",),
+    "max_pass_rate": ("curriculum",),
+}
+"""The modes that flags are for; the others are for all."""
+
+
+def flag_of(name: str) -> str:
+    """Return the flag with this name."""
+    return "--" + name.replace("_", "-")
+
+
+def _check_outputs(options: Options, job: Job, outputs: Iterable[tuple[str, str | None]]) -> None:
+    """Raise UsageError for outputs that cannot be written, or that the trainer cannot read."""
+    for _, path in outputs:
+        if path not in (None, "-") and not os.path.isdir(os.path.dirname(os.path.realpath(path))):
+            raise click.UsageError(f"{path}: the directory does not exist")
+    if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
+        rows = "responses" if options.mode == "best" else "pairs"
+        raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")
+
+
+def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> Options:
+    """Return what to select; raises UsageError unless one mode is given, with flags that are for it."""
+    given = [mode for mode, count in modes.items() if count is not None]
+    if len(given) != 1:
+        raise click.UsageError("exactly one of --best, --pairs and --curriculum is needed")
+    (mode,) = given
+    for name, usable in FOR_MODES.items():
+        if flags[name] not in (None, False) and mode not in usable:
+            listed = " and ".join(f"--{one}" for one in usable)
+            raise click.UsageError(f"{flag_of(name)} is for {listed}")
+    chosen = {name: flags[name] for name in (*FOR_MODES, "min_reward", "trainer") if flags[name] is not None}
+    if infinite := [name for name, value in chosen.items() if isinstance(value, float) and not math.isfinite(value)]:
+        raise click.UsageError(f"{', '.join(map(flag_of, infinite))}: not a finite number")
+    options = Options(mode, modes[mode] or 1, **chosen)
+    if options.min_pass_rate > options.max_pass_rate:
+        raise click.UsageError("--min-pass-rate is above --max-pass-rate")
+    return options

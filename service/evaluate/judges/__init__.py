@@ -1,0 +1,1 @@
+"""Language models as judges, at OpenAI-compatible addresses: what Llam-Eval and REA-ERR ask them."""

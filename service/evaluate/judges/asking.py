@@ -1,0 +1,91 @@
+"""Puts questions about records to a judge, several at the same time."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import NamedTuple
+
+from ...errors import InvalidRequest, Issue
+from ..task import Advance
+from .endpoint import Endpoint, JudgeFault
+from .options import JudgeOptions
+from .replies import Judgement, Replies, name_of
+
+__all__ = ["FAULT", "JUDGE_FAULT", "Question", "answers"]
+
+JUDGE_FAULT = "judge_fault"
+FAULT = {JUDGE_FAULT: "The judge did not answer, or not with a chat completion."}
+"""The reason of a record that the judge did not answer, as in `Task.failures`."""
+
+
+class Question(NamedTuple):
+    """One prompt about one record; `repeat` counts the earlier questions with the same prompt and run."""
+
+    row: int
+    prompt: str
+    criterion: str = ""
+    run: int = 0
+    repeat: int = 0
+
+    def occasion(self, request: int = 0) -> str:
+        """Return what distinguishes a request for this question from others with the same prompt."""
+        return f"{self.run}.{self.repeat}.{request}"
+
+
+Ask = Callable[[Endpoint, Question], Judgement]
+"""Asks one question, with as many requests as it takes; raises JudgeFault."""
+
+
+def answers(
+    questions: Iterable[Question], options: JudgeOptions, ask: Ask, advance: Advance
+) -> Iterator[tuple[Question, Judgement | JudgeFault]]:
+    """Yield every question with its answer, in any order.
+
+    Until the judge has replied once, questions are asked one by one, and a fault raises InvalidRequest; afterwards,
+    `options.concurrency` at the same time, and a fault is the answer to its question only.
+    """
+    key = os.environ.get("ASSAY_JUDGE_KEY")
+    replies = Replies(options.replies) if options.replies else None
+    endpoint = Endpoint(options.base_url, options.model, key, options.timeout, options.retries, replies)
+    waiting = counted(questions)
+    while not endpoint.reached and (first := next(waiting, None)):
+        answer = answer_to(first, endpoint, ask)
+        if isinstance(answer, JudgeFault):
+            raise InvalidRequest([Issue("options.base_url", JUDGE_FAULT, f"the judge does not answer: {answer}")])
+        yield first, answer
+        advance(first.row)
+    with ThreadPoolExecutor(options.concurrency, thread_name_prefix="assay-judge") as pool:
+        running: dict[Future[Judgement | JudgeFault], Question] = {}
+        try:
+            while True:
+                for question in islice(waiting, 2 * options.concurrency - len(running)):
+                    running[pool.submit(answer_to, question, endpoint, ask)] = question
+                if not running:
+                    break
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    question = running.pop(done)
+                    yield question, done.result()
+                    advance(question.row)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def counted(questions: Iterable[Question]) -> Iterator[Question]:
+    """Yield the questions with their `repeat`."""
+    earlier: Counter[str] = Counter()
+    for question in questions:
+        name = name_of(question.prompt, question.run)
+        yield question._replace(repeat=earlier[name])
+        earlier[name] += 1
+
+
+def answer_to(question: Question, endpoint: Endpoint, ask: Ask) -> Judgement | JudgeFault:
+    """Return the answer, or the fault instead of raising it."""
+    try:
+        return ask(endpoint, question)
+    except JudgeFault as fault:
+        return fault

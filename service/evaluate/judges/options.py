@@ -1,0 +1,42 @@
+"""Options of the evaluations that ask a judge."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ..task import Options
+
+__all__ = ["JudgeOptions"]
+
+
+class JudgeOptions(Options):
+    """Where the judge is, and how it is asked."""
+
+    base_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s@]+$",
+        description="The judge: an OpenAI-compatible address up to /v1. Its key is the environment's ASSAY_JUDGE_KEY.",
+        json_schema_extra={"local": True},
+    )
+    model: str = Field("default", description="The judge's model.", json_schema_extra={"local": True})
+    temperature: float | None = Field(None, ge=0, le=2, description="Passed on to the judge.")
+    seed: int | None = Field(None, description="Passed on to the judge, plus 1 for each further request.")
+    max_tokens: int = Field(8192, ge=1, le=65536, description="Tokens of one reply at most.")
+    concurrency: int = Field(
+        8, ge=1, le=64, description="Requests at the same time.", json_schema_extra={"local": True}
+    )
+    timeout: float = Field(
+        60.0, gt=0, le=600, description="Seconds for one request.", json_schema_extra={"local": True}
+    )
+    retries: int = Field(3, ge=0, le=10, description="Further tries after a fault.", json_schema_extra={"local": True})
+    replies: str | None = Field(
+        None,
+        min_length=1,
+        description="A JSONL file that keeps the judge's replies: what it holds is not asked again.",
+        json_schema_extra={"local": True},
+    )
+
+    @property
+    def has_judge(self) -> bool:
+        """Whether there is a judge to ask, or a file of its replies."""
+        return self.base_url is not None or self.replies is not None

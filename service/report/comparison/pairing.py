@@ -1,0 +1,115 @@
+"""Which records of two files of answers belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from ...evaluate.scirecipe import PROMPT_FIELDS
+from ...evaluate.task import Task
+from ...files.answers import record_id
+
+__all__ = ["Pairing", "pair_records"]
+
+HOW = {
+    "id": "by their ids",
+    "question": "by equal references and prompts",
+    "position": "by position: they have neither ids nor questions in common",
+}
+
+NOT_OF_THE_QUESTION = {
+    *("id", "type", "level", "action_new"),
+    *("prediction_code", "prediction_functions", "responses", "score_token_logprobs", "LLM_judge"),
+}
+"""Fields of the tasks' records that label a question, or that come from the model or from its judge."""
+
+SHARED_BY_MANY = {"answer", "choices", "is_correct", "criterion"}
+"""Fields that do not tell questions apart: without others, it is unknown which record answers which question."""
+
+Records = Sequence[Mapping[str, Any]]
+
+
+class Pairing(NamedTuple):
+    """Pairs of records of a file with those of the baseline, in the order of the baseline.
+
+    rows, baseline_rows: int64 (pairs,). unpaired, baseline_unpaired: the other rows, in order.
+    """
+
+    by: str
+    """`id`, `question`, `position`; empty if nothing could be paired."""
+    rows: np.ndarray
+    baseline_rows: np.ndarray
+    unpaired: list[int]
+    baseline_unpaired: list[int]
+    questions: np.ndarray
+    """int64 (pairs,): the number of the question that each pair answers, from 0; its own if that is unknown."""
+    contradictory: list[int]
+    """Pairs of equal ids whose references or prompts differ."""
+
+    @property
+    def how(self) -> str:
+        """Say by what the records were paired."""
+        return HOW[self.by]
+
+
+def pair_records(task: Task, records: Records, baseline: Records) -> Pairing:
+    """Pair by id if all records have one, else by reference and prompt, else by position if the numbers are equal.
+
+    Several records with the same id, or of the same question, are paired in their order.
+    """
+    questions = [[question_of(task, record) for record in some] for some in (records, baseline)]
+    ids = [[record_id(record) for record in some] for some in (records, baseline)]
+    candidates: dict[str, Sequence[Sequence[Any]]] = {"id": ids} if all(all(some) for some in ids) else {}
+    if all(one.known for some in questions for one in some):
+        candidates["question"] = questions
+    if len(records) == len(baseline):
+        candidates["position"] = [list(range(len(records)))] * 2
+    found = ((by, list(matches(keys, others))) for by, (keys, others) in candidates.items())
+    by, pairs = next(((by, pairs) for by, pairs in found if pairs), ("", []))
+    rows, baseline_rows = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Pairing(
+        by,
+        rows,
+        baseline_rows,
+        sorted(set(range(len(records))).difference(rows.tolist())),
+        sorted(set(range(len(baseline))).difference(baseline_rows.tolist())),
+        numbered([one if (one := questions[1][row]).known else row for row in baseline_rows.tolist()]),
+        [k for k, (row, other) in enumerate(pairs) if by == "id" and questions[0][row] != questions[1][other]],
+    )
+
+
+class Question(NamedTuple):
+    """What a record has in common with those of other models, and whether that tells questions apart."""
+
+    digest: bytes
+    """Of its fields: their texts are long, and there is one for every record."""
+    known: bool
+
+
+def question_of(task: Task, record: Mapping[str, Any]) -> Question:
+    """Return the reference and the prompt of a record."""
+    names = sorted({*task.record.model_fields, *PROMPT_FIELDS} - {task.response, *NOT_OF_THE_QUESTION})
+    fields = {name: value for name in names if (value := record.get(name)) is not None}
+    option = orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY
+    text = orjson.dumps(fields, default=repr, option=option)
+    return Question(blake2b(text, digest_size=16).digest(), not fields.keys() <= SHARED_BY_MANY)
+
+
+def numbered(keys: Sequence[Any]) -> np.ndarray:
+    """Return the number of each key, in the order of their first occurrence."""
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+
+
+def matches(keys: Sequence[Any], baseline_keys: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of rows with equal keys, the first with the first and so on, in the order of the baseline."""
+    rows: dict[Any, list[int]] = {}
+    for row in reversed(range(len(keys))):
+        rows.setdefault(keys[row], []).append(row)
+    for baseline_row, key in enumerate(baseline_keys):
+        if rows.get(key):
+            yield rows[key].pop(), baseline_row

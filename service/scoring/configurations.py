@@ -1,0 +1,106 @@
+"""One batch under several configurations: those that read texts alike are scored in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from ..errors import InvalidReference, InvalidSetting, Issue, row_of
+from ..settings import ScoreSettings
+from .column_scorer import READING, ColumnScorer
+from .scores import Scores
+
+__all__ = ["by_reading", "issues_under_all", "overridden_by_each", "score_together"]
+
+T = TypeVar("T")
+
+CONTENT = ("content_denominator", "object_similarity", "use_position", "position_decay", "order")
+"""What is measured again unless the configuration before agrees in it: the costly content first."""
+
+
+def overridden_by_each(override: Callable[[Mapping[str, Any]], T], configs: Sequence[Mapping[str, Any]]) -> list[T]:
+    """Return `override(config)` for each of `configs`.
+
+    Raises InvalidSetting naming every issue of every configuration, as `configs[2].order`.
+    """
+    if isinstance(configs, (str, bytes)) or not isinstance(configs, Sequence):
+        raise InvalidSetting([Issue("configs", "wrong_type", "must be a list of objects with settings")])
+    if not configs:
+        raise InvalidSetting([Issue("configs", "too_few", "at least one configuration is needed")])
+    found, issues = [], []
+    for k, config in enumerate(configs):
+        try:
+            if not isinstance(config, Mapping):
+                raise InvalidSetting([Issue("config", "wrong_type", "must be an object")])
+            found.append(override(config))
+        except InvalidSetting as error:
+            issues += [
+                issue._replace(path=f"configs[{k}]{issue.path.removeprefix('config')}") for issue in error.issues
+            ]
+    if issues:
+        raise InvalidSetting(issues)
+    return found
+
+
+def score_together(
+    settings: Sequence[ScoreSettings],
+    threads: int,
+    score: Callable[[ColumnScorer], list[Scores]],
+    names: Sequence[str] | None = None,
+) -> list[Scores]:
+    """Score a batch under each of `settings`; return the results in their order.
+
+    score: scores the batch by the scorer that it is given, once for all configurations that read texts alike. names:
+    what errors call the configurations, by default `configs[k]`. Raises InvalidReference naming every reference that
+    any configuration refuses, and these configurations if there are others.
+    """
+    names = names or [f"configs[{k}]" for k in range(len(settings))]
+    scores: dict[int, Scores] = {}
+    refused: list[tuple[int, Issue]] = []
+    for members in by_reading(settings):
+        try:
+            found = score(ColumnScorer([settings[k] for k in members], threads))
+            scores.update(zip(members, found, strict=True))
+        except InvalidReference as error:
+            refused += product(members, error.issues)
+    if refused:
+        raise InvalidReference(merged(refused, names))
+    return [scores[k] for k in range(len(settings))]
+
+
+def by_reading(settings: Sequence[ScoreSettings]) -> list[list[int]]:
+    """Return the numbers of the settings that agree in `READING`, group by group, those of equal content together."""
+    reading, content = attrgetter(*READING), attrgetter(*CONTENT)
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for k in sorted(range(len(settings)), key=lambda k: content(settings[k])):
+        groups.setdefault(reading(settings[k]), []).append(k)
+    return list(groups.values())
+
+
+def issues_under_all(
+    find: Callable[[int], Sequence[Issue]], max_steps: Sequence[int], names: Sequence[str]
+) -> list[Issue]:
+    """Return the issues of references under several configurations: `find` returns those under one `max_steps`."""
+    found = {limit: find(limit) for limit in set(max_steps)}
+    return merged([(k, issue) for k, limit in enumerate(max_steps) for issue in found[limit]], names)
+
+
+def merged(found: Iterable[tuple[int, Issue]], names: Sequence[str]) -> list[Issue]:
+    """Return the issues of references that configurations have found, each with the number of one, without repeats.
+
+    An issue that not all configurations have gets the names of those that have it.
+    """
+    by: dict[Issue, list[int]] = {}
+    for k, issue in found:
+        by.setdefault(issue, []).append(k)
+    issues = [
+        issue if len(having) == len(names) else issue._replace(detail=f"{issue.detail} ({joined(names, having)})")
+        for issue, having in by.items()
+    ]
+    return sorted(issues, key=row_of)
+
+
+def joined(names: Sequence[str], numbers: Sequence[int]) -> str:
+    return ", ".join(names[k] for k in sorted(numbers))

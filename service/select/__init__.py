@@ -1,0 +1,1 @@
+"""From scored groups to the rows of the next training set."""

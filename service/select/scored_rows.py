@@ -1,0 +1,225 @@
+"""Reads scored rows: some numbers of each stay in memory, the rows themselves are spooled to a temporary file."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from hashlib import blake2b
+from typing import IO, Any
+
+import numpy as np
+import orjson
+
+from ..evaluate.task import OK
+from ..files.field_names import value_at
+from ..files.records import FileRecord
+from ..files.rows.groups import value_digest
+from ..files.rows.rows import NO_GROUP, Fault
+from ..scoring.scores import NO_SPREAD
+from .fields import ScoredFields, components_of, has_passed, needed_components
+from .options import Options
+
+__all__ = ["Eligibility", "RowReader", "ScoredRows", "is_chat"]
+
+
+class Eligibility(IntEnum):
+    """Whether a response may be kept or chosen, or the first condition that it does not meet."""
+
+    ELIGIBLE = 0
+    FAILED_GATE = 1
+    BELOW_MIN_REWARD = 2
+    NOT_PASSED = 3
+
+
+@dataclass
+class ScoredRows:
+    """The rows with a reward, in the order of the file: 38 bytes each, and their texts in the spool."""
+
+    spool: IO[bytes]
+    kind: str = "row"
+    """What row numbers count: `line`, `record` or `row`."""
+    rewards: array[float] = field(default_factory=lambda: array("d"))
+    groups: array[int] = field(default_factory=lambda: array("i"))
+    """Groups are numbered from 0 in the order of their first rows."""
+    digests: array[int] = field(default_factory=lambda: array("Q"))
+    """Hashes of the responses."""
+    eligibility: array[int] = field(default_factory=lambda: array("B"))
+    passed: array[int] = field(default_factory=lambda: array("B"))
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    positions: array[int] = field(default_factory=lambda: array("q"))
+    """Where rows begin in the spool; -1 for one that is not spooled."""
+    has_chats: bool = False
+    """Whether a prompt is a list of chat messages."""
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def text(self, row: int) -> bytes:
+        """Return a row as JSON."""
+        self.spool.seek(self.positions[row])
+        return self.spool.readline()[:-1]
+
+    def members(self) -> list[np.ndarray]:
+        """Return the rows of each group, int64, ascending."""
+        groups = np.frombuffer(self.groups, np.int32) if self.groups else np.zeros(0, np.int32)
+        order = np.argsort(groups, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else []
+
+
+class RowReader:
+    """Reads records into `rows`; counts those without a reward, and those with a fault, which it reports."""
+
+    def __init__(
+        self,
+        options: Options,
+        fields: ScoredFields,
+        by_components: bool,
+        spool: IO[bytes],
+        report: Callable[[FileRecord, Fault], None],
+    ) -> None:
+        self.rows = ScoredRows(spool)
+        self.read = 0
+        self.not_scored: Counter[str] = Counter()
+        """Rows that `assay score` gave an error instead of a reward, by its reason."""
+        self.faults: Counter[str] = Counter()
+        self._options = options
+        self._fields = fields
+        self._by_components = by_components
+        self._report = report
+        self._groups: dict[bytes, int] = {}
+        self._end = 0
+
+    def add(self, record: FileRecord) -> None:
+        """Read one record."""
+        self.read += 1
+        self.rows.kind = record.location.kind
+        fault = record.fault or self._read(record)
+        if fault is not None:
+            self.faults[fault.reason] += 1
+            self._report(record, fault)
+
+    def _read(self, record: FileRecord) -> Fault | None:
+        """Keep a row, or count one without a reward; return the fault of one that cannot be read."""
+        row = record.value
+        if not isinstance(row, dict):
+            return Fault("not_an_object", "the row is not a JSON object")
+        if (error := row.get("error")) is not None:
+            self.not_scored[str(error.get("reason", "error")) if isinstance(error, Mapping) else "error"] += 1
+            return None
+        fault = self._fault_of(row)
+        if fault is not None:
+            return fault
+        try:
+            group = value_digest(self._group_of(row))
+        except TypeError:  # columns may have values that JSON does not
+            return Fault("wrong_type", f"group: {self._fields.grouped_by} is not a JSON value")
+        self._keep(record, row, group)
+        return None
+
+    def _keep(self, record: FileRecord, row: Mapping[str, Any], group: bytes) -> None:
+        rows, fields = self.rows, self._fields
+        is_first = group not in self._groups
+        reward, passed = float(value_at(row, fields.reward)), self._passes(row)
+        rows.rewards.append(reward)
+        rows.groups.append(self._groups.setdefault(group, len(self._groups)))
+        response = row[fields.response or ""] if self._options.mode != "curriculum" else ""
+        rows.digests.append(int.from_bytes(blake2b(response.encode(), digest_size=8).digest(), "little"))
+        rows.eligibility.append(self._eligibility(row, reward, passed))
+        rows.passed.append(passed)
+        rows.numbers.append(record.location.number)
+        rows.has_chats |= fields.prompt is not None and isinstance(row.get(fields.prompt), list)
+        if self._options.mode == "curriculum" and not is_first:
+            rows.positions.append(-1)
+            return
+        rows.positions.append(self._end)
+        self._end += rows.spool.write((record.text or as_json(record)) + b"\n")
+
+    def _group_of(self, row: Mapping[str, Any]) -> Any:
+        fields = self._fields
+        if fields.group is not None:
+            return value_at(row, fields.group)
+        return [row.get(name) for name in (fields.prompt, fields.reference) if name is not None]
+
+    def _passes(self, row: Mapping[str, Any]) -> bool:
+        if self._options.mode == "curriculum" and self._options.min_reward is not None:
+            return self._reaches(value_at(row, self._fields.reward))
+        return has_passed(row, self._by_components)
+
+    def _reaches(self, reward: float) -> bool:
+        return self._options.min_reward is None or reward >= self._options.min_reward - NO_SPREAD
+
+    def _eligibility(self, row: Mapping[str, Any], reward: float, passed: bool) -> Eligibility:
+        if row.get("reason", OK) != OK:
+            return Eligibility.FAILED_GATE
+        if not self._reaches(reward):
+            return Eligibility.BELOW_MIN_REWARD
+        return Eligibility.NOT_PASSED if self._options.passed and not passed else Eligibility.ELIGIBLE
+
+    def _fault_of(self, row: Mapping[str, Any]) -> Fault | None:
+        """Return why a row cannot be used."""
+        fields, options = self._fields, self._options
+        reward = fault_of_reward(row, fields.reward)
+        if reward is not None:
+            return reward
+        if options.mode != "curriculum" and not isinstance(row.get(fields.response or ""), str):
+            return Fault("not_a_string", f"the field {fields.response!r} is not a string")
+        if fields.group is not None:
+            try:
+                if value_at(row, fields.group) is None:
+                    return NO_GROUP
+            except KeyError:
+                return Fault("missing_field", f"no field {fields.group!r}")
+        if options.trainer is not None and (fault := self._fault_of_prompt(row)):
+            return fault
+        if self._by_components and (options.passed or options.mode == "curriculum"):
+            found = components_of(row)
+            missing = [name for name in needed_components(row) if not isinstance(found.get(name), float | int)]
+            if missing:
+                return Fault("missing_field", f"no component {', '.join(missing)}")
+        return None
+
+    def _fault_of_prompt(self, row: Mapping[str, Any]) -> Fault | None:
+        """Return why a trainer cannot use the prompt, or in a curriculum the reference."""
+        fields, options = self._fields, self._options
+        prompt = row.get(fields.prompt) if fields.prompt is not None else None
+        if not isinstance(prompt, str) and not is_chat(prompt):
+            return Fault("wrong_type", f"the field {fields.prompt!r} is neither text nor a list of chat messages")
+        if options.trainer == "verl" and options.mode == "pairs" and not isinstance(prompt, str):
+            return Fault("wrong_type", f"the field {fields.prompt!r} is not text, which verl's pairs need")
+        if options.mode == "curriculum" and fields.reference is not None and row.get(fields.reference) is None:
+            return Fault("missing_field", f"no field {fields.reference!r}")
+        return None
+
+
+def fault_of_reward(row: Mapping[str, Any], path: str) -> Fault | None:
+    """Return why the value at a path is not a reward."""
+    try:
+        reward = value_at(row, path)
+    except KeyError:
+        return Fault("missing_field", f"no field {path!r}, and no error")
+    if isinstance(reward, bool) or not isinstance(reward, float | int):
+        return Fault("not_a_number", f"the field {path!r} is not a number")
+    return None if math.isfinite(reward) else Fault("not_finite", f"the field {path!r} is {reward}")
+
+
+def is_chat(prompt: Any) -> bool:
+    """Return whether a prompt is a list of chat messages, each with a role and a text."""
+    return (
+        isinstance(prompt, list)
+        and bool(prompt)
+        and all(isinstance(one, Mapping) for one in prompt)
+        and all(isinstance(one.get(name), str) for one in prompt for name in ("role", "content"))
+    )
+
+
+def as_json(record: FileRecord) -> bytes:
+    """Encode a record that no text was read of."""
+    if record.location.kind != "row":
+        return orjson.dumps(record.value)
+    from ..files.columns.source import json_text_of  # needs the extra
+
+    return json_text_of({name: value for name, value in record.value.items() if name != "error"})  # it is null

@@ -1,0 +1,195 @@
+"""Selects from a file of scored rows and writes the rows of a training set.
+
+The input is read once: some numbers of each row stay in memory, and its text in a temporary file, so that it may be a
+pipe and larger than memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from ..evaluate.task import OK
+from ..files.field_names import SAMPLE_ROWS, FieldError, objects_among, peek
+from ..files.formats import is_columnar, source_name
+from ..files.records import FileRecord, open_records
+from ..files.rows.output import Write, array_output, atomic_file, temp_dir_for
+from ..files.rows.rows import PIECE_ROWS, Fault, pieces
+from ..terminal import Progress
+from .choices import Choice, choose, figures_of
+from .fields import ScoredFields, has_components
+from .options import Options
+from .scored_rows import RowReader, ScoredRows
+from .summary import Summary
+from .trainer_rows import RowWriter, encoded
+
+__all__ = ["Job", "select"]
+
+WRITE_BYTES = 4 * 2**20
+
+
+class Job(NamedTuple):
+    """What to read and to write, and in which formats (those of `formats`); "-" is a standard stream."""
+
+    source: str
+    target: str = "-"
+    dropped: str | None = None
+    """Where to write the groups that are dropped."""
+    source_format: str = "jsonl"
+    target_format: str = "jsonl"
+    max_line_bytes: int = 64 * 2**20
+
+    @property
+    def source_name(self) -> str:
+        """The name of the source in messages."""
+        return source_name(self.source)
+
+
+def select(job: Job, options: Options, fields: ScoredFields, quiet: bool = True) -> Summary:
+    """Read, select and write; list rows with a fault on standard error.
+
+    fields: names that rows may have, replaced by the usual ones that they do have. Raises DocumentError for a malformed
+    file, FieldError for a missing field, and OSError if an output cannot be written; outputs are written completely or
+    not at all.
+    """
+    with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
+        reader, fields, pass_rule = _read(job, options, fields, spool, quiet)
+        members = reader.rows.members()
+        choice = choose(reader.rows, members, options)
+        writer = RowWriter(options.trainer, fields, reader.rows.has_chats)
+        dropped = atomic_file(job.dropped) if job.dropped is not None else nullcontext()
+        with dropped as stream, _output(job) as write, Progress(len(choice.picked), quiet) as progress:
+            if stream is not None:
+                stream.writelines(_dropped_lines(reader.rows, members, choice, options, writer))
+            lines = _lines(reader.rows, members, choice, options, writer)
+            for piece in _pieces(lines):
+                write(piece)
+                progress.advance(len(piece), len(piece))
+    return Summary(options, fields.grouped_by, pass_rule, reader, choice)
+
+
+def _read(
+    job: Job, options: Options, fields: ScoredFields, spool: IO[bytes], quiet: bool
+) -> tuple[RowReader, ScoredFields, str | None]:
+    """Return the rows, the names of their fields, and when a response passes, if that matters."""
+    with (
+        open_records(job.source, job.source_format, job.max_line_bytes) as (records, size),
+        Progress(size, quiet) as progress,
+    ):
+        first, records = peek(records)
+        objects = objects_among([(record.value, record.fault) for record in first])
+        kind = "column" if is_columnar(job.source_format) else "field"
+        given, fields = fields, fields.found(objects, kind, _needed(options))
+        for role, name in fields.renamed(given).items():
+            if not quiet:
+                progress.message(f"note: {role} was read from the {kind} {name}")
+        _check_chats(options, fields, objects)
+        by_components, pass_rule = _pass_rule(options, objects)
+
+        def report(record: FileRecord, fault: Fault) -> None:
+            progress.message(f"{record.location.within(job.source_name)}: {fault.detail} ({fault.reason})")
+
+        reader = RowReader(options, fields, by_components, spool, report)
+        for piece in pieces(records, SAMPLE_ROWS):
+            for record in piece:
+                reader.add(record)
+            progress.advance(len(piece), sum(record.size for record in piece))
+    return reader, fields, pass_rule
+
+
+def _needed(options: Options) -> dict[str, str]:
+    """Return why rows must have fields, by the roles of these."""
+    needed = {} if options.mode == "curriculum" else {"response": f"--{options.mode} selects responses"}
+    if options.trainer is not None:
+        needed["prompt"] = f"rows of {options.trainer} have a prompt"
+        if options.mode == "curriculum":
+            needed["reference"] = f"prompts of {options.trainer} have a reference"
+    return needed
+
+
+def _check_chats(options: Options, fields: ScoredFields, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise FieldError for prompts that are chats if verl is to read pairs: its data set tokenizes texts."""
+    prompt = fields.prompt or ""
+    if options.trainer == "verl" and options.mode == "pairs" and any(isinstance(row.get(prompt), list) for row in rows):
+        raise FieldError(f"the field {prompt!r} is a chat; the data set that verl reads pairs from has prompts of text")
+
+
+def _pass_rule(options: Options, rows: Sequence[Mapping[str, Any]]) -> tuple[bool, str | None]:
+    """Return whether components say if a response passes, and the rule in words; raises FieldError without a rule."""
+    if options.mode == "curriculum" and options.min_reward is not None:
+        return False, f"a reward of at least {options.min_reward:g}"
+    if not rows or not (options.passed or options.mode == "curriculum"):
+        return False, None
+    if any(map(has_components, rows)):
+        return True, "both gates and order 1"
+    if options.passed:
+        raise FieldError("--passed needs components, which `assay score --include components` adds")
+    if any("reason" in row for row in rows):
+        return False, f"reason {OK}: both gates (also order 1 if rows have components)"
+    raise FieldError(
+        "rows have neither components nor a reason; say with --min-reward from which reward a response passes"
+    )
+
+
+def _output(job: Job) -> AbstractContextManager[Write]:
+    """Return the output, which appears only when complete."""
+    if is_columnar(job.target_format):
+        from ..files.columns.from_rows import json_as_columns  # needs the extra
+
+        return json_as_columns(job.target, job.target_format)
+    return array_output(job.target) if job.target_format == "json" else _complete_lines(job.target)
+
+
+@contextmanager
+def _complete_lines(target: str) -> Iterator[Write]:
+    """Write JSONL to a path, which appears only when complete, or to standard output ("-")."""
+    with atomic_file(target) as stream:
+        yield lambda rows: stream.writelines(row + b"\n" for row in rows)
+
+
+def _lines(
+    rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice, options: Options, writer: RowWriter
+) -> Iterator[bytes]:
+    """Yield the rows of the output."""
+    if options.mode == "pairs":
+        for chosen, rejected in zip(choice.picked, choice.rejected, strict=True):
+            both = rows.rewards[chosen], rows.rewards[rejected]
+            yield writer.pair(rows.text(chosen), rows.text(rejected), both)
+        return
+    for row in choice.picked:
+        if options.mode == "best":
+            yield writer.best(rows.text(row), rows.rewards[row])
+        else:
+            figures = figures_of(rows, members[rows.groups[row]].tolist())
+            yield writer.prompt(rows.text(row), figures, rows.numbers[row])
+
+
+def _pieces(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """Yield lists of consecutive lines, of at most `PIECE_ROWS` and about `WRITE_BYTES`."""
+    piece: list[bytes] = []
+    size = 0
+    for line in lines:
+        piece.append(line)
+        size += len(line)
+        if len(piece) == PIECE_ROWS or size >= WRITE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _dropped_lines(
+    rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice, options: Options, writer: RowWriter
+) -> Iterator[bytes]:
+    """Yield each group that is dropped: why, its first row, its figures, and what its rows have in common."""
+    for number, reason in choice.dropped_groups.items():
+        group = members[number].tolist()
+        figures = figures_of(rows, group)._asdict()
+        if options.mode != "curriculum":
+            del figures["pass_rate"]  # known only if rows say who passes
+        place = {rows.kind: rows.numbers[group[0]]}
+        yield encoded({"reason": reason, **place, **figures, **writer.identity(rows.text(group[0]))}) + b"\n"

@@ -1,0 +1,153 @@
+"""What was kept and why, for a terminal and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..explain.numbers import plural
+from ..terminal import table
+from .choices import Choice
+from .options import Options
+from .scored_rows import RowReader, ScoredRows
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["REASONS", "Summary"]
+
+REASONS = {
+    "single": "one response only",
+    "no_spread": "all rewards are equal (within 1e-9)",
+    "all_failed_gate": "no response passes the gates",
+    "all_below_min_reward": "no response reaches --min-reward",
+    "none_passed": "no response passes",
+    "below_margin": "no pair reaches --margin",
+    "below_min_pass_rate": "too hard: below --min-pass-rate",
+    "above_max_pass_rate": "too easy: above --max-pass-rate",
+    "failed_gate": "fails a gate",
+    "below_min_reward": "below --min-reward",
+    "not_passed": "does not pass",
+    "duplicate": "the text of another response of its group",
+    "not_among_best": "others of its group are better",
+}
+"""Why groups and rows are dropped."""
+
+
+@dataclass
+class Summary:
+    """The figures of one run."""
+
+    options: Options
+    grouped_by: str
+    pass_rule: str | None
+    """When a response passes."""
+    reader: RowReader
+    choice: Choice
+
+    @property
+    def written(self) -> int:
+        """The number of rows in the output."""
+        return len(self.choice.picked)
+
+    @property
+    def groups(self) -> int:
+        """The number of groups with a reward."""
+        return self.choice.kept_groups + len(self.choice.dropped_groups)
+
+    def rewards(self) -> dict[str, float | None]:
+        """Return the mean reward of all rows, and those of what is kept; None without rows."""
+        rows, choice = self.reader.rows, self.choice
+        means = {"all": mean(rows.rewards)}
+        if self.options.mode == "pairs":
+            for name, chosen in (("chosen", choice.picked), ("rejected", choice.rejected)):
+                means[name] = mean([rows.rewards[row] for row in chosen])
+        else:
+            means["kept"] = mean(self._kept_rewards(rows))
+        return means
+
+    def _kept_rewards(self, rows: ScoredRows) -> list[float]:
+        """Return the rewards of the rows that are kept, in a curriculum those of all rows of the kept groups."""
+        if self.options.mode == "best":
+            return [rows.rewards[row] for row in self.choice.picked]
+        dropped = self.choice.dropped_groups
+        return [reward for reward, group in zip(rows.rewards, rows.groups, strict=True) if group not in dropped]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all figures."""
+        reader, choice = self.reader, self.choice
+        options = self.options._asdict()
+        return {
+            "options": {**options, "per_group": "all" if self.options.is_all else self.options.per_group},
+            "grouped_by": self.grouped_by,
+            "passed_if": self.pass_rule,
+            "rows": {
+                "read": reader.read,
+                "scored": len(reader.rows),
+                "passed": sum(reader.rows.passed) if self.pass_rule is not None else None,
+                "not_scored": counts(reader.not_scored),
+                "faults": counts(reader.faults),
+                "dropped": counts(choice.dropped_rows),
+            },
+            "groups": {
+                "all": self.groups,
+                "kept": choice.kept_groups,
+                "dropped": counts(Counter(choice.dropped_groups.values())),
+            },
+            "written": self.written,
+            "mean_reward": self.rewards(),
+        }
+
+    def parts(self) -> list[str | Table]:
+        """Return lines and tables for a terminal."""
+        figures, reader = self.as_json(), self.reader
+        kept, groups = self.choice.kept_groups, self.groups
+        noun = "pair" if self.options.mode == "pairs" else "response"
+        source = f"{kept:,} of {plural(groups, 'group')}{share(kept, groups)}"
+        rows_kept = "" if self.options.mode == "curriculum" else f"{plural(self.written, noun)} from "
+        parts: list[str | Table] = [
+            f"read         {plural(reader.read, 'row')} in {plural(groups, 'group')} of equal {self.grouped_by}",
+            f"kept         {rows_kept}{source}",
+        ]
+        if self.pass_rule is not None:
+            passed = sum(reader.rows.passed)
+            parts.append(
+                f"passed       {plural(passed, 'response')}{share(passed, len(reader.rows))}: {self.pass_rule}"
+            )
+        shown = [f"{name} {value:.4f}" for name, value in figures["mean_reward"].items() if value is not None]
+        parts += [f"mean reward  {', '.join(shown)}"] if shown else []
+        rows, dropped = figures["rows"], figures["groups"]["dropped"]
+        lost = [*rows["not_scored"].items(), *rows["faults"].items()]
+        tables = [
+            (["rows left out", "rows"], [[reason, f"{n:,}"] for reason, n in lost]),
+            (["groups dropped", "why", "groups"], explained(dropped)),
+            (["responses dropped", "why", "responses"], explained(rows["dropped"])),
+        ]
+        for heads, cells in tables:
+            if cells:
+                parts += ["", table(heads, cells, left=len(heads) - 1)]
+        return parts
+
+
+def explained(reasons: Mapping[str, int]) -> list[list[str]]:
+    """Return the cells of a table: reason, sentence, number."""
+    return [[reason, REASONS[reason], f"{number:,}"] for reason, number in reasons.items()]
+
+
+def counts(counter: Counter[str]) -> dict[str, int]:
+    """Return what was counted, the most frequent first."""
+    return {name: number for name, number in sorted(counter.items(), key=lambda one: (-one[1], one[0])) if number}
+
+
+def mean(rewards: Iterable[float]) -> float | None:
+    """Return the mean of the exact sum, None without rewards."""
+    values = list(rewards)
+    return math.fsum(values) / len(values) if values else None
+
+
+def share(part: int, whole: int) -> str:
+    """Return a share in parentheses, nothing of nothing."""
+    return f" ({100 * part / whole:.1f} %)" if whole else ""

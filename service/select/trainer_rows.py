@@ -1,0 +1,201 @@
+"""The rows that data sets of trainers are read from, for each kind of selection (docs/research/select.md).
+
+No column is called `margin`: losses of TRL, OpenRLHF and ms-swift would use it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ...kernels.score import COMPONENTS
+from ..evaluate.task_rewards import TASK_COMPONENTS
+from ..files.field_names import has_field, value_at
+from ..files.rows.output import RESULT_NAMES
+from ..scoring.text_columns import references_as_column
+from .choices import GroupFigures
+from .fields import ScoredFields
+from .options import Trainer
+
+__all__ = ["RowWriter"]
+
+Row = dict[str, Any]
+Prompt = str | list[dict[str, Any]]
+
+DATA_SOURCE = "assay"
+"""`data_source` of verl's rows that name no task."""
+
+
+class Rollout(NamedTuple):
+    """What trainers read of a selected row."""
+
+    prompt: Prompt
+    response: str
+    reward: float
+
+
+def chat(prompt: Prompt) -> list[dict[str, Any]]:
+    """Return a prompt as chat messages."""
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+
+
+def answer(prompt: Prompt, response: str) -> str | list[dict[str, Any]]:
+    """Return a response in the form of its prompt: text, or a list of one chat message."""
+    return response if isinstance(prompt, str) else [assistant(response)]
+
+
+def assistant(response: str) -> dict[str, Any]:
+    """Return a response as a chat message."""
+    return {"role": "assistant", "content": response}
+
+
+def conversation(one: Rollout) -> list[dict[str, Any]]:
+    """Return the prompt and the response as chat messages."""
+    return [*chat(one.prompt), assistant(one.response)]
+
+
+SUPERVISED: dict[Trainer, Callable[[Rollout], Row]] = {
+    "trl": lambda one: {"prompt": one.prompt, "completion": answer(one.prompt, one.response)},
+    "verl": lambda one: {"messages": conversation(one)},
+    "openrlhf": lambda one: {"input": one.prompt, "output": answer(one.prompt, one.response)},
+    "ms-swift": lambda one: {"messages": conversation(one)},
+}
+"""Rows for supervised fine-tuning."""
+
+
+def preference(chosen: Rollout, rejected: Rollout) -> Row:
+    """Return the row of a pair as TRL, verl and OpenRLHF read it."""
+    prompt = chosen.prompt
+    both = {"chosen": answer(prompt, chosen.response), "rejected": answer(prompt, rejected.response)}
+    return {"prompt": prompt, **both}
+
+
+def swift_preference(chosen: Rollout, rejected: Rollout) -> Row:
+    """Return the row of a pair as ms-swift reads it."""
+    return {"messages": conversation(chosen), "rejected_response": rejected.response}
+
+
+class PromptRow(NamedTuple):
+    """What trainers read of a prompt that responses are to be sampled for."""
+
+    prompt: Prompt
+    reference: str
+    figures: Row
+    others: Row
+    """The `id` and the `task` of the row, if it has them."""
+
+
+def verl_prompt(one: PromptRow) -> Row:
+    """Return the row of a prompt as verl's RLHFDataset reads it."""
+    return {
+        "data_source": one.others.get("task") or DATA_SOURCE,
+        "prompt": chat(one.prompt),
+        "ability": "protocol",
+        "reward_model": {"style": "rule", "ground_truth": one.reference},
+        "extra_info": {"index": one.others.get("id"), **one.figures},
+    }
+
+
+def openrlhf_prompt(one: PromptRow) -> Row:
+    """Return the row of a prompt for OpenRLHF, whose label is all that a reward gets: with its task, if it has one."""
+    label = one.reference
+    if "task" in one.others:
+        label = json_text({"task": one.others["task"], "reference": one.reference})
+    return {"input": one.prompt, "label": label, **one.figures}
+
+
+PROMPTS: dict[Trainer, Callable[[PromptRow], Row]] = {
+    "trl": lambda one: {"prompt": one.prompt, "reference": one.reference, **one.others, **one.figures},
+    "verl": verl_prompt,
+    "openrlhf": openrlhf_prompt,
+    "ms-swift": lambda one: {"messages": chat(one.prompt), "reference": one.reference, **one.others, **one.figures},
+}
+"""Rows for reinforcement learning."""
+
+
+class RowWriter:
+    """Makes the rows of the output from scored rows, which are JSON."""
+
+    def __init__(self, trainer: Trainer | None, fields: ScoredFields, as_chats: bool) -> None:
+        """Without `trainer`, rows are plain; as_chats: write every prompt as chat messages, because one is."""
+        self._trainer = trainer
+        self._fields = fields
+        self._as_chats = as_chats
+
+    def best(self, text: bytes, reward: float) -> bytes:
+        """Return a response that is kept; a plain row is unchanged."""
+        if self._trainer is None:
+            return text
+        row = SUPERVISED[self._trainer](self._rollout(json.loads(text), reward))
+        return encoded({**row, "reward": reward})
+
+    def pair(self, chosen: bytes, rejected: bytes, rewards: tuple[float, float]) -> bytes:
+        """Return a pair with both rewards (chosen, rejected)."""
+        first, second = json.loads(chosen), json.loads(rejected)
+        both = self._rollout(first, rewards[0]), self._rollout(second, rewards[1])
+        if self._trainer is None:
+            row = self._plain_pair(first, *both)
+        else:
+            row = (swift_preference if self._trainer == "ms-swift" else preference)(*both)
+        return encoded({**row, "chosen_reward": rewards[0], "rejected_reward": rewards[1]})
+
+    def prompt(self, text: bytes, figures: GroupFigures, number: int) -> bytes:
+        """Return the prompt of a group; a plain row is the group's first row without its response and results.
+
+        number: of the row, its `id` for verl if it has none.
+        """
+        row, fields = json.loads(text), self._fields
+        if self._trainer is None:
+            return encoded({**self._without_results(row), **figures._asdict()})
+        others = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
+        if self._trainer == "verl":
+            others.setdefault("id", number)
+        reference = reference_text(row[fields.reference or ""])
+        one = PromptRow(self._prompt(row), reference, figures._asdict(), others)
+        return encoded(PROMPTS[self._trainer](one))
+
+    def identity(self, text: bytes) -> Row:
+        """Return the fields of a row that its group has in common."""
+        return self._shared(json.loads(text))
+
+    def _rollout(self, row: Mapping[str, Any], reward: float) -> Rollout:
+        response: str = row[self._fields.response or ""]
+        return Rollout(self._prompt(row) if self._trainer else "", response, reward)
+
+    def _prompt(self, row: Mapping[str, Any]) -> Prompt:
+        prompt: Prompt = row[self._fields.prompt or ""]
+        return chat(prompt) if self._as_chats else prompt
+
+    def _plain_pair(self, row: Row, chosen: Rollout, rejected: Rollout) -> Row:
+        """Return a pair with what its rows have in common."""
+        return {**self._shared(row), "chosen": chosen.response, "rejected": rejected.response}
+
+    def _shared(self, row: Row) -> Row:
+        """Return the prompt, the reference, the group and the task of a row, as far as it has them."""
+        names = (self._fields.prompt, self._fields.reference, self._fields.group, "task")
+        return {name: value_at(row, name) for name in names if name is not None and has_field(row, name)}
+
+    def _without_results(self, row: Row) -> Row:
+        """Return what a row says of its prompt."""
+        fields = self._fields
+        results = {*RESULT_NAMES, fields.response, fields.reward}
+        if row.keys() >= set(COMPONENTS):  # each component is a column
+            results.update(TASK_COMPONENTS)
+        return {name: value for name, value in row.items() if name not in results}
+
+
+def reference_text(reference: Any) -> str:
+    """Return a reference as text, because columns have one type: steps as key lines, the record of a task as JSON."""
+    column, malformed = references_as_column([reference])
+    return json_text(reference) if malformed else column.data.tobytes().decode()
+
+
+def json_text(value: Any) -> str:
+    """Encode a value as JSON without whitespace."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def encoded(row: Row) -> bytes:
+    """Encode a row of the output; integers of any size stay as they are."""
+    return json_text(row).encode()

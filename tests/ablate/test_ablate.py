@@ -1,0 +1,161 @@
+"""`assay ablate`: rewards of one file under many configurations."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from assay.service.ablate.rewards import METRICS
+from tests.command_line import KEY_LINE, ROOT, read_rows, write_rows
+
+ROLLOUTS = ROOT / "examples" / "rollouts.jsonl"
+FLAGS = {"order": "--order", "semantics": "--semantics", "total": "--total"}
+
+
+@pytest.fixture(scope="module")
+def examples() -> list[dict]:
+    return read_rows(ROLLOUTS)
+
+
+def test_the_columns_equal_separate_runs_bit_for_bit(call, tmp_path: Path) -> None:
+    target, figures = tmp_path / "rewards.jsonl", tmp_path / "figures.json"
+    result = call("ablate", ROLLOUTS, "-o", target, "--json", figures)
+    assert result.exit_code == 0, result.output
+    columns = read_rows(target)
+    configs = json.loads(figures.read_bytes())["configs"]
+    assert len(configs) == 8
+    for one in configs:
+        flags = [part for name, value in one["config"].items() for part in (FLAGS[name], value)]
+        scored = tmp_path / "scored.jsonl"
+        assert call("score", ROLLOUTS, "-o", scored, *flags, "-q").exit_code == 0
+        rows = read_rows(scored)
+        rewards = [row["reward"] for row in rows]
+        assert [row["rewards"][one["name"]] for row in columns] == rewards
+        assert one["mean_reward"] == pytest.approx(sum(rewards) / len(rewards), abs=1e-12)
+        assert one["passed_gates"] == sum(row["reason"] == "ok" for row in rows) / len(rows)
+        reported = call("score", ROLLOUTS, "-o", scored, *flags).stderr
+        assert f"({100 * one['passed']:.1f} %)" in reported
+        assert one["signature"] in reported
+
+
+def test_the_metrics_are_those_of_evaluate(call, tmp_path: Path) -> None:
+    target, figures, evaluated = (tmp_path / name for name in ("rewards.jsonl", "figures.json", "evaluated.json"))
+    assert call("ablate", ROLLOUTS, "-o", target, "--json", figures, "--grid", "table22").exit_code == 0
+    assert call("evaluate", ROLLOUTS, "--profile", "paper", "--json", evaluated).exit_code == 0
+    document = json.loads(evaluated.read_bytes())
+    for name in METRICS:
+        assert [row["metrics"][name] for row in read_rows(target)] == document["per_record"][name]
+    scales = json.loads(figures.read_bytes())["configs"]
+    assert [one["range"] for one in scales] == [[0, 1], [0, 2.5], [0, 5], [-1.25, 1.25]]
+    for one in scales:  # another scale ranks alike
+        assert one["rank_correlation"]["base"]["mean"] == pytest.approx(1.0)
+        assert one["rank_correlation"] == scales[0]["rank_correlation"]
+
+
+@pytest.mark.parametrize("ending", ["json", "parquet", "arrow"])
+def test_formats(call, tmp_path: Path, examples: list[dict], ending: str) -> None:
+    pytest.importorskip("pyarrow")
+    from tests.files.any_format import read, write
+
+    lines, source, target = (
+        tmp_path / "lines.jsonl",
+        write(tmp_path / f"in.{ending}", examples),
+        tmp_path / f"o.{ending}",
+    )
+    assert call("ablate", ROLLOUTS, "-o", lines).exit_code == 0
+    result = call("ablate", source, "-o", target)
+    assert result.exit_code == 0, result.output
+    kind = "record" if ending == "json" else "row"
+    expected = [{**row, kind: k} for k, row in enumerate(read_rows(lines))]
+    for row in expected:
+        del row["line"]
+    assert read(target) == expected
+
+
+def test_rows_with_errors_and_of_other_tasks(call, tmp_path: Path, examples: list[dict]) -> None:
+    other = {"task": "bioprobench.pqa", "reference": "5 ml", "response": "[ANSWER_START]5 ml & 80[ANSWER_END]"}
+    rows = [examples[0], b"{", {**examples[1], "reference": "no step"}, other, {"response": 5, "reference": KEY_LINE}]
+    wide = [{**examples[0], "id": 2**64 + k} for k in range(2)]
+    source = write_rows(tmp_path / "in.jsonl", [*rows, examples[2]])
+    target = tmp_path / "rewards.jsonl"
+    result = call("ablate", source, "-o", target, "--task-field", "task")
+    assert result.exit_code == 1
+    listed = re.findall(rf"^{re.escape(str(source))}:(\d+): .*\((\w+)\)$", result.stderr, re.MULTILINE)
+    assert listed == [("2", "not_json"), ("3", "bad_step_line"), ("5", "not_a_string")]
+    assert "left out     1 of other tasks: bioprobench.pqa 1" in result.stderr
+    assert "scored       2 under 8 configurations" in result.stderr
+    written = read_rows(target)
+    assert [row["line"] for row in written] == [1, 2, 3, 5, 6]
+    reasons = [row.get("error", {}).get("reason") for row in written]
+    assert reasons == [None, "not_json", "bad_step_line", "not_a_string", None]
+    result = call("ablate", write_rows(tmp_path / "wide.jsonl", wide), "--group-field", "id")
+    assert result.exit_code == 1
+    assert "2^63" in result.stderr
+
+
+def test_groups_by_a_field(call, tmp_path: Path, examples: list[dict]) -> None:
+    rows = [{**row, "query": k % 2} for k, row in enumerate(examples)]
+    source, figures = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "figures.json"
+    assert call("ablate", source, "--group-field", "query", "--json", figures).exit_code == 0
+    assert json.loads(figures.read_bytes())["groups"] == {"number": 2, "of_two_or_more": 2}
+
+
+def test_tables_and_the_report(call, tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('[[configs]]\nname = "<b>lenient</b>"\nmin_coverage = 0.5\n')
+    names = ("page.html", "table.tex", "table.csv")
+    page, latex, csv = (tmp_path / name for name in names)
+    result = call("ablate", ROLLOUTS, "--grid", grid, "--html", page, "--latex", latex, "--csv", csv, "--markdown", "-")
+    assert result.exit_code == 0, result.output
+    first, _, base, lenient = result.stdout.splitlines()[:4]
+    assert first.startswith("| configuration | mean reward | range |")
+    assert base.startswith(r"| base \* | 0.4669 | 0 to 1 | 80.0 | 50.0 |")
+    assert lenient.startswith("| &lt;b>lenient&lt;/b> |")
+    assert r"$\rho$ Semantic-A" in latex.read_text()
+    assert csv.read_text().splitlines()[1].startswith("base *,0.4669,0 to 1,80.0,50.0,0.2804,0.0,1.000,4,")
+    text = page.read_text()
+    assert "<b>lenient" not in text
+    assert text.count("<figure>") == 2
+    assert re.search(r",-0\.\d{3},4$", csv.read_text(), re.MULTILINE)  # spreadsheets know no other minus
+    assert "min_coverage" in html.unescape(text)
+
+
+def test_a_grid_that_cannot_be_used(call, tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('ordr = "lcs"\nmin_coverage = 2\n')
+    result = call("ablate", ROLLOUTS, "--grid", grid)
+    assert result.exit_code == 2
+    assert f"{grid}: ordr: there is no setting of this name; did you mean order?" in result.stderr
+    assert f"{grid}: min_coverage: must be at most 1" in result.stderr
+    result = call("ablate", ROLLOUTS, "--grid", "table2")
+    assert result.exit_code == 2
+    assert "table21, table3, table22" in result.stderr
+    result = call("ablate", ROLLOUTS, "--json", "-", "--csv", "-")
+    assert result.exit_code == 2
+    assert call("ablate", ROLLOUTS, "--html", ROLLOUTS).exit_code == 2
+
+
+def test_messages_call_configurations_by_their_names(call, tmp_path: Path) -> None:
+    grid = tmp_path / "grid.json"
+    grid.write_text(json.dumps([{"name": "short", "max_steps": 1}, {"order": "lcs"}]))
+    two = "\n".join(KEY_LINE.replace("Step 1", f"Step {n}") for n in (1, 2))
+    result = call("ablate", write_rows(tmp_path / "in.jsonl", [{"reference": two, "response": ""}]), "--grid", grid)
+    assert result.exit_code == 1
+    assert "more than 1 steps (short) (too_long)" in result.stderr
+    grid.write_text("[")
+    assert call("ablate", ROLLOUTS, "--grid", grid).stderr.startswith(f"Error: {grid}: the grid: not JSON: ")
+
+
+def test_no_rollout(call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [])
+    result = call("ablate", source, "--json", tmp_path / "figures.json", "--html", tmp_path / "page.html")
+    assert result.exit_code == 0, result.output
+    assert "has no rows" in result.stderr
+    assert json.loads((tmp_path / "figures.json").read_bytes())["configs"][0]["mean_reward"] is None
+    only_errors = call("ablate", write_rows(tmp_path / "bad.jsonl", [{"reference": "x", "response": "y"}]))
+    assert only_errors.exit_code == 1
+    assert "bad_step_line" in only_errors.stderr

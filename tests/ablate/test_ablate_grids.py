@@ -1,0 +1,105 @@
+"""The grids of the paper and those of files."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from assay.service.ablate.grids import MAX_CONFIGURATIONS, grid_named
+from assay.service.errors import InvalidSetting
+from assay.service.settings import ScoreSettings
+
+PAPER = ScoreSettings()
+
+
+def grid_of(path: Path, text: str, base: ScoreSettings = PAPER):
+    path.write_text(text, encoding="utf-8")
+    return grid_named(str(path), base)
+
+
+def paths_of(path: Path, text: str) -> list[str]:
+    with pytest.raises(InvalidSetting) as raised:
+        grid_of(path, text)
+    return [issue.path for issue in raised.value.issues]
+
+
+def test_table_21_has_every_combination_and_the_paper_s_own_first() -> None:
+    grid = grid_named("table21", PAPER)
+    found = [(one.settings.order, one.settings.semantics, one.settings.total) for one in grid.configurations]
+    assert sorted(found) == sorted(product(("strict", "lcs"), ("sum", "product"), ("product", "sum")))
+    assert [one.name for one in grid.configurations] == [" · ".join(values) for values in found]
+    assert grid.configurations[grid.base].settings == PAPER
+    assert grid.base == 0
+
+
+def test_table_3_turns_off_one_switch_at_a_time() -> None:
+    grid = grid_named("table3", PAPER)
+    full, *others = [one.settings for one in grid.configurations]
+    assert full == PAPER
+    switches = ("use_step_gap", "use_length", "use_position", "use_order")
+    assert others == [PAPER.checked({switch: False}, PAPER) for switch in switches]
+
+
+def test_table_22_has_the_four_ranges() -> None:
+    names = [one.settings.reward_scale for one in grid_named("table22", PAPER).configurations]
+    assert names == ["unit", "raw", "double", "shift"]
+
+
+def test_the_configuration_at_hand_is_marked_or_added() -> None:
+    lenient = PAPER.checked({"order": "lcs", "min_coverage": 0.8})
+    grid = grid_named("table21", lenient)
+    assert grid.configurations[grid.base].name == "lcs · sum · product"
+    assert len(grid.configurations) == 8
+    assert {one.settings.min_coverage for one in grid.configurations} == {0.8}
+    without = PAPER.checked({"use_order": False, "use_length": False})
+    grid = grid_named("table3", without)
+    assert [one.name for one in grid.configurations[:2]] == ["base", "full"]
+    assert grid.base == 0
+    assert grid.configurations[0].settings == without
+
+
+def test_lists_of_values_are_combined(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path / "grid.toml", 'order = ["strict", "lcs"]\nposition_decay = [1, 1.5]\ntotal = "product"\n')
+    assert [one.name for one in grid.configurations] == [
+        "order=strict · position_decay=1",
+        "order=strict · position_decay=1.5",
+        "order=lcs · position_decay=1",
+        "order=lcs · position_decay=1.5",
+    ]
+    assert grid.base == 1
+
+
+def test_a_list_of_configurations_with_names(tmp_path: Path) -> None:
+    lenient, decay = 'name = "lenient"\nmin_coverage = 0.8', 'name = "λ"\nposition_decay = [1, 2]'
+    text = "\n".join(f"[[configs]]\n{table}" for table in (lenient, decay, ""))
+    names = ["lenient", "λ · position_decay=1", "λ · position_decay=2", "base"]
+    grid = grid_of(tmp_path / "grid.toml", text)
+    assert [one.name for one in grid.configurations] == names
+    assert grid.base == 3
+    tables = [{"name": "lenient", "min_coverage": 0.8}, {"name": "λ", "position_decay": [1, 2]}, {}]
+    for document in (tables, {"configs": tables}):
+        found = grid_of(tmp_path / "grid.json", json.dumps(document))
+        assert [one.settings for one in found.configurations] == [one.settings for one in grid.configurations]
+
+
+def test_every_invalid_setting_is_named(tmp_path: Path) -> None:
+    text = 'order = ["strict", "subsequence"]\nposition_decai = 2\nmin_coverage = [0.9, 1.1, "x"]\ntotal = []\n'
+    expected = ["order[1]", "position_decai", "min_coverage[1]", "min_coverage[2]", "total"]
+    assert paths_of(tmp_path / "grid.toml", text) == expected
+    tables = [{"order": "lcs"}, 5, {"name": 1, "use_order": "no"}, {"max_steps": 10**6}]
+    path = tmp_path / "grid.json"
+    assert paths_of(path, json.dumps(tables)) == [
+        "configs[1]",
+        "configs[2].name",
+        "configs[2].use_order",
+        "configs[3].max_steps",
+    ]
+    assert paths_of(path, json.dumps({"configs": [{}], "order": "lcs"})) == ["configs[0]"]
+    assert paths_of(path, json.dumps([{"order": "lcs"}, {"order": "lcs"}])) == ["order=lcs"]
+    for malformed in ("[", "5", "[]", "{}"):
+        assert len(paths_of(path, malformed)) == 1
+    many = {"position_decay": [1 + k / 100 for k in range(MAX_CONFIGURATIONS + 1)]}
+    assert paths_of(path, json.dumps(many)) == ["the grid"]

@@ -1,0 +1,138 @@
+"""Near-duplicates across splits, beside every pair of texts compared by brute force."""
+
+from __future__ import annotations
+
+import random
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.service.check.near_duplicates import NearDuplicates
+from assay.service.check.rows import Place
+from assay.service.files.rows.rows import Location
+from tests.check.data_sets import GOOD, checked, key_of
+
+pytest.importorskip("datasketch")
+
+
+def shingles(text: str) -> set[tuple[str, ...]]:
+    words = text.split(" ")
+    return {tuple(words[k : k + 3]) for k in range(max(len(words) - 2, 1))}
+
+
+def jaccard(a: str, b: str) -> float:
+    return len(shingles(a) & shingles(b)) / len(shingles(a) | shingles(b))
+
+
+def places(count: int) -> list[Place]:
+    return [Place("in.jsonl", Location("line", n)) for n in range(count)]
+
+
+def test_pairs_are_those_of_brute_force() -> None:
+    rng = random.Random(5)
+    words = [f"word{n}" for n in range(400)]
+    texts = [[rng.choice(words) for _ in range(60)] for _ in range(30)]
+    for n, text in enumerate(texts[:30]):  # copies with more and more other words
+        copy = list(text)
+        for place in rng.sample(range(60), n // 3):
+            copy[place] = "other"
+        texts.append(copy)
+    joined = [" ".join(text) for text in texts]
+    splits = ["train" if n < 30 or n % 3 == 0 else "test" for n in range(60)]
+    found = NearDuplicates(0.6)
+    found.add("prompt", joined, splits, places(60))
+    pairs = {(pair.first[0].location.number, pair.second[0].location.number): pair.similarity for pair in found.pairs()}
+    train, test = ([n for n in range(60) if splits[n] == split] for split in ("train", "test"))
+    expected = {(a, b): jaccard(joined[a], joined[b]) for a, b in product(train, test)}
+    expected = {pair: similarity for pair, similarity in expected.items() if similarity >= 0.6}
+    assert pairs == pytest.approx(expected)
+    assert 5 < len(expected) < 20
+    assert found.recall > 0.98
+
+
+def test_every_text_of_a_large_cluster_is_named() -> None:
+    """Two hundred texts of two words' difference: 10,000 pairs, of which not all are compared."""
+    common = " ".join(f"word{n}" for n in range(60))
+    texts = [f"begin{n} {common} end{n}" for n in range(200)]
+    others = [f"another text {n} about {n + 1}" for n in range(1_000, 1_300)]
+    found = NearDuplicates(0.8)
+    found.add("prompt", texts + others, ["x", "y"] * 250, places(500))
+    pairs = list(found.pairs())
+    assert {place.location.number for pair in pairs for place in (*pair.first, *pair.second)} == set(range(200))
+    assert {pair.similarity for pair in pairs} == {58 / 62}
+    assert len(pairs) < 3_000
+
+
+def test_equal_texts_are_one_pair_with_all_their_rows() -> None:
+    found = NearDuplicates()
+    found.add("prompt", ["a b c d"] * 4 + ["", ""], ["x", "y", "x", "y", "x", "y"], places(6))
+    (pair,) = found.pairs()
+    assert pair.similarity == 1.0
+    assert [[place.location.number for place in rows] for rows in (pair.first, pair.second)] == [[0, 2], [1, 3]]
+
+
+def test_instructions_in_every_prompt_do_not_make_them_similar() -> None:
+    instructions = " ".join(f"rule{n}" for n in range(200))
+    prompts = [f"{instructions} question about {n} {n + 1} {n + 2}" for n in range(0, 60, 3)]
+    found = NearDuplicates()
+    found.add("prompt", [*prompts, prompts[7]], ["train"] * 20 + ["test"], places(21))
+    assert [pair.first[0].location.number for pair in found.pairs()] == [7]
+
+
+def test_within_a_split_texts_may_repeat() -> None:
+    found = NearDuplicates()
+    found.add("prompt", ["a b c", "a b c"], ["x", "x"], places(2))
+    found.add("reference", ["a b c", "d e f"], ["x", "y"], places(2))
+    assert list(found.pairs()) == []
+
+
+def test_files_are_splits_and_a_row_is_named_once(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": f"How do I isolate the plasmid number {n} from an overnight culture?", "reference": GOOD}
+        for n in (1, 2)
+    ]
+    data, findings = checked(tmp_path, rows, rows[:1], similarity=0.8)
+    assert [(pair.of, pair.similarity, len(pair.first)) for pair in data.pairs] == [
+        ("prompt", 1.0, 1),
+        ("reference", 1.0, 2),
+    ]
+    assert [(finding.reason, finding.place.location.number) for finding in findings] == [("near_duplicate", 1)] * 2
+    assert [Path(split).name for split in data.splits] == ["a.jsonl", "b.jsonl"]
+
+
+def test_references_without_an_answer_are_compared_by_their_words(tmp_path: Path) -> None:
+    """The names in the JSON of key lines are not words of the steps, which may also be given as objects."""
+    steps = [{"action": f"act{n}", "objects": [f"thing{n}"], "parameters": [f"amount{n}"]} for n in range(4)]
+    others = [{**step, "objects": [f"{step['objects'][0]}b"]} for step in steps]
+    for given in (steps, others):
+        data, _ = checked(tmp_path, [{"reference": key_of(steps)}], [{"reference": {"steps": given}}], similarity=0.1)
+        expected = jaccard(*(" ".join(word for one in some for word in words_of(one)) for some in (steps, given)))
+        assert [pair.similarity for pair in data.pairs] == [expected] * (expected > 0)
+
+
+def words_of(step: dict[str, Any]) -> list[str]:
+    return [step["action"], *step["objects"], *step["parameters"]]
+
+
+def test_the_split_of_a_row(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "How do I do it?", "reference": GOOD, "split": split} for split in ("train", "train", None, "test")
+    ]
+    data, findings = checked(tmp_path, rows, similarity=0.8, split="split")
+    assert [(one.kind, one.reason, one.place.location.number) for one in findings if one.kind == "error"] == [
+        ("error", "missing_field", 3)
+    ]
+    assert data.splits == ["train", "test"]
+    assert {pair.of for pair in data.pairs} == {"prompt", "reference"}
+
+
+def test_without_datasketch_the_rest_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasketch", None)
+    data, _ = checked(tmp_path, [{"reference": GOOD}], [{"reference": GOOD}], similarity=0.8)
+    assert "datasketch" in data.no_duplicates
+    assert "pip install" in data.no_duplicates
+    assert data.document([])["near_duplicates"] == {"unavailable": data.no_duplicates}
+    assert data.gold.number == 2

@@ -1,0 +1,302 @@
+"""`assay evaluate` with the answers of several models: tables, intervals, agreement with labels, and every fault."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from assay.service.cli.main import main
+from assay.service.evaluate import evaluate
+from tests.evaluate.answer_files import GOOD, REFERENCE, rows, written
+
+stats = pytest.importorskip("scipy.stats")
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="assay")
+
+
+def answers(good: str, **fields) -> list[dict]:
+    """Return a record for each character, with a right answer for 1."""
+    return [
+        {
+            "id": f"r{k}",
+            "response": GOOD if one == "1" else "nothing",
+            "reference": f"{REFERENCE}\n" * (1 + k % 2),
+            "type": ["planning", "safety"][k % 2],
+            **{name: values[k] for name, values in fields.items()},
+        }
+        for k, one in enumerate(good)
+    ]
+
+
+BASE, TUNED = "000110110101", "111110010111"
+
+
+@pytest.fixture
+def files(tmp_path):
+    shuffled = answers(TUNED)[::-1]
+    return written(tmp_path, answers(BASE), "base.jsonl"), written(tmp_path, shuffled, "tuned.jsonl")
+
+
+def test_a_table_with_the_best_marked_and_differences(files):
+    result = run("evaluate", *files, "--metrics", "order_s,semantic_a", "-q")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0] == ["model", "n", "rank", "Order-S", "Semantic-A"]
+    assert lines[2][:5] == ["all", "base", "12", "2.00", "16.67"]
+    assert lines[3][0] == "±"
+    assert lines[4][:4] == ["tuned", "12", "1.00*", "33.33*"]
+    tied = next(line for line in lines if line[:3] == ["type", "safety", "base"])
+    assert tied[-2] == "0.00*"  # both models have no right order there
+    assert ["tuned", "Order-S", "12", "16.67"] in [line[:4] for line in lines]
+    assert "tuned: 12 pairs by their ids." in result.stdout
+
+
+def test_the_document_holds_scipys_intervals(files, tmp_path):
+    target = tmp_path / "all.json"
+    given = ("--json", target, "--seed", 5, "--resamples", 599, "--baseline", "tuned")
+    assert run("evaluate", *files, *given).exit_code == 0
+    document = json.loads(target.read_text())
+    base, tuned = document["models"]
+    assert (base["name"], tuned["name"]) == ("base", "tuned")
+    assert base["aggregate"] == evaluate("score", answers(BASE)).aggregate
+    compared = document["comparison"]
+    assert compared["pairing"] == [
+        {
+            "model": "base",
+            "by": "id",
+            "pairs": 12,
+            "questions": 2,
+            "unpaired": [],
+            "baseline_unpaired": [],
+            "contradictory": [],
+        }
+    ]
+    blocks = {("all", None): (compared["all"], range(12))}
+    for k, value in enumerate(("planning", "safety")):
+        blocks["type", value] = compared["by"]["type"][value], range(k, 12, 2)
+    for block, kept in blocks.values():
+        for one in block["differences"]:
+            x = np.array([base["per_record"][one["metric"]][k] for k in reversed(kept)])  # in the baseline's order
+            y = np.array([tuned["per_record"][one["metric"]][11 - k] for k in reversed(kept)])
+            expected = stats.bootstrap(
+                (x, y), lambda x, y: np.mean(x - y), paired=True, vectorized=False, n_resamples=599, rng=5,
+                method="percentile",
+            ).confidence_interval  # fmt: skip
+            assert (one["n"], one["difference"]) == (len(x), pytest.approx(np.mean(x - y)))
+            assert (one["low"], one["high"]) == pytest.approx(tuple(expected), abs=1e-12)
+    assert compared["all"]["best"]["order_s"] == ["tuned"]
+    assert compared["by"]["type"]["safety"]["best"]["order_s"] == ["base", "tuned"]
+
+
+def test_markdown_latex_and_csv(files, tmp_path):
+    latex, lines = tmp_path / "table.tex", tmp_path / "records.csv"
+    result = run("evaluate", *files, "--metrics", "order_s", "--markdown", "-", "--latex", latex, "--csv", lines, "-q")
+    assert result.exit_code == 0
+    assert "| all | base | 12 | 2.00 | 16.67 ± 11.24 |" in result.stdout
+    assert "| all | tuned | 12 | **1.00** | **33.33 ± 14.21** |" in result.stdout
+    assert "Differences to base\n\n| model | metric | pairs | difference | 95% interval | p-value |" in result.stdout
+    assert r"all & tuned & 12 & \textbf{1.00} & \textbf{33.33 $\pm$ 14.21} \\" in latex.read_text()
+    assert latex.read_text().count(r"\begin{tabular}{llrr") == 2
+    found = list(csv.DictReader(io.StringIO(lines.read_text())))
+    assert [row["model"] for row in found] == ["base"] * 12 + ["tuned"] * 12
+    assert found[12]["id"] == "r11"
+
+
+def test_f1_is_compared_and_less_may_be_better(tmp_path):
+    def verdicts(said):
+        return [
+            {"id": k, "is_correct": k % 2 == 0, "generated_response": f"[ANSWER_START]{one}[ANSWER_END]"}
+            for k, one in enumerate(said)
+        ]
+
+    right = [k % 2 == 0 for k in range(40)]
+    worse = [not one if k % 3 == 0 else one for k, one in enumerate(right)]
+    worse[5] = "perhaps"
+    paths = [written(tmp_path, verdicts(said), name) for said, name in ((right, "a.jsonl"), (worse, "b.jsonl"))]
+    target = tmp_path / "c.json"
+    arguments = ("--task", "bioprobench.err", "--json", target, "--resamples", 299)
+    result = run("evaluate", *paths, *arguments)
+    assert result.exit_code == 0
+    assert f"note: {paths[1]}: 1 of 40 answers failed" in result.stderr
+    found = json.loads(target.read_text())["comparison"]["all"]
+    assert found["best"]["failed"] == ["a"]
+    assert found["mean_rank"]["a"] < found["mean_rank"]["b"]
+    compared = {one["metric"]: one for one in found["differences"]}
+    second = evaluate("bioprobench.err", verdicts(worse)).aggregate
+    assert compared["f1"]["difference"] == pytest.approx(second["f1"] - 1.0)
+    assert compared["f1"]["low"] < compared["f1"]["difference"] < compared["f1"]["high"] < 0.0
+    assert compared["f1"]["p"] == 2 / 300
+    assert compared["accuracy"]["n"] == 39  # the pair whose answer has no verdict has no accuracy
+
+
+def test_records_without_a_pair_are_listed(tmp_path):
+    left = written(tmp_path, answers("0101"), "a.jsonl")
+    right = written(tmp_path, [*answers("0111")[1:], {**answers("1")[0], "id": "new"}, "broken"], "b.jsonl")
+    target = tmp_path / "c.json"
+    result = run("evaluate", left, right, "--json", target)
+    assert result.exit_code == 1
+    assert f"{right}:4: no pair in a: not compared (unpaired)" in result.stderr
+    assert f"{left}:1: no pair in b: not compared (unpaired)" in result.stderr
+    assert f"{right}:5: " in result.stderr
+    assert "b: 1 record without a pair in a (line 4), not compared." in result.stdout
+    (pairing,) = json.loads(target.read_text())["comparison"]["pairing"]
+    assert (pairing["pairs"], pairing["unpaired"], pairing["baseline_unpaired"]) == (3, [3], [0])
+
+
+def test_questions_may_be_resampled(files, tmp_path):
+    """Two questions, of which one gives a difference: intervals reach from none of it to all."""
+    found = []
+    for drawn in ("record", "question"):
+        target = tmp_path / f"{drawn}.json"
+        result = run("evaluate", *files, "--metrics", "order_s", "--resample", drawn, "--json", target)
+        assert "tuned: the 12 pairs answer 2 questions, " in result.stdout
+        assert ("(--resample question)" in result.stdout) == (drawn == "record")
+        found.append(json.loads(target.read_text())["comparison"])
+    assert [one["resampled"] for one in found] == ["record", "question"]
+    (one,) = found[1]["all"]["differences"]
+    assert (one["low"], one["high"]) == (0.0, pytest.approx(1 / 3))
+    assert found[1]["by"]["type"]["planning"]["differences"][0]["low"] is None
+
+
+def test_equal_ids_of_different_questions_are_listed(tmp_path):
+    other = [{**record, "reference": f"{REFERENCE}\n" * 3} for record in answers("01")]
+    paths = written(tmp_path, answers("01"), "a.jsonl"), written(tmp_path, other, "b.jsonl")
+    result = run("evaluate", *paths)
+    assert result.exit_code == 1
+    assert "b: 2 pairs with equal ids but different references or prompts (line 1, 2)." in result.stdout
+    assert result.stderr.count("(different_question)") == 2
+
+
+def test_nothing_to_compare(tmp_path):
+    paths = written(tmp_path, answers("01"), "a.jsonl"), written(tmp_path, [], "b.jsonl")
+    result = run("evaluate", *paths, "--html", tmp_path / "c.html")
+    assert result.exit_code == 1
+    assert "b: 0 pairs." in result.stdout
+
+
+def test_agreement_with_labels(tmp_path):
+    human = [[1, 2, 2, 3, None, 5, 4, 1, 2, 5, 3, 4], [5, 4, 4, 3, 3, 1, True, 2, 5, 4, "good", 5]]
+    paths = [
+        written(tmp_path, answers(good, human=values, judge=range(12)), name)
+        for good, values, name in ((BASE, human[0], "a.jsonl"), (TUNED, human[1], "b.jsonl"))
+    ]
+    target = tmp_path / "c.json"
+    result = run("evaluate", *paths, "--label", "human,judge", "--metrics", "order_s,semantic_a", "--json", target)
+    assert result.exit_code == 1
+    assert f"{paths[1]}:11: human is not a number (invalid_label)" in result.stderr
+    assert "human: 1 record without a label." in result.stdout
+    document = json.loads(target.read_text())
+    assert document["agreement"]["invalid_labels"] == {"human": [{"model": "b", "record": 10}], "judge": []}
+    values = np.concatenate([one["per_record"]["semantic_a"] for one in document["models"]])
+    labels = np.array([np.nan if one in (None, "good") else float(one) for one in (*human[0], *human[1])])
+    k, types = ~np.isnan(labels), np.arange(24) % 2
+    parts = {
+        (None, None): k,
+        ("a", None): k & (np.arange(24) < 12),
+        (None, "planning"): k & (types == 0),
+    }
+    for (model, value), kept in parts.items():
+        (one,) = [
+            one
+            for one in document["agreement"]["correlations"]
+            if (one["label"], one["model"], one["value"], one["metric"]) == ("human", model, value, "semantic_a")
+        ]
+        assert one["n"] == kept.sum()
+        assert one["spearman"] == pytest.approx(stats.spearmanr(values[kept], labels[kept]).statistic)
+        assert one["pearson"] == pytest.approx(stats.pearsonr(values[kept], labels[kept]).statistic)
+    alone = run("evaluate", paths[0], "--label", "human", "--html", tmp_path / "a.html", "-q")
+    assert alone.exit_code == 0
+    assert "human, Spearman" in alone.stdout
+    assert "Agreement with labels" in (tmp_path / "a.html").read_text()
+
+
+def test_a_metric_that_cannot_be_computed_is_a_dash(tmp_path, monkeypatch):
+    """Without a library, everything else is compared."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sacrebleu"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    texts = [{"reference": "add pbs", "response": text} for text in ("add pbs", "add water")]
+    paths = [written(tmp_path, [one], f"{k}.jsonl") for k, one in enumerate(texts)]
+    page, latex = tmp_path / "page.html", tmp_path / "table.tex"
+    given = ("--task", "lexical", "--metrics", "bleu_avg,rouge_l", "--html", page, "--latex", latex)
+    result = run("evaluate", *paths, *given)
+    assert result.exit_code == 1
+    assert result.stdout.count("– BLEU-AVG: not computed.") == 1
+    assert ["all", "0", "1", "1.00*", "–", "100.00*"] in [line.split() for line in result.stdout.splitlines()]
+    assert r"all & 0 & 1 & \textbf{1.00} & -- & \textbf{100.00} \\" in latex.read_text()
+    assert "– BLEU-AVG: not computed." in Page(page.read_text()).text
+
+
+class Page(HTMLParser):
+    """The tags and the visible text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        assert not [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page(tmp_path):
+    lines = answers(TUNED)
+    lines[3]["type"] = "<script>alert(1)</script>"
+    paths = written(tmp_path, answers(BASE), "base.jsonl"), written(tmp_path, lines[1:], "<b>tuned.jsonl")
+    target = tmp_path / "report.html"
+    assert run("evaluate", *paths, "--html", target, "-q").exit_code == 1
+    page = Page(target.read_text())
+    assert page.tags.count("svg") == 1  # one model beside the baseline, and every metric a percentage
+    assert "script" not in page.tags
+    for shown in ("Comparison of base, <b>tuned", "Differences to base", "type <script>", "base.jsonl:1", "By group"):
+        assert shown in page.text, shown
+    assert "<b>27.27</b>" in target.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--name", "x"], "--name is needed for each file: 1 for 2"),
+        (["--name", "x", "--name", "x"], "several models are called x; name each with --name"),
+        (["--baseline", "tune"], "--baseline must be one of: base, tuned; did you mean tuned?"),
+        (["--label", "humann"], "--label: no record has the field 'humann'; fields: id, reference, response, type"),
+        (["--resamples", "0"], "--resamples"),
+    ],
+)
+def test_usage(files, arguments, message):
+    result = run("evaluate", *files, *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_every_malformed_file_is_named(tmp_path):
+    paths = [written(tmp_path, [text], name) for text, name in (("{", "a.json"), ("5", "b.json"))]
+    result = run("evaluate", *paths, written(tmp_path, rows(2)))
+    assert result.exit_code == 2
+    assert "a.json" in result.stderr
+    assert "b.json" in result.stderr
+
+
+def test_the_same_file_twice_needs_names(files):
+    result = run("evaluate", files[0], files[0])
+    assert result.exit_code == 2
+    assert "several models are called base; name each with --name" in result.stderr
+    result = run("evaluate", files[0], files[0], "--name", "first", "--name", "second", "--metrics", "order_s", "-q")
+    assert result.exit_code == 0
+    assert ["second", "Order-S", "12", "0.00", "0.00", "to", "0.00", "1.0000"] in [
+        line.split() for line in result.stdout.splitlines()
+    ]

@@ -1,0 +1,196 @@
+"""REA-ERR's judge over HTTP, replies kept in a file, and that no request makes the service ask a judge."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from assay.service.cli.main import main
+from assay.service.errors import InvalidRequest
+from assay.service.evaluate import evaluate
+from assay.service.evaluate.evaluation import every_task, task_named
+from assay.service.evaluate.judges import endpoint
+from tests.evaluate.judge_server import completion, standing_in
+from tests.http.samples import errors_of, problem_of
+
+STEP = {
+    "is_correct": False,
+    "corrupted_text": "Spin at 3 g.",
+    "corrected_text": "Spin at 300 g.",
+    "error_description": "The speed is too low.",
+    "generated_response": "<think>{hm}</think>[INST]Is it right?[/INST] Too slow. [ANSWER_START]False[ANSWER_END]",
+}
+RIGHT_STEP = {"is_correct": True, "generated_response": "True"}
+PROTOCOLS = [{"reference": "Wash the cells.", "generated_response": text} for text in ("Spin.", "Wash.", "Spin.")]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Make the pauses between tries a hundred times shorter."""
+    monkeypatch.setattr(endpoint, "FIRST_PAUSE", 0.0025)
+
+
+def by_marker(body, _number):
+    """Agree with answers that are too slow; give no verdict on those that are odd, and fail on those that break."""
+    prompt = body["messages"][0]["content"]
+    if "break" in prompt:
+        return 500, {}, b""
+    if "odd" in prompt:
+        return 200, {}, completion("I cannot say.")
+    return 200, {}, completion(f"[ANSWER_START]{'Too slow' in prompt}[ANSWER_END]")
+
+
+def test_rea_err_asks_the_judge_about_every_step_without_a_judgement(monkeypatch):
+    monkeypatch.setenv("ASSAY_JUDGE_KEY", "k-1")
+    records = [
+        STEP,
+        {**STEP, "generated_response": "Another buffer. False"},
+        {**STEP, "LLM_judge": None},
+        {**STEP, "generated_response": None},
+        {**STEP, "corrected_text": None, "is_correct": True},
+        RIGHT_STEP,
+    ]
+    with standing_in(by_marker) as judge:
+        found = evaluate("bioprobench.rea_err", records, base_url=judge.base_url, model="m", seed=1)
+    assert set(judge.keys) == {"Bearer k-1"}
+    sent = [{name: value for name, value in body.items() if name != "messages"} for body in judge.bodies]
+    assert sent == [{"model": "m", "max_tokens": 8192, "seed": 1}] * 3
+    prompts = [body["messages"][0]["content"] for body in judge.bodies]
+    first = next(prompt for prompt in prompts if "300 g" in prompt and "Too slow." in prompt)
+    assert all(STEP[name] in first for name in ("corrupted_text", "corrected_text", "error_description"))
+    assert "{hm}" not in first
+    assert "Is it right?" not in first
+    assert found.per_record["consistency"].tolist()[:2] == [1, 0]
+    assert np.isnan(found.per_record["judge_failed"]).tolist() == [False] * 5 + [True]
+    assert found.per_record["judge_failed"].tolist()[:5] == [0, 0, 1, 1, 0]
+    assert found.aggregate["consistency"] == pytest.approx(2 / 3)
+    assert found.aggregate["consistency_eq8"] == 1 / 4
+    assert found.signature.startswith("bioprobench.rea_err|model:m|seed:1|strict_markers:false|")
+    assert not found.unavailable
+
+
+def test_a_fault_of_rea_err_s_judge_is_named():
+    texts = ["Too slow. False", "odd: False", "break: False"]
+    records = [{**STEP, "generated_response": text} for text in texts]
+    with standing_in(by_marker) as judge:
+        found = evaluate("bioprobench.rea_err", records, base_url=judge.base_url, retries=1)
+        assert len(judge.bodies) == 4
+        with pytest.raises(InvalidRequest, match="does not answer: HTTP status 500, 1 try"):
+            evaluate("bioprobench.rea_err", records[::-1], base_url=judge.base_url, retries=0)
+    assert [(failure.record, failure.reason, failure.of_response) for failure in found.failed] == [
+        (2, "judge_fault", False)
+    ]
+    assert found.per_record["judge_failed"].tolist() == [0, 1, 1]
+    assert found.per_record["consistency_eq8"].tolist()[:2] == [1, 0]
+    assert np.isnan(found.per_record["consistency_eq8"][2])
+
+
+def test_rea_err_without_judgements_says_what_to_set():
+    found = evaluate("bioprobench.rea_err", [STEP])
+    assert set(found.unavailable) == {"consistency", "consistency_eq8", "judge_failed"}
+    assert "`base_url` and `model`" in found.unavailable["consistency"]
+    assert not evaluate("bioprobench.rea_err", [STEP], metrics=["accuracy"]).unavailable
+    assert not evaluate("bioprobench.rea_err", []).unavailable
+    assert set(evaluate("bioprobench.rea_err", [STEP, {**STEP, "LLM_judge": "True"}]).unavailable) == set()
+
+
+def test_the_judge_is_not_asked_for_metrics_without_it():
+    with standing_in(by_marker) as judge:
+        found = evaluate("bioprobench.rea_err", [STEP], base_url=judge.base_url, metrics=["accuracy"])
+    assert found.aggregate["accuracy"] == 1
+    assert not judge.bodies
+
+
+def test_one_judge_at_a_time():
+    with pytest.raises(InvalidRequest, match=r"options\.judge"):
+        evaluate("bioprobench.rea_err", [STEP], judge=lambda record, text: "True", base_url="http://localhost:1/v1")
+
+
+def test_rea_err_from_the_command_line(tmp_path):
+    source = tmp_path / "REA-ERR_test.json"
+    source.write_text(json.dumps([STEP, RIGHT_STEP]))
+    arguments = ["evaluate", str(source), "--task", "bioprobench.rea_err"]
+    without = CliRunner().invoke(main, arguments)
+    assert without.exit_code == 1
+    assert "– Consistency, Consistency (8), Judge failed: not computed." in without.stdout
+    with standing_in(by_marker) as judge:
+        asking = [f"--option={name}" for name in (f"base_url={judge.base_url}", "model=m")]
+        result = CliRunner().invoke(main, [*arguments, *asking, "--json", "-"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["aggregate"]["consistency"] == 1
+
+
+def by_number(body, number):
+    """Give other scores each time, of which only a kept reply can repeat the earlier ones."""
+    return 200, {}, completion(*(str(1 + (number + k) % 5) for k in range(body["n"])))
+
+
+def test_kept_replies_are_not_asked_for_again(tmp_path):
+    """Interrupted and resumed, and then computed without any judge; the first and the last prompt are the same."""
+    path = tmp_path / "replies.jsonl"
+    options = {"samples": 2, "runs": 2, "replies": str(path), "model": "m", "concurrency": 1}
+    with standing_in(by_number) as judge:
+        evaluate("llam_eval", PROTOCOLS[:1], base_url=judge.base_url, **options)
+        assert len(judge.bodies) == 12
+        with path.open("ab") as stream:
+            stream.write(path.read_bytes()[:70])  # as a process that was killed leaves it
+        found = evaluate("llam_eval", PROTOCOLS, base_url=judge.base_url, **options)
+        assert len(judge.bodies) == 36
+    again = evaluate("llam_eval", PROTOCOLS, **options)
+    assert again.aggregate == found.aggregate
+    assert again.per_record["score"].tolist() == found.per_record["score"].tolist()
+    assert len(path.read_bytes().splitlines()) == 36
+    with pytest.raises(InvalidRequest, match="not among the replies"):
+        evaluate("llam_eval", PROTOCOLS, **options | {"model": "another"})
+
+
+def test_a_judge_that_cannot_be_reached_ends_a_resumed_evaluation(tmp_path):
+    options = {"samples": 1, "replies": str(tmp_path / "replies.jsonl"), "model": "m", "retries": 0}
+    with standing_in(by_number) as judge:
+        evaluate("llam_eval", PROTOCOLS[:1], base_url=judge.base_url, **options)
+    with pytest.raises(InvalidRequest, match="does not answer"):
+        evaluate("llam_eval", PROTOCOLS, base_url=judge.base_url, **options)
+
+
+@pytest.mark.parametrize("content", ['{"reference": "x"}', '{"request": 3}\n', "[]\n", '{"request": "a"}\n'])
+def test_another_file_is_refused_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / "answers.jsonl"
+    path.write_text(content)
+    with pytest.raises(InvalidRequest, match=r"options\.replies.*line 1 is not a judge's reply"):
+        evaluate("llam_eval", PROTOCOLS, replies=str(path))
+    assert path.read_text() == content
+    for wrong in (tmp_path, "/dev/zero", tmp_path / "none" / "replies.jsonl"):
+        with pytest.raises(InvalidRequest, match=r"options\.replies"):
+            evaluate("llam_eval", PROTOCOLS, replies=str(wrong))
+
+
+def local_options(task: str) -> list[str]:
+    fields = task_named(task).options.model_fields
+    extras = {name: field.json_schema_extra for name, field in fields.items()}
+    return [name for name, extra in extras.items() if isinstance(extra, dict) and extra.get("local")]
+
+
+@pytest.mark.parametrize("task", [task.name for task in every_task() if local_options(task.name)])
+def test_requests_cannot_name_a_judge_a_file_or_weights(client, tmp_path, monkeypatch, task):
+    monkeypatch.chdir(tmp_path)
+    names = local_options(task)
+    with standing_in(by_marker) as judge:
+        options = dict.fromkeys(names, "replies.jsonl") | ({"base_url": judge.base_url} if "base_url" in names else {})
+        for given in (options, *({name: value} for name, value in options.items())):
+            document = {"task": task, "records": [{**STEP, **PROTOCOLS[0]}], "options": given}
+            found = errors_of(problem_of(client.post("/v1/evaluate", json=document), 422))
+            assert {(f"options.{name}", "local_option") for name in given} <= set(found)
+    assert not judge.bodies
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("task", ["llam_eval", "bioprobench.rea_err"])
+def test_the_list_of_tasks_marks_what_requests_cannot_set(client, task):
+    (listed,) = [entry for entry in client.get("/v1/tasks").json()["tasks"] if entry["name"] == task]
+    properties = listed["options"]["properties"]
+    marked = {name for name, schema in properties.items() if schema.get("local")}
+    assert marked == {"base_url", "model", "concurrency", "timeout", "retries", "replies"}
+    assert "judge" not in properties

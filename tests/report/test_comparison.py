@@ -1,0 +1,184 @@
+"""Paired bootstrap and correlations against SciPy's, and which records are paired."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.service.evaluate.evaluation import task_named
+from assay.service.evaluate.task import Evaluation, mean_of
+from assay.service.report.comparison import bootstrap
+from assay.service.report.comparison.compared_files import distinct_names
+from assay.service.report.comparison.correlation import average_ranks, pearson, spearman
+from assay.service.report.comparison.differences import Draws, Sample, differences
+from assay.service.report.comparison.pairing import pair_records
+
+stats = pytest.importorskip("scipy.stats")
+
+RESAMPLES, SEED = 499, 7
+
+
+def samples(columns, baseline, corpus=None, over=()) -> tuple[Sample, Sample]:
+    """Return two samples with pairs of equal rows; `over` has names of columns by value of `corpus`."""
+    rows = np.arange(len(next(iter(columns.values()))))
+
+    def sample(side):
+        named = {name: [side[key] for key in keys] for name, keys in dict(over).items()}
+        return Sample(Evaluation(side, corpus=corpus and partial(corpus, side), over=named), rows)
+
+    return sample(columns), sample(baseline)
+
+
+def draws(n: int) -> Draws:
+    return Draws(np.arange(n), RESAMPLES, SEED)
+
+
+def scipys(statistic, *columns):
+    """Return SciPy's percentile interval of a statistic of paired columns, from the same seed."""
+    found = stats.bootstrap(
+        columns, statistic, paired=True, vectorized=False, method="percentile", n_resamples=RESAMPLES, rng=SEED
+    )
+    return [found.confidence_interval.low, found.confidence_interval.high]
+
+
+@pytest.mark.parametrize("n", [2, 3, 64, 700])  # the last one is drawn in several pieces
+def test_intervals_of_mean_differences_are_scipys(n):
+    generator = np.random.default_rng(n)
+    a, b = generator.normal(size=n), generator.normal(size=n)
+    ties = generator.integers(0, 2, n).astype(float)
+    model, baseline = samples({"x": a, "ties": ties}, {"x": b, "ties": ties[::-1].copy()})
+    found = {one.metric: one for one in differences(["x", "ties"], model, baseline, draws(n))}
+    for name, one in found.items():
+        x, y = model.found.columns[name], baseline.found.columns[name]
+        assert one.n == n
+        assert one.difference == pytest.approx(x.mean() - y.mean(), abs=1e-12)
+        expected = scipys(lambda x, y: np.mean(x - y), x, y)
+        assert one.interval[:2] == pytest.approx(expected, abs=1e-12)
+
+
+def test_pieces_continue_the_same_draws(monkeypatch):
+    given = np.arange(12.0).reshape(6, 2), np.arange(6), 50, SEED
+    whole = bootstrap.means_of_differences(*given)
+    monkeypatch.setattr(bootstrap, "MAX_CELLS", 13)
+    assert (bootstrap.means_of_differences(*given) == whole).all()
+
+
+def test_questions_are_drawn_with_all_their_rows():
+    """As SciPy draws the questions, whose sums and sizes give the mean of the rows."""
+    differences, questions = np.array([1.0, -2.0, 4.0, 0.5, 8.0, 3.0]), np.array([0, 3, 0, 5, 3, 0])
+    sums, sizes = np.array([8.0, 6.0, 0.5]), np.array([3.0, 2.0, 1.0])
+    drawn = bootstrap.means_of_differences(differences[:, None], questions, RESAMPLES, SEED)
+    expected = scipys(lambda x, n: x.sum() / n.sum(), sums, sizes)
+    assert bootstrap.interval_of(drawn[:, 0])[:2] == pytest.approx(expected, abs=1e-12)
+    again = bootstrap.statistics(lambda rows: [differences[rows].mean()], questions, RESAMPLES, SEED)
+    assert again == pytest.approx(drawn)
+
+
+def test_a_pair_without_a_value_on_one_side_has_no_difference():
+    nan = np.nan
+    model, baseline = samples({"x": np.array([1.0, nan, 0.5, 2.0])}, {"x": np.array([0.0, 5.0, nan, 1.5])})
+    (one,) = differences(["x"], model, baseline, draws(4))
+    assert (one.n, one.difference) == (2, 0.75)
+    assert one.interval[:2] == pytest.approx(scipys(np.mean, np.array([1.0, 0.5])))
+
+
+def test_means_of_means_and_other_values_are_computed_for_each_resample():
+    generator = np.random.default_rng(3)
+    sides = [{"a": generator.normal(size=30), "b": generator.normal(size=30)} for _ in range(2)]
+    for side in sides:
+        side["a"][:3] = np.nan  # it has a mean of its other values
+
+    def corpus(columns, rows):
+        a, b = columns["a"][rows], columns["b"][rows]
+        return {"avg": (np.nanmean(a) + b.mean()) / 2, "ratio": b.max() / (1 + abs(b.min()))}
+
+    model, baseline = samples(*sides, corpus=corpus, over={"avg": ["a", "b"], "ratio": ["b"]})
+    assert [model.is_mean_of_means(name) for name in ("avg", "ratio", "a")] == [True, False, False]
+    found = {one.metric: one for one in differences(["avg", "ratio"], model, baseline, draws(30))}
+    assert (found["avg"].n, found["ratio"].n) == (27, 30)
+    rows = np.arange(30)
+    for name, one in found.items():
+        expected = scipys(lambda r, _, name=name: corpus(sides[0], r)[name] - corpus(sides[1], r)[name], rows, rows)
+        assert one.interval[:2] == pytest.approx(expected, abs=1e-12), name
+        assert one.difference == pytest.approx(corpus(sides[0], rows)[name] - corpus(sides[1], rows)[name])
+
+
+def test_a_value_that_is_undefined_for_a_resample_has_no_interval():
+    columns = {"x": np.array([1.0, 0.0, 0.0])}
+
+    def corpus(side, rows):
+        return {"recall": mean_of(np.where(side["x"][rows] > 0, 1.0, np.nan))}
+
+    (one,) = differences(["recall"], *samples(columns, columns, corpus=corpus, over={"recall": ["x"]}), draws(3))
+    assert (one.difference, one.interval) == (0.0, None)
+
+
+def test_the_two_sided_share():
+    assert bootstrap.interval_of(np.zeros(99)) == (0.0, 0.0, 1.0)
+    assert bootstrap.interval_of(np.arange(1.0, 100.0)).p == 2 / 100
+    assert bootstrap.interval_of(np.array([-1.0] * 9 + [1.0] * 90)).p == 20 / 100
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.floats(-1e6, 1e6)), min_size=3, max_size=30))
+def test_correlations_are_scipys(pairs):
+    x, y = np.array(pairs, float).T
+    assert average_ranks(y).tolist() == stats.rankdata(y).tolist()
+    constant = len(set(x)) == 1 or len(set(y)) == 1
+    assert (pearson(x, y) is None) == (spearman(x, y) is None) == constant
+    if not constant:
+        assert spearman(x, y) == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-9)
+    if not constant and np.ptp(y) > 1e-6 * np.abs(y).max():
+        assert pearson(x, y) == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-6)
+
+
+def records(*questions, ids=None):
+    found = [{"response": f"r{k}", "reference": text} for k, text in enumerate(questions)]
+    return [{**record, "id": one} for record, one in zip(found, ids, strict=True)] if ids else found
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "by", "pairs"),
+    [
+        (records("x", "y", ids=[7, "b"]), records("y", "x", ids=["b", "7"]), "id", [(1, 0), (0, 1)]),
+        (records("x", "y", ids=["a", "b"]), records("y", "x"), "question", [(1, 0), (0, 1)]),
+        (records("x", "x", "y"), records("x", "z", "x", "x"), "question", [(0, 0), (1, 2)]),
+        (records("x", "y", ids=["a", "b"]), records("x", "q", ids=["c", "d"]), "question", [(0, 0)]),
+        (records("x", "y"), records("p", "q"), "position", [(0, 0), (1, 1)]),
+        (records("x", "y"), records("p"), "", []),
+        (records("x"), [], "", []),
+    ],
+)
+def test_pairs_of_records(left, right, by, pairs):
+    found = pair_records(task_named("score"), left, right)
+    assert found.by == by
+    assert list(zip(found.rows.tolist(), found.baseline_rows.tolist(), strict=True)) == pairs
+    assert found.unpaired == [k for k in range(len(left)) if k not in found.rows]
+    assert found.baseline_unpaired == [k for k in range(len(right)) if k not in found.baseline_rows]
+    assert found.contradictory == []
+
+
+def test_equal_ids_of_different_questions_are_found():
+    found = pair_records(task_named("score"), records("x", "y", ids=[1, 2]), records("x", "z", ids=[1, 2]))
+    assert (found.by, found.contradictory, found.questions.tolist()) == ("id", [1], [0, 1])
+
+
+def test_records_that_do_not_say_their_question_are_paired_by_id_or_position():
+    task = task_named("bioprobench.err")
+    verdicts = [{"is_correct": k % 2 == 0, "generated_response": "x"} for k in range(4)]
+    found = pair_records(task, verdicts[::-1], verdicts)
+    assert (found.by, found.rows.tolist(), found.questions.tolist()) == ("position", [0, 1, 2, 3], [0, 1, 2, 3])
+    named = [{**one, "id": k} for k, one in enumerate(verdicts)]
+    other = [{**one, "is_correct": True} for one in named[::-1]]
+    found = pair_records(task, other, named)
+    assert (found.by, found.rows.tolist(), found.contradictory) == ("id", [3, 2, 1, 0], [1, 3])
+
+
+def test_names_of_files_tell_them_apart():
+    assert distinct_names(["runs/a.jsonl", "b.parquet"]) == ["a", "b"]
+    assert distinct_names(["runs/a/answers.jsonl", "runs/b/answers.jsonl"]) == ["a/answers", "b/answers"]
+    assert distinct_names(["-", "a.jsonl"]) == ["stdin", "a"]
+    assert distinct_names(["a.jsonl", "a.jsonl"]) == ["a", "a"]

@@ -1,0 +1,337 @@
+"""`assay select`: files in, rows out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+from tests.command_line import read_rows, write_rows
+from tests.files.any_format import FORMATS, read, write
+
+Call = Callable[..., Result]
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How?"}]
+
+
+def row(prompt: Any, response: str, reward: float, **others: Any) -> dict[str, Any]:
+    return {"prompt": prompt, "reference": "r", "response": response, "reward": reward, "reason": "ok", **others}
+
+
+ROWS = [
+    row("p", "bad", 0.0, id="p0", reason="missing_sections"),
+    row("q", "only", 0.7, id="q0"),
+    row("p", "good", 0.9, id="p1"),
+    row("p", "fair", 0.6, id="p2"),
+    row("p", "good", 0.9, id="p3"),
+    row("flat", "one", 0.5, id="f0"),
+    row("flat", "two", 0.5, id="f1"),
+]
+
+
+def summary(call: Call, *arguments: Any) -> dict[str, Any]:
+    target = Path(arguments[0]).with_name("summary.json")
+    done = call("select", *arguments, "--json", target)
+    assert done.exit_code == 0, done.stderr
+    return json.loads(target.read_bytes())
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("target", FORMATS)
+def test_every_format(call: Call, tmp_path: Path, form: str, target: str) -> None:
+    source, output = write(tmp_path / f"scored.{form}", ROWS), tmp_path / f"out.{target}"
+    assert call("select", source, "--best", "-o", output).exit_code == 0
+    assert read(output) == [ROWS[2], ROWS[1], ROWS[5]]
+    assert call("select", source, "--pairs", "-o", output).exit_code == 0
+    pair = {"prompt": "p", "reference": "r", "chosen": "good", "rejected": "bad"}
+    assert read(output) == [{**pair, "chosen_reward": 0.9, "rejected_reward": 0.0}]
+    assert call("select", source, "--curriculum", "-o", output).exit_code == 0
+    figures = {"rollouts": 4, "pass_rate": 0.75, "mean_reward": 0.6, "spread": 0.9}
+    assert read(output) == [{"id": "p0", "prompt": "p", "reference": "r", **figures}]
+
+
+def test_rows_that_are_kept_are_unchanged(call: Call, tmp_path: Path) -> None:
+    """Also numbers that do not fit into 64 bits, and spellings of numbers and texts."""
+    line = b'{"reward":1.00, "prompt" :"\\u00e9", "response":"a", "seed":123456789012345678901234567890}'
+    source = write_rows(tmp_path / "scored.jsonl", [line, row("q", "b", 0.5)])
+    call("select", source, "--best", "-o", tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_bytes().splitlines()[0] == line
+    write_rows(source, [line, line.replace(b'"a"', b'"b"').replace(b"1.00", b"0")])
+    call("select", source, "--curriculum", "--min-reward", "1", "-o", tmp_path / "out.jsonl")
+    assert read_rows(tmp_path / "out.jsonl")[0]["seed"] == 123456789012345678901234567890
+
+
+def test_a_summary_says_what_was_kept_and_why(call: Call, tmp_path: Path) -> None:
+    unscored = [{"prompt": "p", "response": "x", "error": {"reason": "bad_json", "detail": "d", "line": 8}}]
+    source = write_rows(tmp_path / "scored.jsonl", ROWS + unscored)
+    output = ("-o", tmp_path / "out.jsonl")
+    found = summary(call, source, "--best", "--min-reward", "0.65", *output)
+    assert found["rows"] == {
+        "read": 8,
+        "scored": 7,
+        "passed": None,
+        "not_scored": {"bad_json": 1},
+        "faults": {},
+        "dropped": {"below_min_reward": 3, "duplicate": 1, "failed_gate": 1},
+    }
+    assert found["groups"] == {"all": 3, "kept": 2, "dropped": {"all_below_min_reward": 1}}
+    assert found["written"] == 2
+    assert found["mean_reward"] == {"all": pytest.approx(4.1 / 7), "kept": pytest.approx(0.8)}
+    found = summary(call, source, "--pairs", "all", *output)
+    assert found["groups"]["dropped"] == {"no_spread": 1, "single": 1}
+    assert (found["written"], found["options"]["per_group"]) == (3, "all")
+    assert found["mean_reward"] == pytest.approx({"all": 4.1 / 7, "chosen": 0.8, "rejected": 0.2})
+    assert "kept         3 pairs from 1 of 3 groups" in call("select", source, "--pairs", "all", *output).stderr
+    assert "kept         1 pair from 1 of 3 groups" in call("select", source, "--pairs", *output).stderr
+    shown = call("select", source, "--curriculum", *output).stderr
+    assert "8 rows in 3 groups of equal prompt and reference" in shown
+    for words in ("no_spread", "all rewards are equal", "kept         1 of 3 groups (33.3 %)", "bad_json", "reason ok"):
+        assert words in shown
+    assert not call("select", source, "--curriculum", "-q", *output).stderr
+
+
+def test_dropped_groups(call: Call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "scored.jsonl", ROWS)
+    dropped = tmp_path / "dropped.jsonl"
+    call("select", source, "--curriculum", "--max-pass-rate", "0.5", "--dropped", dropped, "-o", tmp_path / "out.jsonl")
+    assert [(found["reason"], found["prompt"], found["line"]) for found in read_rows(dropped)] == [
+        ("above_max_pass_rate", "p", 1),
+        ("single", "q", 2),
+        ("no_spread", "flat", 6),
+    ]
+    figures = {"rollouts": 2, "pass_rate": 1.0, "mean_reward": 0.5, "spread": 0.0}
+    assert read_rows(dropped)[2] == {"reason": "no_spread", "line": 6, **figures, "prompt": "flat", "reference": "r"}
+
+    call("select", source, "--pairs", "--margin", "0.95", "--dropped", dropped, "-o", tmp_path / "out.jsonl")
+    assert [found["reason"] for found in read_rows(dropped)] == ["below_margin", "single", "no_spread"]
+    assert "pass_rate" not in read_rows(dropped)[0]  # which matters in a curriculum only
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_who_passes(call: Call, tmp_path: Path, form: str) -> None:
+    """By components both gates and order 1; a reward from --min-reward on, if that is given."""
+    sure = {"format": 1.0, "consistency": 1.0, "order": 1.0}
+    parts = [sure, {**sure, "order": 0.5}, {**sure, "consistency": 0.0}]
+    nested = (lambda one: {"components": one}) if form == "jsonl" else (lambda one: one)
+    rows = [row("p", f"{k}", 1 - k / 3, **nested(part)) for k, part in enumerate(parts)]
+    source, output = write(tmp_path / f"scored.{form}", rows), tmp_path / "out.jsonl"
+    assert summary(call, source, "--curriculum", "-o", output)["passed_if"] == "both gates and order 1"
+    assert read_rows(output)[0]["pass_rate"] == 1 / 3
+    call("select", source, "--curriculum", "--min-reward", "0.5", "-o", output)
+    assert read_rows(output)[0]["pass_rate"] == 2 / 3
+    found = summary(call, source, "--best", "all", "--passed", "-o", output)
+    assert [one["response"] for one in read_rows(output)] == ["0"]
+    assert found["rows"]["dropped"] == {"not_passed": 2}
+
+
+def test_groups(call: Call, tmp_path: Path) -> None:
+    """Equal prompts with different references are two groups; a field may name the group instead."""
+    rows = [row("p", "a", 1.0, run={"group": 1}), row("p", "b", 0.5, reference="other", run={"group": 1})]
+    source, output = write_rows(tmp_path / "scored.jsonl", rows), ("-o", tmp_path / "out.jsonl")
+    assert summary(call, source, "--best", *output)["groups"]["all"] == 2
+    found = summary(call, source, "--best", "--group-field", "run.group", *output)
+    assert (found["groups"]["all"], found["grouped_by"]) == (1, "run.group")
+    write_rows(source, [{"key": "k", "prediction": "a", "score": 1}, {"key": "k", "prediction": "b", "score": 0.5}])
+    found = summary(call, source, "--pairs", "--reward-field", "score", *output)
+    assert (found["written"], found["grouped_by"]) == (1, "key")
+    notes = call("select", source, "--pairs", "--reward-field", "score", *output).stderr.splitlines()[:2]
+    assert [note.rpartition(" ")[2] for note in notes] == ["prediction", "key"]
+
+
+def test_faults_are_listed(call: Call, tmp_path: Path) -> None:
+    bad = [
+        b"no json",
+        b"[1]",
+        {"prompt": "p", "response": "x"},
+        row("p", "x", "1"),
+        row("p", "x", True),
+        row("p", "x", None),
+        {**row("p", "x", 1.0), "response": 5},
+    ]
+    source, output = write_rows(tmp_path / "scored.jsonl", [*ROWS, *bad]), tmp_path / "out.jsonl"
+    done = call("select", source, "--best", "-o", output)
+    assert done.exit_code == 1
+    listed = [line for line in done.stderr.splitlines() if line.startswith(str(source))]
+    assert [line.partition(":")[2].partition(":")[0] for line in listed] == [str(n) for n in range(8, 15)]
+    reasons = [line.rpartition("(")[2][:-1] for line in listed]
+    assert reasons == ["not_json", "not_an_object", "missing_field", *["not_a_number"] * 3, "not_a_string"]
+    assert len(read_rows(output)) == 3
+    pair = [row("p", "x", float("nan")), row("p", "y", 1.0)]
+    done = call("select", write(tmp_path / "scored.parquet", pair), "--best", "-o", output)
+    assert (done.exit_code, len(read_rows(output))) == (1, 1)
+    assert "scored.parquet[0]: the field 'reward' is nan (not_finite)" in done.stderr
+    done = call("select", write_rows(source, [row(5, "x", 1.0), row(CHAT, "y", 1.0)]), "--best", "--trainer", "trl")
+    assert done.exit_code == 1
+    assert "1: the field 'prompt' is neither text nor a list of chat messages (wrong_type)" in done.stderr
+
+
+def test_a_file_of_another_kind_leaves_the_output_alone(call: Call, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    output.write_bytes(b"before")
+    source = write_rows(tmp_path / "scored.jsonl", [b"\x1f\x8b"] * 100)
+    done = call("select", source, "--best", "-o", output)
+    assert (done.exit_code, "none of the first 100 lines is JSON" in done.stderr) == (2, True)
+    source = tmp_path / "scored.json"
+    source.write_text(json.dumps([*ROWS, *ROWS * 20])[:-9])
+    done = call("select", source, "--best", "-o", output, "--dropped", tmp_path / "dropped.jsonl")
+    assert (done.exit_code, "is not JSON" in done.stderr) == (2, True)
+    assert output.read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "scored.json", "scored.jsonl"]
+
+
+def test_nothing_is_kept(call: Call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "scored.jsonl", ROWS[5:])
+    for target in ("out.jsonl", "out.json", "out.parquet"):
+        done = call("select", source, "--pairs", "-o", tmp_path / target)
+        assert done.exit_code == 0
+        assert "warning" in done.stderr
+        assert read(tmp_path / target) == []
+    source.write_bytes(b"")
+    assert "has no rows" in call("select", source, "--best", "-o", tmp_path / "out.jsonl").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "exactly one of --best, --pairs and --curriculum is needed"),
+        (["--best", "--pairs"], "one of"),
+        (["--best", "--margin", "0.1"], "--margin is for --pairs"),
+        (["--curriculum", "--passed"], "--passed is for --best and --pairs"),
+        (["--pairs", "--min-pass-rate", "0.5"], "--min-pass-rate is for --curriculum"),
+        (["--best", "--min-reward", "nan"], "--min-reward: not a finite number"),
+        (["--curriculum", "--min-pass-rate", "0.6", "--max-pass-rate", "0.5"], "above"),
+        (["--best=0"], "neither a number from 1 on nor all"),
+        (["--best", "-1"], "'-1' is neither a number from 1 on nor all"),
+        (["--pairs", "2.5"], "'2.5' is neither a number from 1 on nor all"),
+        (["--best", "--passed"], "--include components"),
+        (["--best", "--prompt-field", "ask"], "no field 'ask'"),
+        (["--best", "--reward-field", "rewards"], "did you mean reward"),
+        (["--best", "--trainer", "verl"], "verl reads responses only from Parquet"),
+        (["--best", "--dropped", "nowhere/dropped.jsonl"], "nowhere/dropped.jsonl: the directory does not exist"),
+        (["--best", "--json", "-", "-o", "-"], "only one of"),
+        (["--best", "-o", "scored.jsonl"], "the same file"),
+    ],
+)
+def test_usage(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "scored.jsonl", [{"prompt": "p", "error": {"reason": "bad_reference"}}, *ROWS])
+    output = [] if "-o" in arguments else ["-o", "out.jsonl"]
+    done = call("select", "scored.jsonl", *arguments, *output)
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["scored.jsonl"]
+
+
+def test_rows_that_nobody_can_be_said_to_pass(call: Call, tmp_path: Path) -> None:
+    rows = [{"prompt": "p", "response": f"{k}", "reward": k} for k in range(2)]
+    source, output = write_rows(tmp_path / "scored.jsonl", rows), ("-o", tmp_path / "out.jsonl")
+    done = call("select", source, "--curriculum", *output)
+    assert done.exit_code == 2
+    assert "--min-reward" in done.stderr
+    assert call("select", source, "--curriculum", "--min-reward", "1", *output).exit_code == 0
+    done = call("select", source, "--curriculum", "--min-reward", "1", "--trainer", "trl", *output)
+    assert (done.exit_code, "prompts of trl have a reference" in done.stderr) == (2, True)
+
+
+def test_a_pipe_and_a_mode_before_the_input(run: Callable[..., Any], tmp_path: Path) -> None:
+    lines = write_rows(tmp_path / "scored.jsonl", ROWS).read_bytes()
+    done = run("select", "--best", "-", given=lines)
+    assert done.returncode == 0
+    assert done.stdout == b"".join(lines.splitlines(keepends=True)[k] for k in (2, 1, 5))
+    assert b"kept         3 responses from 3 of 3 groups (100.0 %)" in done.stderr
+
+
+def test_the_same_input_gives_the_same_bytes(call: Call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "scored.jsonl", ROWS)
+    for target in ("out.jsonl", "out.parquet"):
+        written = set()
+        for _ in range(2):
+            call("select", source, "--pairs", "all", "--trainer", "trl", "-o", tmp_path / target)
+            written.add((tmp_path / target).read_bytes())
+        assert len(written) == 1
+
+
+SFT = {"prompt": "p", "completion": "good"}
+ASKED = [{"role": "user", "content": "p"}]
+ANSWER = [{"role": "assistant", "content": "good"}]
+PAIR = {"prompt": "p", "chosen": "good", "rejected": "bad"}
+STATISTICS = {"rollouts": 4, "pass_rate": 0.75, "mean_reward": 0.6, "spread": 0.9}
+VERL = {
+    "data_source": "assay",
+    "prompt": ASKED,
+    "ability": "protocol",
+    "reward_model": {"style": "rule", "ground_truth": "r"},
+    "extra_info": {"index": "p0", **STATISTICS},
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "trainer", "expected"),
+    [
+        ("--best", "trl", SFT),
+        ("--best", "verl", {"messages": ASKED + ANSWER}),
+        ("--best", "openrlhf", {"input": "p", "output": "good"}),
+        ("--best", "ms-swift", {"messages": ASKED + ANSWER}),
+        ("--pairs", "trl", PAIR),
+        ("--pairs", "verl", PAIR),
+        ("--pairs", "openrlhf", PAIR),
+        ("--pairs", "ms-swift", {"messages": ASKED + ANSWER, "rejected_response": "bad"}),
+        ("--curriculum", "trl", {"prompt": "p", "reference": "r", "id": "p0", **STATISTICS}),
+        ("--curriculum", "verl", VERL),
+        ("--curriculum", "openrlhf", {"input": "p", "label": "r", **STATISTICS}),
+        ("--curriculum", "ms-swift", {"messages": ASKED, "reference": "r", "id": "p0", **STATISTICS}),
+    ],
+)
+def test_rows_of_trainers(call: Call, tmp_path: Path, mode: str, trainer: str, expected: dict[str, Any]) -> None:
+    """tests/trainers/test_selected_rows.py gives such rows to the trainers themselves."""
+    source, output = write_rows(tmp_path / "scored.jsonl", ROWS), tmp_path / "out.parquet"
+    assert call("select", source, mode, "--trainer", trainer, "-o", output).exit_code == 0
+    rewards = {"--best": {"reward": 0.9}, "--pairs": {"chosen_reward": 0.9, "rejected_reward": 0.0}}
+    assert read(output)[0] == {**expected, **rewards.get(mode, {})}
+
+
+def test_one_chat_makes_all_prompts_chats(call: Call, tmp_path: Path) -> None:
+    """Because a column has one type."""
+    source = write_rows(tmp_path / "scored.jsonl", [row("p", "a", 1.0), row(CHAT, "b", 1.0)])
+    output = tmp_path / "out.parquet"
+    call("select", source, "--best", "--trainer", "trl", "-o", output)
+    answers = [[{"role": "assistant", "content": text}] for text in "ab"]
+    assert [found["completion"] for found in read(output)] == answers
+    assert [found["prompt"] for found in read(output)] == [ASKED, CHAT]
+    done = call("select", source, "--pairs", "--trainer", "verl", "-o", output)
+    assert (done.exit_code, "the field 'prompt' is a chat" in done.stderr) == (2, True)
+    write_rows(source, [row("p", f"{k}", k % 2) for k in range(100)] + [row(CHAT, "b", 1.0)])
+    done = call("select", source, "--pairs", "--trainer", "verl", "-o", output)
+    assert (done.exit_code, "scored.jsonl:101: the field 'prompt' is not text" in done.stderr) == (1, True)
+
+
+def test_tasks_and_references_of_other_kinds(call: Call, tmp_path: Path) -> None:
+    """A reference is text for trainers, because columns have one type; the task of a row travels."""
+    step = {"action": "add", "objects": ["pbs"], "parameters": []}
+    references = [{"steps": [step]}, {"wrong_steps": ["b"], "correct_steps": ["b"]}]
+    tasks = [None, "bioprobench.ord"]
+    rows = [row("pq"[k], f"{n}", float(n), reference=references[k], task=tasks[k]) for k in range(2) for n in range(2)]
+    source, output = write_rows(tmp_path / "scored.jsonl", rows), tmp_path / "out.parquet"
+    call("select", source, "--curriculum", "--trainer", "verl", "-o", output)
+    found = read(output)
+    assert [one["data_source"] for one in found] == ["assay", "bioprobench.ord"]
+    truths = [one["reward_model"]["ground_truth"] for one in found]
+    assert truths[0] == "Step 1: " + json.dumps(step, separators=(",", ":"))
+    assert json.loads(truths[1]) == references[1]
+    assert [one["extra_info"]["index"] for one in found] == [1, 3]  # lines, as rows have no id
+    call("select", source, "--curriculum", "--trainer", "openrlhf", "-o", output)
+    assert json.loads(read(output)[1]["label"]) == {"task": "bioprobench.ord", "reference": truths[1]}
+
+
+def test_columns_that_are_results_are_not_of_the_prompt(call: Call, tmp_path: Path) -> None:
+    """In Parquet each component is a column; they are of a response, and not in a curriculum."""
+    from assay.kernels.score import COMPONENTS
+
+    rows = [row("p", f"{k}", float(k), **dict.fromkeys(COMPONENTS, float(k)), advantage=1.0) for k in range(2)]
+    source, output = write(tmp_path / "scored.parquet", rows), tmp_path / "out.parquet"
+    call("select", source, "--curriculum", "-o", output)
+    assert pq.read_schema(output).names == ["prompt", "reference", "rollouts", "pass_rate", "mean_reward", "spread"]
