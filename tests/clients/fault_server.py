@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import struct
 import threading
@@ -123,10 +124,20 @@ def close(connection: socket.socket, request: Request) -> bool:
 
 
 def late(seconds: float) -> Act:
-    """Reply after a delay."""
+    """Reply after a delay, unless the client closes the connection first."""
 
     def act(connection: socket.socket, request: Request) -> bool:
-        time.sleep(seconds)
+        left, _, _ = select.select([connection], [], [], seconds)
+        return not left and answer(connection, request)
+
+    return act
+
+
+def held(released: threading.Event) -> Act:
+    """Reply once the test releases the reply, or after half a minute."""
+
+    def act(connection: socket.socket, request: Request) -> bool:
+        released.wait(30)
         return answer(connection, request)
 
     return act

