@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["Progress", "compiling", "show", "table", "watched_start"]
+__all__ = ["Progress", "compiling", "print_omitted", "show", "table", "watched_start"]
 
 WIDE = 100_000
 """Width where nothing wraps: of output that is not a terminal's."""
@@ -79,6 +79,13 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) ->
     for row in rows:
         drawn.add_row(*row)
     return drawn
+
+
+def print_omitted(counts: Mapping[str, int], most: int) -> None:
+    """Say on standard error how many rows of each reason follow the first `most`, which were listed."""
+    for reason, count in counts.items():
+        if count > most:
+            click.echo(f"… and {count - most:,} more: {reason} (--json lists all)", err=True)
 
 
 class Progress:

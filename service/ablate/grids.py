@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -160,10 +161,7 @@ def settings_of(table: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def combinations(table: Mapping[str, Any]) -> int:
     """Return the number of configurations of a table."""
-    number = 1
-    for values in settings_of(table).values():
-        number *= len(values)
-    return number
+    return math.prod(map(len, settings_of(table).values()))
 
 
 def combined(table: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..explain.coverage import coverages
+from ..explain.explanation import smallest_and_largest
 from ..explain.reading import read_response
 from ..explain.text import Text
 from ..scoring.scorer import Scorer
@@ -52,7 +53,7 @@ class GoldAnswers:
         """Answers with more than max_mean_words."""
         self._settings = scorer.settings
         self._without_coverage = scorer.with_overrides({"min_coverage": 0.0})
-        self._lowest = float(scorer.score([""], [STEP]).rewards[0])
+        self._lowest, _ = smallest_and_largest(scorer.settings)
         self._levels = sorted({*COVERAGES, scorer.settings.min_coverage}, reverse=True)
         self._passed = dict.fromkeys(self._levels, 0)
         self._rewards = dict.fromkeys(self._levels, 0.0)
@@ -141,7 +142,3 @@ class GoldAnswers:
             "over_max_mean_words": self.too_wordy,
             "largest_mean_words": self.longest,
         }
-
-
-STEP = {"steps": [{"action": "add", "objects": [], "parameters": []}]}
-"""A reference for the lowest reward, that of a response that fails a gate."""

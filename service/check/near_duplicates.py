@@ -15,10 +15,9 @@ import numpy as np
 from ..evaluate.optional_dependencies import import_optional
 from .rows import Place
 
-__all__ = ["DEFAULT_SIMILARITY", "NearDuplicates", "Pair"]
+__all__ = ["NearDuplicates", "Pair"]
 
 SHINGLE_WORDS = 3
-DEFAULT_SIMILARITY = 0.8
 
 PERMUTATIONS = 128
 MARGIN = 0.1
@@ -64,7 +63,7 @@ class NearDuplicates:
     Raises NotInstalled without datasketch.
     """
 
-    def __init__(self, similarity: float = DEFAULT_SIMILARITY) -> None:
+    def __init__(self, similarity: float) -> None:
         self.similarity = similarity
         self._library = import_optional("datasketch", "duplicates", "The search for near-duplicates")
         self._numbers: dict[str, int] = {}

@@ -12,7 +12,7 @@ import orjson
 
 from ..files.formats import format_of, source_name
 from ..settings import ScoreSettings
-from ..terminal import Progress, show
+from ..terminal import Progress, print_omitted, show
 from .file_options import (
     SOURCE,
     document_options,
@@ -23,14 +23,7 @@ from .file_options import (
     require_different_files,
     write_documents,
 )
-from .options import (
-    SOME_FAILED,
-    Command,
-    command_line,
-    config_option,
-    load_config,
-    settings_options,
-)
+from .options import SOME_FAILED, Command, command_line, config_option, load_config, settings_options
 
 if TYPE_CHECKING:
     from ..check.data_set import DataSet
@@ -167,9 +160,8 @@ class Listing:
 
     def close(self) -> None:
         """Say how many findings were not printed."""
-        for reason, count in self._counts.items():
-            if count > MAX_LISTED and not self._silent:
-                click.echo(f"… and {count - MAX_LISTED:,} more: {reason} (--json lists all)", err=True)
+        if not self._silent:
+            print_omitted(self._counts, MAX_LISTED)
 
 
 def _add(

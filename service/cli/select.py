@@ -28,10 +28,7 @@ from .file_options import (
     write_documents,
 )
 from .main import INTERRUPTED
-from .options import (
-    SOME_FAILED,
-    Command,
-)
+from .options import SOME_FAILED, Command
 
 if TYPE_CHECKING:
     from ..select.selection import Job

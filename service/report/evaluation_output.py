@@ -13,6 +13,7 @@ import click
 from ..evaluate.evaluation import every_task
 from ..extras import in_this_shell
 from ..files.formats import source_name
+from ..terminal import print_omitted
 from .comparison.compared_files import ComparedFiles
 from .comparison.page import comparison_page
 from .evaluated_file import EvaluatedFile
@@ -86,9 +87,7 @@ def print_rows(rows: Iterable[Row]) -> int:
         counts[reason] += 1
         if counts[reason] <= MAX_LISTED:
             click.echo(f"{where}: {sentence} ({reason})", err=True)
-    for reason, count in counts.items():
-        if count > MAX_LISTED:
-            click.echo(f"… and {count - MAX_LISTED:,} more: {reason} (--json lists all)", err=True)
+    print_omitted(counts, MAX_LISTED)
     return counts.total()
 
 

@@ -67,7 +67,7 @@ def test_every_text_of_a_large_cluster_is_named() -> None:
 
 
 def test_equal_texts_are_one_pair_with_all_their_rows() -> None:
-    found = NearDuplicates()
+    found = NearDuplicates(0.8)
     found.add("prompt", ["a b c d"] * 4 + ["", ""], ["x", "y", "x", "y", "x", "y"], places(6))
     (pair,) = found.pairs()
     assert pair.similarity == 1.0
@@ -77,13 +77,13 @@ def test_equal_texts_are_one_pair_with_all_their_rows() -> None:
 def test_instructions_in_every_prompt_do_not_make_them_similar() -> None:
     instructions = " ".join(f"rule{n}" for n in range(200))
     prompts = [f"{instructions} question about {n} {n + 1} {n + 2}" for n in range(0, 60, 3)]
-    found = NearDuplicates()
+    found = NearDuplicates(0.8)
     found.add("prompt", [*prompts, prompts[7]], ["train"] * 20 + ["test"], places(21))
     assert [pair.first[0].location.number for pair in found.pairs()] == [7]
 
 
 def test_within_a_split_texts_may_repeat() -> None:
-    found = NearDuplicates()
+    found = NearDuplicates(0.8)
     found.add("prompt", ["a b c", "a b c"], ["x", "x"], places(2))
     found.add("reference", ["a b c", "d e f"], ["x", "y"], places(2))
     assert list(found.pairs()) == []

@@ -63,7 +63,6 @@ class Agreement:
     """
 
     models: list[str]
-
     found: dict[str, list[tuple[Part, list[Correlation]]]]
     invalid: dict[str, list[tuple[int, int]]]
     without: dict[str, int]
