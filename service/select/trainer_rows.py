@@ -13,18 +13,13 @@ from ...kernels.score import COMPONENTS
 from ..evaluate.task_rewards import TASK_COMPONENTS
 from ..files.field_names import has_field, value_at
 from ..files.rows.output import RESULT_NAMES
+from ..files.trainer_rows import PROMPTS, Prompt, PromptRow, Row, chat, json_text
 from ..scoring.text_columns import references_as_column
 from .choices import GroupFigures
 from .fields import ScoredFields
 from .options import Trainer
 
 __all__ = ["RowWriter"]
-
-Row = dict[str, Any]
-Prompt = str | list[dict[str, Any]]
-
-DATA_SOURCE = "assay"
-"""`data_source` of verl's rows that name no task."""
 
 
 class Rollout(NamedTuple):
@@ -33,11 +28,6 @@ class Rollout(NamedTuple):
     prompt: Prompt
     response: str
     reward: float
-
-
-def chat(prompt: Prompt) -> list[dict[str, Any]]:
-    """Return a prompt as chat messages."""
-    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
 
 
 def answer(prompt: Prompt, response: str) -> str | list[dict[str, Any]]:
@@ -74,44 +64,6 @@ def preference(chosen: Rollout, rejected: Rollout) -> Row:
 def swift_preference(chosen: Rollout, rejected: Rollout) -> Row:
     """Return the row of a pair as ms-swift reads it."""
     return {"messages": conversation(chosen), "rejected_response": rejected.response}
-
-
-class PromptRow(NamedTuple):
-    """What trainers read of a prompt that responses are to be sampled for."""
-
-    prompt: Prompt
-    reference: str
-    figures: Row
-    others: Row
-    """The `id` and the `task` of the row, if it has them."""
-
-
-def verl_prompt(one: PromptRow) -> Row:
-    """Return the row of a prompt as verl's RLHFDataset reads it."""
-    return {
-        "data_source": one.others.get("task") or DATA_SOURCE,
-        "prompt": chat(one.prompt),
-        "ability": "protocol",
-        "reward_model": {"style": "rule", "ground_truth": one.reference},
-        "extra_info": {"index": one.others.get("id"), **one.figures},
-    }
-
-
-def openrlhf_prompt(one: PromptRow) -> Row:
-    """Return the row of a prompt for OpenRLHF, whose label is all that a reward gets: with its task, if it has one."""
-    label = one.reference
-    if "task" in one.others:
-        label = json_text({"task": one.others["task"], "reference": one.reference})
-    return {"input": one.prompt, "label": label, **one.figures}
-
-
-PROMPTS: dict[Trainer, Callable[[PromptRow], Row]] = {
-    "trl": lambda one: {"prompt": one.prompt, "reference": one.reference, **one.others, **one.figures},
-    "verl": verl_prompt,
-    "openrlhf": openrlhf_prompt,
-    "ms-swift": lambda one: {"messages": chat(one.prompt), "reference": one.reference, **one.others, **one.figures},
-}
-"""Rows for reinforcement learning."""
 
 
 class RowWriter:
@@ -189,11 +141,6 @@ def reference_text(reference: Any) -> str:
     """Return a reference as text, because columns have one type: steps as key lines, the record of a task as JSON."""
     column, malformed = references_as_column([reference])
     return json_text(reference) if malformed else column.data.tobytes().decode()
-
-
-def json_text(value: Any) -> str:
-    """Encode a value as JSON without whitespace."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def encoded(row: Row) -> bytes:

@@ -22,7 +22,7 @@ FLOORS = (
     ("service/http/wire/", "service/conformance/"),
     ("service/http/request/", "service/http/request/telemetry/", "service/files/"),
     ("service/http/endpoints/trainers/", "service/http/endpoints/", "service/report/"),
-    ("service/http/", "service/check/", "service/ablate/", "service/select/"),
+    ("service/http/", "service/check/", "service/ablate/", "service/select/", "service/prepare/"),
     ("service/http/process/", "service/ray/"),
     ("service/bench/",),
     ("service/cli/", "__init__.py"),

@@ -1,0 +1,1 @@
+"""From published records to the rows of a training run: what `assay prepare` does."""

@@ -1,0 +1,67 @@
+"""One record of a data set as prompts, splits and statistics need it, whatever its published form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..files.rows.rows import Location
+
+__all__ = ["Example", "Message", "Place", "Step"]
+
+Message = dict[str, str]
+"""A chat message: `role` and `content`."""
+
+
+class Place(NamedTuple):
+    """Where a record is: the name of its file in messages, and its place there."""
+
+    source: str
+    location: Location
+
+    def __str__(self) -> str:
+        return self.location.within(self.source)
+
+
+class Step(NamedTuple):
+    """One step of a reference of SCORE."""
+
+    action: str
+    objects: tuple[str, ...]
+    parameters: tuple[str, ...]
+
+
+class Example(NamedTuple):
+    """One record: what is asked, and what answers are compared with."""
+
+    place: Place
+    id: str
+    """The record's own `id`, else the file's name and the record's number."""
+    dataset: str
+    """Form of the record: `scirecipe`, `bioprobench.pqa` and so on (`forms.FORMS`)."""
+    task: str
+    """The task that rewards answers: a name in `REWARD_TASKS`."""
+    question: str
+    """What is asked, without instructions, and for SciRecipe without the sentence that names the library."""
+    reference: Any
+    """What the task compares with: for SCORE key lines or an object with `steps`, else a record of the task."""
+    record: Mapping[str, Any]
+    """The record as it was read."""
+    type: str | None = None
+    """SciRecipe's type (`planning`), or that of a benchmark; in lower case."""
+    level: str | None = None
+    """Difficulty: "1" or "2" for SCORE, by the number of steps; a benchmark's own, if it has one."""
+    steps: tuple[Step, ...] = ()
+    """The steps of the reference, for the task `score`."""
+    library: tuple[str, ...] | None = None
+    """Actions that an answer may use; None if the record names none."""
+    has_distractors: bool = False
+    """Whether the published library has distractors already (`action_new`)."""
+    answer: str | None = None
+    """The published answer, None if the record has none."""
+    prompt: tuple[Message, ...] | None = None
+    """The record's own prompt as chat messages, None if it has none."""
+    text: str | None = None
+    """The text of the protocol itself, for the stage `knowledge`; None if the record has none."""
+    split: str | None = None
+    """`test` for records of files that are held out, else None: it is chosen."""

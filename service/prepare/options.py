@@ -1,0 +1,31 @@
+"""What `assay prepare` is asked for."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+__all__ = ["Options", "Stage"]
+
+Stage = Literal["knowledge", "supervised", "grpo"]
+"""Stages of the paper's training: texts of protocols, prompts with answers, prompts with references."""
+
+
+class Options(NamedTuple):
+    """How to make prompts and splits of records; the same options and records give the same bytes."""
+
+    trainer: str = "trl"
+    """Whose rows to write: one of `files.trainer_rows.TRAINERS`."""
+    stage: Stage = "grpo"
+    seed: int = 0
+    test_share: float = 0.1
+    """Share of the rows in the split `test`, 0 to below 1; without effect if files are held out."""
+    distractors: int = 4
+    """Largest number of actions that are added to a record's library of actions: 1 to this number; 0 adds none."""
+    similarity: float = 0.8
+    """Jaccard similarity of words from which records are near-duplicates and share a group."""
+    group_field: str | None = None
+    """Name or dotted path of a field: records that are equal in it share a group as well."""
+    task: str | None = None
+    """The task of all records; None: recognized for each record."""
+    own_prompts: bool = False
+    """Whether prompts of records are written as they are, in place of the prompts made here."""
