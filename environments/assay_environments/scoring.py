@@ -65,7 +65,6 @@ async def score_response_async(row: PreparedRow, response: str, config: dict[str
 
 def _arguments(rows: Sequence[PreparedRow], config: dict[str, Any] | None) -> dict[str, Any]:
     return {
-        "reference_index": list(range(len(rows))),
         "records": [row.id or number for number, row in enumerate(rows)],
         "task": [row.task for row in rows],
         "config": config,
