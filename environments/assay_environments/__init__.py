@@ -3,4 +3,11 @@
 from .rows import PreparedRow, read_rows
 from .scoring import Scored, score_response_async, score_responses, score_responses_async
 
-__all__ = ["PreparedRow", "Scored", "read_rows", "score_response_async", "score_responses", "score_responses_async"]
+__all__ = [
+    "PreparedRow",
+    "Scored",
+    "read_rows",
+    "score_response_async",
+    "score_responses",
+    "score_responses_async",
+]

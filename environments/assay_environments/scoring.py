@@ -1,70 +1,54 @@
-"""Scores responses to prepared rows through the client: a service at ASSAY_URL, or on this machine (`local`)."""
+"""Scores responses to prepared rows through the client: a service at ASSAY_URL, or on this machine (`local`).
+
+A failure raises AssayError and is never a reward. Errors name rows by their `id`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from assay_client import AsyncClient, Client
+from assay_client import Score
 from assay_client.adapters.common import async_client, sync_client
-from assay_client.results import Score, Scores
+from assay_client.results import Scores
 from assay_client.tasks import OWN_COMPONENTS
 
 from .rows import PreparedRow
 
 __all__ = ["Scored", "score_response_async", "score_responses", "score_responses_async"]
 
+Scored = Score
+"""The client's score of one response, with the components that its task has."""
 
-class Scored(NamedTuple):
-    """The score of one response."""
-
-    reward: float
-    passed: float
-    """1 if the response passes: in SCORE both gates, with the right order of actions; else 0."""
-    components: dict[str, float]
-    reason: str
-    task: str
-    signature: str
-    """How the reward was computed, in one line."""
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The components of the row's own task, and whether the response passes and is readable, for averages.
-
-        The names are those of the trainers' metrics.
-        """
-        numbers = {"score_passed": self.passed, "score_readable": float(self.reason == "ok")}
-        return numbers | {f"score_{name}": self.components[name] for name in OWN_COMPONENTS[self.task]}
+Config = Mapping[str, Any]
+"""Settings of the reward that override those of the client; see `assay_client.Client.score`."""
 
 
 def score_responses(
-    rows: Sequence[PreparedRow], responses: Sequence[str], config: dict[str, Any] | None = None
+    rows: Sequence[PreparedRow], responses: Sequence[str], config: Config | None = None
 ) -> list[Scored]:
-    """Score the response to each row, all in one request; raises AssayError, and never gives a reward for an error."""
-    client: Client = sync_client()
-    return _scored(client.score(responses, [row.reference for row in rows], **_arguments(rows, config)))
+    """Return the scores of the response to each row, from one request."""
+    scores = sync_client().score(responses, [row.reference for row in rows], **_arguments(rows, config))
+    return _scored(scores)
 
 
 async def score_responses_async(
-    rows: Sequence[PreparedRow], responses: Sequence[str], config: dict[str, Any] | None = None
+    rows: Sequence[PreparedRow], responses: Sequence[str], config: Config | None = None
 ) -> list[Scored]:
     """Do the same in an event loop."""
-    client: AsyncClient = async_client()
-    return _scored(await client.score(responses, [row.reference for row in rows], **_arguments(rows, config)))
+    scores = await async_client().score(responses, [row.reference for row in rows], **_arguments(rows, config))
+    return _scored(scores)
 
 
-async def score_response_async(row: PreparedRow, response: str, config: dict[str, Any] | None = None) -> Scored:
-    """Score the response to one row; concurrent calls in an event loop share requests. Errors are those of the others.
-
-    An error that names a row fails its calls only.
-    """
-    client: AsyncClient = async_client()
-    score = await client.score_one(response, row.reference, config=config, record=row.id or None, task=row.task)
-    return _scored_row(score)
+async def score_response_async(row: PreparedRow, response: str, config: Config | None = None) -> Scored:
+    """Return the score of the response to one row; concurrent calls share requests."""
+    score = await async_client().score_one(response, row.reference, config=config, record=row.id or None, task=row.task)
+    return _with_own_components(score)
 
 
-def _arguments(rows: Sequence[PreparedRow], config: dict[str, Any] | None) -> dict[str, Any]:
+def _arguments(rows: Sequence[PreparedRow], config: Config | None) -> dict[str, Any]:
     return {
+        "reference_index": list(range(len(rows))),
         "records": [row.id or number for number, row in enumerate(rows)],
         "task": [row.task for row in rows],
         "config": config,
@@ -72,8 +56,9 @@ def _arguments(rows: Sequence[PreparedRow], config: dict[str, Any] | None) -> di
 
 
 def _scored(scores: Scores) -> list[Scored]:
-    return list(map(_scored_row, scores.rows()))
+    return list(map(_with_own_components, scores.rows()))
 
 
-def _scored_row(row: Score) -> Scored:
-    return Scored(row.reward, row.passed, dict(row.components), row.reason, row.task, row.signature)
+def _with_own_components(score: Score) -> Scored:
+    """Remove the components of other tasks, which are 0 in a mixed batch: they would distort means."""
+    return score._replace(components={name: score.components[name] for name in OWN_COMPONENTS[score.task]})
