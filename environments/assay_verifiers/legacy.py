@@ -13,7 +13,7 @@ from assay_environments import PreparedRow, score_responses_async
 from datasets import Dataset
 from verifiers import Error, Rubric, SingleTurnEnv
 
-from .selection import selected_rows
+from .common import metrics_of, selected_rows
 
 __all__ = ["AssayRubric", "single_turn_environment"]
 
@@ -48,13 +48,15 @@ class AssayRubric(Rubric):
         """
         answered = [state for state in states if has_response(state)]
         rows = [row_of(state) for state in answered]
-        scored = await score_responses_async(rows, list(map(response_of, answered)), self.config) if rows else []
+        scores = await score_responses_async(rows, list(map(response_of, answered)), self.config) if rows else []
+        # NaN also for the metrics: verifiers would fill those that a rollout of the group lacks with 0.
+        unknown = dict.fromkeys(metrics_of(scores[0]), NO_REWARD) if scores else {}
         for state in states:
-            record(state, NO_REWARD, NO_REWARD, {})
-        mean = fmean(one.reward for one in scored) if scored else NO_REWARD
-        for state, one in zip(answered, scored, strict=True):
-            record(state, one.reward, one.reward - mean, one.metrics)
-            state["info"]["assay"].update(reason=one.reason, signature=one.signature)
+            record(state, NO_REWARD, NO_REWARD, unknown)
+        mean = fmean(score.reward for score in scores) if scores else NO_REWARD
+        for state, score in zip(answered, scores, strict=True):
+            record(state, score.reward, score.reward - mean, metrics_of(score))
+            state["info"]["assay"].update(reason=score.reason, signature=score.signature)
 
 
 def has_response(state: Any) -> bool:

@@ -10,7 +10,7 @@ import verifiers.v1 as vf
 from assay_client.adapters.common import completion_text
 from assay_environments import PreparedRow, score_response_async
 
-from .selection import selected_rows
+from .common import metrics_of, selected_rows
 
 __all__ = ["AssayConfig", "AssayData", "AssayTask", "AssayTaskConfig", "AssayTaskset"]
 
@@ -43,10 +43,10 @@ class AssayTask(vf.Task[AssayData, vf.State, AssayTaskConfig]):
             raise ValueError("the rollout ended without a reply, which cannot be scored")
         response = completion_text(trace.assistant_messages[-1].model_dump())
         row = PreparedRow([], self.data.reference, self.data.task, self.data.id or "")
-        scored = await score_response_async(row, response, self.config.config or None)
-        trace.record_metrics(scored.metrics)
-        trace.info["assay"] = {"reason": scored.reason, "task": scored.task, "signature": scored.signature}
-        return scored.reward
+        score = await score_response_async(row, response, self.config.config or None)
+        trace.record_metrics(metrics_of(score))
+        trace.info["assay"] = {"reason": score.reason, "task": score.task, "signature": score.signature}
+        return score.reward
 
 
 class AssayConfig(vf.TasksetConfig):
