@@ -48,7 +48,6 @@ async def score_response_async(row: PreparedRow, response: str, config: Config |
 
 def _arguments(rows: Sequence[PreparedRow], config: Config | None) -> dict[str, Any]:
     return {
-        "reference_index": list(range(len(rows))),
         "records": [row.id or number for number, row in enumerate(rows)],
         "task": [row.task for row in rows],
         "config": config,
