@@ -11,17 +11,27 @@ from typing import Any
 from assay_client import Score
 from assay_client.adapters.common import async_client, sync_client
 from assay_client.results import Scores
+from assay_client.settings import MIXED
 from assay_client.tasks import OWN_COMPONENTS
 
 from .rows import PreparedRow
 
 __all__ = ["Scored", "score_response_async", "score_responses", "score_responses_async"]
 
-Scored = Score
-"""The client's score of one response, with the components that its task has."""
-
 Config = Mapping[str, Any]
-"""Settings of the reward that override those of the client; see `assay_client.Client.score`."""
+"""Settings of the reward that override those of the client: SCORE's by name, those of another task under its name."""
+
+
+class Scored(Score):
+    """The client's score of one response, with the components that its task has."""
+
+    __slots__ = ()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Whether the response passes and is readable, and the components, by the names of trainers' metrics."""
+        numbers = {"score_passed": self.passed, "score_readable": float(self.reason == "ok")}
+        return numbers | {f"score_{name}": value for name, value in self.components.items()}
 
 
 def score_responses(
@@ -41,14 +51,15 @@ async def score_responses_async(
 
 
 async def score_response_async(row: PreparedRow, response: str, config: Config | None = None) -> Scored:
-    """Return the score of the response to one row; concurrent calls share requests."""
-    score = await async_client().score_one(response, row.reference, config=config, record=row.id or None, task=row.task)
-    return _with_own_components(score)
+    """Return the score of the response to one row; concurrent calls share requests, whatever their tasks."""
+    client = async_client()
+    if config:  # as the client's own settings: with those of a call, requests would hold one task each
+        client = async_client(config=client.settings.merged(config, MIXED))
+    return _with_own_components(await client.score_one(response, row.reference, record=row.id or None, task=row.task))
 
 
 def _arguments(rows: Sequence[PreparedRow], config: Config | None) -> dict[str, Any]:
     return {
-        "reference_index": list(range(len(rows))),
         "records": [row.id or number for number, row in enumerate(rows)],
         "task": [row.task for row in rows],
         "config": config,
@@ -61,4 +72,5 @@ def _scored(scores: Scores) -> list[Scored]:
 
 def _with_own_components(score: Score) -> Scored:
     """Remove the components of other tasks, which are 0 in a mixed batch: they would distort means."""
-    return score._replace(components={name: score.components[name] for name in OWN_COMPONENTS[score.task]})
+    own = {name: score.components[name] for name in OWN_COMPONENTS[score.task]}
+    return Scored._make(score._replace(components=own))

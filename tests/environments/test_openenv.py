@@ -139,7 +139,7 @@ def test_without_a_service_a_step_raises_and_can_be_repeated(rows: Path) -> None
 def test_without_rows_the_server_does_not_start(rows: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         new_app(str(tmp_path))
-    with pytest.raises(ValueError, match="no rows"):
+    with pytest.raises(ValueError, match="no row with"):
         new_app(str(rows), type="nothing")
 
 
