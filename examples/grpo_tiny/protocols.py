@@ -38,7 +38,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in lines]
     for row in rows:
         if row["task"] != "score":
-            raise ValueError(f"{path}: row {row['id']} is of the task {row['task']}, and careless answers are of `score`")
+            raise ValueError(f"{path}: row {row['id']} is of the task {row['task']}; this example learns only `score`")
         row["prompt"] = prompt_text(row["prompt"])
     return rows
 
