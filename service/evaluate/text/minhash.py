@@ -20,6 +20,9 @@ PERMUTATIONS = 128
 MARGIN = 0.1
 """Candidates are looked for at a similarity that is lower by this, so that pairs at the threshold are found too."""
 
+NEIGHBORS = 8
+"""Texts that each one is compared with in each band, if as many are equal there."""
+
 SAMPLE_TEXTS = 1_000
 TEMPLATE_SHARE = 0.5
 MIN_TEXTS = 10
@@ -85,6 +88,31 @@ class MinHash:
         """Yield the sketch of each text, given by its shingles; its `hashvalues` have shape (PERMUTATIONS,)."""
         lists = ((shingles >> np.uint64(32)).tolist() for shingles in texts)
         yield from self._library.MinHash.generator(lists, num_perm=PERMUTATIONS, hashfunc=int)
+
+    def similar(self, texts: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
+        """Yield pairs of indices of texts, given by their shingles, by which all that are similar are connected.
+
+        In each band, texts are sorted by their sketches, and each is compared with the next NEIGHBORS that are equal in
+        the band: not every pair of a large cluster is yielded, and the cost grows with the number of texts, not with
+        its square (Bawa, Condie and Ganesan, LSH Forest, 2005). Texts in the same order give the same pairs.
+        """
+        if len(texts) < 2:
+            return
+        sketches = np.array([sketch.hashvalues for sketch in self.sketches(texts)])
+        index = self.index()
+        seen: set[tuple[int, int]] = set()
+        for start in range(0, index.b * index.r, index.r):
+            rolled = np.roll(sketches, -start, axis=1)
+            order = np.lexsort(rolled.T[::-1])
+            for width in range(1, min(NEIGHBORS, len(order) - 1) + 1):
+                a, b = order[:-width], order[width:]
+                equal = (rolled[a, : index.r] == rolled[b, : index.r]).all(axis=1)
+                pairs = np.sort(np.stack([a[equal], b[equal]], axis=1), axis=1)
+                for one, other in map(tuple, pairs.tolist()):
+                    if (one, other) not in seen:
+                        seen.add((one, other))
+                        if jaccard(texts[one], texts[other]) >= self.similarity:
+                            yield one, other
 
 
 def template_shingles(texts: Sequence[np.ndarray]) -> np.ndarray:
