@@ -44,6 +44,6 @@ def held_out_splits(groups: Sequence[str], held_out: Sequence[bool]) -> list[str
 
 
 def split_digest(rows: Iterable[tuple[str, str, str]]) -> str:
-    """Return the SHA-256 of (group, id, split) of all rows: sorted JSON arrays without spaces, a line each, in UTF-8."""
+    """Return the SHA-256 of all rows: [group, id, split] as JSON without spaces, a line each, sorted, in UTF-8."""
     lines = sorted(json_text(list(row)).encode() + b"\n" for row in rows)
     return sha256(b"".join(lines)).hexdigest()

@@ -73,7 +73,7 @@ class Statistics:
             self.actions.update(step.action.strip().lower() for step in example.steps)
 
     def values(self, name: str) -> list[int]:
-        """Return the numbers of words of all rows (`question`, `reference`, `answer`), or of `steps` if they have some."""
+        """Return the words of each row (`question`, `reference`, `answer`), or its `steps`, as far as it has some."""
         return [value for figures in self._kinds.values() for value in figures.get(name, ())]
 
     def document(self) -> dict[str, Any]:
