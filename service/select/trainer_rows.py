@@ -30,6 +30,8 @@ from .fields import ScoredFields
 
 __all__ = ["RowWriter"]
 
+NUMBERED_TRAINERS = ("verl", "skyrl", "areal")
+
 
 class Rollout(NamedTuple):
     """What trainers read of a selected row."""
@@ -81,13 +83,13 @@ class RowWriter:
     def prompt(self, text: bytes, figures: GroupFigures, number: int) -> bytes:
         """Return the prompt of a group; a plain row is the group's first row without its response and results.
 
-        number: of the row, its `id` for verl if it has none.
+        number: of the row, its `id` if it has none, for trainers whose rows have a field for it.
         """
         row, fields = json.loads(text), self._fields
         if self._trainer is None:
             return encoded({**self._without_results(row), **figures._asdict()})
         others = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
-        if self._trainer == "verl":
+        if self._trainer in NUMBERED_TRAINERS:
             others.setdefault("id", number)
         reference = reference_text(row[fields.reference or ""])
         one = PromptRow(self._prompt(row), reference, figures._asdict(), others)
