@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,6 +98,8 @@ class Summary:
     statistics: Statistics
     completed: int
     """Actions of references that were missing in the libraries of their records, and were added."""
+    answers: Mapping[str, int]
+    """Rows of the stage `supervised` by whose answer they have: `published` or `ideal`."""
     repeated_ids: int
     """Rows whose id is that of an earlier row."""
 
@@ -127,6 +129,7 @@ class Summary:
             "groups": {"groups": len(sizes), "largest": sizes[0], "of_one": sizes.count(1)},
             "near_duplicates": {"groups": len(alike), "records": sum(alike), "largest": max(alike, default=0)},
             "completed_libraries": self.completed,
+            "answers": dict(sorted(self.answers.items())),
             "repeated_ids": self.repeated_ids,
             "statistics": self.statistics.document(),
         }
