@@ -1,6 +1,6 @@
 """Reads published records and writes the rows of a training run, with a manifest of what they were made from.
 
-All records are in memory: their groups depend on each other. SciRecipe's 12,000 take some 100 MB.
+All records are in memory: their groups depend on each other. 12,000 like SciRecipe's take some 400 MB.
 """
 
 from __future__ import annotations
