@@ -55,7 +55,7 @@ def protocol(example: Example) -> str:
     prose = "\n".join(f"Step {number}: {text}" for number, text in enumerate(prose_of(example.steps), 1))
     count = f"{len(example.steps)} steps" if len(example.steps) > 1 else "one step"
     return (
-        f"<think>\nThe question can be answered with {count}, each with one action.\n</think>\n"
+        f"<think>\nThe question can be answered with {count}.\n</think>\n"
         f"<key>\n{key_lines(example.steps)}\n</key>\n<orc>\n{prose}\n</orc>\n"
         "<note>\nFollow the safety data sheets of the materials.\n</note>"
     )
@@ -99,9 +99,9 @@ def wordy(action: str, objects: Sequence[str], parameters: Sequence[str]) -> str
 
 
 def sentence(text: str) -> str:
-    """Return a text on one line, with a capital letter and a full stop."""
+    """Return a text on one line, with a full stop, and a capital letter if the first one is ASCII."""
     line = " ".join(text.split())
-    return f"{line[:1].upper() if line.isascii() else line[:1]}{line[1:]}."
+    return f"{line[:1].upper() if line[:1].isascii() else line[:1]}{line[1:]}."
 
 
 def marked(answer: str) -> str:
@@ -227,7 +227,7 @@ def reason_of(task: str, reason: str) -> str:
 
 WITHOUT_FULL_REWARD = {
     "bioprobench.pqa": "the right answer cannot be read as it is (a text without white space around it is)",
-    "lexical": "the reference has no word of Latin letters or digits, which are what ROUGE-L compares",
+    "lexical": "the reference has no Latin letter or digit, as words of ROUGE-L have",
 }
 
 
