@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from ..explain.numbers import plural
 from ..files.formats import FORMATS, format_of
 from ..files.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
 from ..prepare.options import Options, Stage
@@ -149,6 +150,8 @@ def command(
         show(*summary.parts())
     for split in summary.empty_splits:
         click.echo(f"warning: the split {split} is empty", err=True)
+    if summary.repeated_ids:
+        click.echo(f"warning: {plural(summary.repeated_ids, 'row')} have the id of another row", err=True)
     if summary.left_out.has_faults:
         raise click.exceptions.Exit(SOME_FAILED)
 

@@ -24,8 +24,12 @@ MIN_TITLE_WORDS = 4
 MIN_REFERENCE_WORDS = 8
 """Words from which a reference is compared with others: shorter ones, such as `37 °C`, answer unrelated questions."""
 
-QUOTED = re.compile(r'"([^"\n]+)"|“([^”\n]+)”|(?<!\w)\'([^\n]+?)\'(?!\w)')
-"""Double, curly or single quotes; an apostrophe inside a word is none."""
+QUOTED = (
+    re.compile(r'"[^"\n]+"|“[^”\n]+”'),
+    re.compile(r"(?<!\w)'[^\n]+?'(?!\w)"),
+    re.compile(r"(?<!\w)'[^\n]+'(?!\w)"),
+)
+"""Texts in double, curly or single quotes; in the last also up to the last one, because of the 3' ends of DNA."""
 
 PIECE_TEXTS = 1_000
 
@@ -163,7 +167,7 @@ def protocols_of(examples: Sequence[Example]) -> Iterator[list[Any]]:
     """
     for example in examples:
         fields = {name: example.record.get(name) for name in SOURCE_FIELDS}
-        quoted = [next(filter(None, found)) for found in QUOTED.findall(example.question)]
+        quoted = [text[1:-1] for form in QUOTED for text in form.findall(example.question)]
         named = [value for value in fields.values() if isinstance(value, str)]
         titles = [text for text in canons([*quoted, *named]) if text.count(" ") + 1 >= MIN_TITLE_WORDS]
         short = [(name, value) for name, value in fields.items() if isinstance(value, str | int) and value != ""]
