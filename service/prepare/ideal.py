@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..evaluate.bioplanner.calls import MAX_DEPTH, MAX_LENGTH
 from ..evaluate.bioprobench.answers import END, START
 from ..evaluate.python_source import parse_python
-from ..evaluate.scirecipe import library_of, text_of
+from ..evaluate.scirecipe import library_of
 from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE, reasons_of
 from ..explain.explanation import smallest_and_largest
@@ -233,8 +233,6 @@ WITHOUT_FULL_REWARD = {
 
 def fault_of_prompt(example: Example, messages: list[Message], actions: tuple[str, ...] | None) -> str | None:
     """Return why the ideal answer is not one that the prompt allows, None if it is."""
-    if example.task == "bioprobench.pqa" and str(reference_fields(example)["answer"]) not in text_of(messages):
-        return "the right answer is not among the choices of the prompt"
     if example.task != SCORE:
         return None
     named = library_of({"prompt": messages})

@@ -155,9 +155,6 @@ class TestFaults:
         [fault] = CHECK.faults([(by_hand.protocol(), messages_of(by_hand.protocol(), actions), actions)])
         assert fault == ("ideal_answer", "the library of actions cannot be read from the prompt again")
 
-    def test_answer_that_is_no_choice(self) -> None:
-        assert fault_of(by_hand.choice("7 ml")) == "the right answer is not among the choices of the prompt"
-
     @pytest.mark.parametrize("answer", ["salt & water", " 5 ml", "a & b & c", 5])
     def test_choice_that_cannot_be_read(self, answer: Any) -> None:
         found = fault_of(by_hand.choice(answer, [answer, "2 ml"]))
