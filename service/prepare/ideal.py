@@ -21,7 +21,7 @@ from ..scoring.scorer import Scorer
 from .example import Example, Message, Step
 from .prompts import REASONED, reference_fields
 
-__all__ = ["PromptCheck", "ideal_answer", "key_lines"]
+__all__ = ["PromptCheck", "ideal_answer"]
 
 FULL = 1.0
 """The largest reward of every task but SCORE, whose own depends on its settings."""
@@ -66,36 +66,35 @@ def prose_of(steps: Sequence[Step]) -> list[str]:
 
     Where two phrases have other words together than alone, as `5` before `minutes` has, words separate all phrases.
     """
-    words = words_of(text for step in steps for text in (step.action, *step.objects, *step.parameters))
-    parts = [
-        (step.action, *([text for text in texts if words[text]] for texts in (step.objects, step.parameters)))
-        for step in steps
-    ]
-    briefs = [brief(*one) for one in parts]
-    said = canons(briefs)
-    return [
-        text if all(word in canon for phrase in (one[0], *one[1], *one[2]) for word in words[phrase]) else wordy(*one)
-        for text, canon, one in zip(briefs, said, parts, strict=True)
-    ]
+    words = words_of(phrase for step in steps for phrase in phrases_in(step))
+    said = [Step(step.action, *(tuple(filter(words.get, texts)) for texts in step[1:])) for step in steps]
+    briefs = list(map(brief, said))
+    needed = ({word for phrase in phrases_in(step) for word in words[phrase]} for step in said)
+    found = zip(briefs, canons(briefs), needed, said, strict=True)
+    return [text if all(word in canon for word in of_step) else wordy(step) for text, canon, of_step, step in found]
 
 
-def words_of(texts: Iterable[str]) -> dict[str, list[str]]:
-    """Return the canonical words of each text."""
-    distinct = list(dict.fromkeys(texts))
+def phrases_in(step: Step) -> tuple[str, ...]:
+    return step.action, *step.objects, *step.parameters
+
+
+def words_of(phrases: Iterable[str]) -> dict[str, list[str]]:
+    """Return the canonical words of each phrase."""
+    distinct = list(dict.fromkeys(phrases))
     return {text: canon.split(" ") if canon else [] for text, canon in zip(distinct, canons(distinct), strict=True)}
 
 
-def brief(action: str, objects: Sequence[str], parameters: Sequence[str]) -> str:
+def brief(step: Step) -> str:
     """Return a sentence with no more words than the phrases have: longer ones than `max_mean_words` cost reward."""
-    conditions = f" ({'; '.join(parameters)})" if parameters else ""
-    return sentence(f"{' '.join([action, ', '.join(objects)])}{conditions}")
+    conditions = f" ({'; '.join(step.parameters)})" if step.parameters else ""
+    return sentence(f"{step.action} {', '.join(step.objects)}{conditions}")
 
 
-def wordy(action: str, objects: Sequence[str], parameters: Sequence[str]) -> str:
+def wordy(step: Step) -> str:
     """Return a sentence in which a word is between each two phrases."""
-    told = "".join([f" the {objects[0]}" if objects else "", *(f" and the {text}" for text in objects[1:])])
-    conditions = f" with {' and '.join(parameters)}" if parameters else ""
-    return sentence(f"{action}{told}{conditions}")
+    objects = f" the {' and the '.join(step.objects)}" if step.objects else ""
+    conditions = f" with {' and '.join(step.parameters)}" if step.parameters else ""
+    return sentence(f"{step.action}{objects}{conditions}")
 
 
 def sentence(text: str) -> str:

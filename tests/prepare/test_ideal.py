@@ -10,7 +10,7 @@ from hypothesis import given
 
 from assay.service.evaluate.scirecipe import violations
 from assay.service.prepare.example import Example, Message, Step
-from assay.service.prepare.ideal import PromptCheck, ideal_answer, key_lines
+from assay.service.prepare.ideal import PromptCheck, ideal_answer
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
 from assay.service.scoring.scorer import Scorer
@@ -53,7 +53,6 @@ class TestAnswers:
             'Step 1: {"action": "rinse", "objects": ["beaker", "ethanol"], "parameters": ["70%", "10 s"]}',
             'Step 2: {"action": "dry", "objects": ["beaker"], "parameters": ["60 °c", "1 h"]}',
         ]
-        assert key == key_lines([by_hand.RINSE, by_hand.DRY])
         assert prose.splitlines() == ["Step 1: Rinse beaker, ethanol (70%; 10 s).", "Step 2: Dry beaker (60 °c; 1 h)."]
         assert violations({"reference": answer}) == []
 
