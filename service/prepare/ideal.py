@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..evaluate.bioplanner.calls import MAX_DEPTH, MAX_LENGTH
 from ..evaluate.bioprobench.answers import END, START
+from ..evaluate.optional_dependencies import import_optional
 from ..evaluate.python_source import parse_python
 from ..evaluate.scirecipe import library_of
 from ..evaluate.task import OK
@@ -194,6 +195,8 @@ class PromptCheck:
         answers = [ideal_answer(example) for example in examples]
         references = [example.reference for example in examples]
         options = {name: given for name, given in OPTIONS.items() if name in tasks}
+        if options:
+            import_optional("nltk", "lexical", "The check of prompts of the task lexical")
         scores = self._scorer.score(answers, references, range(len(answers)), task=tasks, task_options=options)
         rows = zip(tasks, scores.rewards.tolist(), scores.reasons.tolist(), strict=True)
         words = scores.components["mean_words"].tolist()
@@ -241,5 +244,5 @@ def fault_of_prompt(example: Example, messages: list[Message], actions: tuple[st
         return None
     outside = set(canons([step.action for step in example.steps])).difference(canons(named))
     if outside:
-        return f"{len(outside)} actions of the reference are not in the prompt's library of actions"
+        return f"the prompt's library of actions lacks {len(outside)} of the reference's"
     return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 
+from assay.service.errors import NotInstalled
 from assay.service.evaluate.scirecipe import violations
 from assay.service.prepare.example import Example, Message, Step
 from assay.service.prepare.ideal import PromptCheck, ideal_answer
@@ -147,7 +149,7 @@ class TestFaults:
         """A prompt of the record's own, whose library the check reads."""
         own = [{"role": "user", "content": 'Clean it. You can only use the following actions: "rinse".'}]
         [fault] = CHECK.faults([(by_hand.protocol(), own, None)])
-        assert fault == ("ideal_answer", "1 actions of the reference are not in the prompt's library of actions")
+        assert fault == ("ideal_answer", "the prompt's library of actions lacks 1 of the reference's")
 
     def test_library_that_cannot_be_read(self) -> None:
         actions = ("rinse", 'dry "well"')
@@ -171,3 +173,9 @@ class TestFaults:
         assert fault_of(by_hand.generation("加水")) == (
             "the ideal answer gets 0 of 1: the reference has no Latin letter or digit, as words of ROUGE-L have"
         )
+
+    def test_missing_package_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "nltk", None)
+        with pytest.raises(NotInstalled, match="The check of prompts of the task lexical needs nltk"):
+            faults([by_hand.generation()])
+        assert faults([by_hand.protocol()]) == [None]
