@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from assay.service.evaluate.scirecipe import library_of, without_instructions
 from assay.service.evaluate.task_rewards import REWARD_TASKS, SCORE, read_references, reward_task
+from assay.service.files.field_names import prompt_of
 from assay.service.files.rows.rows import Fault, Location
 from assay.service.prepare.example import Example, Place, Step
 from assay.service.prepare.forms import FORMS, SHAPES, TASKS, read_example
@@ -70,6 +71,11 @@ def test_every_shape_of_scirecipe_gives_the_same_question_and_steps(record: dict
     assert (found.question, found.reference, found.answer) == (QUESTION, KEY, ANSWER)
     assert found.steps == READ_STEPS
     assert found.record is record
+
+
+def test_the_question_of_a_published_record_is_its_prompt_for_every_command() -> None:
+    assert prompt_of(TRAIN) == QUESTION
+    assert library_of({"exp_goal": f"{QUESTION} {LIBRARY}"}) == ("weigh", "dissolve", "pour")
 
 
 def test_what_only_some_shapes_have() -> None:
