@@ -123,14 +123,14 @@ def read_bioprot(blank: Example, record: Mapping[str, Any], options: Options) ->
         return fault
     described = (record.get(name) for name in ("original description", "description", "ai_generated_description"))
     description = next(filter(has_text, described), "")
-    text = "\n\n".join(part.strip() for part in (record["title"], description, record["steps"]) if part.strip())
+    question = f"{record['title'].strip()}\n\n{description.strip()}".strip()
+    text = f"{question}\n\n{record['steps'].strip()}"
     code = next((record[name] for name in PSEUDOCODE if has_text(record.get(name))), None)
     reference = task_reference("bioplanner", {"ground_truth": code})
     if isinstance(reference, Fault):
         if options.stage != "knowledge":
             return reference
         reference = None
-    question = record["title"].strip()
     return blank._replace(task="bioplanner", question=question, reference=reference, answer=code, text=text)
 
 

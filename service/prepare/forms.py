@@ -54,9 +54,9 @@ FORM_OF_TASK = {"bioplanner": "bioprot", "lexical": "bioprobench.gen"}
 TASK_OF_FORM = {"bioprobench.rea_err": "bioprobench.err", "bioprobench.gen": "lexical"}
 """The forms of the benchmarks whose task has another name."""
 
-
 SPLIT = re.compile(r"(train|test|validation|valid|val|dev|eval)([-_.]\d+-of-\d+)?", re.IGNORECASE)
-"""Names of folders and files that name a split, as on the Hugging Face hub."""
+SHARD = re.compile(r".*[-_.]\d+-of-\d+")
+"""Names of folders and files that name a split, and of files that are parts of one, as on the Hugging Face hub."""
 
 
 class Asking(NamedTuple):
@@ -236,15 +236,21 @@ def chat_messages(turns: list[Any]) -> list[Message] | None:
 
 
 def id_of(record: Mapping[str, Any], place: Place) -> str:
-    """Return the id of a record, else the name of its file, after that of a folder that names a split, and its number.
+    """Return the id of a record, else the name of its file and its number there.
 
-    It does not depend on the other folders, so that ids are the same on every machine.
+    The names of folders are part of it only for shards, whose own names many data sets share, so that ids are the same
+    on every machine.
     """
     value = record.get("id")
     if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
         return str(value)
     path = PurePath(place.source)
-    name = f"{path.parent.name}/{path.name}" if split_named(path.parent.name) else path.name
+    name = path.name
+    if SHARD.fullmatch(path.stem):
+        for folder in path.parent.parts[::-1]:
+            name = f"{folder}/{name}"
+            if folder != "data" and not split_named(folder):
+                break
     return place.location.within(name)
 
 

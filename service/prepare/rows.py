@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 
 from ..evaluate.task import OK
@@ -35,15 +34,13 @@ class RowMaker:
             raise ValueError(f"{options.trainer} has no rows for the stage {options.stage}: use one of {known}")
         self._options = options
         self._scorer = Scorer() if options.stage == "supervised" else None
-        self.answers: Counter[str] = Counter()
-        """How many answers of the stage `supervised` are those of records (`published`) and made here (`ideal`)."""
 
     def row(self, example: Example, messages: list[Message], ideal: str, group: str, split: str) -> Row | Fault:
         """Return the row of a record, or why it has none; every row has the same columns, null where it lacks one.
 
         ideal: an answer with the full reward. In the stage `supervised` it is the answer to learn, unless the record
         has an answer with sections; such an answer needs the full reward too, because one that fails a gate teaches to
-        fail it.
+        fail it. The column `answer_from` says which it is: `reference` or `record`.
         """
         about = {"group": group, "level": example.level, "type": example.type, "split": split}
         named = {"id": example.id, "task": example.task}
@@ -57,12 +54,12 @@ class RowMaker:
         answer = self._answer(example, ideal)
         if isinstance(answer, Fault):
             return answer
-        return {**SUPERVISED[self._options.trainer](messages, answer), **named, **about}
+        source = "record" if answer is example.answer else "reference"
+        return {**SUPERVISED[self._options.trainer](messages, answer), **named, **about, "answer_from": source}
 
     def _answer(self, example: Example, ideal: str) -> str | Fault:
         """Return the answer to learn; those of tasks other than SCORE are published without the form asked for."""
         if example.task != SCORE or example.answer is None or self._scorer is None:
-            self.answers["ideal"] += 1
             return ideal
         scores = self._scorer.score([example.answer], [reference_text(example.reference)])
         reason, reward = str(scores.reasons[0]), float(scores.rewards[0])
@@ -70,5 +67,4 @@ class RowMaker:
             return Fault("answer_fails", f"its answer fails a gate ({reason})")
         if reward < FULL_REWARD:
             return Fault("answer_fails", f"its answer does not get the full reward with its reference: {reward:.4f}")
-        self.answers["published"] += 1
         return example.answer

@@ -39,15 +39,19 @@ def order(
     return example("bioprobench.ord", "bioprobench.ord", "Sort the steps of 'Cleaning'.", reference)
 
 
-def verdict(is_correct: bool, dataset: str = "bioprobench.err", **changes: Any) -> Example:
+CONTEXT = {"purpose": "Clean glass", "prior_step": "Rinse the beaker", "next_step": None}
+
+
+def verdict(is_correct: bool, dataset: str = "bioprobench.err", context: Any = CONTEXT) -> Example:
     record = {
         "corrupted_text": None if is_correct else "Dry the beaker at 600 °C.",
         "corrected_text": "Dry the beaker at 60 °C.",
-        "context": {"purpose": "Clean glass", "prior_step": "Rinse the beaker", "next_step": None},
+        "context": context,
         "type": "correct" if is_correct else "parameter",
         "error_description": None if is_correct else "Glass softens.",
     }
-    return example(dataset, "bioprobench.err", "Is it right?", {"is_correct": is_correct}, {**record, **changes})
+    question = record["corrupted_text"] or record["corrected_text"]
+    return example(dataset, "bioprobench.err", question, {"is_correct": is_correct}, record)
 
 
 def generation(reference: str = "1. Rinse the beaker.\n2. Dry it for an hour.") -> Example:
@@ -71,7 +75,8 @@ store(vessel)
 
 
 def pseudocode(program: str = PROGRAM) -> Example:
-    return example("bioprot", "bioplanner", "Cleaning of beakers\nRinses and dries.", {"ground_truth": program})
+    record = {"original description": "Cleaning of beakers", "ai_generated_description": "Rinses and dries."}
+    return example("bioprot", "bioplanner", "Cleaning of beakers", {"ground_truth": program}, record)
 
 
 ALL = [

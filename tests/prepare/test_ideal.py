@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 
+from assay.service.errors import NotInstalled
 from assay.service.evaluate.scirecipe import violations
 from assay.service.prepare.example import Example, Message, Step
-from assay.service.prepare.ideal import PromptCheck, ideal_answer, key_lines
+from assay.service.prepare.ideal import PromptCheck, ideal_answer
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
 from assay.service.scoring.scorer import Scorer
@@ -53,7 +55,6 @@ class TestAnswers:
             'Step 1: {"action": "rinse", "objects": ["beaker", "ethanol"], "parameters": ["70%", "10 s"]}',
             'Step 2: {"action": "dry", "objects": ["beaker"], "parameters": ["60 °c", "1 h"]}',
         ]
-        assert key == key_lines([by_hand.RINSE, by_hand.DRY])
         assert prose.splitlines() == ["Step 1: Rinse beaker, ethanol (70%; 10 s).", "Step 2: Dry beaker (60 °c; 1 h)."]
         assert violations({"reference": answer}) == []
 
@@ -148,15 +149,12 @@ class TestFaults:
         """A prompt of the record's own, whose library the check reads."""
         own = [{"role": "user", "content": 'Clean it. You can only use the following actions: "rinse".'}]
         [fault] = CHECK.faults([(by_hand.protocol(), own, None)])
-        assert fault == ("ideal_answer", "1 actions of the reference are not in the prompt's library of actions")
+        assert fault == ("ideal_answer", "the prompt's library of actions lacks 1 of the reference's")
 
     def test_library_that_cannot_be_read(self) -> None:
         actions = ("rinse", 'dry "well"')
         [fault] = CHECK.faults([(by_hand.protocol(), messages_of(by_hand.protocol(), actions), actions)])
         assert fault == ("ideal_answer", "the library of actions cannot be read from the prompt again")
-
-    def test_answer_that_is_no_choice(self) -> None:
-        assert fault_of(by_hand.choice("7 ml")) == "the right answer is not among the choices of the prompt"
 
     @pytest.mark.parametrize("answer", ["salt & water", " 5 ml", "a & b & c", 5])
     def test_choice_that_cannot_be_read(self, answer: Any) -> None:
@@ -175,3 +173,9 @@ class TestFaults:
         assert fault_of(by_hand.generation("加水")) == (
             "the ideal answer gets 0 of 1: the reference has no Latin letter or digit, as words of ROUGE-L have"
         )
+
+    def test_missing_package_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "nltk", None)
+        with pytest.raises(NotInstalled, match="The check of prompts of the task lexical needs nltk"):
+            faults([by_hand.generation()])
+        assert faults([by_hand.protocol()]) == [None]

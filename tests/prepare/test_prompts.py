@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from assay.service.errors import InvalidReference
@@ -31,7 +33,7 @@ def test_prompts_are_two_messages_of_text(example: Example) -> None:
         ("system", ["content", "role"]),
         ("user", ["content", "role"]),
     ]
-    assert example.question in messages[1]["content"] or "err" in example.dataset
+    assert example.question in messages[1]["content"]
     assert all(text == text.strip() and text for text in (message["content"] for message in messages))
 
 
@@ -107,12 +109,9 @@ class TestVerdict:
         asked = user_of(by_hand.verdict(is_correct, dataset))
         assert asked == f"Step:\n{step}\n\nContext:\nPurpose: Clean glass\nStep before: Rinse the beaker"
 
-    def test_right_step_with_a_corrupted_twin_shows_the_right_one(self) -> None:
-        assert "at 60 °C" in user_of(by_hand.verdict(True, corrupted_text="Dry the beaker at 600 °C."))
-
-    def test_records_without_the_steps_ask_their_question(self) -> None:
-        asked = user_of(by_hand.verdict(True, corrected_text=None, context="none"))
-        assert asked == "Step:\nIs it right?"
+    @pytest.mark.parametrize("context", ["none", [], {"purpose": ""}])
+    def test_without_a_context_there_is_the_step_only(self, context: Any) -> None:
+        assert user_of(by_hand.verdict(True, context=context)) == "Step:\nDry the beaker at 60 °C."
 
 
 def test_generation_asks_for_the_steps_only() -> None:
@@ -122,7 +121,15 @@ def test_generation_asks_for_the_steps_only() -> None:
 
 def test_pseudocode_lists_functions_in_an_order_that_does_not_give_the_answer_away() -> None:
     functions = "Functions:\ndry(vessel)\nrinse(vessel, solvent, seconds)\nstore(…)"
-    assert user_of(by_hand.pseudocode()) == f"Cleaning of beakers\nRinses and dries.\n\n{functions}"
+    assert user_of(by_hand.pseudocode()) == f"Title: Cleaning of beakers\n\nRinses and dries.\n\n{functions}"
+
+
+def test_rows_of_other_tasks_keep_their_prompt() -> None:
+    own = ({"role": "user", "content": "Sort: a, b. Answer with [ANSWER_START][…][ANSWER_END]."},)
+    row = by_hand.order()._replace(dataset="rows", prompt=own)
+    assert messages_of(row, None) == list(own)
+    question = by_hand.protocol()._replace(dataset="rows", prompt=own)
+    assert messages_of(question, None)[0]["content"] == SKETCH_AND_FILL
 
 
 def test_reference_of_another_task_is_an_error() -> None:

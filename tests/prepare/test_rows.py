@@ -91,9 +91,8 @@ def test_references_are_text(task: str, reference: Any, text: str | None) -> Non
 
 @pytest.mark.parametrize("trainer", SUPERVISED)
 def test_answers(trainer: str) -> None:
-    maker = RowMaker(Options(trainer, "supervised"))
-    assert row_of(maker, example()) == {**ANSWERS.get(trainer, {"messages": IDEAL}), **NAMED, **ABOUT}
-    assert maker.answers == {"ideal": 1}
+    row = row_of(RowMaker(Options(trainer, "supervised")), example())
+    assert row == {**ANSWERS.get(trainer, {"messages": IDEAL}), **NAMED, **ABOUT, "answer_from": "reference"}
 
 
 def test_published_answers() -> None:
@@ -102,14 +101,14 @@ def test_published_answers() -> None:
     published = row_of(maker, example(answer=PERFECT))
     assert isinstance(published, dict)
     assert published["completion"] == [{"role": "assistant", "content": PERFECT}]
+    assert published["answer_from"] == "record"
     other = row_of(maker, example(task="bioprobench.pqa", reference={"answer": "5 ml"}, answer="5 ml"))
     assert isinstance(other, dict)
-    assert other["completion"][0]["content"] == "ideal"
+    assert (other["completion"][0]["content"], other["answer_from"]) == ("ideal", "reference")
     failing = row_of(maker, example(answer="<key>nothing</key>"))
     assert failing == Fault("answer_fails", "its answer fails a gate (missing_sections)")
     worse = row_of(maker, example(answer=SWAPPED))
     assert worse == Fault("answer_fails", "its answer does not get the full reward with its reference: 0.3879")
-    assert maker.answers == {"published": 1, "ideal": 1}
 
 
 def test_texts() -> None:
