@@ -245,6 +245,15 @@ def test_own_prompts(call: Call, tmp_path: Path) -> None:
     assert [row["prompt"] for row in read_rows(tmp_path / "out" / "train.jsonl")] == [one["prompt"] for one in rows]
 
 
+def test_a_split_that_a_folder_names_is_noted(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    test = write_rows(tmp_path / "data" / "test.jsonl", RECORDS[:2])
+    write_rows(tmp_path / "data" / "train.jsonl", RECORDS[2:])
+    done = call("prepare", tmp_path / "data", "-o", tmp_path / "out")
+    assert done.stderr == f"note: {test}, split test, is split like the others; --hold-out keeps it apart\n"
+    assert not call("prepare", tmp_path / "data", "--hold-out", test, "-o", tmp_path / "out").stderr
+
+
 def test_repeated_ids_are_reported(call: Call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "records.jsonl", [*RECORDS, record(50, id="r1"), record(51, id="r1")])
     done = call("prepare", source, "-o", tmp_path / "out")
@@ -266,6 +275,7 @@ def test_usage_errors(call: Call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "records.jsonl", RECORDS)
     for flags, words in (
         (["--stage", "supervised", "--trainer", "areal"], "areal has no rows for the stage supervised"),
+        (["--task", "bioprobench.odr"], "bioprobench.ord"),
         (["--group-field", "protokoll"], "no field 'protokoll'"),
         (["--test", "1"], "--test"),
         (["--hold-out", tmp_path / "missing.jsonl"], "does not exist"),
