@@ -60,7 +60,7 @@ RECORDS = click.Path(exists=True)
     "test_share",
     metavar="SHARE",
     type=click.FloatRange(0.0, 1.0, max_open=True),
-    help=f"Share of the rows in the split test  [default: {DEFAULTS.test_share}]",
+    help=f"Share of the rows in the split test  [default: that of the sources, or {DEFAULTS.test_share}]",
 )
 @click.option(
     "--hold-out",
@@ -130,7 +130,7 @@ def command(
     format_of(folder, fmt, "--output-format")  # raises UsageError if the package that writes it is missing
     try:
         with file_errors(folder, ", ".join(sources)):
-            summary = prepare(Job(sources, folder, held_out, fmt), options, quiet)
+            summary = prepare(Job(sources, folder, held_out, test_share is None, fmt), options, quiet)
     except MalformedSource as error:
         raise document_failure(error.name, error.format, error.cause) from None
     except NothingLeft as error:

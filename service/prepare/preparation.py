@@ -50,6 +50,8 @@ class Job(NamedTuple):
     folder: str
     held_out: Sequence[str] = ()
     """Sources whose records are the split `test`."""
+    keep_splits: bool = True
+    """Whether files of other sources are held out as well if their folder says that they are not for training."""
     output_format: str = "jsonl"
 
 
@@ -124,10 +126,10 @@ def read(
     sources, examples = [], []
     for file in (*files, *held_out):
         is_held_out = file in held_out
-        if file.split not in (None, TRAIN) and not is_held_out and not quiet:
-            progress.message(
-                f"note: {file.name}, split {file.split}, is split like the others; --hold-out keeps it apart"
-            )
+        if job.keep_splits and file.split not in (None, TRAIN) and not is_held_out:
+            is_held_out = True
+            if not quiet:
+                progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
         number = 0
         try:
             with open_examples(file, options, MAX_LINE_BYTES) as found:
