@@ -6,6 +6,7 @@ All records are in memory: their groups depend on each other. 12,000 like SciRec
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import file_digest
@@ -35,6 +36,7 @@ from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
 __all__ = ["MANIFEST", "Job", "MalformedSource", "NothingLeft", "prepare"]
 
 MANIFEST = "prepared.json"
+MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
 """Rows whose ideal answers are scored at once."""
 
@@ -48,8 +50,9 @@ class Job(NamedTuple):
     folder: str
     held_out: Sequence[str] = ()
     """Sources whose records are the split `test`."""
+    keep_splits: bool = True
+    """Whether files of other sources are held out as well if their folder says that they are not for training."""
     output_format: str = "jsonl"
-    max_line_bytes: int = 64 * 2**20
 
 
 class MalformedSource(Exception):
@@ -81,16 +84,17 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     with Progress(None, quiet) as progress:
         left_out = LeftOut(progress.message)
-        sources, examples = read(job, options, left_out, progress)
+        sources, examples = read(job, options, left_out, progress, quiet)
         groups = groups_of(examples, options)
         members = with_splits(examples, groups, options, left_out)
-        kept, rows = [], []
+        kept, rows, answers = [], [], Counter[str]()
         for member, row in rows_of(members, options, libraries, maker):
             if isinstance(row, Fault):
                 left_out.add(member.example.place, row)
             else:
                 kept.append(member)
                 rows.append(json_text(row).encode())
+                answers.update([row["answer_from"]] if "answer_from" in row else [])
         left_out.list_omitted()
     if not kept:
         number = sum(source.records for source in sources)
@@ -104,7 +108,7 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
         digest=split_digest((one.group, one.example.id, one.split) for one in kept),
         statistics=Statistics((one.example, one.split) for one in kept),
         completed=libraries.completed,
-        answers=maker.answers,
+        answers=answers,
         repeated_ids=len(kept) - len({one.example.id for one in kept}),
     )
     manifest = orjson.dumps(summary.document(), option=orjson.OPT_INDENT_2)
@@ -112,7 +116,9 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     return summary
 
 
-def read(job: Job, options: Options, left_out: LeftOut, progress: Progress) -> tuple[list[Source], list[Example]]:
+def read(
+    job: Job, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
+) -> tuple[list[Source], list[Example]]:
     """Return the files of the sources, and their records of a known form; a file that is held out is read once."""
     held_out = expand(job.held_out)
     paths = {os.path.realpath(file.path) for file in held_out}
@@ -120,9 +126,13 @@ def read(job: Job, options: Options, left_out: LeftOut, progress: Progress) -> t
     sources, examples = [], []
     for file in (*files, *held_out):
         is_held_out = file in held_out
+        if job.keep_splits and file.split not in (None, TRAIN) and not is_held_out:
+            is_held_out = True
+            if not quiet:
+                progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
         number = 0
         try:
-            with open_examples(file, options, job.max_line_bytes) as found:
+            with open_examples(file, options, MAX_LINE_BYTES) as found:
                 for one in found:
                     number += 1
                     progress.advance(1, 1)
