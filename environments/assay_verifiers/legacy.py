@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from assay_client.adapters.common import completion_text
-from assay_environments import PreparedRow, score_responses_async
 from datasets import Dataset
 from verifiers import Error, Rubric, SingleTurnEnv
+
+from assay_client.adapters.common import completion_text
+from assay_environments import PreparedRow, score_responses_async
 
 from .common import metrics_of, selected_rows
 

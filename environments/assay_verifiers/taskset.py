@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import verifiers.v1 as vf
+from pydantic import Field
+
 from assay_client.adapters.common import completion_text
 from assay_environments import PreparedRow, score_response_async
 
@@ -26,7 +28,7 @@ class AssayData(vf.TaskData):
 class AssayTaskConfig(vf.TaskConfig):
     """How responses are scored: `--env.taskset.task.*`."""
 
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field(default_factory=dict)
     """Settings of the reward."""
 
 
@@ -56,7 +58,7 @@ class AssayConfig(vf.TasksetConfig):
     """Folder that `assay prepare` wrote, or a file of rows; by default that in the environment variable ASSAY_ROWS."""
     split: str = "test"
     """`train` or `test`, if `path` is a folder."""
-    where: dict[str, str] = {}
+    where: dict[str, str] = Field(default_factory=dict)
     """Values that columns of the rows must have: task, type, level, group."""
     task: AssayTaskConfig = AssayTaskConfig()
 

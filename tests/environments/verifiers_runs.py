@@ -25,7 +25,7 @@ ROLLOUTS = 4
 UNANSWERED = Sample({**SAMPLES[0].row, "prompt": [{"role": "user", "content": "What else?"}], "id": "row-98"}, "")
 """The stand-in for the model answers no such prompt: its server replies 400."""
 
-NO_NETWORK = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+NO_NETWORK = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
 """Nothing listens there, so that a connection to another machine fails."""
 
 SECONDS = 600
