@@ -16,11 +16,11 @@ PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve check test test-all test-lowest word-lists test-browser test-ray test-trainers audit faults \
-	nightly fuzz coverage lint docs hooks bench load constraints image wheel clean
+.PHONY: help demo serve check test test-all test-lowest word-lists test-browser test-ray test-trainers test-environments \
+	audit faults nightly fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s%s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' \
 		$(MAKEFILE_LIST)
 
 ##@ Use
@@ -74,6 +74,9 @@ test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' o
 	ASSAY_COMMAND=$(abspath $(VENV))/bin/assay PYTHONPATH=$(abspath clients) $(VENV)-trainers/bin/python -P -m pytest \
 		-c tests/trainers/pytest.ini --rootdir=. --confcutdir=tests/trainers tests/trainers
 
+test-environments: $(VENV)/.installed-dev ## Run frameworks' own commands against a service (ONLY=openenv)
+	@$(RUN) tests/environments/run.py $(ONLY)
+
 faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real processes for some minutes
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
 
@@ -113,7 +116,7 @@ wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
 	$(RUN) -m build --wheel
 
 clean: ## Remove the environment and everything built
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-ray $(VENV)-audit $(VENV)-trainers build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* htmlcov
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-ray $(VENV)-audit $(VENV)-trainers $(VENV)-environments build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage* htmlcov
 
 # A stamp is newer than pyproject.toml if its requirements are installed.
 $(VENV)/.installed: pyproject.toml

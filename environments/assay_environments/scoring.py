@@ -1,51 +1,65 @@
-"""Scores responses to prepared rows through the client: a service at ASSAY_URL, or on this machine (`local`)."""
+"""Scores responses to prepared rows through the client: a service at ASSAY_URL, or on this machine (`local`).
+
+A failure raises AssayError and is never a reward. Errors name rows by their `id`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from assay_client import AsyncClient, Client
+from assay_client import Score
 from assay_client.adapters.common import async_client, sync_client
 from assay_client.results import Scores
+from assay_client.settings import MIXED
+from assay_client.tasks import OWN_COMPONENTS
 
 from .rows import PreparedRow
 
-__all__ = ["Scored", "score_responses", "score_responses_async"]
+__all__ = ["Scored", "score_response_async", "score_responses", "score_responses_async"]
+
+Config = Mapping[str, Any]
+"""Settings of the reward that override those of the client: SCORE's by name, those of another task under its name."""
 
 
-class Scored(NamedTuple):
-    """The score of one response."""
+class Scored(Score):
+    """The client's score of one response, with the components that its task has."""
 
-    reward: float
-    passed: float
-    """1 if the response passes: in SCORE both gates, with the right order of actions; else 0."""
-    components: dict[str, float]
-    reason: str
-    task: str
-    signature: str
-    """How the reward was computed, in one line."""
+    __slots__ = ()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Whether the response passes and is readable, and the components, by the names of trainers' metrics."""
+        numbers = {"score_passed": self.passed, "score_readable": float(self.reason == "ok")}
+        return numbers | {f"score_{name}": value for name, value in self.components.items()}
 
 
 def score_responses(
-    rows: Sequence[PreparedRow], responses: Sequence[str], config: dict[str, Any] | None = None
+    rows: Sequence[PreparedRow], responses: Sequence[str], config: Config | None = None
 ) -> list[Scored]:
-    """Score the response to each row, all in one request; raises AssayError, and never gives a reward for an error."""
-    client: Client = sync_client()
-    return _scored(client.score(responses, [row.reference for row in rows], **_arguments(rows, config)))
+    """Return the scores of the response to each row, from one request."""
+    scores = sync_client().score(responses, [row.reference for row in rows], **_arguments(rows, config))
+    return _scored(scores)
 
 
 async def score_responses_async(
-    rows: Sequence[PreparedRow], responses: Sequence[str], config: dict[str, Any] | None = None
+    rows: Sequence[PreparedRow], responses: Sequence[str], config: Config | None = None
 ) -> list[Scored]:
     """Do the same in an event loop."""
-    client: AsyncClient = async_client()
-    return _scored(await client.score(responses, [row.reference for row in rows], **_arguments(rows, config)))
+    scores = await async_client().score(responses, [row.reference for row in rows], **_arguments(rows, config))
+    return _scored(scores)
 
 
-def _arguments(rows: Sequence[PreparedRow], config: dict[str, Any] | None) -> dict[str, Any]:
+async def score_response_async(row: PreparedRow, response: str, config: Config | None = None) -> Scored:
+    """Return the score of the response to one row; concurrent calls share requests, whatever their tasks."""
+    client = async_client()
+    if config:  # as the client's own settings: with those of a call, requests would hold one task each
+        client = async_client(config=client.settings.merged(config, MIXED))
+    return _with_own_components(await client.score_one(response, row.reference, record=row.id or None, task=row.task))
+
+
+def _arguments(rows: Sequence[PreparedRow], config: Config | None) -> dict[str, Any]:
     return {
-        "reference_index": list(range(len(rows))),
         "records": [row.id or number for number, row in enumerate(rows)],
         "task": [row.task for row in rows],
         "config": config,
@@ -53,7 +67,10 @@ def _arguments(rows: Sequence[PreparedRow], config: dict[str, Any] | None) -> di
 
 
 def _scored(scores: Scores) -> list[Scored]:
-    return [
-        Scored(row.reward, row.passed, dict(row.components), row.reason, row.task, row.signature)
-        for row in scores.rows()
-    ]
+    return list(map(_with_own_components, scores.rows()))
+
+
+def _with_own_components(score: Score) -> Scored:
+    """Remove the components of other tasks, which are 0 in a mixed batch: they would distort means."""
+    own = {name: score.components[name] for name in OWN_COMPONENTS[score.task]}
+    return Scored._make(score._replace(components=own))

@@ -1,0 +1,5 @@
+"""Run the server: `python -m assay_openenv`."""
+
+from .server import main
+
+main()

@@ -1,0 +1,176 @@
+"""OpenEnv's server, client and validation with a real service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import yaml
+
+from assay_environments import read_rows
+from assay_openenv import AssayAction, AssayEnv
+from assay_openenv.environment import AssayEnvironment
+from assay_openenv.server import new_app
+from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, write_rows
+
+if TYPE_CHECKING:
+    from tests.servers import LiveServer
+
+START_SECONDS = 120
+
+
+@contextlib.contextmanager
+def serving(rows: Path, *flags: str, **variables: str) -> Iterator[str]:
+    """Run the package's server on a free port and yield its address."""
+    log = rows.with_suffix(".log")
+    command = [sys.executable, "-m", "assay_openenv", str(rows), "--port", "0", *flags]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(command, env={**os.environ, **variables}, stdout=sink, stderr=subprocess.STDOUT)
+    try:
+        end = time.monotonic() + START_SECONDS
+        while not (found := re.search(r"running on (http://\S+)", log.read_text(encoding="utf-8"))):
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            assert time.monotonic() < end, "the server does not start"
+            time.sleep(0.05)
+        yield found[1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("rows") / "train.jsonl", [*SAMPLES, BAD_REFERENCE])
+
+
+@pytest.fixture(scope="module")
+def address(rows: Path, server: LiveServer) -> Iterator[str]:
+    """Return the address of a server whose window is long enough for concurrent answers to share requests."""
+    with serving(rows, ASSAY_URL=server.url, ASSAY_CLIENT_CONFIG=CONFIG, ASSAY_CLIENT_WINDOW="0.5") as url:
+        yield url
+
+
+def score_requests(server: LiveServer) -> int:
+    with server.client() as http:
+        lines = http.get("/metrics").text.splitlines()
+    return sum(
+        int(float(line.rpartition(" ")[2]))
+        for line in lines
+        if "request_duration_seconds_count" in line and "/v1/score" in line
+    )
+
+
+async def episode(address: str, sample: Sample) -> tuple[Any, ...]:
+    async with AssayEnv(base_url=address) as env:
+        prompt = await env.reset(id=sample.row["id"])
+        assert (prompt.observation.messages, prompt.observation.task) == (sample.row["prompt"], sample.row["task"])
+        assert (prompt.reward, prompt.done) == (None, False)
+        result = await env.step(AssayAction(answer=sample.answer))
+        assert result.done
+        assert (await env.state()).step_count == 1
+        seen = result.observation
+        return result.reward, seen.reason, float(seen.passed), seen.components
+
+
+def test_concurrent_sessions_get_the_rewards_of_the_service_in_few_requests(address: str, server: LiveServer) -> None:
+    expected = rewards_of(server.url)
+    before = score_requests(server)
+
+    async def all_episodes() -> list[tuple[Any, ...]]:
+        return await asyncio.gather(*(episode(address, one) for one in SAMPLES))
+
+    assert asyncio.run(all_episodes()) == expected
+    assert len({reward for reward, *_ in expected}) > 5
+    assert 1 <= score_requests(server) - before < len(SAMPLES)
+
+
+def test_rows_by_seed(address: str) -> None:
+    with AssayEnv(base_url=address).sync() as env:
+        found = [env.reset(seed=seed).observation.id for seed in (0, 3, len(SAMPLES) + 1, 0)]
+        assert found == ["row-00", "row-03", "row-00", "row-00"]
+        assert env.reset().observation.id
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        ([("reset", {"id": "row-77"})], "0 rows have the id 'row-77'"),
+        ([("reset", {"row": 3})], "reset has no such argument: row"),
+        ([("step", {})], "no prompt to answer"),
+        ([("reset", {"id": "row-00"}), ("step", {}), ("step", {})], "no prompt to answer"),
+        ([("reset", {"id": "row-99"}), ("step", {})], "record row-99"),
+    ],
+    ids=["unknown id", "unknown argument", "step before reset", "two answers", "invalid reference"],
+)
+def test_errors_are_raised_and_are_no_rewards(
+    address: str, calls: list[tuple[str, dict[str, Any]]], message: str
+) -> None:
+    with AssayEnv(base_url=address).sync() as env:
+        *first, (last, arguments) = calls
+        for name, given in first:
+            env.reset(**given) if name == "reset" else env.step(AssayAction(answer="x"))
+        with pytest.raises(RuntimeError, match=re.escape(message)):
+            env.reset(**arguments) if last == "reset" else env.step(AssayAction(answer="x"))
+
+
+def test_without_a_service_a_step_raises_and_can_be_repeated(rows: Path) -> None:
+    variables = {"ASSAY_URL": "http://127.0.0.1:9", "ASSAY_CLIENT_TIMEOUT": "1"}
+    with serving(rows, **variables) as url, AssayEnv(base_url=url).sync() as env:
+        env.reset(id="row-00")
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=r"Server error: .*127\.0\.0\.1:9"):
+                env.step(AssayAction(answer=SAMPLES[0].answer))
+        assert env.state().step_count == 0
+
+
+def test_without_rows_the_server_does_not_start(rows: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        new_app(str(tmp_path))
+    with pytest.raises(ValueError, match="no row with"):
+        new_app(str(rows), type="nothing")
+
+
+def test_the_environment_in_this_process(at: str, rows: Path) -> None:
+    """As OpenEnv's own examples test theirs; the synchronous step is for callers without an event loop."""
+    environment = AssayEnvironment(read_rows(rows), config={"order": "lcs"})
+    environment.reset(id="row-02")
+    observation = environment.step(AssayAction(answer=SAMPLES[2].answer))
+    assert observation.done
+    assert "|order:lcs|" in observation.signature
+
+
+def test_openenv_validates_the_server(address: str) -> None:
+    command = [sys.executable, "-m", "openenv.cli", "validate", "--url", address, "--timeout", "60"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = json.loads(done.stdout)
+    assert [one["id"] for one in report["criteria"] if not one["passed"]] == []
+    assert report["passed"]
+    assert httpx.get(f"{address}/metadata", trust_env=False).json()["name"] == "assay"
+
+
+def test_the_manifest_names_the_application() -> None:
+    manifest = yaml.safe_load(files("assay_openenv").joinpath("openenv.yaml").read_text(encoding="utf-8"))
+    module, _, name = manifest["app"].partition(":")
+    assert getattr(importlib.import_module(module), name) is new_app
+
+
+def test_the_readme_runs(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    readme = files("assay_openenv").joinpath("README.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    code = snippet.replace("http://127.0.0.1:8001", address)
+    assert code != snippet
+    exec(compile(code, "README.md", "exec"), {"generate": lambda messages: SAMPLES[0].answer})
+    assert capsys.readouterr().out.startswith("1.0 ok {'format': 1.0")

@@ -1,0 +1,127 @@
+"""The last version of verifiers before 0.4 by its own command, with a stand-in for the model and a real service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import verifiers
+
+import assay_verifiers
+from tests.environments.samples import rewards_of, write_rows
+from tests.environments.verifiers_runs import (
+    BAD_REFERENCE,
+    ROLLOUTS,
+    SAMPLES,
+    UNANSWERED,
+    evaluated,
+    score_requests,
+)
+
+if TYPE_CHECKING:
+    from tests.servers import LiveServer
+
+HERE = Path(__file__).name
+FLAGS = ("--disable-tui", "--abbreviated-summary", "--output-dir", "runs")
+IN_PROCESS = (*FLAGS, "--disable-env-server", "--max-retries", "0")
+
+
+def results_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the results of a run by the id of their row."""
+    (file,) = folder.glob("runs/**/results.jsonl")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        result = json.loads(line)
+        found.setdefault(result["info"]["assay"]["id"], []).append(result)
+    return found
+
+
+def test_rewards_are_those_of_the_service_with_one_request_for_a_group(
+    server: LiveServer, at: str, tmp_path: Path
+) -> None:
+    expected = rewards_of(at)
+    count = score_requests(server)
+    run = evaluated(HERE, tmp_path, SAMPLES, *FLAGS)
+    assert run.returncode == 0, run.stdout
+    assert count() == len(SAMPLES)
+    results = results_in(tmp_path)
+    assert len(results) == len(SAMPLES)
+    for sample, (reward, reason, passed, components) in zip(SAMPLES, expected, strict=True):
+        group = results[sample.row["id"]]
+        assert len(group) == ROLLOUTS
+        for result in group:
+            assert (result["reward"], result.get("error")) == (reward, None)
+            shares = {"score_passed": passed, "score_readable": float(reason == "ok")}
+            own = {name: value for name, value in result["metrics"].items() if name.startswith("score_")}
+            assert own == shares | {f"score_{name}": value for name, value in components.items()}
+            about = result["info"]["assay"]
+            assert (about["reason"], about["task"]) == (reason, sample.row["task"])
+            sent = [{"role": one["role"], "content": one["content"]} for one in result["prompt"]]
+            assert sent == sample.row["prompt"]
+
+
+def test_a_rollout_without_a_response_has_an_error_and_no_number(at: str, tmp_path: Path) -> None:
+    run = evaluated(HERE, tmp_path, [SAMPLES[0], UNANSWERED], *IN_PROCESS)
+    assert run.returncode == 0, run.stdout
+    results = results_in(tmp_path)
+    assert [result["reward"] for result in results["row-00"]] == [1.0] * ROLLOUTS
+    for result in results["row-98"]:
+        assert math.isnan(result["reward"])
+        assert "no answer for the prompt" in result["error"]["error_chain_repr"]
+        assert "reason" not in result["info"]["assay"]
+
+
+def test_an_invalid_reference_ends_the_run_and_is_named(at: str, tmp_path: Path) -> None:
+    run = evaluated(HERE, tmp_path, [BAD_REFERENCE], *IN_PROCESS)
+    assert run.returncode != 0
+    assert "record row-99" in run.stdout
+    assert results_in(tmp_path) == {}
+
+
+def test_without_a_service_the_run_ends(nowhere: str, tmp_path: Path) -> None:
+    run = evaluated(HERE, tmp_path, SAMPLES[:1], *IN_PROCESS)
+    assert run.returncode != 0
+    assert nowhere in run.stdout
+    assert results_in(tmp_path) == {}
+
+
+def test_the_environment_reads_both_splits(tmp_path: Path) -> None:
+    write_rows(tmp_path / "train.jsonl", SAMPLES[:5])
+    write_rows(tmp_path / "test.jsonl", SAMPLES[5:])
+    environment = verifiers.load_environment("assay-verifiers", path=str(tmp_path), where={"task": "score"})
+    for dataset, samples in ((environment.get_dataset(), SAMPLES[:5]), (environment.get_eval_dataset(), SAMPLES[5:])):
+        rows = [one.row for one in samples if one.row["task"] == "score"]
+        assert dataset["prompt"] == [row["prompt"] for row in rows]
+        assert dataset["answer"] == [row["reference"] for row in rows]
+    with pytest.raises(ValueError, match="no rows of split 'test' with type 'none'"):
+        assay_verifiers.load_environment(tmp_path, where={"type": "none"}).get_eval_dataset()
+
+
+def test_advantages_of_a_group_leave_out_what_has_no_response(at: str) -> None:
+    rubric = assay_verifiers.load_environment("unused", config={"order": "lcs"}).rubric
+    first, *_ = rubric.rubrics
+    states = [state_with(answer) for answer in (SAMPLES[0].answer, "nothing", None)]
+    asyncio.run(first.score_group(states))
+    assert [state["advantage"] for state in states[:2]] == [0.5, -0.5]
+    assert [state["trajectory"][0]["advantage"] for state in states[:2]] == [0.5, -0.5]
+    for name in ("reward", "advantage"):
+        assert math.isnan(states[2][name])
+    assert states[2]["metrics"].keys() == states[0]["metrics"].keys()
+    assert all(map(math.isnan, states[2]["metrics"].values()))
+    assert "without a response" in str(states[2]["error"])
+    assert "|order:lcs|" in states[0]["info"]["assay"]["signature"]
+
+
+def state_with(answer: str | None) -> verifiers.State:
+    """Return the state of a rollout of the first row, without a response if there is no answer."""
+    row = SAMPLES[0].row
+    return verifiers.State(
+        input={"answer": row["reference"], "info": {"assay": {"id": row["id"], "task": row["task"]}}},
+        completion=[] if answer is None else [{"role": "assistant", "content": answer}],
+        trajectory=[] if answer is None else [{"reward": None, "advantage": None}],
+        error=None,
+    )

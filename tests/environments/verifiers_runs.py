@@ -1,0 +1,82 @@
+"""Runs of `vf-eval`, by the commands of the README of assay_verifiers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, write_rows
+from tests.environments.stand_in import MODEL, stand_in
+
+if TYPE_CHECKING:
+    from tests.servers import LiveServer
+
+__all__ = ["BAD_REFERENCE", "ROLLOUTS", "SAMPLES", "UNANSWERED", "blocks", "evaluated", "score_requests"]
+
+ROLLOUTS = 4
+"""Of each prompt in the README's commands."""
+
+UNANSWERED = Sample({**SAMPLES[0].row, "prompt": [{"role": "user", "content": "What else?"}], "id": "row-98"}, "")
+"""The stand-in for the model answers no such prompt: its server replies 400."""
+
+NO_NETWORK = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+"""Nothing listens there, so that a connection to another machine fails."""
+
+SECONDS = 600
+
+
+def blocks(test: str) -> list[str]:
+    """Return the snippets of the README that the test file runs."""
+    readme = files("assay_verifiers").joinpath("README.md").read_text(encoding="utf-8")
+    return re.findall(rf"<!-- run by tests/environments/{re.escape(test)} -->\n```\w+\n(.*?)```", readme, re.DOTALL)
+
+
+def evaluated(
+    test: str, folder: Path, samples: list[Sample], *flags: str, environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the README's command on these rows, with a home of its own and without a network.
+
+    `environ` has the service's address, unless the environment has it. The working folder is `folder`.
+    """
+    answers = {one.question: [one.answer] for one in samples if one is not UNANSWERED}
+    write_rows(folder / "test.jsonl", samples)
+    with stand_in(answers) as url:
+        meant = {"http://MODEL-HOST:8001/v1": url, "MODEL": MODEL, "prepared": str(folder)}
+        found = [word.replace('"prepared"', f'"{folder}"') for word in command_in(blocks(test)[0])]
+        command = [meant.get(word, word) for word in found]
+        variables = {"HOME": str(folder), "OPENAI_API_KEY": "none", "ASSAY_CLIENT_CONFIG": CONFIG, **NO_NETWORK}
+        return subprocess.run(
+            [*command, *flags],
+            cwd=folder,
+            env={**os.environ, **variables, "NO_PROXY": "127.0.0.1", **(environ or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+
+def command_in(block: str) -> list[str]:
+    """Return the words of the last command."""
+    *_, command = block.replace("\\\n", " ").strip().splitlines()
+    return shlex.split(command)
+
+
+def score_requests(server: LiveServer) -> Callable[[], int]:
+    """Return a function that counts the requests to score since now."""
+
+    def count() -> int:
+        with server.client() as http:
+            lines = http.get("/metrics").text.splitlines()
+        counts = [line for line in lines if "request_duration_seconds_count" in line and "/v1/score" in line]
+        return sum(int(float(line.rpartition(" ")[2])) for line in counts)
+
+    before = count()
+    return lambda: count() - before
