@@ -20,7 +20,7 @@ FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 	audit faults nightly fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s%s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' \
 		$(MAKEFILE_LIST)
 
 ##@ Use
@@ -74,7 +74,7 @@ test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' o
 	ASSAY_COMMAND=$(abspath $(VENV))/bin/assay PYTHONPATH=$(abspath clients) $(VENV)-trainers/bin/python -P -m pytest \
 		-c tests/trainers/pytest.ini --rootdir=. --confcutdir=tests/trainers tests/trainers
 
-test-environments: $(VENV)/.installed-dev ## Run frameworks' own runners against a service (installs 3 GB; ONLY=verifiers)
+test-environments: $(VENV)/.installed-dev ## Run frameworks' own commands against a service (ONLY=openenv)
 	@$(RUN) tests/environments/run.py $(ONLY)
 
 faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real processes for some minutes

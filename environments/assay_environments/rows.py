@@ -49,7 +49,8 @@ def read_rows(
     Raises
     ------
     ValueError
-        If no path is given, if `where` names no column, or if a line is not a row; the message names the line.
+        If no path is given, if `where` names no column, if a line is not a row (the message names it), or if no row has
+        the values.
     FileNotFoundError
         If there is no such file, or no such split as JSON lines in the folder.
     """
@@ -62,7 +63,12 @@ def read_rows(
     wanted = {name: str(value) for name, value in where.items() if value is not None}
     file = _file_of(Path(given), split)
     with file.open(encoding="utf-8") as lines:
-        return [row for row in _rows_of(lines, file) if all(_text(row, name) == wanted[name] for name in wanted)]
+        rows = list(_rows_of(lines, file))
+    chosen = [row for row in rows if all(_text(row, name) == wanted[name] for name in wanted)]
+    if not chosen:
+        there = "; ".join(f"{name}: {', '.join(sorted({_text(row, name) for row in rows}))}" for name in wanted)
+        raise ValueError(f"{file} has no row" + (f" with {wanted}; it has {there}" if wanted else ""))
+    return chosen
 
 
 def _file_of(path: Path, split: str) -> Path:
@@ -75,6 +81,7 @@ def _file_of(path: Path, split: str) -> Path:
 
 
 def _text(row: PreparedRow, name: str) -> str:
+    """Return a value as text: frameworks may pass a level as a number."""
     return row.task if name == "task" else str(row.columns.get(name))
 
 
@@ -92,7 +99,10 @@ def _row_of(record: Any) -> PreparedRow:
     """Return a row as TRL reads it, or as prime-rl does, where all but prompt and answer is in `info`."""
     if not isinstance(record, dict):
         raise ValueError("it is no object")
-    about = {**record, **(record.get("info") or {})}
+    info = record.get("info") or {}
+    if not isinstance(info, dict):
+        raise ValueError("its info must be an object")
+    about = {**record, **info}
     prompt = record.get("prompt")
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if not (isinstance(messages, list) and messages and all(map(_is_message, messages))):

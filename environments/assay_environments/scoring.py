@@ -11,6 +11,7 @@ from typing import Any
 from assay_client import Score
 from assay_client.adapters.common import async_client, sync_client
 from assay_client.results import Scores
+from assay_client.settings import MIXED
 from assay_client.tasks import OWN_COMPONENTS
 
 from .rows import PreparedRow
@@ -18,10 +19,10 @@ from .rows import PreparedRow
 __all__ = ["Scored", "score_response_async", "score_responses", "score_responses_async"]
 
 Scored = Score
-"""The client's score of one response, with the components that its task has."""
+"""The client's score of one response; the functions here leave it the components that its task has."""
 
 Config = Mapping[str, Any]
-"""Settings of the reward that override those of the client; see `assay_client.Client.score`."""
+"""Settings of the reward that override those of the client: SCORE's by name, those of another task under its name."""
 
 
 def score_responses(
@@ -41,9 +42,11 @@ async def score_responses_async(
 
 
 async def score_response_async(row: PreparedRow, response: str, config: Config | None = None) -> Scored:
-    """Return the score of the response to one row; concurrent calls share requests."""
-    score = await async_client().score_one(response, row.reference, config=config, record=row.id or None, task=row.task)
-    return _with_own_components(score)
+    """Return the score of the response to one row; concurrent calls share requests, whatever their tasks."""
+    client = async_client()
+    if config:  # as the client's own settings: with those of a call, requests would hold one task each
+        client = async_client(config=client.settings.merged(config, MIXED))
+    return _with_own_components(await client.score_one(response, row.reference, record=row.id or None, task=row.task))
 
 
 def _arguments(rows: Sequence[PreparedRow], config: Config | None) -> dict[str, Any]:

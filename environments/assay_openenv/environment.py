@@ -21,7 +21,7 @@ __all__ = ["AssayEnvironment"]
 class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
     """Gives the prompt of a row and scores the answer with the service.
 
-    rows: at least one; their ids must differ. config: settings of the reward. Sessions share the process's client, so
+    rows: at least one. config: settings of the reward. Sessions share the process's client, so
     that their concurrent answers share requests.
     """
 
@@ -29,8 +29,6 @@ class AssayEnvironment(Environment[AssayAction, AssayObservation, State]):
 
     def __init__(self, rows: Sequence[PreparedRow], config: dict[str, Any] | None = None) -> None:
         super().__init__()
-        if not rows:
-            raise ValueError("there are no rows")
         self._rows = rows
         self._config = config
         self._row: PreparedRow | None = None

@@ -25,7 +25,6 @@ def new_app(rows: str | None = None, split: str = "train", sessions: int = 256, 
     sessions: how many may be open at once. Raises as `read_rows` does.
     """
     environment = partial(AssayEnvironment, read_rows(rows, split, **where))
-    environment()  # which fails without rows
     return create_app(environment, AssayAction, AssayObservation, env_name="assay", max_concurrent_envs=sessions)
 
 

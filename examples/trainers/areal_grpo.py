@@ -1,6 +1,6 @@
 """AReaL: the reward by its import path, so that every worker process of the pool has a separate client.
 
-    python rows.py areal train.jsonl -o train.areal.jsonl
+    assay prepare records.jsonl --trainer areal -o rows
     ASSAY_URL=http://reward-host:8000 python areal_grpo.py --config grpo.yaml
 
 AReaL counts a reward as 0 after 15 s: the function raises after 12 s, and AReaL raises after its retries.
@@ -19,9 +19,10 @@ def main(arguments: list[str]) -> None:
     from datasets import load_dataset
 
     config, _ = load_expr_config(arguments, GRPOConfig)
-    rows = load_dataset("json", data_files=config.train_dataset.path, split="train")
+    train = load_dataset("json", data_files=config.train_dataset.path, split="train")
+    test = load_dataset("json", data_files=(config.valid_dataset or config.train_dataset).path, split="train")
     workflow = {"reward_fn": REWARD, "gconfig": config.gconfig, "tokenizer": config.tokenizer_path}
-    with PPOTrainer(config, train_dataset=rows, valid_dataset=rows) as trainer:
+    with PPOTrainer(config, train_dataset=train, valid_dataset=test) as trainer:
         trainer.train(
             workflow="areal.workflow.rlvr.RLVRWorkflow",
             workflow_kwargs=workflow,

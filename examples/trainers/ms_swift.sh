@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ms-swift: a plugin that registers the reward "assay"; one request per local batch.
-#   python rows.py ms-swift train.jsonl -o train.swift.jsonl
+#   assay prepare records.jsonl --trainer ms-swift -o rows
 #   ASSAY_URL=http://reward-host:8000 MODEL=Qwen/Qwen3-8B ./ms_swift.sh
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,7 +11,7 @@ swift rlhf \
     --model "${MODEL:?the model to train}" \
     --external_plugins "${ADAPTER:-$here/../../clients/assay_client/adapters/for_ms_swift.py}" \
     --reward_funcs assay \
-    --dataset "${TRAIN:-train.swift.jsonl}" \
+    --dataset "${TRAIN:-rows/train.jsonl}" \
     --num_generations 8 \
     --max_completion_length 2048 \
     "$@"

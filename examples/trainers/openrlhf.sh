@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# OpenRLHF: nothing to install, the service has a route for it. Settings of the reward go into the address: …/compat/openrlhf?order=lcs
-#   python rows.py openrlhf train.jsonl -o train.openrlhf.jsonl
+# OpenRLHF: nothing to install, the service has a route for it. Labels name their task; settings of the reward
+# go into the address, too: …/compat/openrlhf?task_field=task&order=lcs
+#   assay prepare records.jsonl --trainer openrlhf -o rows
 #   ASSAY_URL=http://reward-host:8000 MODEL=Qwen/Qwen3-8B ./openrlhf.sh
 set -euo pipefail
-address=${ASSAY_URL:-http://127.0.0.1:8000}/compat/openrlhf
+address=${ASSAY_URL:-http://127.0.0.1:8000}/compat/openrlhf?task_field=task
 
 python3 -m openrlhf.cli.train_ppo_ray \
     --actor.model_name_or_path "${MODEL:?the model to train}" \
     --reward.remote_url "$address" \
-    --data.prompt_dataset "${TRAIN:-train.openrlhf.jsonl}" \
+    --data.prompt_dataset "${TRAIN:-rows/train.jsonl}" \
     --data.input_key input \
     --data.label_key label \
     --data.apply_chat_template \

@@ -1,8 +1,8 @@
 """SkyRL: a single-turn environment with the reward of the service; SkyRL averages the components as metrics.
 
-    python rows.py skyrl train.jsonl -o train.parquet
+    assay prepare records.jsonl --trainer skyrl -o rows
     ASSAY_URL=http://reward-host:8000 python skyrl_grpo.py environment.env_class=assay \
-        data.train_data="['train.parquet']" data.val_data="['train.parquet']" trainer.logger=console \
+        data.train_data="['rows/train.parquet']" data.val_data="['rows/test.parquet']" trainer.logger=console \
         trainer.policy.model.path=Qwen/Qwen3-8B generator.n_samples_per_prompt=8
 
 The overrides are those of SkyRL 0.4; `environment.skyrl_gym.max_env_workers` limits the calls that share a request.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # slime: runs in its checkout, with MODEL_ARGS of scripts/models/….sh. The reward is a function or an address.
-#   python rows.py slime train.jsonl -o train.slime.jsonl
+#   assay prepare records.jsonl --trainer slime -o rows
 #   ASSAY_URL=http://reward-host:8000 SLIME=/path/to/slime MODEL_SCRIPT=scripts/models/qwen3-8B.sh ./slime.sh
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export ASSAY_URL=${ASSAY_URL:-http://127.0.0.1:8000}
-data=$(realpath "${TRAIN:-train.slime.jsonl}")
+data=$(realpath -m "${TRAIN:-rows/train.jsonl}")
 cd "${SLIME:?the checkout of slime}"
 MODEL_ARGS=()
 source "${MODEL_SCRIPT:?one of scripts/models/*.sh}"
@@ -15,8 +15,8 @@ if [[ ${REWARD:-function} == function ]]; then
     export PYTHONPATH="$here/../../clients${PYTHONPATH:+:$PYTHONPATH}"
     reward=(--custom-rm-path assay_client.adapters.for_slime.custom_rm --group-rm --reward-key reward)
 else
-    # An address only.
-    reward=(--rm-type remote_rm --rm-url "$ASSAY_URL/compat/slime" --reward-key reward)
+    # An address only; slime sends it the label, which names the task.
+    reward=(--rm-type remote_rm --rm-url "$ASSAY_URL/compat/slime?task_field=label.task" --reward-key reward)
 fi
 
 python3 train.py \

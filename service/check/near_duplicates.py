@@ -1,7 +1,4 @@
-"""Near-duplicates across splits: MinHash finds candidates, and the Jaccard similarity of their shingles decides.
-
-MinHash: Broder, On the resemblance and containment of documents, 1997. datasketch is an optional extra.
-"""
+"""Near-duplicates across splits: MinHash finds candidates, and the Jaccard similarity of their shingles decides."""
 
 from __future__ import annotations
 
@@ -12,27 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluate.optional_dependencies import import_optional
+from ..evaluate.text.minhash import PERMUTATIONS, MinHash, Shingler, jaccard, template_shingles, without
 from .rows import Place
 
 __all__ = ["NearDuplicates", "Pair"]
 
-SHINGLE_WORDS = 3
-
-PERMUTATIONS = 128
-MARGIN = 0.1
-"""Candidates are looked for at a similarity that is lower by this, so that pairs at the threshold are found too."""
-
 MAX_COMPARED = 8
 """Texts of other splits with which each text is at least compared, the most similar by estimate."""
-
-SAMPLE_TEXTS = 1_000
-TEMPLATE_SHARE = 0.5
-MIN_TEXTS = 10
-"""A shingle is part of a template, and ignored, if more than this share of a sample of distinct texts have it, and more
-than this number of them."""
-
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Pair(NamedTuple):
@@ -65,8 +48,8 @@ class NearDuplicates:
 
     def __init__(self, similarity: float) -> None:
         self.similarity = similarity
-        self._library = import_optional("datasketch", "duplicates", "The search for near-duplicates")
-        self._numbers: dict[str, int] = {}
+        self._minhash = MinHash(similarity, "The search for near-duplicates")
+        self._shingles = Shingler()
         self._texts: dict[str, dict[str, Texts]] = {}
 
     def add(self, of: str, texts: Sequence[str], splits: Sequence[str], places: Sequence[Place]) -> None:
@@ -100,33 +83,17 @@ class NearDuplicates:
     @property
     def recall(self) -> float:
         """The share of the pairs at the threshold that MinHash finds; of more similar pairs it finds more."""
-        index = self._index()
-        return float(1.0 - (1.0 - self.similarity**index.r) ** index.b)
-
-    def _shingles(self, text: str) -> np.ndarray:
-        """Return the distinct shingles of SHINGLE_WORDS words, or of all words if there are fewer."""
-        words = np.array([self._numbers.setdefault(word, len(self._numbers)) for word in text.split(" ")], np.uint64)
-        width = min(SHINGLE_WORDS, len(words))
-        hashes = np.zeros(len(words) - width + 1, np.uint64)
-        for k in range(width):
-            hashes = (hashes + words[k : len(words) - width + 1 + k] + np.uint64(1)) * MULTIPLIER
-            hashes ^= hashes >> np.uint64(29)
-        return np.unique(hashes)
-
-    def _index(self) -> Any:
-        threshold = max(self.similarity - MARGIN, 0.05)
-        return self._library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, weights=(0.1, 0.9))
+        return self._minhash.recall
 
     def _pairs(self, of: str, splits: dict[str, Texts]) -> Iterator[Pair]:
         template = template_shingles([one for texts in splits.values() for one in texts.shingles])
         order = {split: k for k, split in enumerate(splits)}
         smallest_first = sorted(splits, key=lambda split: len(splits[split].shingles))
-        known = Candidates(self._index())
+        known = Candidates(self._minhash.index())
         for split in smallest_first:
             is_largest = split == smallest_first[-1]  # it is only looked up
             own, hashed = tee(without(shingles, template) for shingles in splits[split].shingles)
-            lists = ((shingles >> np.uint64(32)).tolist() for shingles in hashed)
-            sketches = self._library.MinHash.generator(lists, num_perm=PERMUTATIONS, hashfunc=int)
+            sketches = self._minhash.sketches(hashed)
             added = []
             for rows, shingles, sketch in zip(splits[split].rows, own, sketches, strict=True):
                 for text in known.likeliest(sketch):
@@ -178,25 +145,3 @@ class Candidates:
         chosen[np.argsort(-estimates, kind="stable")[:MAX_COMPARED]] = True
         self._best[found] = np.maximum(self._best[found], estimates)
         yield from (self._texts[k] for k in found[chosen].tolist())
-
-
-def template_shingles(texts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the shingles that most distinct texts have, such as those of the instructions in every prompt; sorted."""
-    sample = texts[:: max(1, len(texts) // SAMPLE_TEXTS)]
-    if not sample:
-        return np.zeros(0, np.uint64)
-    shingles, counts = np.unique(np.concatenate(sample), return_counts=True)
-    common: np.ndarray = shingles[counts > max(TEMPLATE_SHARE * len(sample), MIN_TEXTS)]
-    return common
-
-
-def without(shingles: np.ndarray, template: np.ndarray) -> np.ndarray:
-    """Return the shingles that are not of the template, or all of them if none is left."""
-    rest: np.ndarray = np.setdiff1d(shingles, template, assume_unique=True) if len(template) else shingles
-    return rest if len(rest) else shingles
-
-
-def jaccard(a: np.ndarray, b: np.ndarray) -> float:
-    """Return intersection over union of two sets of shingles, each without repetitions."""
-    common = len(np.intersect1d(a, b, assume_unique=True))
-    return common / (len(a) + len(b) - common)

@@ -7,10 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...kernels.reading.text_spans import BODY, STOP
-from ..explain.reading import sections_of
-from ..explain.text import Text
-from ..scoring.text_columns import utf8
+from ..explain.reading import steps_in
 
 __all__ = ["POLICIES", "Policy", "Step", "answers_of", "steps_of"]
 
@@ -66,13 +63,7 @@ class Policy(NamedTuple):
 
 def steps_of(reference: str | Mapping[str, Any]) -> list[Step]:
     """Return the steps of a valid reference: a whole answer, key lines, or an object with steps."""
-    if not isinstance(reference, str):
-        return [Step(step["action"], step["objects"], step["parameters"]) for step in reference["steps"]]
-    content = utf8(reference)
-    _, _, key, _ = sections_of(Text(content), False)
-    # The kernel has found them valid; an overwritten value of a repeated name may be a number of any size.
-    steps = (json.loads(content[row[BODY] : row[STOP]], parse_int=str, parse_float=str) for row in key)
-    return [Step(step["action"], step["objects"], step["parameters"]) for step in steps]
+    return [Step(*step) for step in steps_in(reference)]
 
 
 def listed(steps: Iterable[Step]) -> list[Written]:

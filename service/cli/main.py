@@ -28,6 +28,7 @@ COMMANDS = {
     "config": "Print every setting with its value and origin.",
     "evaluate": "Evaluate a file of answers with the metrics of the papers.",
     "explain": "Explain the reward of one response.",
+    "prepare": "Make the rows of a training run from published records.",
     "score": "Score a file of rollouts.",
     "select": "Select the next training set from scored rollouts.",
     "serve": "Run the HTTP service.",

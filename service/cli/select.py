@@ -6,14 +6,15 @@ import math
 import os
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from ..files.formats import format_of
 from ..files.rows.output import is_special
-from ..select.options import ALL, Mode, Options, Trainer
+from ..files.trainer_rows import SUPERVISED, TRAINERS
+from ..select.options import ALL, PAIR_TRAINERS, Mode, Options
 from ..terminal import show
 from .file_options import (
     SOURCE,
@@ -98,7 +99,7 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
 )
 @click.option("--min-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts that fewer responses pass.")
 @click.option("--max-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts that more responses pass.")
-@click.option("--trainer", type=click.Choice(get_args(Trainer)), help="Write the rows that this trainer reads.")
+@click.option("--trainer", type=click.Choice(TRAINERS), help="Write the rows that this trainer reads.")
 @output_option
 @click.option(
     "--dropped", type=click.Path(dir_okay=False), help="Write the groups that are dropped, and why, as JSONL."
@@ -187,6 +188,10 @@ FOR_MODES: dict[str, tuple[Mode, ...]] = {
 """The modes that flags are for; the others are for all."""
 
 
+FOR_TRAINERS: dict[Mode, Iterable[str]] = {"best": SUPERVISED, "pairs": PAIR_TRAINERS, "curriculum": TRAINERS}
+"""The trainers whose rows each mode can write."""
+
+
 def flag_of(name: str) -> str:
     """Return the flag with this name."""
     return "--" + name.replace("_", "-")
@@ -215,6 +220,8 @@ def _options(modes: dict[Any, int | None], flags: dict[str, Any]) -> Options:
     chosen = {name: flags[name] for name in (*FOR_MODES, "min_reward", "trainer") if flags[name] is not None}
     if infinite := [name for name, value in chosen.items() if isinstance(value, float) and not math.isfinite(value)]:
         raise click.UsageError(f"{', '.join(map(flag_of, infinite))}: not a finite number")
+    if flags["trainer"] not in (None, *FOR_TRAINERS[mode]):
+        raise click.UsageError(f"--{mode} has rows for {', '.join(FOR_TRAINERS[mode])}, not for {flags['trainer']}")
     options = Options(mode, modes[mode] or 1, **chosen)
     if options.min_pass_rate > options.max_pass_rate:
         raise click.UsageError("--min-pass-rate is above --max-pass-rate")

@@ -1,7 +1,7 @@
 """Records of SciRecipe: their parts, the rules of the data set, and the library of actions that a record allows.
 
-A record is what the data set publishes (`question`, `think`, `key`, `orc`, `note`, `action`, `action_new`, `type`,
-`level`), or a training row made of it (`query`, `reference`): only this module reads either.
+A record is what the data set publishes (`question` or `exp_goal`, `think`, `key`, `orc`, `note`, `action`,
+`action_new`, `type`, `level`), or a training row made of it (`query`, `reference`): only this module reads either.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ __all__ = [
     "actions_of",
     "answer_of",
     "level_of",
+    "library_in",
     "library_of",
     "orc_of",
     "reference_of",
     "text_of",
     "violations",
+    "without_instructions",
 ]
 
 SECTIONS = ("think", "key", "orc", "note")
@@ -36,13 +38,15 @@ TYPES = ("overview", "specific", "retrieval", "planning", "troubleshooting", "co
 LIBRARY_FIELDS = ("action_new", "action_library", "action", "actions")
 """Fields that may hold the library as a list; `action_new` is `action` with distractors."""
 
-PROMPT_FIELDS = ("query", "question", "prompt", "actions_prompt_tail")
+PROMPT_FIELDS = ("query", "question", "prompt", "exp_goal", "actions_prompt_tail")
 """Fields of SciRecipe with the prompt, or with its end, which names the library."""
 
 RECORD_FIELDS = (*SECTIONS, *LIBRARY_FIELDS, *PROMPT_FIELDS, "level", "type")
 """Every field that this module reads, but for `reference`."""
 
-LIBRARY_SENTENCE = "only use the following actions:"
+LIBRARY_SENTENCE = re.compile("only use the following actions:", re.IGNORECASE)
+REQUEST = re.compile(r"please provide the experimental protocol[^.?!\n]*[.?!]?\s*\Z", re.IGNORECASE)
+"""What training rows and the public script add to each question."""
 QUOTED = re.compile(r'\s*,?\s*"([^"]*)"')
 
 FIRST_OF_LEVEL_2 = 4
@@ -112,17 +116,36 @@ def library_of(record: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 def library_in(prompt: str, whole: bool = False) -> tuple[str, ...]:
     """Return the quoted actions after the last LIBRARY_SENTENCE of a prompt, or with `whole` at its beginning."""
-    pos = 0
-    if not whole:
-        found = prompt.lower().rfind(LIBRARY_SENTENCE)
-        if found < 0:
-            return ()
-        pos = found + len(LIBRARY_SENTENCE)
+    return quoted_at(prompt, 0 if whole else last_sentence(prompt)[1])[0]
+
+
+def last_sentence(prompt: str) -> tuple[int, int]:
+    """Return where the last LIBRARY_SENTENCE of a prompt begins and ends: at the end of the prompt without one."""
+    end = len(prompt)
+    return max((found.span() for found in LIBRARY_SENTENCE.finditer(prompt)), default=(end, end))
+
+
+def quoted_at(prompt: str, pos: int) -> tuple[tuple[str, ...], int]:
+    """Return the distinct actions that are quoted at a position of a prompt, and where they end."""
     actions = []
     while (quoted := QUOTED.match(prompt, pos)) is not None:
         actions.append(quoted[1])
         pos = quoted.end()
-    return distinct(actions)
+    return distinct(actions), pos
+
+
+def without_instructions(prompt: str) -> str:
+    """Return a prompt without the sentence that names the library, and without the request for a protocol at its end.
+
+    These are what training rows add to the question of a published record.
+    """
+    begin, end = last_sentence(prompt)
+    actions, end = quoted_at(prompt, end)
+    if actions:
+        begin = 1 + max(prompt.rfind(mark, 0, begin) for mark in ".?!\n")
+        prompt = prompt[:begin].rstrip() + prompt[end:].removeprefix(".")
+    request = list(REQUEST.finditer(prompt))
+    return (prompt[: request[-1].start()] if request else prompt).strip()
 
 
 def distinct(actions: Iterator[str] | Sequence[str]) -> tuple[str, ...]:

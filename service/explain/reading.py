@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ...kernels.status import OK, REASONS
 from ...kernels.text.lines import NO_STEP
 from ...kernels.text.unicode_tables import tables
 from ..scoring.references import UNLIMITED
+from ..scoring.text_columns import utf8
 from ..scoring.workspaces import borrow_workspace
 from .schema import Phrase
 from .text import Text, canons, phrases_of
@@ -29,6 +31,7 @@ __all__ = [
     "read_reference",
     "read_response",
     "sections_of",
+    "steps_in",
     "words_of",
 ]
 
@@ -119,6 +122,20 @@ def read_reference(text: Text) -> Reading:
     """Read a reference: its key section if the four sections are found, else all of it as key lines."""
     whole, sections, key, _ = sections_of(text, False)
     return Reading(text, whole, sections, len(key), 0, _key_lines(text, key), [])
+
+
+def steps_in(reference: str | Mapping[str, Any]) -> list[tuple[str, Sequence[str], Sequence[str]]]:
+    """Return action, objects and parameters of each step of a valid reference.
+
+    It is a whole answer, key lines, or an object with steps.
+    """
+    if not isinstance(reference, str):
+        return [(step["action"], step["objects"], step["parameters"]) for step in reference["steps"]]
+    content = utf8(reference)
+    _, _, key, _ = sections_of(Text(content), False)
+    # The kernel has found them valid; an overwritten value of a repeated name may be a number of any size.
+    steps = (json.loads(content[row[BODY] : row[STOP]], parse_int=str, parse_float=str) for row in key)
+    return [(step["action"], step["objects"], step["parameters"]) for step in steps]
 
 
 def parsed_lines(text: Text) -> list[Line]:

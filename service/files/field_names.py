@@ -30,7 +30,7 @@ __all__ = [
 RESPONSE_NAMES = ("response", "generated_response", "model_output", "prediction", "completion")
 """Fields in which files keep a model's answer: tried in order if none is given."""
 
-PROMPT_NAMES = ("prompt", "query", "question", "instruction", "messages", "input")
+PROMPT_NAMES = ("prompt", "query", "question", "instruction", "messages", "input", "exp_goal")
 """The same for the prompt, a text or a list of chat messages."""
 
 REFERENCE_NAMES = ("reference", "gt_key_block", "key", "ground_truth")

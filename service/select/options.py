@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Literal, NamedTuple
 
-__all__ = ["ALL", "Mode", "Options", "Trainer"]
+__all__ = ["ALL", "PAIR_TRAINERS", "Mode", "Options"]
 
 Mode = Literal["best", "pairs", "curriculum"]
-Trainer = Literal["trl", "verl", "openrlhf", "ms-swift"]
+
+PAIR_TRAINERS = ("trl", "verl", "openrlhf", "ms-swift")
+"""Trainers whose rows of preference pairs can be written."""
 
 ALL = sys.maxsize
 """A number of responses or pairs that no group has."""
@@ -28,7 +30,7 @@ class Options(NamedTuple):
     """Least difference of the rewards of a pair."""
     min_pass_rate: float = 0.0
     max_pass_rate: float = 1.0
-    trainer: Trainer | None = None
+    trainer: str | None = None
     """Whose rows to write; None for plain rows."""
 
     @property

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from ..evaluate.task import OK
+from ..files.complete_output import complete_output, output_pieces
 from ..files.field_names import SAMPLE_ROWS, FieldError, objects_among, peek
 from ..files.formats import is_columnar, source_name
 from ..files.records import FileRecord, open_records
-from ..files.rows.output import Write, array_output, atomic_file, temp_dir_for
-from ..files.rows.rows import PIECE_ROWS, Fault, pieces
+from ..files.rows.output import atomic_file, temp_dir_for
+from ..files.rows.rows import Fault, pieces
 from ..terminal import Progress
 from .choices import Choice, choose, figures_of
 from .fields import ScoredFields, has_components
@@ -28,8 +29,6 @@ from .summary import Summary
 from .trainer_rows import RowWriter, encoded
 
 __all__ = ["Job", "select"]
-
-WRITE_BYTES = 4 * 2**20
 
 
 class Job(NamedTuple):
@@ -62,11 +61,15 @@ def select(job: Job, options: Options, fields: ScoredFields, quiet: bool = True)
         choice = choose(reader.rows, members, options)
         writer = RowWriter(options.trainer, fields, reader.rows.has_chats)
         dropped = atomic_file(job.dropped) if job.dropped is not None else nullcontext()
-        with dropped as stream, _output(job) as write, Progress(len(choice.picked), quiet) as progress:
+        with (
+            dropped as stream,
+            complete_output(job.target, job.target_format) as write,
+            Progress(len(choice.picked), quiet) as progress,
+        ):
             if stream is not None:
                 stream.writelines(_dropped_lines(reader.rows, members, choice, options, writer))
             lines = _lines(reader.rows, members, choice, options, writer)
-            for piece in _pieces(lines):
+            for piece in output_pieces(lines):
                 write(piece)
                 progress.advance(len(piece), len(piece))
     return Summary(options, fields.grouped_by, pass_rule, reader, choice)
@@ -135,22 +138,6 @@ def _pass_rule(options: Options, rows: Sequence[Mapping[str, Any]]) -> tuple[boo
     )
 
 
-def _output(job: Job) -> AbstractContextManager[Write]:
-    """Return the output, which appears only when complete."""
-    if is_columnar(job.target_format):
-        from ..files.columns.from_rows import json_as_columns  # needs the extra
-
-        return json_as_columns(job.target, job.target_format)
-    return array_output(job.target) if job.target_format == "json" else _complete_lines(job.target)
-
-
-@contextmanager
-def _complete_lines(target: str) -> Iterator[Write]:
-    """Write JSONL to a path, which appears only when complete, or to standard output ("-")."""
-    with atomic_file(target) as stream:
-        yield lambda rows: stream.writelines(row + b"\n" for row in rows)
-
-
 def _lines(
     rows: ScoredRows, members: Sequence[np.ndarray], choice: Choice, options: Options, writer: RowWriter
 ) -> Iterator[bytes]:
@@ -166,20 +153,6 @@ def _lines(
         else:
             figures = figures_of(rows, members[rows.groups[row]].tolist())
             yield writer.prompt(rows.text(row), figures, rows.numbers[row])
-
-
-def _pieces(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Yield lists of consecutive lines, of at most `PIECE_ROWS` and about `WRITE_BYTES`."""
-    piece: list[bytes] = []
-    size = 0
-    for line in lines:
-        piece.append(line)
-        size += len(line)
-        if len(piece) == PIECE_ROWS or size >= WRITE_BYTES:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
 
 
 def _dropped_lines(

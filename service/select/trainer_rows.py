@@ -6,20 +6,31 @@ No column is called `margin`: losses of TRL, OpenRLHF and ms-swift would use it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...kernels.score import COMPONENTS
 from ..evaluate.task_rewards import TASK_COMPONENTS
 from ..files.field_names import has_field, value_at
+from ..files.reference_text import reference_text
 from ..files.rows.output import RESULT_NAMES
-from ..files.trainer_rows import PROMPTS, Prompt, PromptRow, Row, chat, json_text
-from ..scoring.text_columns import references_as_column
+from ..files.trainer_rows import (
+    PROMPTS,
+    SUPERVISED,
+    Prompt,
+    PromptRow,
+    Row,
+    answer,
+    chat,
+    conversation,
+    json_text,
+)
 from .choices import GroupFigures
 from .fields import ScoredFields
-from .options import Trainer
 
 __all__ = ["RowWriter"]
+
+NUMBERED_TRAINERS = ("verl", "skyrl", "areal")
 
 
 class Rollout(NamedTuple):
@@ -28,30 +39,6 @@ class Rollout(NamedTuple):
     prompt: Prompt
     response: str
     reward: float
-
-
-def answer(prompt: Prompt, response: str) -> str | list[dict[str, Any]]:
-    """Return a response in the form of its prompt: text, or a list of one chat message."""
-    return response if isinstance(prompt, str) else [assistant(response)]
-
-
-def assistant(response: str) -> dict[str, Any]:
-    """Return a response as a chat message."""
-    return {"role": "assistant", "content": response}
-
-
-def conversation(one: Rollout) -> list[dict[str, Any]]:
-    """Return the prompt and the response as chat messages."""
-    return [*chat(one.prompt), assistant(one.response)]
-
-
-SUPERVISED: dict[Trainer, Callable[[Rollout], Row]] = {
-    "trl": lambda one: {"prompt": one.prompt, "completion": answer(one.prompt, one.response)},
-    "verl": lambda one: {"messages": conversation(one)},
-    "openrlhf": lambda one: {"input": one.prompt, "output": answer(one.prompt, one.response)},
-    "ms-swift": lambda one: {"messages": conversation(one)},
-}
-"""Rows for supervised fine-tuning."""
 
 
 def preference(chosen: Rollout, rejected: Rollout) -> Row:
@@ -63,13 +50,13 @@ def preference(chosen: Rollout, rejected: Rollout) -> Row:
 
 def swift_preference(chosen: Rollout, rejected: Rollout) -> Row:
     """Return the row of a pair as ms-swift reads it."""
-    return {"messages": conversation(chosen), "rejected_response": rejected.response}
+    return {"messages": conversation(chosen.prompt, chosen.response), "rejected_response": rejected.response}
 
 
 class RowWriter:
     """Makes the rows of the output from scored rows, which are JSON."""
 
-    def __init__(self, trainer: Trainer | None, fields: ScoredFields, as_chats: bool) -> None:
+    def __init__(self, trainer: str | None, fields: ScoredFields, as_chats: bool) -> None:
         """Without `trainer`, rows are plain; as_chats: write every prompt as chat messages, because one is."""
         self._trainer = trainer
         self._fields = fields
@@ -79,7 +66,8 @@ class RowWriter:
         """Return a response that is kept; a plain row is unchanged."""
         if self._trainer is None:
             return text
-        row = SUPERVISED[self._trainer](self._rollout(json.loads(text), reward))
+        one = self._rollout(json.loads(text), reward)
+        row = SUPERVISED[self._trainer](one.prompt, one.response)
         return encoded({**row, "reward": reward})
 
     def pair(self, chosen: bytes, rejected: bytes, rewards: tuple[float, float]) -> bytes:
@@ -95,13 +83,13 @@ class RowWriter:
     def prompt(self, text: bytes, figures: GroupFigures, number: int) -> bytes:
         """Return the prompt of a group; a plain row is the group's first row without its response and results.
 
-        number: of the row, its `id` for verl if it has none.
+        number: of the row, its `id` if it has none, for trainers whose rows have a field for it.
         """
         row, fields = json.loads(text), self._fields
         if self._trainer is None:
             return encoded({**self._without_results(row), **figures._asdict()})
         others = {name: row[name] for name in ("id", "task") if row.get(name) is not None}
-        if self._trainer == "verl":
+        if self._trainer in NUMBERED_TRAINERS:
             others.setdefault("id", number)
         reference = reference_text(row[fields.reference or ""])
         one = PromptRow(self._prompt(row), reference, figures._asdict(), others)
@@ -135,12 +123,6 @@ class RowWriter:
         if row.keys() >= set(COMPONENTS):  # each component is a column
             results.update(TASK_COMPONENTS)
         return {name: value for name, value in row.items() if name not in results}
-
-
-def reference_text(reference: Any) -> str:
-    """Return a reference as text, because columns have one type: steps as key lines, the record of a task as JSON."""
-    column, malformed = references_as_column([reference])
-    return json_text(reference) if malformed else column.data.tobytes().decode()
 
 
 def encoded(row: Row) -> bytes:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from assay.service.files.trainer_rows import PROMPTS, PromptRow
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime, for_trl, for_verl
-from assay_client.adapters.common import column_of, record_of, records_of
+from assay_client.adapters.common import column_of, labelled, record_of, task_of
 from tests.http.samples import PERFECT, REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,9 +30,6 @@ def loaded(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-rows = loaded(TRAINERS / "rows.py")
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
@@ -92,60 +88,49 @@ def test_the_configuration_of_nemo_gym() -> None:
     assert agent["resources_server"] == {"type": "resources_servers", "name": "assay"}
 
 
-SOURCE = [{"prompt": "p1", "system": "s", "reference": REFERENCE, "id": "a"}, {"query": "p2", "reference": PERFECT}]
+CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}]
 
 
-def rows_for(trainer: str, folder: Path, ending: str = "jsonl") -> list[dict[str, Any]]:
-    source, target = folder / "in.jsonl", folder / f"out.{ending}"
-    source.write_text("".join(json.dumps(row) + "\n" for row in [*SOURCE, SOURCE[0]]), encoding="utf-8")
-    command = [sys.executable, str(TRAINERS / "rows.py"), trainer, str(source), "-o", str(target)]
-    subprocess.run(command, check=True, capture_output=True)
-    if ending == "parquet":
-        from pyarrow import parquet
-
-        return parquet.read_table(target).to_pylist()
-    return [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()]
+def row_for(trainer: str, task: str | None = "score", reference: str = REFERENCE) -> dict[str, Any]:
+    named = {"id": "a"} if task is None else {"id": "a", "task": task}
+    return PROMPTS[trainer](PromptRow(CHAT, reference, {"split": "train"}, named))
 
 
-def columns(found: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in found] for name in found[0]}
-
-
-def test_rows_name_their_reference_and_their_record(tmp_path: Path) -> None:
-    assert {"verl", "trl", "openrlhf", "slime", "nemo-gym", "ms-swift", "areal", "skyrl"} == rows.FORMS.keys()
-    for trainer in ("trl", "ms-swift"):
-        batch = columns(rows_for(trainer, tmp_path))
-        assert column_of(batch) == [REFERENCE, PERFECT]
-        assert records_of(batch, 2) == ["a", "2"]
-    assert rows_for("trl", tmp_path)[0]["prompt"] == [
-        {"role": "system", "content": "s"},
-        {"role": "user", "content": "p1"},
-    ]
-    areal = rows_for("areal", tmp_path)[0]
-    assert (column_of(areal), record_of(areal)) == (REFERENCE, "a")
+def test_rows_name_their_reference_their_record_and_their_task() -> None:
+    for trainer in ("trl", "ms-swift", "areal"):
+        row = row_for(trainer)
+        assert (column_of(row), record_of(row), task_of(row)) == (REFERENCE, "a", "score")
+        assert task_of(row_for(trainer, None)) is None
     for trainer in ("openrlhf", "slime"):
-        assert [row["label"] for row in rows_for(trainer, tmp_path)] == [REFERENCE, PERFECT]
-    gym = rows_for("nemo-gym", tmp_path)[0]
-    assert gym["reference"] == REFERENCE
-    assert gym["responses_create_params"]["input"][-1] == {"role": "user", "content": "p1"}
+        row = row_for(trainer)
+        assert labelled(row["label"], row.get("metadata")) == (REFERENCE, "score")
+        assert row_for(trainer, None)["label"] == REFERENCE
+    for trainer in ("verl", "skyrl"):
+        row = row_for(trainer)
+        assert (row["data_source"], record_of(row["extra_info"])) == ("score", "a")
+        assert row_for(trainer, None)["data_source"] == "assay"
+    gym = row_for("nemo-gym")
+    assert (gym["responses_create_params"], gym["reference"], gym["task"]) == ({"input": CHAT}, REFERENCE, "score")
+    assert row_for("prime-rl") == {
+        "prompt": CHAT,
+        "answer": REFERENCE,
+        "info": {"id": "a", "task": "score", "split": "train"},
+    }
+
+
+PQA = '{"answer":"5 ml"}'
+ANSWERS = [("score", REFERENCE, PERFECT), ("bioprobench.pqa", PQA, "[ANSWER_START]5 ml & 100[ANSWER_END]")]
 
 
 @pytest.mark.usefixtures("at")
-def test_rows_of_verl_and_skyrl_are_scored(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    row = rows_for("verl", tmp_path, "parquet")[0]
+@pytest.mark.parametrize(("task", "reference", "answer"), ANSWERS, ids=["score", "pqa"])
+def test_rows_are_scored_by_their_task(task: str, reference: str, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", "score,bioprobench.pqa")
+    row = row_for("verl", task, reference)
     truth, info = row["reward_model"]["ground_truth"], row["extra_info"]
-    assert for_verl.compute_score_sync(row["data_source"], PERFECT, truth, info)["score"] == 1.0
-    assert record_of(info) == "a"
-    environment = for_skyrl.AssayEnv({}, rows_for("skyrl", tmp_path, "parquet")[0])
-    assert environment.step(PERFECT)["reward"] == 1.0
-
-
-def test_a_row_without_a_reference_is_refused(tmp_path: Path) -> None:
-    source = tmp_path / "in.jsonl"
-    source.write_text('{"prompt": "p", "reference": "r"}\n{"prompt": "q"}\n')
-    with pytest.raises(SystemExit, match=r"in\.jsonl:2: "):
-        list(rows.read_rows(source))
+    assert for_verl.compute_score_sync(row["data_source"], answer, truth, info)["score"] == 1.0
+    assert for_skyrl.AssayEnv({}, row_for("skyrl", task, reference)).step(answer)["reward"] == 1.0
+    assert for_areal.reward_fn("p", answer, [], [], **row_for("areal", task, reference)) == 1.0
 
 
 def test_every_adapter_has_an_example() -> None:

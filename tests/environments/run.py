@@ -156,10 +156,10 @@ def outcome(report: Path) -> str:
     count = {name: int(suite.get(name, 0)) for name in ("tests", "errors", "failures", "skipped")}
     failed = count["errors"] + count["failures"]
     passed = count["tests"] - failed - count["skipped"]
-    told = f"{passed} passed" + (f", {count['skipped']} SKIPPED" if count["skipped"] else "")
+    summary = f"{passed} passed" + (f", {count['skipped']} SKIPPED" if count["skipped"] else "")
     if failed:
-        return f"FAILED: {failed} failed, {told}"
-    return told if passed else f"FAILED: no test ran, {told}"
+        return f"FAILED: {failed} failed, {summary}"
+    return summary if passed else f"FAILED: no test ran, {summary}"
 
 
 def result_of(framework: Framework, wheels: Sequence[Path]) -> Result:

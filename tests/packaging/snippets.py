@@ -10,7 +10,7 @@ from typing import NamedTuple
 __all__ = ["PAGES", "ROOT", "Snippet", "snippets_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("clients", "deploy", "docs", "examples", "loadtests")
+FOLDERS = ("clients", "deploy", "docs", "environments", "examples", "loadtests")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md")))

@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (".github", "clients", "deploy", "docs", "examples", "kernels", "loadtests", "service", "tests")
+FOLDERS = (
+    ".github",
+    "clients",
+    "deploy",
+    "docs",
+    "environments",
+    "examples",
+    "kernels",
+    "loadtests",
+    "service",
+    "tests",
+)
 ENDINGS = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
 BUILT = {"__pycache__", "build", "dist", "node_modules", ".venv"}
 

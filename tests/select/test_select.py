@@ -211,6 +211,8 @@ def test_nothing_is_kept(call: Call, tmp_path: Path) -> None:
         (["--best", "--prompt-field", "ask"], "no field 'ask'"),
         (["--best", "--reward-field", "rewards"], "did you mean reward"),
         (["--best", "--trainer", "verl"], "verl reads responses only from Parquet"),
+        (["--best", "--trainer", "areal"], "--best has rows for trl, verl, openrlhf, ms-swift, slime, skyrl, prime-rl"),
+        (["--pairs", "--trainer", "slime"], "--pairs has rows for trl, verl, openrlhf, ms-swift, not for slime"),
         (["--best", "--dropped", "nowhere/dropped.jsonl"], "nowhere/dropped.jsonl: the directory does not exist"),
         (["--best", "--json", "-", "-o", "-"], "only one of"),
         (["--best", "-o", "scored.jsonl"], "the same file"),
@@ -267,6 +269,14 @@ VERL = {
     "reward_model": {"style": "rule", "ground_truth": "r"},
     "extra_info": {"index": "p0", **STATISTICS},
 }
+SKYRL = {
+    "data_source": "assay",
+    "prompt": ASKED,
+    "env_class": "assay",
+    "reward_spec": {"style": "rule", "ground_truth": "r"},
+    "extra_info": {"index": "p0", **STATISTICS},
+}
+GYM = {"responses_create_params": {"input": ASKED}, "reference": "r", "id": "p0", **STATISTICS}
 
 
 @pytest.mark.parametrize(
@@ -276,6 +286,9 @@ VERL = {
         ("--best", "verl", {"messages": ASKED + ANSWER}),
         ("--best", "openrlhf", {"input": "p", "output": "good"}),
         ("--best", "ms-swift", {"messages": ASKED + ANSWER}),
+        ("--best", "slime", {"messages": ASKED + ANSWER}),
+        ("--best", "skyrl", {"messages": ASKED + ANSWER}),
+        ("--best", "prime-rl", {"messages": ASKED + ANSWER}),
         ("--pairs", "trl", PAIR),
         ("--pairs", "verl", PAIR),
         ("--pairs", "openrlhf", PAIR),
@@ -284,6 +297,11 @@ VERL = {
         ("--curriculum", "verl", VERL),
         ("--curriculum", "openrlhf", {"input": "p", "label": "r", **STATISTICS}),
         ("--curriculum", "ms-swift", {"messages": ASKED, "reference": "r", "id": "p0", **STATISTICS}),
+        ("--curriculum", "slime", {"prompt": "p", "label": "r", "metadata": {"id": "p0", **STATISTICS}}),
+        ("--curriculum", "areal", {"messages": ASKED, "reference": "r", "query_id": "p0", **STATISTICS}),
+        ("--curriculum", "skyrl", SKYRL),
+        ("--curriculum", "prime-rl", {"prompt": ASKED, "answer": "r", "info": {"id": "p0", **STATISTICS}}),
+        ("--curriculum", "nemo-gym", GYM),
     ],
 )
 def test_rows_of_trainers(call: Call, tmp_path: Path, mode: str, trainer: str, expected: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from assay_client.adapters.for_trl import score_reward
+from tests import servers
 from tests.servers import launched
 from tests.trainers.pairs import PERFECT, REFERENCE
 
@@ -67,9 +68,16 @@ def test_verl(tmp_path: Path) -> None:
     assert Path(config.reward.custom_reward_function.path).is_file()
     assert config.reward.custom_reward_function.name == "compute_score"
     assert (config.algorithm.adv_estimator, config.actor_rollout_ref.rollout.n) == ("grpo", 5)
+    assert (config.data.train_files, config.data.val_files) == ("rows/train.parquet", "rows/test.parquet")
+    actor = config.actor_rollout_ref.actor
+    assert (actor.optim.lr, actor.use_kl_loss, actor.kl_loss_coef) == (7e-6, True, 0.001)
+    assert (config.trainer.test_freq, config.trainer.save_freq, config.trainer.total_epochs) == (5, 20, 15)
     hint = re.search(r"\+reward\S+=lcs", (EXAMPLES / "verl.sh").read_text(encoding="utf-8"))
     assert hint is not None
     assert composed([*arguments[2:], hint[0]]).reward.custom_reward_function.reward_kwargs.config.order == "lcs"
+    _, *arguments = arguments_of("verl.sh", tmp_path, LEARNING_RATE="5e-6", KL="0.0005")
+    actor = composed(arguments[2:]).actor_rollout_ref.actor
+    assert (actor.optim.lr, actor.kl_loss_coef) == (5e-6, 0.0005), "those of the public script"
 
 
 def test_thoth(tmp_path: Path) -> None:
@@ -85,7 +93,12 @@ def test_thoth(tmp_path: Path) -> None:
     assert function.name == "compute_score"
 
 
-def test_trl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("test", "evaluated"),
+    [('{"prompt": "q", "reference": "r"}\n', ("steps", 1)), ("", ("no", None))],
+    ids=["with test rows", "without"],
+)
+def test_trl(test: str, evaluated: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import trl
 
     given: dict[str, Any] = {}
@@ -98,16 +111,24 @@ def test_trl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def train(self) -> None:
             given["trained"] = True
 
+        def save_model(self) -> None:
+            given["saved"] = True
+
     real = trl.GRPOTrainer
     monkeypatch.setattr(trl, "GRPOTrainer", Trainer)
     monkeypatch.setattr(trl, "GRPOConfig", functools.partial(trl.GRPOConfig, use_cpu=True))  # bf16 is its default
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.jsonl").write_text('{"prompt": "p", "reference": "r"}\n')
-    loaded(EXAMPLES / "trl_grpo.py").main("policy", "train.jsonl")
+    (tmp_path / "train.jsonl").write_text('{"prompt": "p", "reference": "r"}\n' * 2)
+    (tmp_path / "test.jsonl").write_text(test)
+    loaded(EXAMPLES / "trl_grpo.py").main("policy", ".")
     assert given["trained"]
+    assert given["saved"]
     assert given["reward_funcs"] is score_reward
-    assert given["args"].num_generations == 8
-    assert given["train_dataset"].column_names == ["prompt", "reference"]
+    arguments = given["args"]
+    assert (arguments.learning_rate, arguments.beta, arguments.num_generations) == (7e-6, 0.001, 5)
+    assert arguments.generation_batch_size % 5 == arguments.per_device_eval_batch_size % 5 == 0
+    assert (given["train_dataset"].num_rows, given["train_dataset"].column_names) == (2, ["prompt", "reference"])
+    assert (arguments.eval_strategy, given["eval_dataset"] and given["eval_dataset"].num_rows) == evaluated
 
 
 class Parsed(BaseException):
@@ -149,7 +170,7 @@ def test_openrlhf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Parsed) as parsed:
         runpy.run_module(arguments[1], run_name="__main__")
     found = parsed.value.arguments
-    assert found.reward.remote_url == [f"{SERVICE}/compat/openrlhf"]
+    assert found.reward.remote_url == [f"{SERVICE}/compat/openrlhf?task_field=task"]
     assert found.algo.advantage.estimator == "group_norm"
     assert found.critic.model_name_or_path is None, "nothing is trained beside the policy"
 
@@ -189,7 +210,7 @@ def test_slime(tmp_path: Path, reward: str) -> None:
         assert callable(getattr(importlib.import_module(module), name))
         assert found.group_rm
     else:
-        assert (found.rm_type, found.rm_url) == ("remote_rm", f"{SERVICE}/compat/slime")
+        assert (found.rm_type, found.rm_url) == ("remote_rm", f"{SERVICE}/compat/slime?task_field=label.task")
 
 
 SWIFT = """
@@ -224,6 +245,7 @@ gconfig: {{n_samples: 8, max_new_tokens: 2048}}
 rollout: {{experiment_name: assay, trial_name: one, backend: "sglang:d1"}}
 actor: {{experiment_name: assay, trial_name: one, path: policy, backend: "fsdp:d1"}}
 train_dataset: {{batch_size: 8, path: {folder}/train.jsonl, type: rl}}
+valid_dataset: {{batch_size: 8, path: {folder}/test.jsonl, type: rl}}
 saver: &named {{experiment_name: assay, trial_name: one, fileroot: {folder}}}
 evaluator: *named
 recover: *named
@@ -257,7 +279,9 @@ def test_areal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             given.update(arguments)
 
     monkeypatch.setitem(areal.__dict__, "PPOTrainer", Trainer)
-    (tmp_path / "train.jsonl").write_text('{"messages": [{"role": "user", "content": "p"}], "reference": "r"}\n')
+    row = '{"messages": [{"role": "user", "content": "p"}], "reference": "r"}\n'
+    (tmp_path / "train.jsonl").write_text(row * 2)
+    (tmp_path / "test.jsonl").write_text(row)
     (tmp_path / "grpo.yaml").write_text(AREAL.format(folder=tmp_path))
     example = loaded(EXAMPLES / "areal_grpo.py")
     try:
@@ -265,7 +289,7 @@ def test_areal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         GlobalHydra.instance().clear()
     assert given["config"].gconfig.n_samples == 4
-    assert len(given["train_dataset"]) == 1
+    assert (len(given["train_dataset"]), len(given["valid_dataset"])) == (2, 1)
     inspect.signature(RLVRWorkflow).bind(**given["workflow_kwargs"])
     module, _, name = given["workflow_kwargs"]["reward_fn"].rpartition(".")
     assert callable(getattr(importlib.import_module(module), name))
@@ -279,7 +303,7 @@ def test_skyrl(monkeypatch: pytest.MonkeyPatch) -> None:
     (line,) = (line for line in lines if "skyrl_grpo.py" in line)
     config = example.configured(shlex.split(line.partition("skyrl_grpo.py")[2]))
     assert config.environment.env_class == "assay"
-    assert config.data.train_data == ["train.parquet"]
+    assert (config.data.train_data, config.data.val_data) == (["rows/train.parquet"], ["rows/test.parquet"])
     assert config.generator.n_samples_per_prompt == 8
     assert config.trainer.algorithm.advantage_estimator == "grpo"
     assert config.environment.skyrl_gym.max_env_workers == 32
@@ -339,9 +363,9 @@ def test_verifiers_asks_a_service_with_a_key(tmp_path: Path, monkeypatch: pytest
     from verifiers.v1.utils.loaders import load_taskset
 
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": "p", "reference": REFERENCE}))
-    rows = [sys.executable, str(EXAMPLES / "rows.py"), "nemo-gym", "train.jsonl", "-o", "train.gym.jsonl"]
-    subprocess.run(rows, check=True, capture_output=True)
+    (tmp_path / "records.jsonl").write_text(json.dumps({"prompt": "p", "reference": REFERENCE}))
+    arguments = ["prepare", "records.jsonl", "--trainer", "nemo-gym", "--own-prompts", "--test", "0", "-o", "rows"]
+    subprocess.run([*servers.COMMAND[:-1], *arguments], check=True, capture_output=True)
     config = EvalConfig.model_validate(tomllib.loads((EXAMPLES / "verifiers.toml").read_text(encoding="utf-8")))
     key = config.env.taskset.task.headers["Authorization"].removeprefix("Bearer ")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import runpy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,8 @@ from typing import Any
 import pytest
 
 from assay.service.evaluate.task_rewards import REWARD_TASKS, TASK_COMPONENTS, reasons_of
+from assay.service.files.reference_text import reference_text
+from assay.service.files.trainer_rows import PROMPTS, PromptRow
 from assay_client.adapters.common import labelled, reference_of
 from tests.cases.mixed import OPTIONS, ROWS, Row
 from tests.http.samples import PERFECT, REFERENCE, STEPS, errors_of, problem_of
@@ -308,12 +309,10 @@ def test_the_filter_of_the_page():
         ("nemo-gym", GYM, "task_field=task"),
     ],
 )
-def test_converted_rows_of_several_tasks(client, tmp_path, trainer, path, query):
-    converter = runpy.run_path(str(ROOT / "examples" / "trainers" / "rows.py"))
-    source = tmp_path / "mixed.jsonl"
-    lines = [{"prompt": str(k), "reference": row.reference, "task": row.task} for k, row in enumerate(ROWS)]
-    source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    for row, line in zip(ROWS, map(converter["FORMS"][trainer], converter["read_rows"](source)), strict=True):
+def test_prepared_rows_of_several_tasks(client, trainer, path, query):
+    for k, row in enumerate(ROWS):
+        one = PromptRow(str(k), reference_text(row.reference), {}, {"id": str(k), "task": row.task})
+        line = PROMPTS[trainer](one)
         if trainer == "openrlhf":
             body = openrlhf([row.response], [line["label"]])
         elif trainer == "slime":

@@ -1,0 +1,61 @@
+"""What `assay evaluate` reports on answers to prepared rows: computed by the service, over all answers together.
+
+Some of the published metrics are no means over answers: a tau over the pairs of steps of all records, precision and
+recall. So a framework passes the answers of a whole run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from assay_client.adapters.common import sync_client
+from assay_client.exchange import BaseClient
+from assay_client.json_text import dumps
+from assay_client.replies import read_document
+from assay_client.tasks import SCORE
+from assay_client.transport.sync import completed
+
+from .rows import PreparedRow
+
+__all__ = ["METRICS", "ask", "evaluate", "record_of"]
+
+METRICS = {
+    SCORE: ("semantic_a", "order_lcs", "order_s", "order_tau", "step_m"),
+    "bioprobench.pqa": ("accuracy", "brier", "failed", "accuracy_over_all"),
+    "bioprobench.ord": ("exact_match", "kendall_tau", "kendall_tau_macro", "failed", "exact_match_over_all"),
+    "bioprobench.err": ("accuracy", "precision", "recall", "f1", "failed", "accuracy_over_all"),
+}
+"""The metrics of each task that is evaluated, with the names and definitions of `assay evaluate`."""
+
+
+def record_of(row: PreparedRow, response: str) -> bytes:
+    """Return the record of a response for `evaluate`, as JSON; raises ValueError if the reference is not a record."""
+    if row.task == SCORE:
+        return dumps({"reference": row.reference, "response": response})
+    try:
+        record = json.loads(row.reference)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise ValueError(f"record {row.id}: the reference is not a JSON object: without one, {row.task} has no metrics")
+    return dumps({**record, "generated_response": response})
+
+
+def evaluate(task: str, records: Sequence[bytes]) -> dict[str, Any]:
+    """Return the service's evaluation of records of one task: `aggregate` and `per_record`, a value each or None.
+
+    The metrics are those in `METRICS`. Options that the client's settings have for the task apply. Raises AssayError.
+    """
+    client = sync_client()
+    options = json.loads(client.settings.merged(None, task))
+    if task == SCORE:  # settings of the reward, one of which is an option of the evaluation too
+        options = {name: value for name, value in options.items() if name == "think_prefilled"}
+    about = dumps({"task": task, "options": {**options, "metrics": METRICS[task]}})
+    return completed(ask(client, "/v1/evaluate", about[:-1] + b',"records":[' + b",".join(records) + b"]}"))
+
+
+async def ask(client: BaseClient, route: str, body: bytes) -> dict[str, Any]:
+    """Return the reply to a request of the service, with the client's retries and errors."""
+    return read_document(await client._reply("POST", route, await client._deadline(None), body))

@@ -1,0 +1,43 @@
+"""Why a response has its reward, in the service's sentences."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from assay_client import AsyncClient, Score
+from assay_client.adapters.common import async_client
+from assay_client.errors import InvalidRequest
+from assay_client.json_text import dumps
+from assay_client.tasks import SCORE
+
+from .evaluating import ask
+from .rows import PreparedRow
+
+__all__ = ["explanation"]
+
+
+async def explanation(row: PreparedRow, response: str, score: Score) -> str:
+    """Return why a response has its score: the gate that it fails, or what each part costs.
+
+    For tasks other than SCORE, it is the reason and the components. Raises AssayError.
+    """
+    client = async_client()
+    if row.task == SCORE:
+        try:
+            return await _explained(client, row, response)
+        except InvalidRequest:  # the response is longer than what the service explains, and has a reason all the same
+            pass
+    about = await client._document("/v1/tasks", None)
+    reward: dict[str, Any] = next(task["reward"] for task in about["tasks"] if task["name"] == row.task)
+    reason = reward["reasons"].get(score.reason, score.reason)
+    parts = ", ".join(f"{name} {score.components[name]:.4f}" for name in reward["components"])
+    return f"Reward {score.reward:.4f}: {reason} ({parts})"
+
+
+async def _explained(client: AsyncClient, row: PreparedRow, response: str) -> str:
+    config = json.loads(client.settings.merged(None))
+    asked = {"response": response, "reference": row.reference, "config": config, "suggestions": 0}
+    found = await ask(client, "/v1/explain", dumps(asked))
+    failure, headline = found["failure"], str(found["headline"])
+    return headline if failure is None else f"Fails the {failure['gate']} gate ({failure['reason']}). {headline}"

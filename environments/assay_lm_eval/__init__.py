@@ -1,0 +1,1 @@
+"""Tasks for lm-evaluation-harness: rows of `assay prepare`, scored by a service."""

@@ -1,0 +1,160 @@
+"""`assay prepare`: from published records to the rows of a training run."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import click
+
+from ..errors import one_of
+from ..explain.numbers import plural
+from ..files.formats import FORMATS, format_of
+from ..files.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
+from ..prepare.options import Options, Stage
+from ..terminal import show
+from .file_options import document_failure, file_errors
+from .main import INTERRUPTED
+from .options import SOME_FAILED, Command, Failure
+
+__all__ = ["command"]
+
+DEFAULTS = Options()
+RECORDS = click.Path(exists=True)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "assay prepare SciRecipe/ -o rows",
+        "assay prepare SciRecipe/ PQA_train.json ORD_train.json --trainer verl --test 0.05 -o rows",
+        "assay prepare train.jsonl --hold-out SciRecipe-Eval.parquet -o rows",
+        "assay prepare SciRecipe/ --stage supervised --trainer ms-swift -o sft",
+    ),
+)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=RECORDS)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    metavar="FOLDER",
+    required=True,
+    type=click.Path(file_okay=False),
+    help="Where to write the rows and the manifest; made if it is missing.",
+)
+@click.option(
+    "--trainer",
+    type=click.Choice(TRAINERS),
+    default=DEFAULTS.trainer,
+    show_default=True,
+    help="Write the rows that this trainer reads.",
+)
+@click.option(
+    "--stage",
+    type=click.Choice(get_args(Stage)),
+    default=DEFAULTS.stage,
+    show_default=True,
+    help="Texts of protocols, prompts with answers, or prompts with references.",
+)
+@click.option(
+    "--test",
+    "test_share",
+    metavar="SHARE",
+    type=click.FloatRange(0.0, 1.0, max_open=True),
+    help=f"Share of the rows in the split test  [default: that of the sources, or {DEFAULTS.test_share}]",
+)
+@click.option(
+    "--hold-out",
+    "held_out",
+    metavar="SOURCE",
+    multiple=True,
+    type=RECORDS,
+    help="A file or folder whose records are the split test; others that share a group with one are left out.",
+)
+@click.option(
+    "--group-field", help="Name or dotted path of a field: records that are equal in it share a group as well."
+)
+@click.option(
+    "--similarity",
+    type=click.FloatRange(0.0, 1.0, min_open=True),
+    default=DEFAULTS.similarity,
+    show_default=True,
+    help="Jaccard similarity of shingles of three words from which on records share a group; 1: equal texts only.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=DEFAULTS.seed, show_default=True, help="Of every random choice."
+)
+@click.option(
+    "--distractors",
+    metavar="N",
+    type=click.IntRange(0),
+    default=DEFAULTS.distractors,
+    show_default=True,
+    help="Add 1 to N other actions to the library of a record; 0: none.",
+)
+@click.option("--task", help="The task of every record, a name of evaluate --list  [default: by the record's form]")
+@click.option("--own-prompts", is_flag=True, help="Write the prompts that records have instead of prompts made here.")
+@click.option(
+    "--output-format",
+    type=click.Choice(FORMATS),
+    help=f"Format of the rows  [default: jsonl; parquet for {' and '.join(COLUMNAR_TRAINERS)}]",
+)
+@click.option("-q", "--quiet", is_flag=True, help="List the records that are left out only: no progress, no figures.")
+def command(
+    sources: tuple[str, ...],
+    folder: str,
+    held_out: tuple[str, ...],
+    test_share: float | None,
+    output_format: str | None,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Make the rows of a training run from published records: train, test and prepared.json in FOLDER.
+
+    SOURCE is a file (JSON, JSONL, Parquet, Arrow) or a folder, such as a data set from the Hugging Face hub: records of
+    SciRecipe, of BioProBench's tasks and of BioProt, or questions with steps. The form of each record is recognized.
+
+    Every prompt is checked: an ideal answer to it gets the full reward. Records that share a protocol, or whose texts
+    are nearly the same, are on one side of the split. prepared.json is the manifest: sources and files with their
+    SHA-256, options, figures, and every record that was left out.
+
+    A record that cannot be used is listed on standard error; the exit code is then 1. The same records and options give
+    the same bytes.
+    """
+    from ..prepare.preparation import Job, MalformedSource, NothingLeft, prepare
+
+    if held_out and test_share is not None:
+        raise click.UsageError("--test and --hold-out exclude each other")
+    options = Options(**flags, test_share=DEFAULTS.test_share if test_share is None else test_share)
+    check(options)
+    fmt = output_format or ("parquet" if options.trainer in COLUMNAR_TRAINERS else "jsonl")
+    format_of(folder, fmt, "--output-format")  # raises UsageError if the package that writes it is missing
+    try:
+        with file_errors(folder, ", ".join(sources)):
+            summary = prepare(Job(sources, folder, held_out, test_share is None, fmt), options, quiet)
+    except MalformedSource as error:
+        raise document_failure(error.name, error.format, error.cause) from None
+    except NothingLeft as error:
+        raise Failure(str(error)) from None
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted: not everything was written.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    if not quiet:
+        show(*summary.parts())
+    for split in summary.empty_splits:
+        click.echo(f"warning: the split {split} is empty", err=True)
+    if summary.repeated_ids:
+        click.echo(f"warning: {plural(summary.repeated_ids, 'row')} have the id of another row", err=True)
+    if summary.left_out.has_faults:
+        raise click.exceptions.Exit(SOME_FAILED)
+
+
+def check(options: Options) -> None:
+    """Raise UsageError for an unknown task, and for a trainer that has no rows for the stage."""
+    from ..prepare.forms import TASKS
+    from ..prepare.rows import STAGE_TRAINERS
+
+    if options.task is not None and options.task not in TASKS:
+        raise click.UsageError(f"--task: {one_of(options.task, TASKS)}")
+    if options.trainer not in (known := STAGE_TRAINERS[options.stage]):
+        listed = ", ".join(known)
+        raise click.UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {listed}")

@@ -1,0 +1,188 @@
+"""Groups of records that must not be on both sides of a split, because one may give away the answer to another."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from ..evaluate.text.minhash import MinHash, Shingler, template_shingles, without
+from ..explain.text import canons
+from ..files.field_names import absent_field, has_field, value_at
+from ..files.rows.groups import value_digest
+from .example import Example
+from .options import Options
+
+__all__ = ["SOURCE_FIELDS", "Groups", "groups_of", "reference_words"]
+
+SOURCE_FIELDS = ("exp_name", "protocol", "protocol_id", "protocol_name", "protocol_title", "title")
+"""Fields in which records name the protocol that they were made from."""
+
+MIN_TITLE_WORDS = 4
+MIN_REFERENCE_WORDS = 8
+"""Words from which a reference is compared with others: shorter ones, such as `37 °C`, answer unrelated questions."""
+
+QUOTED = (
+    re.compile(r'"[^"\n]+"|“[^”\n]+”'),
+    re.compile(r"(?<!\w)'[^\n]+?'(?!\w)"),
+    re.compile(r"(?<!\w)'[^\n]+'(?!\w)"),
+)
+"""Texts in double, curly or single quotes; in the last also up to the last one, because of the 3' ends of DNA."""
+
+PIECE_TEXTS = 1_000
+
+
+class Groups(NamedTuple):
+    """The group of each record, and how many records are alike."""
+
+    names: list[str]
+    """A digest of the contents of the group's records: 16 hexadecimal digits, whatever the order of the records."""
+    near_duplicates: list[int]
+    """Sizes of the sets of records whose texts are equal or similar, from two on, the largest first."""
+
+    def sizes(self) -> list[int]:
+        """Return the numbers of records of all groups, the largest first."""
+        return sorted(Counter(self.names).values(), reverse=True)
+
+
+def groups_of(examples: Sequence[Example], options: Options) -> Groups:
+    """Return the groups of records: those that are connected by any of these.
+
+    Equal or similar questions, references or texts of protocols (words as in docs/rules.md; Jaccard similarity of their
+    shingles of at least `options.similarity`), an equal title of a protocol, quoted in the question or in a field, and
+    an equal value of `options.group_field`. Raises NotInstalled without datasketch if the similarity is below 1, and
+    FieldError if no record has the field of the group.
+    """
+    field = options.group_field
+    if field is not None and examples and not any(has_field(one.record, field) for one in examples):
+        raise absent_field(field, [one.record for one in examples], "--group-field")
+    connected = Connected(len(examples))
+    minhash = None
+    if options.similarity < 1:
+        minhash = MinHash(options.similarity, "A split without near-duplicates (--similarity 1: without equal texts)")
+    for texts in ([one.question for one in examples], [one.text or "" for one in examples]):
+        connect_texts(connected, canonical(texts), minhash)
+    connect_texts(connected, references_of(examples), minhash)
+    near_duplicates = sorted((n for n in Counter(connected.roots()).values() if n > 1), reverse=True)
+    contents = [content_digest(one) for one in examples]
+    connect_keys(connected, ([content] for content in contents))
+    connect_keys(connected, protocols_of(examples))
+    if field is not None:
+        values = (value_at(one.record, field) if has_field(one.record, field) else None for one in examples)
+        connect_keys(connected, ([] if value is None else [value_digest(value)] for value in values))
+    return Groups(names_of(connected.roots(), contents), near_duplicates)
+
+
+class Connected:
+    """Sets of records that are connected (disjoint-set forest)."""
+
+    def __init__(self, count: int) -> None:
+        self._parents = list(range(count))
+
+    def root(self, row: int) -> int:
+        """Return the record that stands for the set of a record."""
+        while self._parents[row] != row:
+            self._parents[row] = self._parents[self._parents[row]]
+            row = self._parents[row]
+        return row
+
+    def connect(self, one: int, other: int) -> None:
+        """Unite the sets of two records."""
+        self._parents[self.root(one)] = self.root(other)
+
+    def roots(self) -> list[int]:
+        """Return the record that stands for the set of each record."""
+        return [self.root(row) for row in range(len(self._parents))]
+
+
+def connect_keys(connected: Connected, keys: Iterator[Sequence[Any]]) -> None:
+    """Connect records that have a key in common."""
+    first: dict[Any, int] = {}
+    for row, own in enumerate(keys):
+        for key in own:
+            connected.connect(row, first.setdefault(key, row))
+
+
+def connect_texts(connected: Connected, texts: Sequence[str], minhash: MinHash | None) -> None:
+    """Connect records whose texts, canonical words, are equal or similar; "" is no text."""
+    rows: dict[str, int] = {}
+    for row, text in enumerate(texts):
+        if text:
+            connected.connect(row, rows.setdefault(text, row))
+    if minhash is None:
+        return
+    distinct = sorted(rows)  # so that the order of the records does not matter
+    shingler = Shingler(word_number)
+    shingles = [shingler(text) for text in distinct]
+    template = template_shingles(shingles)
+    for one, other in minhash.similar([without(own, template) for own in shingles]):
+        connected.connect(rows[distinct[one]], rows[distinct[other]])
+
+
+def word_number(word: str) -> int:
+    """Return the number of a word, which depends on nothing else."""
+    return int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def canonical(texts: Sequence[str]) -> list[str]:
+    """Return the canonical words of texts."""
+    starts = range(0, len(texts), PIECE_TEXTS)
+    return [canon for start in starts for canon in canons(texts[start : start + PIECE_TEXTS])]
+
+
+def references_of(examples: Sequence[Example]) -> list[str]:
+    """Return the canonical words of references; "" for those too short to identify a protocol."""
+    texts = canonical([reference_words(one) for one in examples])
+    return [text if text.count(" ") + 1 >= MIN_REFERENCE_WORDS else "" for text in texts]
+
+
+def reference_words(example: Example) -> str:
+    """Return the text of a reference: of SCORE its steps, else its distinct strings, in the order of the alphabet.
+
+    So two records of the same steps, shuffled in different ways, have the same text.
+    """
+    if example.steps:
+        return "\n".join(" ".join([step.action, *step.objects, *step.parameters]) for step in example.steps)
+    return "\n".join(sorted(set(strings_in(example.reference))))
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """Yield the strings in a JSON value, but for names."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from strings_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from strings_in(inner)
+
+
+def protocols_of(examples: Sequence[Example]) -> Iterator[list[Any]]:
+    """Yield the titles and numbers of protocols that each record names.
+
+    A title has at least MIN_TITLE_WORDS words; it is the same in a question and in a field.
+    """
+    for example in examples:
+        fields = {name: example.record.get(name) for name in SOURCE_FIELDS}
+        quoted = [text[1:-1] for form in QUOTED for text in form.findall(example.question)]
+        named = [value for value in fields.values() if isinstance(value, str)]
+        titles = [text for text in canons([*quoted, *named]) if text.count(" ") + 1 >= MIN_TITLE_WORDS]
+        short = [(name, value) for name, value in fields.items() if isinstance(value, str | int) and value != ""]
+        yield [*titles, *short]
+
+
+def content_digest(example: Example) -> bytes:
+    """Return a digest of what is asked and answered; the same whatever the file and its format."""
+    reference = [list(step) for step in example.steps] or example.reference
+    return value_digest([example.task, example.question, example.text, reference])
+
+
+def names_of(roots: Sequence[int], contents: Sequence[bytes]) -> list[str]:
+    """Return the name of the set of each record: the smallest digest of its records, which few new records change."""
+    smallest: dict[int, bytes] = {}
+    for root, content in zip(roots, contents, strict=True):
+        smallest[root] = min(content, smallest.get(root, content))
+    return [smallest[root].hex()[:16] for root in roots]

@@ -1,0 +1,89 @@
+"""Libraries of actions: what a prompt of SCORE lets an answer use, with distractors, in a seeded order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterable
+
+from ..explain.text import canons
+from .example import Example
+
+__all__ = ["Libraries"]
+
+Library = dict[str, str]
+"""Actions in lower case by their canonical text (docs/rules.md, Words), by which actions are compared."""
+
+
+class Libraries:
+    """The libraries of a data set: first `add` every example, then ask for the actions of each.
+
+    A library depends on the seed, the content of its record and the set of all actions: not on the place or the order
+    of records.
+
+    Attributes
+    ----------
+    completed : int
+        Actions of references that the libraries of their records lack, which `actions_for` has added.
+    """
+
+    def __init__(self, seed: int, distractors: int) -> None:
+        """Start without actions; `distractors` is the largest number that is added to a library, 0 adds none."""
+        self.completed = 0
+        self._seed = seed
+        self._distractors = distractors
+        self._spellings: set[str] = set()
+        self._pool: list[tuple[str, str]] | None = None
+
+    def add(self, example: Example) -> None:
+        """Add the actions of a record's reference and library to those that distractors are drawn from."""
+        self._spellings.update(_spelled(step.action for step in example.steps), _spelled(example.library or ()))
+        self._pool = None
+
+    def actions_for(self, example: Example) -> tuple[str, ...] | None:
+        """Return the distinct actions that an answer may use, in lower case; None if the record names no library.
+
+        They are those of the library, those of the reference that it lacks, and 1 to `distractors` others, unless the
+        record has distractors. Actions are equal if their words are (docs/rules.md, Words); one without words is none.
+        """
+        if example.library is None:
+            return None
+        actions = _library(example.library)
+        given = len(actions)
+        actions |= _library(step.action for step in example.steps)
+        self.completed += len(actions) - given
+        generator = random.Random(self._seed_of(example))
+        if self._distractors and not example.has_distractors:
+            actions |= self._drawn(actions, generator)
+        found = sorted(actions.values())
+        generator.shuffle(found)
+        return tuple(found)
+
+    def _drawn(self, actions: Library, generator: random.Random) -> Library:
+        """Return as many other actions as the generator says, fewer if there are not as many."""
+        if self._pool is None:
+            self._pool = sorted(_library(sorted(self._spellings)).items())
+        wanted = generator.randint(1, self._distractors)
+        # At most len(actions) of those drawn are known.
+        drawn = generator.sample(self._pool, min(len(self._pool), wanted + len(actions)))
+        return dict([(canon, action) for canon, action in drawn if canon not in actions][:wanted])
+
+    def _seed_of(self, example: Example) -> int:
+        content = json.dumps([self._seed, example.question, example.steps, example.library])
+        return int.from_bytes(hashlib.sha256(content.encode()).digest(), "big")
+
+
+def _library(actions: Iterable[str]) -> Library:
+    """Return actions by their canonical text; of equal ones the first, and none that has no word."""
+    found: Library = {}
+    spelled = _spelled(actions)
+    for action, canon in zip(spelled, canons(spelled), strict=True):
+        if canon:
+            found.setdefault(canon, action)
+    return found
+
+
+def _spelled(actions: Iterable[str]) -> list[str]:
+    """Return actions as libraries name them: on one line, in lower case, without the quotes that enclose them."""
+    return [" ".join(action.lower().replace('"', "'").split()) for action in actions]

@@ -1,0 +1,223 @@
+"""Reads published records and writes the rows of a training run, with a manifest of what they were made from.
+
+All records are in memory: their groups depend on each other. 12,000 like SciRecipe's take some 400 MB.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from hashlib import file_digest
+from typing import NamedTuple
+
+import orjson
+
+from ..explain.numbers import plural
+from ..files.complete_output import complete_output, output_pieces
+from ..files.rows.output import write_document
+from ..files.rows.rows import DocumentError, Fault
+from ..files.trainer_rows import Row, json_text
+from ..scoring.scorer import Scorer
+from ..terminal import Progress
+from .example import Example, Message
+from .groups import Groups, groups_of
+from .ideal import PromptCheck, ideal_answer
+from .libraries import Libraries
+from .options import Options
+from .prompts import messages_of
+from .rows import RowMaker
+from .sources import expand, open_examples
+from .split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
+from .statistics import Statistics
+from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
+
+__all__ = ["MANIFEST", "Job", "MalformedSource", "NothingLeft", "prepare"]
+
+MANIFEST = "prepared.json"
+MAX_LINE_BYTES = 64 * 2**20
+CHECKED_ROWS = 2_048
+"""Rows whose ideal answers are scored at once."""
+
+NO_PROMPT = Fault("no_prompt", "it has no prompt of its own")
+
+
+class Job(NamedTuple):
+    """What to read, and where to write it."""
+
+    sources: Sequence[str]
+    folder: str
+    held_out: Sequence[str] = ()
+    """Sources whose records are the split `test`."""
+    keep_splits: bool = True
+    """Whether files of other sources are held out as well if their folder says that they are not for training."""
+    output_format: str = "jsonl"
+
+
+class MalformedSource(Exception):
+    """A source that is malformed as a whole: its name in messages, its format, and what is wrong."""
+
+    def __init__(self, name: str, fmt: str, cause: DocumentError) -> None:
+        super().__init__(f"{name}: {cause}")
+        self.name, self.format, self.cause = name, fmt, cause
+
+
+class NothingLeft(Exception):
+    """No record is left to write."""
+
+
+class Member(NamedTuple):
+    """A record with its group and its split."""
+
+    example: Example
+    group: str
+    split: str
+
+
+def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
+    """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
+
+    The same records and options give the same bytes. Raises MalformedSource, NothingLeft, FieldError for a group field
+    that no record has, NotInstalled without datasketch, and OSError; files are written completely or not at all.
+    """
+    libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
+    with Progress(None, quiet) as progress:
+        left_out = LeftOut(progress.message)
+        sources, examples = read(job, options, left_out, progress, quiet)
+        groups = groups_of(examples, options)
+        members = with_splits(examples, groups, options, left_out)
+        kept, rows, answers = [], [], Counter[str]()
+        for member, row in rows_of(members, options, libraries, maker):
+            if isinstance(row, Fault):
+                left_out.add(member.example.place, row)
+            else:
+                kept.append(member)
+                rows.append(json_text(row).encode())
+                answers.update([row["answer_from"]] if "answer_from" in row else [])
+        left_out.list_omitted()
+    if not kept:
+        number = sum(source.records for source in sources)
+        raise NothingLeft(f"nothing is written: no row can be made of {plural(number, 'record')}")
+    summary = Summary(
+        options=options,
+        sources=sources,
+        files=write(job, kept, rows),
+        left_out=left_out,
+        groups=groups,
+        digest=split_digest((one.group, one.example.id, one.split) for one in kept),
+        statistics=Statistics((one.example, one.split) for one in kept),
+        completed=libraries.completed,
+        answers=answers,
+        repeated_ids=len(kept) - len({one.example.id for one in kept}),
+    )
+    manifest = orjson.dumps(summary.document(), option=orjson.OPT_INDENT_2)
+    write_document(os.path.join(job.folder, MANIFEST), manifest)
+    return summary
+
+
+def read(
+    job: Job, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
+) -> tuple[list[Source], list[Example]]:
+    """Return the files of the sources, and their records of a known form; a file that is held out is read once."""
+    held_out = expand(job.held_out)
+    paths = {os.path.realpath(file.path) for file in held_out}
+    files = [file for file in expand(job.sources) if os.path.realpath(file.path) not in paths]
+    sources, examples = [], []
+    for file in (*files, *held_out):
+        is_held_out = file in held_out
+        if job.keep_splits and file.split not in (None, TRAIN) and not is_held_out:
+            is_held_out = True
+            if not quiet:
+                progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
+        number = 0
+        try:
+            with open_examples(file, options, MAX_LINE_BYTES) as found:
+                for one in found:
+                    number += 1
+                    progress.advance(1, 1)
+                    if isinstance(one, Example):
+                        examples.append(one._replace(split=TEST if is_held_out else None))
+                    else:
+                        left_out.add(*one)
+        except DocumentError as error:
+            raise MalformedSource(file.name, file.format, error) from None
+        sources.append(Source(file.name, digest_of(file.path), number, is_held_out))
+    return sources, examples
+
+
+def digest_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file."""
+    with open(path, "rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+def with_splits(examples: Sequence[Example], groups: Groups, options: Options, left_out: LeftOut) -> list[Member]:
+    """Return the records that have a split, which depends neither on the stage nor on the trainer.
+
+    Records are left out that share a group with one that is held out.
+    """
+    held_out = [example.split == TEST for example in examples]
+    splits: Sequence[str | None] = seeded_splits(groups.names, options.test_share, options.seed)
+    if any(held_out):
+        splits = held_out_splits(groups.names, held_out)
+    found = []
+    for example, group, split in zip(examples, groups.names, splits, strict=True):
+        if split is None:
+            left_out.add(example.place, IN_HELD_OUT_GROUP)
+        else:
+            found.append(Member(example, group, split))
+    return found
+
+
+def rows_of(
+    members: Sequence[Member], options: Options, libraries: Libraries, maker: RowMaker
+) -> Iterator[tuple[Member, Row | Fault]]:
+    """Yield each record with its row, or why it has none: an ideal answer to a prompt must get the full reward."""
+    for member in members:
+        libraries.add(member.example)
+    prompted = options.stage != "knowledge"
+    check = PromptCheck(Scorer()) if prompted else None
+    for start in range(0, len(members), CHECKED_ROWS):
+        piece = members[start : start + CHECKED_ROWS]
+        if check is None:
+            yield from ((one, maker.row(one.example, [], "", one.group, one.split)) for one in piece)
+            continue
+        prompts = [prompt_for(member.example, options, libraries) for member in piece]
+        checked = [(member.example, *prompt) for member, prompt in zip(piece, prompts, strict=True)]
+        for member, (example, messages, _), fault in zip(piece, checked, check.faults(checked), strict=True):
+            if not messages:
+                yield member, NO_PROMPT
+            elif fault is not None:
+                yield member, fault
+            else:
+                ideal = ideal_answer(example) if options.stage == "supervised" else ""
+                yield member, maker.row(example, messages, ideal, member.group, member.split)
+
+
+def prompt_for(
+    example: Example, options: Options, libraries: Libraries
+) -> tuple[list[Message], tuple[str, ...] | None]:
+    """Return the prompt of a record, and the actions that it names; no message if the record should have its own."""
+    if options.own_prompts:
+        return list(example.prompt or ()), None
+    actions = libraries.actions_for(example)
+    return messages_of(example, actions), actions
+
+
+def write(job: Job, kept: Sequence[Member], rows: Sequence[bytes]) -> list[Written]:
+    """Write a file for each split that has rows, and remove that of an earlier run for one that has none."""
+    os.makedirs(job.folder, exist_ok=True)
+    written = []
+    for split in (TRAIN, TEST):
+        path = os.path.join(job.folder, f"{split}.{job.output_format}")
+        own = [(one.group, row) for one, row in zip(kept, rows, strict=True) if one.split == split]
+        if not own:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            continue
+        with complete_output(path, job.output_format) as write_rows:
+            for piece in output_pieces(row for _, row in own):
+                write_rows(piece)
+        written.append(Written(split, path, len(own), len({group for group, _ in own}), digest_of(path)))
+    return written

@@ -1,0 +1,236 @@
+"""Prompts of each task, as chat messages: what is asked, and the form of an answer that its scorer can read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..evaluate.bioplanner.calls import MAX_DEPTH, MAX_LENGTH, Program
+from ..evaluate.bioprobench.answers import END, START
+from ..evaluate.python_source import parse_python
+from ..evaluate.task_rewards import SCORE, read_references, reward_task
+from .example import Example, Message
+
+__all__ = ["REASONED", "messages_of", "reference_fields"]
+
+REASONED = "bioprobench.rea_err"
+"""Form of the records of ERR that are to be answered with reasons."""
+
+SKETCH_AND_FILL = """\
+You write laboratory protocols as plans that a program can check. Answer with four sections in this order, each once, \
+with nothing between them:
+
+<think>
+Your reasoning: what the question asks for, which steps it takes, and why in this order.
+</think>
+<key>
+The plan: one line for each step and no other text.
+</key>
+<orc>
+The same steps in prose: one line for each line of <key>, with the same number.
+</orc>
+<note>
+What to watch: hazards, controls and common mistakes.
+</note>
+
+Lines of <key>:
+- Each line has the form Step N: {"action": "…", "objects": ["…"], "parameters": ["…"]}
+- N counts from 1 without gaps. After the colon, the line holds one JSON object with exactly these three names, in \
+double quotes, and nothing else.
+- "action" is one action as a verb or a short phrase with a verb. Two actions are two steps.
+- "objects" lists what is acted on or used. "parameters" lists the conditions: amounts, times, temperatures, speeds, \
+places, manners. A list may be empty: [].
+- All text is lower case and short: a few words a phrase, a number together with its unit.
+
+Lines of <orc>:
+- Each line has the form Step N: and then the step as an instruction, on the same line, of at most 30 words.
+- It names the action, every object and every parameter of its step with the words of <key>. An answer that leaves \
+one out is worth nothing.
+
+An example, for the question "How do I prepare a pH electrode for a measurement?":
+
+<think>
+Storage solution on the electrode would change the reading, so it is rinsed off first. Rubbing would charge the glass, \
+so the electrode is only blotted.
+</think>
+<key>
+Step 1: {"action": "rinse", "objects": ["ph electrode", "deionized water"], "parameters": ["10 s"]}
+Step 2: {"action": "blot", "objects": ["ph electrode", "lint-free tissue"], "parameters": []}
+</key>
+<orc>
+Step 1: Rinse the pH electrode with deionized water for 10 s.
+Step 2: Blot the pH electrode with a lint-free tissue.
+</orc>
+<note>
+Do not let the glass dry out between measurements.
+</note>"""
+
+GUIDANCE = {
+    "overview": "Give the main phases of the whole procedure, without the details of single manipulations.",
+    "specific": "Describe only the part of the procedure that is asked about, with its exact amounts and settings.",
+    "retrieval": "Reproduce the procedure as it is established, with its usual materials and values.",
+    "planning": "Plan the procedure from its goal: choose the steps, their order and their conditions.",
+    "troubleshooting": "Give the steps that find the cause of the problem and those that correct it.",
+    "constraint": "Adapt the procedure to the limits in the question, so that every step respects them.",
+    "scaling": "Adapt amounts, vessels and times to the scale in the question, and state the adapted values.",
+    "safety": "Include the steps that protect people, samples and the environment, from preparation to disposal.",
+}
+"""What answers to each type of SciRecipe should be like."""
+
+LIBRARY = "As actions of the steps, only use the following actions: "
+"""Before quoted actions: `scirecipe.library_of` reads them from the prompt again."""
+
+CHOICE = f"""\
+You answer multiple-choice questions about laboratory protocols. A gap in the question, written ____, is what your \
+choice fills.
+
+End your answer with one block of this form, where CHOICE is the text of one of the choices, copied exactly, and \
+CONFIDENCE a whole number from 0 to 100, the probability in percent that it is right:
+{START}CHOICE & CONFIDENCE{END}
+
+Always choose one, also if you are not sure. Use no other & and these markers only once."""
+
+ORDER = f"""\
+You bring the steps of laboratory protocols into the right order.
+
+The steps are shown in a wrong order, each after its index; indices count from 0. End your answer with one block that \
+lists the indices of all steps, each once, in the order in which the steps are carried out. For three steps of which \
+the last one shown comes first:
+{START}[2, 0, 1]{END}"""
+
+STEP_VERDICT = """\
+You review laboratory protocols. You are shown one step of a protocol, and what is known of its context. Decide \
+whether the step is right as it is written: a wrong operation, reagent or parameter makes it wrong.
+
+"""
+
+VERDICT = f"""\
+{STEP_VERDICT}\
+Answer with one block and nothing else, True for a step that is right and False for one that is wrong:
+{START}True{END} or {START}False{END}"""
+
+REASONED_VERDICT = f"""\
+{STEP_VERDICT}\
+Reason first. Examine the operation, then the reagents, then the parameters, and compare every amount, concentration, \
+time, temperature and speed in the step with its context and with usual practice. Judge what the step says, not what \
+it leaves out. If something is wrong, name it, and say what would be right.
+
+Then end your answer with one block, the only one, True for a step that is right and False for one that is wrong:
+{START}True{END} or {START}False{END}"""
+
+CONTEXT = {"purpose": "Purpose", "prior_step": "Step before", "next_step": "Step after"}
+"""What is known of a step of ERR, by the names of the record."""
+
+GENERATION = """\
+You write laboratory protocols as lists of steps. Write one step a line, numbered as the task asks for, in the order \
+in which they are carried out.
+
+Answer with the steps only: no title, no remarks, no reasoning and no markup, because your whole answer is compared \
+with a published protocol."""
+
+PSEUDOCODE = """\
+You write laboratory protocols as pseudocode: a program in Python that calls functions.
+
+You are given a protocol's title and description, and the functions that it may call, sorted by name. Write the calls \
+in the order in which the steps are carried out, one a line, with the value of each argument; a step that is repeated \
+is called again. Do not define functions, import nothing, and call no other functions.
+
+Answer with the program only: no explanation, and no ``` around it, because your whole answer is read as Python."""
+
+DESCRIPTIONS = ("ai_generated_description", "description", "original description")
+"""Fields with the description of a protocol of BioProt; the original one is often its title again."""
+
+ROWS = "rows"
+"""Form of records that have a prompt, and a reference of any task."""
+
+
+def messages_of(example: Example, actions: Sequence[str] | None) -> list[Message]:
+    """Return the prompt of an example as a message of the system and one of the user.
+
+    actions: the library that the prompt of SCORE names, as `Libraries.actions_for` returns it; None for none. A record
+    of another task that has a prompt and not the fields of a benchmark keeps its prompt. Raises InvalidReference if the
+    reference, of which some prompts show parts, is not one of the task.
+    """
+    if example.dataset == ROWS and example.task != SCORE and example.prompt is not None:
+        return [dict(message) for message in example.prompt]
+    system, ask = (REASONED_VERDICT, verdict) if example.dataset == REASONED else PROMPTS[example.task]
+    user = protocol(example, actions) if example.task == SCORE else ask(example)
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def reference_fields(example: Example) -> Mapping[str, Any]:
+    """Return what the reward of a task other than SCORE reads of the reference; raises InvalidReference."""
+    return read_references(reward_task(example.task), [example.reference])[0]
+
+
+def protocol(example: Example, actions: Sequence[str] | None = None) -> str:
+    """Return the question of SCORE, with guidance for its type, and with the library."""
+    quoted = None if actions is None else ", ".join(f'"{action}"' for action in actions)
+    library = None if quoted is None else f"{LIBRARY}{quoted}."
+    return paragraphs(example.question, GUIDANCE.get(example.type or ""), library)
+
+
+def choice(example: Example) -> str:
+    """Return the question of PQA with its choices; one without choices has them in its text."""
+    choices = example.record.get("choices")
+    if not isinstance(choices, list):
+        return example.question
+    return paragraphs(f"Question:\n{example.question}", "\n".join(["Choices:", *(f"- {one}" for one in choices)]))
+
+
+def order(example: Example) -> str:
+    """Return the question of ORD with the steps as they are shuffled, from index 0."""
+    shown = reference_fields(example)["wrong_steps"]
+    return paragraphs(example.question, "\n".join(["Steps:", *(f"{k}: {step}" for k, step in enumerate(shown))]))
+
+
+def verdict(example: Example) -> str:
+    """Return the step that ERR asks about, with its context."""
+    context = example.record.get("context")
+    about = context if isinstance(context, Mapping) else {}
+    known = [f"{title}: {about[name]}" for name, title in CONTEXT.items() if about.get(name)]
+    return paragraphs(f"Step:\n{example.question}", "\n".join(["Context:", *known] if known else []))
+
+
+def generation(example: Example) -> str:
+    """Return the instruction and the question of GEN."""
+    instruction = example.record.get("instruction")
+    return paragraphs(instruction if isinstance(instruction, str) else None, example.question)
+
+
+def pseudocode(example: Example) -> str:
+    """Return the title and the description of a protocol, and the functions that its program may call."""
+    functions = signatures_in(reference_fields(example)["ground_truth"])
+    described = (example.record.get(name) for name in DESCRIPTIONS)
+    description = next((text for text in described if isinstance(text, str) and text.strip()), None)
+    return paragraphs(f"Title: {example.question}", description, "\n".join(["Functions:", *functions]))
+
+
+def signatures_in(program: str) -> list[str]:
+    """Return the functions that a program defines with their parameters, and others that it calls, sorted by name.
+
+    Sorted, because the order of definitions is mostly that of the calls. Raises Unreadable.
+    """
+    found = {name: f"{name}(…)" for name in Program(program).names()}
+    for node in ast.walk(parse_python(program, MAX_LENGTH, MAX_DEPTH)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            found[node.name] = f"{node.name}({', '.join(names)})"
+    return [found[name] for name in sorted(found)]
+
+
+def paragraphs(*texts: str | None) -> str:
+    """Join the texts that are not empty, with an empty line between two."""
+    return "\n\n".join(text.strip() for text in texts if text and text.strip())
+
+
+PROMPTS: dict[str, tuple[str, Callable[[Example], str]]] = {
+    SCORE: (SKETCH_AND_FILL, protocol),
+    "bioprobench.pqa": (CHOICE, choice),
+    "bioprobench.ord": (ORDER, order),
+    "bioprobench.err": (VERDICT, verdict),
+    "lexical": (GENERATION, generation),
+    "bioplanner": (PSEUDOCODE, pseudocode),
+}
+"""The message of the system and the content of the user's, for each task with rewards."""

@@ -1,0 +1,163 @@
+"""What was read, left out and written: for a terminal, and as the manifest of the rows."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..explain.numbers import plural
+from ..files.rows.rows import Fault
+from ..terminal import table
+from ..version import VERSION
+from .example import Place
+from .groups import Groups
+from .options import Options
+from .split import TEST, TRAIN
+from .statistics import Statistics
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["IN_HELD_OUT_GROUP", "LeftOut", "Source", "Summary", "Written"]
+
+IN_HELD_OUT_GROUP = Fault("in_held_out_group", "it shares a group with a record that is held out")
+"""Why a record is left out that has no fault."""
+
+MAX_LISTED = 100
+"""Records of one reason that are listed on standard error."""
+
+
+class Source(NamedTuple):
+    """A file that was read."""
+
+    name: str
+    sha256: str
+    records: int
+    held_out: bool
+
+
+class Written(NamedTuple):
+    """A file of rows."""
+
+    split: str
+    path: str
+    rows: int
+    groups: int
+    sha256: str
+
+
+@dataclass
+class LeftOut:
+    """The records that are left out, and why."""
+
+    report: Callable[[str], None]
+    """Prints a line."""
+    faults: list[tuple[Place, Fault]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """Records by reason."""
+
+    def add(self, place: Place, fault: Fault) -> None:
+        """Leave out a record; list it, if it is among the first MAX_LISTED of its reason."""
+        self.faults.append((place, fault))
+        self.counts[fault.reason] += 1
+        if self.counts[fault.reason] <= MAX_LISTED:
+            self.report(f"{place}: {fault.detail} ({fault.reason})")
+
+    def list_omitted(self) -> None:
+        """Say how many records of each reason are not listed."""
+        for reason, count in self.counts.items():
+            if count > MAX_LISTED:
+                self.report(f"… and {count - MAX_LISTED:,} more: {reason} (prepared.json lists all)")
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether a record has a fault; that it shares a group with one that is held out is none."""
+        return self.counts.total() > self.counts[IN_HELD_OUT_GROUP.reason]
+
+    def document(self) -> list[dict[str, Any]]:
+        """Return every record that is left out for JSON."""
+        return [
+            {"source": place.source, place.location.kind: place.location.number, **fault._asdict()}
+            for place, fault in self.faults
+        ]
+
+
+@dataclass
+class Summary:
+    """The figures of one run."""
+
+    options: Options
+    sources: Sequence[Source]
+    files: Sequence[Written]
+    left_out: LeftOut
+    groups: Groups
+    digest: str
+    """That of the split: `split.split_digest`."""
+    statistics: Statistics
+    completed: int
+    """Actions of references that were missing in the libraries of their records, and were added."""
+    answers: Mapping[str, int]
+    """Rows of the stage `supervised` by what their answer is from: the `record`, or the `reference`."""
+    repeated_ids: int
+    """Rows whose id is that of an earlier row."""
+
+    @property
+    def read(self) -> int:
+        """The number of records in all sources."""
+        return sum(source.records for source in self.sources)
+
+    @property
+    def empty_splits(self) -> list[str]:
+        """The splits without rows; a test split that was not asked for is none."""
+        asked = (TRAIN, TEST) if self.options.test_share > 0 else (TRAIN,)
+        return [split for split in asked if split not in {file.split for file in self.files}]
+
+    def document(self) -> dict[str, Any]:
+        """Return the manifest."""
+        sizes, alike = self.groups.sizes(), self.groups.near_duplicates
+        return {
+            "assay": VERSION,
+            "options": self.options._asdict(),
+            "sources": [source._asdict() for source in self.sources],
+            "files": [{**file._asdict(), "path": os.path.basename(file.path)} for file in self.files],
+            "read": self.read,
+            "written": sum(file.rows for file in self.files),
+            "left_out": {"counts": dict(sorted(self.left_out.counts.items())), "records": self.left_out.document()},
+            "split_sha256": self.digest,
+            "groups": {"groups": len(sizes), "largest": sizes[0], "of_one": sizes.count(1)},
+            "near_duplicates": {"groups": len(alike), "records": sum(alike), "largest": max(alike, default=0)},
+            "completed_libraries": self.completed,
+            "answers": dict(sorted(self.answers.items())),
+            "repeated_ids": self.repeated_ids,
+            "statistics": self.statistics.document(),
+        }
+
+    def parts(self) -> list[str | Table]:
+        """Return lines and tables for a terminal."""
+        sizes, alike = self.groups.sizes(), self.groups.near_duplicates
+        parts: list[str | Table] = [
+            f"{file.split:<12} {plural(file.rows, 'row')} in {plural(file.groups, 'group')}: {file.path}"
+            for file in self.files
+        ]
+        parts += [
+            f"read         {plural(self.read, 'record')} in {plural(len(self.sources), 'file')}",
+            f"groups       {len(sizes):,}, the largest of {plural(sizes[0], 'record')}",
+            f"duplicates   {plural(sum(alike), 'record')} in {plural(len(alike), 'group')} of equal or similar texts",
+            f"split        sha256 {self.digest}",
+        ]
+        if self.completed:
+            parts.append(f"libraries    {plural(self.completed, 'action')} of references added that they lack")
+        if self.answers:
+            kinds = [f"{count:,} from the {source}" for source, count in sorted(self.answers.items())]
+            parts.append(f"answers      {', '.join(kinds)}")
+        parts += [
+            "",
+            *self.statistics.parts(),
+        ]
+        if self.left_out.counts:
+            counts = sorted(self.left_out.counts.items(), key=lambda one: (-one[1], one[0]))
+            parts += ["", table(["records left out", "records"], [[reason, f"{count:,}"] for reason, count in counts])]
+        return parts

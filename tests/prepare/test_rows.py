@@ -1,0 +1,125 @@
+"""The row of each trainer and stage for a record, and answers that are not to be learned."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from assay.service.files.rows.rows import Fault, Location
+from assay.service.files.trainer_rows import SUPERVISED, TRAINERS
+from assay.service.prepare.example import Example, Place
+from assay.service.prepare.options import Options
+from assay.service.prepare.rows import STAGE_TRAINERS, RowMaker
+from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED
+
+MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}]
+IDEAL = [*MESSAGES, {"role": "assistant", "content": "ideal"}]
+NAMED = {"id": "a", "task": "score"}
+ABOUT = {"group": "g", "level": "1", "type": None, "split": "train"}
+VERL = {
+    "data_source": "score",
+    "prompt": MESSAGES,
+    "ability": "protocol",
+    "reward_model": {"style": "rule", "ground_truth": REFERENCE},
+    "extra_info": {"index": "a", **ABOUT},
+}
+LABEL = json.dumps({"task": "score", "reference": REFERENCE}, separators=(",", ":"))
+PROMPTS: dict[str, dict[str, Any]] = {
+    "trl": {"prompt": MESSAGES, "reference": REFERENCE, **NAMED, **ABOUT},
+    "verl": VERL,
+    "openrlhf": {"input": MESSAGES, "label": LABEL, **ABOUT},
+    "ms-swift": {"messages": MESSAGES, "reference": REFERENCE, **NAMED, **ABOUT},
+    "slime": {"prompt": MESSAGES, "label": LABEL, "metadata": {"id": "a", **ABOUT}},
+    "areal": {"messages": MESSAGES, "reference": REFERENCE, "query_id": "a", "task": "score", **ABOUT},
+    "skyrl": {
+        "data_source": "score",
+        "prompt": MESSAGES,
+        "env_class": "assay",
+        "reward_spec": VERL["reward_model"],
+        "extra_info": VERL["extra_info"],
+        "task": "score",
+    },
+    "prime-rl": {"prompt": MESSAGES, "answer": REFERENCE, "info": {**NAMED, **ABOUT}},
+    "nemo-gym": {"responses_create_params": {"input": MESSAGES}, "reference": REFERENCE, **NAMED, **ABOUT},
+}
+ANSWERS: dict[str, dict[str, Any]] = {
+    "trl": {"prompt": MESSAGES, "completion": IDEAL[2:]},
+    "openrlhf": {"input": MESSAGES, "output": IDEAL[2:]},
+}
+PLACE = Place("records.jsonl", Location("line", 1))
+
+
+def example(**fields: Any) -> Example:
+    given = {"task": "score", "question": "p", "reference": STEPS, "record": {}, "level": "1"}
+    return Example(PLACE, "a", "scirecipe", **(given | fields))
+
+
+def row_of(maker: RowMaker, one: Example) -> dict[str, Any] | Fault:
+    return maker.row(one, MESSAGES, "ideal", "g", "train")
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_prompts(trainer: str) -> None:
+    """tests/trainers/test_prepared_rows.py gives such rows to the trainers themselves."""
+    steps = [json.loads(line.partition(": ")[2]) for line in REFERENCE.splitlines()]
+    assert steps == STEPS["steps"]
+    assert row_of(RowMaker(Options(trainer)), example(reference=REFERENCE)) == PROMPTS[trainer]
+
+
+@pytest.mark.parametrize(
+    ("task", "reference", "text"),
+    [
+        ("bioprobench.pqa", {"answer": "5 µM"}, '{"answer":"5 µM"}'),
+        ("bioprobench.ord", {"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}, None),
+        ("lexical", "Step 1: wash\nStep 2: spin", "Step 1: wash\nStep 2: spin"),
+        ("score", STEPS, None),
+    ],
+)
+def test_references_are_text(task: str, reference: Any, text: str | None) -> None:
+    row = row_of(RowMaker(Options("trl")), example(task=task, reference=reference))
+    assert isinstance(row, dict)
+    found = row["reference"]
+    if text is not None:
+        assert found == text
+    elif task == "score":
+        assert [json.loads(line.partition(": ")[2]) for line in found.splitlines()] == STEPS["steps"]
+    else:
+        assert json.loads(found) == reference
+
+
+@pytest.mark.parametrize("trainer", SUPERVISED)
+def test_answers(trainer: str) -> None:
+    row = row_of(RowMaker(Options(trainer, "supervised")), example())
+    assert row == {**ANSWERS.get(trainer, {"messages": IDEAL}), **NAMED, **ABOUT, "answer_from": "reference"}
+
+
+def test_published_answers() -> None:
+    """SCORE's are learned as they are, if they get the full reward; those of other tasks in the form asked for."""
+    maker = RowMaker(Options("trl", "supervised"))
+    published = row_of(maker, example(answer=PERFECT))
+    assert isinstance(published, dict)
+    assert published["completion"] == [{"role": "assistant", "content": PERFECT}]
+    assert published["answer_from"] == "record"
+    other = row_of(maker, example(task="bioprobench.pqa", reference={"answer": "5 ml"}, answer="5 ml"))
+    assert isinstance(other, dict)
+    assert (other["completion"][0]["content"], other["answer_from"]) == ("ideal", "reference")
+    failing = row_of(maker, example(answer="<key>nothing</key>"))
+    assert failing == Fault("answer_fails", "its answer fails a gate (missing_sections)")
+    worse = row_of(maker, example(answer=SWAPPED))
+    assert worse == Fault("answer_fails", "its answer does not get the full reward with its reference: 0.3879")
+
+
+def test_texts() -> None:
+    maker = RowMaker(Options("ms-swift", "knowledge"))
+    assert row_of(maker, example(text="Wash the cells.")) == {"text": "Wash the cells.", "id": "a", **ABOUT}
+    assert row_of(maker, example()) == Fault("no_text", "it has no text of a protocol")
+
+
+def test_a_stage_that_a_trainer_lacks() -> None:
+    with pytest.raises(ValueError, match="areal has no rows for the stage supervised: use one of trl, verl, openrlhf"):
+        RowMaker(Options("areal", "supervised"))
+    for stage, trainers in STAGE_TRAINERS.items():
+        assert set(trainers) <= set(TRAINERS)
+        assert "trl" in trainers, f"the default trainer has the stage {stage}"
