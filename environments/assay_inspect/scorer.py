@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer, stderr
+from inspect_ai.solver import TaskState
+
 from assay_client.adapters.common import async_client
 from assay_client.tasks import COMPONENTS, OWN_COMPONENTS, SCORE
 from assay_environments import PreparedRow
 from assay_environments.evaluating import METRICS, evaluate, record_of
 from assay_environments.explaining import explanation
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer, stderr
-from inspect_ai.solver import TaskState
 
 from .answers import answer_of
 

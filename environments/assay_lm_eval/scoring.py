@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from datasets import Dataset
+
 from assay_client.tasks import COMPONENTS, SCORE
 from assay_environments import PreparedRow, read_rows, score_responses
 from assay_environments.evaluating import METRICS, evaluate, record_of
-from datasets import Dataset
 
 __all__ = ["Measured", "dataset", "evaluated", "process_results"]
 

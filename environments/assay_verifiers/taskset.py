@@ -10,9 +10,9 @@ import verifiers.v1 as vf
 from pydantic import Field
 
 from assay_client.adapters.common import completion_text
-from assay_environments import PreparedRow, score_response_async
+from assay_environments import PreparedRow, read_rows, score_response_async
 
-from .common import metrics_of, selected_rows
+from .metrics import metrics_of
 
 __all__ = ["AssayConfig", "AssayData", "AssayTask", "AssayTaskConfig", "AssayTaskset"]
 
@@ -67,8 +67,8 @@ class AssayTaskset(vf.Taskset[AssayTask, AssayConfig]):
     """The rows of a file or a split."""
 
     def load(self) -> Iterator[AssayTask]:
-        """Yield a task for each row; raise as `selected_rows` does."""
-        for row in selected_rows(self.config.path, self.config.split, self.config.where):
+        """Yield a task for each row; raise as `read_rows` does."""
+        for row in read_rows(self.config.path, self.config.split, **self.config.where):
             yield AssayTask(data_of(row), self.config.task)
 
 

@@ -23,6 +23,7 @@ import pytest
 
 from tests.cases.mixed import OPTIONS
 from tests.environments import stand_in
+from tests.environments.readmes import blocks, command
 from tests.environments.samples import BAD_REFERENCE, SAMPLES, Sample, rewards_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ SERVERS = (
     "responses_api_models/vllm_model",
     "environment_servers/legacy_agent",
 )
-REPEATS = 2
+README = blocks("assay_nemo_gym", Path(__file__).name)[0]
+REPEATS = 4
+"""Of each prompt in the README's command."""
 SECONDS = 300
 
 
@@ -50,10 +53,9 @@ class Gym(NamedTuple):
         """Collect rollouts of these rows; return the finished command and the results."""
         rows, results = self.folder / f"{name}.jsonl", self.folder / f"{name}.results.jsonl"
         rows.write_text("".join(json.dumps(row_of(one)) + "\n" for one in samples), encoding="utf-8")
-        command = ["gym", "eval", "run", "--no-serve", "--agent", "assay_simple_agent", "--no-health-check"]
-        command += ["--input", rows.name, "--output", results.name, "--num-repeats", str(REPEATS), *self.flags]
+        words = command(README, "gym eval run", {"rows/test.jsonl": rows.name, "results.jsonl": results.name})
         done = subprocess.run(
-            command,
+            [*words, "--no-health-check", *self.flags],
             cwd=self.folder,
             env=environ_of(self.folder),
             stdout=subprocess.PIPE,
@@ -93,7 +95,10 @@ def prepare(folder: Path, url: str) -> None:
     shutil.copytree(EXAMPLE, folder / "resources_servers" / "assay")
     config = folder / "resources_servers" / "assay" / "configs" / "assay.yaml"
     text = config.read_text(encoding="utf-8")
-    for old, new in (("assay_url: http://127.0.0.1:8000", f"assay_url: {url}"), ('query: ""', f'query: "{query()}"')):
+    for old, new in (
+        ("assay_url: http://127.0.0.1:8000", f"assay_url: {url}"),
+        ("query: task_field=task", f"query: {query()}"),
+    ):
         assert old in text
         text = text.replace(old, new)
     config.write_text(text, encoding="utf-8")
@@ -108,16 +113,15 @@ def gym(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("gym")
     prepare(folder, server.url)
     flags = ["+allow_openai_version_skew=true", "+head_server.host=127.0.0.1", f"+head_server.port={free_port()}"]
-    command = ["gym", "env", "start", "--config", "resources_servers/assay/configs/assay.yaml"]
-    command += ["--model-type", "vllm_model", "--model", stand_in.MODEL, "--model-api-key", "none"]
-    command += [f"+uv_venv_dir={folder / 'venvs'}", "+skip_venv_if_present=true", *flags]
+    reuse = [f"+uv_venv_dir={folder / 'venvs'}", "+skip_venv_if_present=true"]
     answers = {one.question: [one.answer] for one in [*SAMPLES, BAD_REFERENCE]}
     log = folder / "log"
     with pytest.MonkeyPatch.context() as patch, log.open("wb") as sink:
         patch.setattr(stand_in, "completion", without_usage)
         with stand_in.stand_in(answers) as url:
+            meant = {"http://MODEL-HOST:8001/v1": url, " MODEL ": f" {stand_in.MODEL} "}
             process = subprocess.Popen(
-                [*command, "--model-url", url],
+                [*command(README, "gym env start", meant), *reuse, *flags],
                 cwd=folder,
                 env=environ_of(folder),
                 stdout=sink,
@@ -169,3 +173,4 @@ def test_an_invalid_reference_ends_the_run_without_a_reward(gym: Gym) -> None:
     done, results = gym.run("bad", [BAD_REFERENCE])
     assert done.returncode != 0
     assert results == []
+    assert "bad_reference" in (gym.folder / "log").read_text(encoding="utf-8")

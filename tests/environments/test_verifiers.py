@@ -13,13 +13,14 @@ from verifiers.v1.utils.loaders import resolve_env_config, taskset_class
 
 import assay_verifiers
 from assay_verifiers.taskset import AssayConfig
+from tests.environments.readmes import blocks
 from tests.environments.samples import rewards_of, write_rows
 from tests.environments.verifiers_runs import (
     BAD_REFERENCE,
+    PACKAGE,
     ROLLOUTS,
     SAMPLES,
     UNANSWERED,
-    blocks,
     evaluated,
     score_requests,
 )
@@ -100,7 +101,7 @@ def test_rows_are_selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         rows = [one.row for one in SAMPLES]
         assert found == [row["id"] for row in rows if all(row[name] == value for name, value in where.items())]
         assert found
-    with pytest.raises(ValueError, match="no rows of split 'test' with type 'none'"):
+    with pytest.raises(ValueError, match="has no row with {'type': 'none'}"):
         list(kind(AssayConfig(where={"type": "none"})))
 
 
@@ -114,7 +115,7 @@ def test_a_system_prompt_replaces_that_of_the_rows(tmp_path: Path) -> None:
 
 def test_the_sources_of_prime_rl() -> None:
     """By the function with which prime-rl's configuration reads `env`."""
-    orchestrator = tomllib.loads(blocks(HERE)[1])["orchestrator"]
+    orchestrator = tomllib.loads(blocks(PACKAGE, HERE)[1])["orchestrator"]
     for part, split in (("train", "train"), ("eval", "test")):
         (source,) = orchestrator[part]["source"]
         config = resolve_env_config(source["env"])
