@@ -101,7 +101,7 @@ def test_rows_are_selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         rows = [one.row for one in SAMPLES]
         assert found == [row["id"] for row in rows if all(row[name] == value for name, value in where.items())]
         assert found
-    with pytest.raises(ValueError, match="has no row with {'type': 'none'}"):
+    with pytest.raises(ValueError, match=r"has no row with \{'type': 'none'\}"):
         list(kind(AssayConfig(where={"type": "none"})))
 
 
