@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from assay_client.adapters.common import completion_text
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import transcript
 from inspect_ai.model import ContentReasoning
 from inspect_ai.solver import TaskState
+
+from assay_client.adapters.common import completion_text
 
 __all__ = ["answer_of"]
 
