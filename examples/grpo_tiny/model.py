@@ -1,7 +1,8 @@
-"""A tokenizer made of the words of a text, and a small model with random weights. Nothing is downloaded."""
+"""A tokenizer made of the phrases and words of a text, and a small model with random weights. Nothing is downloaded."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import torch
@@ -10,15 +11,20 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 __all__ = ["new_model", "new_tokenizer"]
 
-PIECE = Regex(r" ?\w+| ?[^\w\s]+(?: [^\w\s]+)*|\s")
+STEP = r'Step \d+|[^\w\n]*"(?:action|objects|parameters)": \[?"'
+"""A step's number, or the name of a field in <key> with the punctuation around it."""
+
+PIECE = r" ?\w+| ?[^\w\s]+(?: [^\w\s]+)*|\s"
 """A word, a run of punctuation, or white space; every text splits into these completely."""
 
 SPECIAL = ["<pad>", "<eos>", "<unk>"]
 
 
-def new_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Return a tokenizer with a token for every distinct piece of the texts; decoding restores the text."""
-    cut = pre_tokenizers.Split(PIECE, behavior="isolated")
+def new_tokenizer(texts: Iterable[str], phrases: Iterable[str] = ()) -> PreTrainedTokenizerFast:
+    """Return a tokenizer with a token for every phrase and other piece of the texts; decoding restores the text."""
+    longest_first = sorted(set(phrases), key=lambda phrase: (-len(phrase), phrase))
+    patterns = [rf" ?{re.escape(phrase)}(?!\w)" for phrase in longest_first]
+    cut = pre_tokenizers.Split(Regex("|".join([*patterns, STEP, PIECE])), behavior="isolated")
     pieces = sorted({piece for text in texts for piece, _ in cut.pre_tokenize_str(text)})
     tokenizer = Tokenizer(models.WordLevel({piece: k for k, piece in enumerate(SPECIAL + pieces)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = cut
@@ -38,7 +44,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=4,
-        max_position_embeddings=512,
+        max_position_embeddings=1024,
         tie_word_embeddings=True,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,

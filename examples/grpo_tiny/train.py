@@ -1,7 +1,7 @@
 """A learning run from scratch in minutes: a small random model, first supervised, then GRPO on the service's rewards.
 
-    assay serve &
-    PYTHONPATH=.. python train.py --seed 0 -o run-0.jsonl
+    assay prepare protocols.jsonl -o rows --test 0
+    ASSAY_URL=local PYTHONPATH=.. python train.py --rows rows/train.jsonl --seed 0 -o run-0.jsonl
 
 Supervised training uses careless answers, so that the model writes Sketch-and-Fill text that is often wrong. After that
 it learns only from the reward. Rewards come from the service at ASSAY_URL (http://127.0.0.1:8000 if unset; `local`
@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from datasets import Dataset
 from model import new_model, new_tokenizer
-from protocols import Dice, Protocol, careless_answer, new_protocols, right_answer
+from protocols import Dice, Protocol, careless_answer, phrases_of, protocols_of, read_rows, right_answer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
 from assay_client.adapters.for_trl import score_reward
 
-MAX_LENGTH = 200
-"""Maximum number of tokens of an answer; the right ones have about 150."""
+LENGTH = 1.2
+"""Maximum number of tokens of an answer, as a multiple of those of the longest right answer."""
 
 
 def supervise(
@@ -57,11 +57,11 @@ def supervise(
 def reinforce(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
-    protocols: list[Protocol],
+    rows: list[dict[str, Any]],
+    max_length: int,
     chosen: argparse.Namespace,
 ) -> list[dict[str, Any]]:
     """Run GRPO on the reward; return what the trainer logged, one entry per step."""
-    rows = [{"prompt": one.prompt, "reference": right_answer(one), "id": one.goal} for one in protocols]
     with TemporaryDirectory() as folder:
         config = GRPOConfig(
             output_dir=folder,
@@ -70,7 +70,7 @@ def reinforce(
             max_steps=chosen.steps,
             per_device_train_batch_size=chosen.batch,
             num_generations=8,
-            max_completion_length=MAX_LENGTH,
+            max_completion_length=max_length,
             temperature=1.0,
             learning_rate=chosen.rate,
             lr_scheduler_type="linear",
@@ -94,6 +94,7 @@ def reinforce(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train a small random model with GRPO on the service's rewards.")
+    parser.add_argument("--rows", type=Path, required=True, help="rows that `assay prepare --trainer trl` wrote")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--supervised-steps", type=int, default=500)
     parser.add_argument("--steps", type=int, default=60, help="GRPO steps")
@@ -103,14 +104,16 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("run.jsonl"), help="file for the logs of every step")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
-    protocols = new_protocols(chosen.seed)
-    dice = Dice("tokenizer")
+    rows = read_rows(chosen.rows)
+    protocols = protocols_of(rows)
+    right, dice = [right_answer(one) for one in protocols], Dice("tokenizer")
     seen = [one.prompt + careless_answer(dice, one) for one in protocols for _ in range(200)]
-    tokenizer = new_tokenizer(seen)
+    tokenizer = new_tokenizer([*right, *seen], [phrase for one in protocols for phrase in phrases_of(one)])
     model = new_model(tokenizer, chosen.seed)
     loss = supervise(model, tokenizer, protocols, chosen.supervised_steps, chosen.seed)
     print(f"supervised: loss {loss:.3f} after {chosen.supervised_steps} steps", flush=True)
-    log = reinforce(model, tokenizer, protocols, chosen)
+    max_length = int(LENGTH * max(len(tokenizer(text).input_ids) for text in right))
+    log = reinforce(model, tokenizer, rows, max_length, chosen)
     chosen.output.write_text("".join(json.dumps(entry) + "\n" for entry in log), encoding="utf-8")
     tenth = max(1, len(log) // 10)
     rewards = [entry["reward"] for entry in log]

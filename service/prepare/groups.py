@@ -24,8 +24,12 @@ MIN_TITLE_WORDS = 4
 MIN_REFERENCE_WORDS = 8
 """Words from which a reference is compared with others: shorter ones, such as `37 °C`, answer unrelated questions."""
 
-QUOTED = re.compile(r'"([^"\n]+)"|“([^”\n]+)”|(?<!\w)\'([^\n]+?)\'(?!\w)')
-"""Double, curly or single quotes; an apostrophe inside a word is none."""
+QUOTED = (
+    re.compile(r'"[^"\n]+"|“[^”\n]+”'),
+    re.compile(r"(?<!\w)'[^\n]+?'(?!\w)"),
+    re.compile(r"(?<!\w)'[^\n]+'(?!\w)"),
+)
+"""Texts in double, curly or single quotes; in the last also up to the last one, because of the 3' ends of DNA."""
 
 PIECE_TEXTS = 1_000
 
@@ -36,7 +40,7 @@ class Groups(NamedTuple):
     names: list[str]
     """A digest of the contents of the group's records: 16 hexadecimal digits, whatever the order of the records."""
     near_duplicates: list[int]
-    """Numbers of records whose questions or references are equal or similar, each of at least two; largest first."""
+    """Sizes of the sets of records whose texts are equal or similar, from two on, the largest first."""
 
     def sizes(self) -> list[int]:
         """Return the numbers of records of all groups, the largest first."""
@@ -46,10 +50,10 @@ class Groups(NamedTuple):
 def groups_of(examples: Sequence[Example], options: Options) -> Groups:
     """Return the groups of records: those that are connected by any of these.
 
-    Equal or similar questions or references (words as in docs/rules.md; Jaccard similarity of their shingles of at
-    least `options.similarity`), an equal title of a protocol, quoted in the question or in a field, and an equal value
-    of `options.group_field`. Raises NotInstalled without datasketch if the similarity is below 1, and FieldError if no
-    record has the field of the group.
+    Equal or similar questions, references or texts of protocols (words as in docs/rules.md; Jaccard similarity of their
+    shingles of at least `options.similarity`), an equal title of a protocol, quoted in the question or in a field, and
+    an equal value of `options.group_field`. Raises NotInstalled without datasketch if the similarity is below 1, and
+    FieldError if no record has the field of the group.
     """
     field = options.group_field
     if field is not None and examples and not any(has_field(one.record, field) for one in examples):
@@ -58,8 +62,9 @@ def groups_of(examples: Sequence[Example], options: Options) -> Groups:
     minhash = None
     if options.similarity < 1:
         minhash = MinHash(options.similarity, "A split without near-duplicates (--similarity 1: without equal texts)")
-    for texts in (canonical([one.question for one in examples]), references_of(examples)):
-        connect_texts(connected, texts, minhash)
+    for texts in ([one.question for one in examples], [one.text or "" for one in examples]):
+        connect_texts(connected, canonical(texts), minhash)
+    connect_texts(connected, references_of(examples), minhash)
     near_duplicates = sorted((n for n in Counter(connected.roots()).values() if n > 1), reverse=True)
     contents = [content_digest(one) for one in examples]
     connect_keys(connected, ([content] for content in contents))
@@ -162,7 +167,7 @@ def protocols_of(examples: Sequence[Example]) -> Iterator[list[Any]]:
     """
     for example in examples:
         fields = {name: example.record.get(name) for name in SOURCE_FIELDS}
-        quoted = [next(filter(None, found)) for found in QUOTED.findall(example.question)]
+        quoted = [text[1:-1] for form in QUOTED for text in form.findall(example.question)]
         named = [value for value in fields.values() if isinstance(value, str)]
         titles = [text for text in canons([*quoted, *named]) if text.count(" ") + 1 >= MIN_TITLE_WORDS]
         short = [(name, value) for name, value in fields.items() if isinstance(value, str | int) and value != ""]
@@ -172,7 +177,7 @@ def protocols_of(examples: Sequence[Example]) -> Iterator[list[Any]]:
 def content_digest(example: Example) -> bytes:
     """Return a digest of what is asked and answered; the same whatever the file and its format."""
     reference = [list(step) for step in example.steps] or example.reference
-    return value_digest([example.task, example.question, reference])
+    return value_digest([example.task, example.question, example.text, reference])
 
 
 def names_of(roots: Sequence[int], contents: Sequence[bytes]) -> list[str]:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..evaluate.bioplanner.calls import MAX_DEPTH, MAX_LENGTH
 from ..evaluate.bioprobench.answers import END, START
+from ..evaluate.optional_dependencies import import_optional
 from ..evaluate.python_source import parse_python
-from ..evaluate.scirecipe import library_of, text_of
+from ..evaluate.scirecipe import library_of
 from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE, reasons_of
 from ..explain.explanation import smallest_and_largest
@@ -21,7 +22,7 @@ from ..scoring.scorer import Scorer
 from .example import Example, Message, Step
 from .prompts import REASONED, reference_fields
 
-__all__ = ["PromptCheck", "ideal_answer", "key_lines"]
+__all__ = ["PromptCheck", "ideal_answer"]
 
 FULL = 1.0
 """The largest reward of every task but SCORE, whose own depends on its settings."""
@@ -55,7 +56,7 @@ def protocol(example: Example) -> str:
     prose = "\n".join(f"Step {number}: {text}" for number, text in enumerate(prose_of(example.steps), 1))
     count = f"{len(example.steps)} steps" if len(example.steps) > 1 else "one step"
     return (
-        f"<think>\nThe question can be answered with {count}, each with one action.\n</think>\n"
+        f"<think>\nThe question can be answered with {count}.\n</think>\n"
         f"<key>\n{key_lines(example.steps)}\n</key>\n<orc>\n{prose}\n</orc>\n"
         "<note>\nFollow the safety data sheets of the materials.\n</note>"
     )
@@ -66,42 +67,41 @@ def prose_of(steps: Sequence[Step]) -> list[str]:
 
     Where two phrases have other words together than alone, as `5` before `minutes` has, words separate all phrases.
     """
-    words = words_of(text for step in steps for text in (step.action, *step.objects, *step.parameters))
-    parts = [
-        (step.action, *([text for text in texts if words[text]] for texts in (step.objects, step.parameters)))
-        for step in steps
-    ]
-    briefs = [brief(*one) for one in parts]
-    said = canons(briefs)
-    return [
-        text if all(word in canon for phrase in (one[0], *one[1], *one[2]) for word in words[phrase]) else wordy(*one)
-        for text, canon, one in zip(briefs, said, parts, strict=True)
-    ]
+    words = words_of(phrase for step in steps for phrase in phrases_in(step))
+    said = [Step(step.action, *(tuple(filter(words.get, texts)) for texts in step[1:])) for step in steps]
+    briefs = list(map(brief, said))
+    needed = ({word for phrase in phrases_in(step) for word in words[phrase]} for step in said)
+    found = zip(briefs, canons(briefs), needed, said, strict=True)
+    return [text if all(word in canon for word in of_step) else wordy(step) for text, canon, of_step, step in found]
 
 
-def words_of(texts: Iterable[str]) -> dict[str, list[str]]:
-    """Return the canonical words of each text."""
-    distinct = list(dict.fromkeys(texts))
+def phrases_in(step: Step) -> tuple[str, ...]:
+    return step.action, *step.objects, *step.parameters
+
+
+def words_of(phrases: Iterable[str]) -> dict[str, list[str]]:
+    """Return the canonical words of each phrase."""
+    distinct = list(dict.fromkeys(phrases))
     return {text: canon.split(" ") if canon else [] for text, canon in zip(distinct, canons(distinct), strict=True)}
 
 
-def brief(action: str, objects: Sequence[str], parameters: Sequence[str]) -> str:
+def brief(step: Step) -> str:
     """Return a sentence with no more words than the phrases have: longer ones than `max_mean_words` cost reward."""
-    conditions = f" ({'; '.join(parameters)})" if parameters else ""
-    return sentence(f"{' '.join([action, ', '.join(objects)])}{conditions}")
+    conditions = f" ({'; '.join(step.parameters)})" if step.parameters else ""
+    return sentence(f"{step.action} {', '.join(step.objects)}{conditions}")
 
 
-def wordy(action: str, objects: Sequence[str], parameters: Sequence[str]) -> str:
+def wordy(step: Step) -> str:
     """Return a sentence in which a word is between each two phrases."""
-    told = "".join([f" the {objects[0]}" if objects else "", *(f" and the {text}" for text in objects[1:])])
-    conditions = f" with {' and '.join(parameters)}" if parameters else ""
-    return sentence(f"{action}{told}{conditions}")
+    objects = f" the {' and the '.join(step.objects)}" if step.objects else ""
+    conditions = f" with {' and '.join(step.parameters)}" if step.parameters else ""
+    return sentence(f"{step.action}{objects}{conditions}")
 
 
 def sentence(text: str) -> str:
-    """Return a text on one line, with a capital letter and a full stop."""
+    """Return a text on one line, with a full stop, and a capital letter if the first one is ASCII."""
     line = " ".join(text.split())
-    return f"{line[:1].upper() if line.isascii() else line[:1]}{line[1:]}."
+    return f"{line[:1].upper() if line[:1].isascii() else line[:1]}{line[1:]}."
 
 
 def marked(answer: str) -> str:
@@ -195,6 +195,8 @@ class PromptCheck:
         answers = [ideal_answer(example) for example in examples]
         references = [example.reference for example in examples]
         options = {name: given for name, given in OPTIONS.items() if name in tasks}
+        if options:
+            import_optional("nltk", "lexical", "The check of prompts of the task lexical")
         scores = self._scorer.score(answers, references, range(len(answers)), task=tasks, task_options=options)
         rows = zip(tasks, scores.rewards.tolist(), scores.reasons.tolist(), strict=True)
         words = scores.components["mean_words"].tolist()
@@ -227,14 +229,12 @@ def reason_of(task: str, reason: str) -> str:
 
 WITHOUT_FULL_REWARD = {
     "bioprobench.pqa": "the right answer cannot be read as it is (a text without white space around it is)",
-    "lexical": "the reference has no word of Latin letters or digits, which are what ROUGE-L compares",
+    "lexical": "the reference has no Latin letter or digit, as words of ROUGE-L have",
 }
 
 
 def fault_of_prompt(example: Example, messages: list[Message], actions: tuple[str, ...] | None) -> str | None:
     """Return why the ideal answer is not one that the prompt allows, None if it is."""
-    if example.task == "bioprobench.pqa" and str(reference_fields(example)["answer"]) not in text_of(messages):
-        return "the right answer is not among the choices of the prompt"
     if example.task != SCORE:
         return None
     named = library_of({"prompt": messages})
@@ -244,5 +244,5 @@ def fault_of_prompt(example: Example, messages: list[Message], actions: tuple[st
         return None
     outside = set(canons([step.action for step in example.steps])).difference(canons(named))
     if outside:
-        return f"{len(outside)} actions of the reference are not in the prompt's library of actions"
+        return f"the prompt's library of actions lacks {len(outside)} of the reference's"
     return None

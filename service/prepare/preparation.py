@@ -1,12 +1,13 @@
 """Reads published records and writes the rows of a training run, with a manifest of what they were made from.
 
-All records are in memory: their groups depend on each other. SciRecipe's 12,000 take some 100 MB.
+All records are in memory: their groups depend on each other. 12,000 like SciRecipe's take some 400 MB.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import file_digest
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from ..explain.numbers import plural
 from ..files.complete_output import complete_output, output_pieces
 from ..files.rows.output import write_document
 from ..files.rows.rows import DocumentError, Fault
-from ..files.trainer_rows import json_text
+from ..files.trainer_rows import Row, json_text
 from ..scoring.scorer import Scorer
 from ..terminal import Progress
 from .example import Example, Message
@@ -35,6 +36,7 @@ from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
 __all__ = ["MANIFEST", "Job", "MalformedSource", "NothingLeft", "prepare"]
 
 MANIFEST = "prepared.json"
+MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
 """Rows whose ideal answers are scored at once."""
 
@@ -48,8 +50,9 @@ class Job(NamedTuple):
     folder: str
     held_out: Sequence[str] = ()
     """Sources whose records are the split `test`."""
+    keep_splits: bool = True
+    """Whether files of other sources are held out as well if their folder says that they are not for training."""
     output_format: str = "jsonl"
-    max_line_bytes: int = 64 * 2**20
 
 
 class MalformedSource(Exception):
@@ -64,18 +67,10 @@ class NothingLeft(Exception):
     """No record is left to write."""
 
 
-class Prompted(NamedTuple):
-    """A record with its prompt."""
+class Member(NamedTuple):
+    """A record with its group and its split."""
 
     example: Example
-    messages: list[Message]
-
-
-class Kept(NamedTuple):
-    """A record that becomes a row."""
-
-    example: Example
-    messages: list[Message]
     group: str
     split: str
 
@@ -86,31 +81,34 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     The same records and options give the same bytes. Raises MalformedSource, NothingLeft, FieldError for a group field
     that no record has, NotInstalled without datasketch, and OSError; files are written completely or not at all.
     """
+    libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     with Progress(None, quiet) as progress:
         left_out = LeftOut(progress.message)
-        sources, examples = read(job, options, left_out, progress)
-        libraries = Libraries(options.seed, options.distractors)
-        prompted = with_rows(with_prompts(examples, options, libraries, left_out), options, left_out)
-    number = sum(source.records for source in sources)
-    if not prompted:
-        raise NothingLeft(f"nothing is written: none of {plural(number, 'record')} can be used")
-    groups = groups_of([one.example for one in prompted], options)
-    splits = splits_of(prompted, groups, options, left_out)
-    kept = [
-        Kept(one.example, one.messages, group, split)
-        for one, group, split in zip(prompted, groups.names, splits, strict=True)
-        if split is not None
-    ]
-    left_out.list_omitted()
+        sources, examples = read(job, options, left_out, progress, quiet)
+        groups = groups_of(examples, options)
+        members = with_splits(examples, groups, options, left_out)
+        kept, rows, answers = [], [], Counter[str]()
+        for member, row in rows_of(members, options, libraries, maker):
+            if isinstance(row, Fault):
+                left_out.add(member.example.place, row)
+            else:
+                kept.append(member)
+                rows.append(json_text(row).encode())
+                answers.update([row["answer_from"]] if "answer_from" in row else [])
+        left_out.list_omitted()
+    if not kept:
+        number = sum(source.records for source in sources)
+        raise NothingLeft(f"nothing is written: no row can be made of {plural(number, 'record')}")
     summary = Summary(
         options=options,
         sources=sources,
-        files=write(job, options, kept),
+        files=write(job, kept, rows),
         left_out=left_out,
         groups=groups,
         digest=split_digest((one.group, one.example.id, one.split) for one in kept),
         statistics=Statistics((one.example, one.split) for one in kept),
         completed=libraries.completed,
+        answers=answers,
         repeated_ids=len(kept) - len({one.example.id for one in kept}),
     )
     manifest = orjson.dumps(summary.document(), option=orjson.OPT_INDENT_2)
@@ -118,7 +116,9 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     return summary
 
 
-def read(job: Job, options: Options, left_out: LeftOut, progress: Progress) -> tuple[list[Source], list[Example]]:
+def read(
+    job: Job, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
+) -> tuple[list[Source], list[Example]]:
     """Return the files of the sources, and their records of a known form; a file that is held out is read once."""
     held_out = expand(job.held_out)
     paths = {os.path.realpath(file.path) for file in held_out}
@@ -126,9 +126,13 @@ def read(job: Job, options: Options, left_out: LeftOut, progress: Progress) -> t
     sources, examples = [], []
     for file in (*files, *held_out):
         is_held_out = file in held_out
+        if job.keep_splits and file.split not in (None, TRAIN) and not is_held_out:
+            is_held_out = True
+            if not quiet:
+                progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
         number = 0
         try:
-            with open_examples(file, options, job.max_line_bytes) as found:
+            with open_examples(file, options, MAX_LINE_BYTES) as found:
                 for one in found:
                     number += 1
                     progress.advance(1, 1)
@@ -148,86 +152,72 @@ def digest_of(path: str | os.PathLike[str]) -> str:
         return file_digest(stream, "sha256").hexdigest()
 
 
-def with_prompts(
-    examples: Sequence[Example], options: Options, libraries: Libraries, left_out: LeftOut
-) -> list[Prompted]:
-    """Return the records with prompts to which an ideal answer gets the full reward; texts alone need no prompt."""
-    if options.stage == "knowledge":
-        return [Prompted(example, []) for example in examples]
-    for example in examples:
-        libraries.add(example)
-    check = PromptCheck(Scorer())
+def with_splits(examples: Sequence[Example], groups: Groups, options: Options, left_out: LeftOut) -> list[Member]:
+    """Return the records that have a split, which depends neither on the stage nor on the trainer.
+
+    Records are left out that share a group with one that is held out.
+    """
+    held_out = [example.split == TEST for example in examples]
+    splits: Sequence[str | None] = seeded_splits(groups.names, options.test_share, options.seed)
+    if any(held_out):
+        splits = held_out_splits(groups.names, held_out)
     found = []
-    for start in range(0, len(examples), CHECKED_ROWS):
-        rows = []
-        for example in examples[start : start + CHECKED_ROWS]:
-            if options.own_prompts and example.prompt is None:
-                left_out.add(example.place, NO_PROMPT)
-                continue
-            actions = None if options.own_prompts else libraries.actions_for(example)
-            messages = list(example.prompt or ()) if options.own_prompts else messages_of(example, actions)
-            rows.append((example, messages, actions))
-        for (example, messages, _), fault in zip(rows, check.faults(rows), strict=True):
-            if fault is None:
-                found.append(Prompted(example, messages))
-            else:
-                left_out.add(example.place, fault)
-    return found
-
-
-def with_rows(prompted: Sequence[Prompted], options: Options, left_out: LeftOut) -> list[Prompted]:
-    """Return the records that become a row in this stage; the split of the others must not count."""
-    maker = RowMaker(options)
-    found = []
-    for one in prompted:
-        row = maker.row(*one, ideal_for(one.example, options), "", "")
-        if isinstance(row, Fault):
-            left_out.add(one.example.place, row)
-        else:
-            found.append(one)
-    return found
-
-
-def ideal_for(example: Example, options: Options) -> str:
-    """Return the answer that a row of this stage may have."""
-    return ideal_answer(example) if options.stage == "supervised" else ""
-
-
-def splits_of(
-    prompted: Sequence[Prompted], groups: Groups, options: Options, left_out: LeftOut
-) -> Sequence[str | None]:
-    """Return the split of each record; None for those that share a group with one that is held out."""
-    held_out = [one.example.split == TEST for one in prompted]
-    if not any(held_out):
-        return seeded_splits(groups.names, options.test_share, options.seed)
-    splits = held_out_splits(groups.names, held_out)
-    for one, split in zip(prompted, splits, strict=True):
+    for example, group, split in zip(examples, groups.names, splits, strict=True):
         if split is None:
-            left_out.add(one.example.place, IN_HELD_OUT_GROUP)
-    return splits
+            left_out.add(example.place, IN_HELD_OUT_GROUP)
+        else:
+            found.append(Member(example, group, split))
+    return found
 
 
-def write(job: Job, options: Options, kept: Sequence[Kept]) -> list[Written]:
+def rows_of(
+    members: Sequence[Member], options: Options, libraries: Libraries, maker: RowMaker
+) -> Iterator[tuple[Member, Row | Fault]]:
+    """Yield each record with its row, or why it has none: an ideal answer to a prompt must get the full reward."""
+    for member in members:
+        libraries.add(member.example)
+    prompted = options.stage != "knowledge"
+    check = PromptCheck(Scorer()) if prompted else None
+    for start in range(0, len(members), CHECKED_ROWS):
+        piece = members[start : start + CHECKED_ROWS]
+        if check is None:
+            yield from ((one, maker.row(one.example, [], "", one.group, one.split)) for one in piece)
+            continue
+        prompts = [prompt_for(member.example, options, libraries) for member in piece]
+        checked = [(member.example, *prompt) for member, prompt in zip(piece, prompts, strict=True)]
+        for member, (example, messages, _), fault in zip(piece, checked, check.faults(checked), strict=True):
+            if not messages:
+                yield member, NO_PROMPT
+            elif fault is not None:
+                yield member, fault
+            else:
+                ideal = ideal_answer(example) if options.stage == "supervised" else ""
+                yield member, maker.row(example, messages, ideal, member.group, member.split)
+
+
+def prompt_for(
+    example: Example, options: Options, libraries: Libraries
+) -> tuple[list[Message], tuple[str, ...] | None]:
+    """Return the prompt of a record, and the actions that it names; no message if the record should have its own."""
+    if options.own_prompts:
+        return list(example.prompt or ()), None
+    actions = libraries.actions_for(example)
+    return messages_of(example, actions), actions
+
+
+def write(job: Job, kept: Sequence[Member], rows: Sequence[bytes]) -> list[Written]:
     """Write a file for each split that has rows, and remove that of an earlier run for one that has none."""
     os.makedirs(job.folder, exist_ok=True)
-    maker = RowMaker(options)
     written = []
     for split in (TRAIN, TEST):
         path = os.path.join(job.folder, f"{split}.{job.output_format}")
-        own = [one for one in kept if one.split == split]
+        own = [(one.group, row) for one, row in zip(kept, rows, strict=True) if one.split == split]
         if not own:
             with suppress(FileNotFoundError):
                 os.unlink(path)
             continue
         with complete_output(path, job.output_format) as write_rows:
-            for piece in output_pieces(line_of(maker, one, options) for one in own):
+            for piece in output_pieces(row for _, row in own):
                 write_rows(piece)
-        written.append(Written(split, path, len(own), len({one.group for one in own}), digest_of(path)))
+        written.append(Written(split, path, len(own), len({group for group, _ in own}), digest_of(path)))
     return written
-
-
-def line_of(maker: RowMaker, one: Kept, options: Options) -> bytes:
-    """Return the row of a record as JSON."""
-    row = maker.row(one.example, one.messages, ideal_for(one.example, options), one.group, one.split)
-    assert not isinstance(row, Fault)  # `with_rows` has left those out
-    return json_text(row).encode()

@@ -119,6 +119,9 @@ it leaves out. If something is wrong, name it, and say what would be right.
 Then end your answer with one block, the only one, True for a step that is right and False for one that is wrong:
 {START}True{END} or {START}False{END}"""
 
+CONTEXT = {"purpose": "Purpose", "prior_step": "Step before", "next_step": "Step after"}
+"""What is known of a step of ERR, by the names of the record."""
+
 GENERATION = """\
 You write laboratory protocols as lists of steps. Write one step a line, numbered as the task asks for, in the order \
 in which they are carried out.
@@ -135,13 +138,22 @@ is called again. Do not define functions, import nothing, and call no other func
 
 Answer with the program only: no explanation, and no ``` around it, because your whole answer is read as Python."""
 
+DESCRIPTIONS = ("ai_generated_description", "description", "original description")
+"""Fields with the description of a protocol of BioProt; the original one is often its title again."""
+
+ROWS = "rows"
+"""Form of records that have a prompt, and a reference of any task."""
+
 
 def messages_of(example: Example, actions: Sequence[str] | None) -> list[Message]:
     """Return the prompt of an example as a message of the system and one of the user.
 
-    actions: the library that the prompt of SCORE names, as `Libraries.actions_for` returns it; None for none. Raises
-    InvalidReference if the reference, of which some prompts show parts, is not one of the task.
+    actions: the library that the prompt of SCORE names, as `Libraries.actions_for` returns it; None for none. A record
+    of another task that has a prompt and not the fields of a benchmark keeps its prompt. Raises InvalidReference if the
+    reference, of which some prompts show parts, is not one of the task.
     """
+    if example.dataset == ROWS and example.task != SCORE and example.prompt is not None:
+        return [dict(message) for message in example.prompt]
     system, ask = (REASONED_VERDICT, verdict) if example.dataset == REASONED else PROMPTS[example.task]
     user = protocol(example, actions) if example.task == SCORE else ask(example)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
@@ -174,19 +186,11 @@ def order(example: Example) -> str:
 
 
 def verdict(example: Example) -> str:
-    """Return the step that ERR shows, the correct one or the corrupted one, with its context."""
-    is_correct = reference_fields(example)["is_correct"]
-    step = example.record.get("corrected_text" if is_correct else "corrupted_text")
+    """Return the step that ERR asks about, with its context."""
     context = example.record.get("context")
     about = context if isinstance(context, Mapping) else {}
     known = [f"{title}: {about[name]}" for name, title in CONTEXT.items() if about.get(name)]
-    return paragraphs(
-        f"Step:\n{step if isinstance(step, str) else example.question}",
-        "\n".join(["Context:", *known] if known else []),
-    )
-
-
-CONTEXT = {"purpose": "Purpose", "prior_step": "Step before", "next_step": "Step after"}
+    return paragraphs(f"Step:\n{example.question}", "\n".join(["Context:", *known] if known else []))
 
 
 def generation(example: Example) -> str:
@@ -198,7 +202,9 @@ def generation(example: Example) -> str:
 def pseudocode(example: Example) -> str:
     """Return the title and the description of a protocol, and the functions that its program may call."""
     functions = signatures_in(reference_fields(example)["ground_truth"])
-    return paragraphs(example.question, "\n".join(["Functions:", *functions]))
+    described = (example.record.get(name) for name in DESCRIPTIONS)
+    description = next((text for text in described if isinstance(text, str) and text.strip()), None)
+    return paragraphs(f"Title: {example.question}", description, "\n".join(["Functions:", *functions]))
 
 
 def signatures_in(program: str) -> list[str]:

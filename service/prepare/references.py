@@ -60,7 +60,8 @@ def row_reference(name: str, record: Mapping[str, Any]) -> Mapping[str, Any] | F
     found, fault = rows_with_tasks().reference_of(task, record, "reference")
     if found is None:
         return fault or Fault("bad_reference", f"reference of {name}: it is missing")
-    known = {field: found[field] for field in task.record.model_fields if field in found and field != task.response}
+    left_out = (task.response, "conversations")  # a conversation has been read: its fields are in what was found
+    known = {field: found[field] for field in task.record.model_fields if field in found and field not in left_out}
     return task_reference(name, known)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..explain.numbers import first_n, plural
+from ..explain.numbers import plural
 from ..terminal import table
 from .example import Example
 from .groups import reference_words
@@ -22,9 +22,12 @@ __all__ = ["Spread", "Statistics"]
 NOTHING = "–"
 MOST_FREQUENT = 50
 """Actions in the manifest."""
-SHOWN_ACTIONS = 12
+SHOWN_ACTIONS = 10
 SHOWN_STEPS = 12
 """Numbers of steps in the terminal; larger ones share a row."""
+
+TEXTS = ("question", "reference", "answer", "text")
+"""Texts of a row whose words, separated by white space, are counted; `text` is that of the protocol."""
 
 Kind = tuple[str, str | None, str | None]
 """Task, type and level."""
@@ -64,22 +67,21 @@ class Statistics:
         kind = (example.task, example.type, example.level)
         self.rows[split, kind] += 1
         figures = self._kinds[kind]
-        figures["question"].append(words_in(example.question))
-        figures["reference"].append(words_in(reference_words(example)))
-        if example.answer is not None:
-            figures["answer"].append(words_in(example.answer))
+        texts = (example.question, reference_words(example), example.answer or "", example.text or "")
+        for name, text in zip(TEXTS, texts, strict=True):
+            if number := len(text.split()):
+                figures[name].append(number)
         if example.steps:
             figures["steps"].append(len(example.steps))
             self.actions.update(step.action.strip().lower() for step in example.steps)
 
     def values(self, name: str) -> list[int]:
-        """Return the words of each row (`question`, `reference`, `answer`), or its `steps`, as far as it has some."""
+        """Return the numbers of `steps` of the rows that have some, or of words: `name` is one of TEXTS."""
         return [value for figures in self._kinds.values() for value in figures.get(name, ())]
 
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
         steps = self.values("steps")
-        names = ("question", "reference", "answer")
         return {
             "rows": [
                 {"split": split, "task": kind[0], "type": kind[1], "level": kind[2], "rows": self.rows[split, kind]}
@@ -88,7 +90,7 @@ class Statistics:
                 if self.rows[split, kind]
             ],
             "steps": {**as_json(steps), "histogram": {str(n): count for n, count in sorted(Counter(steps).items())}},
-            "words": {name: as_json(self.values(name)) for name in names},
+            "words": {name: as_json(self.values(name)) for name in TEXTS},
             "actions": {
                 "steps": self.actions.total(),
                 "distinct": len(self.actions),
@@ -98,33 +100,29 @@ class Statistics:
 
     def parts(self) -> Iterator[str | Table]:
         """Yield lines and tables for a terminal."""
-        yield table(
-            ["task", "type", "level", "train", "test", "steps", "question", "reference"],
-            [self._cells(kind) for kind in self._sorted_kinds()],
-            left=3,
-        )
-        yield "Means of rows: steps, and words of questions and references."
+        means = [name for name in ("steps", *TEXTS) if self.values(name)]
+        heads = ["task", "type", "level", "train", "test", *means]
+        yield table(heads, [self._cells(kind, means) for kind in self._sorted_kinds()], left=3)
+        yield "Means: numbers of steps, and of the words of the texts."
         steps = Counter(min(count, SHOWN_STEPS) for count in self.values("steps"))
         if steps:
             last = f"{SHOWN_STEPS} or more"
             yield ""
             yield table(
                 ["steps", "rows", "share"],
-                [
-                    [str(n) if n < SHOWN_STEPS else last, f"{count:,}", f"{count / steps.total():.1%}"]
-                    for n, count in sorted(steps.items())
-                ],
+                [[str(n) if n < SHOWN_STEPS else last, *counted(count, steps)] for n, count in sorted(steps.items())],
             )
-            shown = first_n([f"{name} ({n:,})" for name, n in self._frequent(len(self.actions))], SHOWN_ACTIONS)
-            distinct = plural(len(self.actions), "distinct action")
             yield ""
-            yield f"actions      {distinct} in {plural(self.actions.total(), 'step')}: {shown}"
+            frequent = self._frequent(SHOWN_ACTIONS)
+            yield table(["action", "steps", "share"], [[name, *counted(n, self.actions)] for name, n in frequent])
+            distinct, total = plural(len(self.actions), "distinct action"), plural(self.actions.total(), "step")
+            yield f"{distinct} in {total}."
 
-    def _cells(self, kind: Kind) -> list[str]:
+    def _cells(self, kind: Kind, means: Sequence[str]) -> list[str]:
         counts = [f"{self.rows[split, kind]:,}" for split in (TRAIN, TEST)]
-        spreads = [Spread.of(self._kinds[kind].get(name, [])) for name in ("steps", "question", "reference")]
-        means = [f"{spread.mean:.1f}" if spread else NOTHING for spread in spreads]
-        return [kind[0], kind[1] or NOTHING, kind[2] or NOTHING, *counts, *means]
+        spreads = [Spread.of(self._kinds[kind].get(name, [])) for name in means]
+        shown = [f"{spread.mean:.1f}" if spread else NOTHING for spread in spreads]
+        return [kind[0], kind[1] or NOTHING, kind[2] or NOTHING, *counts, *shown]
 
     def _sorted_kinds(self) -> list[Kind]:
         return sorted(self._kinds, key=lambda kind: (kind[0], kind[1] or "", kind[2] or ""))
@@ -134,9 +132,9 @@ class Statistics:
         return sorted(self.actions.items(), key=lambda one: (-one[1], one[0]))[:most]
 
 
-def words_in(text: str) -> int:
-    """Return the number of words, separated by white space."""
-    return len(text.split())
+def counted(count: int, counts: Counter[Any]) -> tuple[str, str]:
+    """Return the cells of a count and of its share of all counts."""
+    return f"{count:,}", f"{count / counts.total():.1%}"
 
 
 def as_json(values: Sequence[int]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from statistics import stdev
 from typing import Any, NamedTuple
@@ -15,15 +16,26 @@ import torch
 import train
 from datasets import Dataset
 from model import new_model, new_tokenizer
-from protocols import Protocol, careless_answer, new_protocols, right_answer
+from protocols import Protocol, Step, careless_answer, right_answer
 from trl import GRPOConfig, GRPOTrainer
 
 from assay_client import Client, InvalidReference, Unavailable
 from assay_client.adapters.for_trl import async_score_reward, score_reward
 from tests.trainers.pairs import BAD_RECORD, GONE
 
-PROTOCOLS = new_protocols(0)[:2]
 STEPS = 3
+
+
+def first_protocols(count: int) -> list[Protocol]:
+    """Return the first protocols of the learning run."""
+    with Path(train.__file__).with_name("protocols.jsonl").open(encoding="utf-8") as lines:
+        records = [json.loads(line) for line in islice(lines, count)]
+    asked = [(record["question"] + "\n", [Step(**step) for step in record["steps"]]) for record in records]
+    others = [step for _, steps in asked for step in steps]
+    return [Protocol(prompt, steps, others) for prompt, steps in asked]
+
+
+PROTOCOLS = first_protocols(2)
 
 
 class Question(NamedTuple):
@@ -83,7 +95,7 @@ def trained(
     policy: tuple[Any, Any], functions: Any, folder: Path, rows: list[dict[str, Any]] | None = None, prompts: int = 2
 ) -> list[dict[str, float]]:
     """Return what the trainer logged, one entry a step; `prompts` go into each step."""
-    rows = rows or [{"prompt": one.prompt, "reference": right_answer(one), "id": one.goal} for one in PROTOCOLS]
+    rows = rows or [{"prompt": one.prompt, "reference": right_answer(one), "id": one.prompt} for one in PROTOCOLS]
     config = GRPOConfig(
         output_dir=str(folder),
         use_cpu=True,
@@ -149,7 +161,7 @@ def test_a_mixed_data_set(policy: Any, at: str, tmp_path: Path) -> None:
         return [1 / (1 + len(text)) if one is None else None for text, one in zip(completions, reference, strict=True)]
 
     rows: list[dict[str, Any]] = [
-        {"prompt": one.prompt, "reference": right_answer(one) if k % 2 else None, "id": one.goal}
+        {"prompt": one.prompt, "reference": right_answer(one) if k % 2 else None, "id": one.prompt}
         for k, one in enumerate(PROTOCOLS)
     ]
     recorded = Recorded(score_reward)
@@ -204,10 +216,10 @@ def test_an_unreadable_reference_of_a_task_names_its_record(policy: Any, at: str
 
 
 def test_an_unreadable_reference_ends_training_and_names_its_record(policy: Any, at: str, tmp_path: Path) -> None:
-    rows = [{"prompt": one.prompt, "reference": "Step 1: nothing", "id": one.goal} for one in PROTOCOLS]
+    rows = [{"prompt": one.prompt, "reference": "Step 1: nothing", "id": one.prompt} for one in PROTOCOLS]
     with pytest.raises(InvalidReference, match=r"bad_step_line.*`assay check`") as caught:
         trained(policy, score_reward, tmp_path, rows)
-    assert {issue.record for issue in caught.value.issues} == {one.goal for one in PROTOCOLS}
+    assert {issue.record for issue in caught.value.issues} == {one.prompt for one in PROTOCOLS}
 
 
 @pytest.mark.parametrize("function", [score_reward, async_score_reward])

@@ -1,0 +1,214 @@
+"""Groups of records, beside every pair of texts compared by brute force."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import defaultdict
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.service.errors import NotInstalled
+from assay.service.evaluate.text import minhash
+from assay.service.evaluate.text.minhash import MinHash, Shingler
+from assay.service.files.field_names import FieldError
+from assay.service.prepare.example import Example, Step
+from assay.service.prepare.groups import groups_of
+from assay.service.prepare.options import Options
+from tests.prepare.by_hand import choice, example, order, protocol
+
+EXACT = Options(similarity=1.0)
+LONG = Step("centrifuge", ("culture of yeast cells", "falcon tube"), ("300 xg", "5 min", "4 °c"))
+OTHER = Step("dry", ("slides",), ())
+
+
+def asked(question: str, record: Any = None, **fields: Any) -> Example:
+    """A record whose reference is too short to connect it with another."""
+    return protocol([OTHER], question, **fields)._replace(record=record or {})
+
+
+def partition(examples: list[Example], options: Options = EXACT) -> set[frozenset[int]]:
+    members = defaultdict(set)
+    for row, name in enumerate(groups_of(examples, options).names):
+        members[name].add(row)
+    return set(map(frozenset, members.values()))
+
+
+GLASS = ("dry the beaker for an hour", "rinse it with water", "store it")
+
+CONNECTED = {
+    "equal questions": (asked("How do I wash 5 ml?"), asked("how do I wash 5 mL")),
+    "equal references": (protocol([LONG], "How are cells pelleted?"), protocol([LONG], "Which first step is right?")),
+    "equal texts": (asked("", text="Wash the cells."), asked("", text="wash the cells")),
+    "equal records": (choice(question=""), choice(question="")),
+    "steps in another order": (order(GLASS, GLASS), order(GLASS[::-1], GLASS)._replace(question="Which order?")),
+    "double quotes": (asked('In "Growth of Yeast in Medium," why?'), asked("“Growth of yeast in medium”?")),
+    "single quotes": (asked("Sort 'Staining of 3' Ends of DNA' now."), asked('What is "Staining of 3\' ends of DNA"?')),
+    "a title in a field": (asked("“The Title of a Protocol”?"), asked("How?", {"title": "the title of a protocol"})),
+    "a number in a field": (asked("Why?", {"protocol_id": 7}), asked("How?", {"protocol_id": 7})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", CONNECTED.values(), ids=CONNECTED)
+def test_what_connects_records(pair: tuple[Example, Example]) -> None:
+    unrelated = asked("Is this another record?")
+    assert partition([pair[0], unrelated, pair[1]]) == {frozenset({0, 2}), frozenset({1})}
+
+
+APART = {
+    "short references": (choice(question="Add ____ of buffer."), choice(question="Wash it with ____.")),
+    "short titles": (asked('What is "Growth of Yeast"?'), asked('Why does "Growth of Yeast" work?')),
+    "apostrophes": (asked("Don't use the cells of it, it's late."), asked("Can't use the cells of it, it's late.")),
+    "different fields": (asked("Why?", {"protocol_id": "7"}), asked("How?", {"title": "7"})),
+    "no text": (asked("", text="Wash it."), asked("", text="Dry it.")),
+    "empty fields": (asked("Why?", {"title": ""}), asked("How?", {"title": ""})),
+}
+
+
+@pytest.mark.parametrize("pair", APART.values(), ids=APART)
+def test_what_does_not(pair: tuple[Example, Example]) -> None:
+    assert len(partition(list(pair))) == 2
+
+
+def test_connections_are_transitive() -> None:
+    """A record with the question of one and the reference of another makes them one group."""
+    first, last = asked("How are cells washed?"), protocol([LONG], "How are cells pelleted?")
+    assert len(partition([first, last])) == 2
+    assert len(partition([first, last, protocol([LONG], "How are cells washed?")])) == 1
+
+
+def test_the_field_of_the_group() -> None:
+    rows = [
+        asked("A?", {"run": {"of": 1}}),
+        asked("B?"),
+        asked("C?", {"run": {"of": 1}}),
+        asked("D?", {"run": {"of": None}}),
+    ]
+    options = EXACT._replace(group_field="run.of")
+    assert partition(rows, options) == {frozenset({0, 2}), frozenset({1}), frozenset({3})}
+    with pytest.raises(FieldError, match=r"no field 'run\.to'.*--group-field"):
+        groups_of(rows, EXACT._replace(group_field="run.to"))
+
+
+def test_names_depend_on_contents_alone() -> None:
+    """Not on the place, the id or other fields of a record, the form of its reference, or records of other groups."""
+    rows = [asked("How are cells washed?"), asked("How is a gel stained?")]
+    names = groups_of(rows, EXACT).names
+    others = [rows[0]._replace(id="x", record={"a": 1}, reference="Step 1: …"), asked("Another question?"), rows[1]]
+    assert groups_of(others, EXACT).names[::2] == names
+    assert all(len(name) == 16 and int(name, 16) >= 0 for name in names)
+    assert groups_of([], EXACT) == ([], [])
+
+
+WORDS = [f"word{n}" for n in range(400)]
+
+
+def questions(seed: int, count: int = 60, words: int = 60) -> list[str]:
+    """Texts, and copies of them with more and more other words."""
+    rng = random.Random(seed)
+    texts = [[rng.choice(WORDS) for _ in range(words)] for _ in range(count // 2)]
+    for n, text in enumerate(texts[: count // 2]):
+        copy = list(text)
+        for place in rng.sample(range(words), n // 3):
+            copy[place] = "other"
+        texts.append(copy)
+    return [" ".join(text) for text in texts]
+
+
+def brute_force(texts: list[str], similarity: float) -> set[frozenset[int]]:
+    """The connected components of the graph of similar texts, by comparing all pairs."""
+    shingles = [{tuple(words[k : k + 3]) for k in range(len(words) - 2)} for words in map(str.split, texts)]
+    component = list(range(len(texts)))
+    for a, b in combinations(range(len(texts)), 2):
+        if len(shingles[a] & shingles[b]) / len(shingles[a] | shingles[b]) >= similarity:
+            component = [component[a] if one == component[b] else one for one in component]
+    return {frozenset(k for k, one in enumerate(component) if one == name) for name in set(component)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("similarity", [0.5, 0.8])
+def test_near_duplicates_are_those_of_brute_force(seed: int, similarity: float) -> None:
+    pytest.importorskip("datasketch")
+    texts = questions(seed)
+    found = partition([asked(text) for text in texts], Options(similarity=similarity))
+    assert found == brute_force(texts, similarity)
+    assert 30 < len(found) < 58
+
+
+def test_near_duplicates_are_counted() -> None:
+    pytest.importorskip("datasketch")
+    rows = [asked(text) for text in questions(0)]
+    title = [asked('In "One Protocol of Four Words", why?'), asked('In "One Protocol of Four Words", how is it done?')]
+    groups = groups_of([*rows, *title], Options(similarity=0.8))
+    assert set(groups.near_duplicates) == {2}
+    assert len(groups.sizes()) == 62 - len(groups.near_duplicates) - 1
+    assert groups.sizes()[:2] == [2, 2]
+
+
+@given(st.permutations(range(24)))
+def test_the_order_of_records_does_not_matter(places: list[int]) -> None:
+    pytest.importorskip("datasketch")
+    rows = [asked(text) for text in questions(3, 24, 20)]
+    names = groups_of(rows, Options(similarity=0.6)).names
+    shuffled = groups_of([rows[place] for place in places], Options(similarity=0.6)).names
+    assert shuffled == [names[place] for place in places]
+    assert len(set(names)) < 22
+
+
+def test_large_clusters_are_connected_at_a_cost_that_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of hundreds of similar texts, each is compared with a few."""
+    pytest.importorskip("datasketch")
+    compared = 0
+
+    def counted(a: Any, b: Any) -> float:
+        nonlocal compared
+        compared += 1
+        return jaccard(a, b)
+
+    jaccard = minhash.jaccard
+    monkeypatch.setattr(minhash, "jaccard", counted)
+    common = " ".join(WORDS[:60])
+    finder = MinHash(0.8, "The test")
+    index, counts = finder.index(), []
+    for count in (200, 400):
+        texts = [Shingler(hash_of)(f"begin{n} {common} end{n}") for n in range(count)]
+        compared = 0
+        pairs = list(finder.similar(texts))
+        assert len(pairs) == compared
+        assert compared <= count * minhash.NEIGHBORS * index.b
+        assert components(count, pairs) == 1
+        counts.append(compared)
+    assert counts[1] < 2.5 * counts[0]
+
+
+def hash_of(word: str) -> int:
+    return random.Random(word).getrandbits(64)
+
+
+def components(count: int, pairs: list[tuple[int, int]]) -> int:
+    component = list(range(count))
+    for a, b in pairs:
+        component = [component[a] if one == component[b] else one for one in component]
+    return len(set(component))
+
+
+def test_without_datasketch_only_equal_texts_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasketch", None)
+    rows = [asked("How?"), asked("how")]
+    assert len(partition(rows)) == 1
+    with pytest.raises(NotInstalled) as raised:
+        groups_of(rows, Options())
+    assert "datasketch" in raised.value.issues[0].detail
+    assert "--similarity 1" in raised.value.issues[0].detail
+
+
+def test_other_tasks_are_groups_with_the_same_questions() -> None:
+    rows = [
+        asked("How is a beaker cleaned?"),
+        example("bioprobench.gen", "lexical", "How is a beaker cleaned?", "1. Rinse."),
+    ]
+    assert len(partition(rows)) == 1

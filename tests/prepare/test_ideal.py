@@ -1,0 +1,181 @@
+"""Ideal answers and their check: every task's gets its full reward, and a prompt that cannot is found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from assay.service.errors import NotInstalled
+from assay.service.evaluate.scirecipe import violations
+from assay.service.prepare.example import Example, Message, Step
+from assay.service.prepare.ideal import PromptCheck, ideal_answer
+from assay.service.prepare.libraries import Libraries
+from assay.service.prepare.prompts import messages_of
+from assay.service.scoring.scorer import Scorer
+from tests.prepare import by_hand
+from tests.strategies import examples, protocols
+
+SCORER = Scorer(threads=1)
+CHECK = PromptCheck(SCORER)
+
+
+def faults(records: Sequence[Example], check: PromptCheck = CHECK) -> list[str | None]:
+    """Return the sentence of each record's fault, with the prompt that is made of it."""
+    libraries = Libraries(0, 0)
+    rows: list[tuple[Example, list[Message], tuple[str, ...] | None]] = []
+    for record in records:
+        actions = libraries.actions_for(record)
+        rows.append((record, messages_of(record, actions), actions))
+    found = check.faults(rows)
+    assert all(fault is None or fault.reason == "ideal_answer" for fault in found)
+    return [None if fault is None else fault.detail for fault in found]
+
+
+def fault_of(record: Example) -> str | None:
+    """Return the fault of a record between two valid ones of other tasks."""
+    first, found, last = faults([by_hand.choice(), record, by_hand.protocol()])
+    assert first is None
+    assert last is None
+    return found
+
+
+def steps_of(protocol: list[dict[str, Any]]) -> list[Step]:
+    return [Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in protocol]
+
+
+class TestAnswers:
+    def test_protocol(self) -> None:
+        answer = ideal_answer(by_hand.protocol())
+        key, prose = (answer.partition(f"<{name}>\n")[2].partition(f"\n</{name}>")[0] for name in ("key", "orc"))
+        assert key.splitlines() == [
+            'Step 1: {"action": "rinse", "objects": ["beaker", "ethanol"], "parameters": ["70%", "10 s"]}',
+            'Step 2: {"action": "dry", "objects": ["beaker"], "parameters": ["60 °c", "1 h"]}',
+        ]
+        assert prose.splitlines() == ["Step 1: Rinse beaker, ethanol (70%; 10 s).", "Step 2: Dry beaker (60 °c; 1 h)."]
+        assert violations({"reference": answer}) == []
+
+    def test_words_separate_phrases_that_together_have_other_words(self) -> None:
+        """`5` before `minutes` is the number of a unit, whose name is another word."""
+        answer = ideal_answer(by_hand.protocol([Step("wait", ("plate", "well 5"), ("minutes", "10"))]))
+        assert "Step 1: Wait the plate and the well 5 with minutes and 10." in answer
+        assert "Step 1: Wait well 5, plate (10; s)." in ideal_answer(
+            by_hand.protocol([Step("wait", ("well 5", "plate"), ("10", "s"))])
+        ), "s is the unit's own name"
+
+    def test_phrases_without_words_are_left_out(self) -> None:
+        assert "Step 1: Add tube." in ideal_answer(by_hand.protocol([Step("add", ("…", "tube"), ("-",))]))
+
+    def test_choice(self) -> None:
+        assert ideal_answer(by_hand.choice()) == "[ANSWER_START]5 ml & 100[ANSWER_END]"
+
+    def test_order(self) -> None:
+        assert ideal_answer(by_hand.order()) == "[ANSWER_START][1, 0, 2][ANSWER_END]"
+        assert ideal_answer(by_hand.order("baba", "aabb")) == "[ANSWER_START][1, 3, 0, 2][ANSWER_END]"
+
+    def test_verdict(self) -> None:
+        assert ideal_answer(by_hand.verdict(True)) == "[ANSWER_START]True[ANSWER_END]"
+        assert ideal_answer(by_hand.verdict(False)) == "[ANSWER_START]False[ANSWER_END]"
+
+    def test_verdict_with_reasons(self) -> None:
+        said = [ideal_answer(by_hand.verdict(truth, "bioprobench.rea_err")).splitlines() for truth in (True, False)]
+        assert [lines[-1] for lines in said] == ["[ANSWER_START]True[ANSWER_END]", "[ANSWER_START]False[ANSWER_END]"]
+        assert said[1][0] == "Glass softens."
+        assert len(said[0]) == 2
+
+    def test_generation(self) -> None:
+        assert ideal_answer(by_hand.generation()) == "1. Rinse the beaker.\n2. Dry it for an hour."
+
+    def test_program_calls_and_does_not_define(self) -> None:
+        assert ideal_answer(by_hand.pseudocode()).splitlines() == [
+            "# The protocol",
+            'for vessel in ["a", "b"]:',
+            '    rinse(vessel, solvent="ethanol")',
+            "    dry(vessel)",
+            "store(vessel)",
+        ]
+
+    def test_program_with_other_line_ends(self) -> None:
+        code = '@mark\r\ndef a(x):\r\n  return "\x0c"\r\na(1)\x0c\r\nb(2)'
+        assert ideal_answer(by_hand.pseudocode(code)).split() == ["a(1)", "b(2)"]
+
+
+class TestFullReward:
+    def test_every_task_in_one_batch(self) -> None:
+        assert faults(by_hand.ALL) == [None] * len(by_hand.ALL)
+
+    def test_no_records(self) -> None:
+        assert faults([]) == []
+
+    @pytest.mark.parametrize("scale", ["unit", "raw", "double", "shift"])
+    def test_full_reward_is_that_of_the_settings(self, scale: str) -> None:
+        check = PromptCheck(SCORER.with_overrides({"reward_scale": scale}))
+        assert faults([by_hand.protocol(), by_hand.choice()], check) == [None, None]
+
+    def test_equal_steps_of_an_order(self) -> None:
+        assert fault_of(by_hand.order("babc", "abbc")) is None
+
+    @examples(100)
+    @given(protocols)
+    def test_any_protocol(self, protocol: list[dict[str, Any]]) -> None:
+        assert faults([by_hand.protocol(steps_of(protocol), library=())]) == [None]
+
+
+class TestFaults:
+    def test_prose_that_must_be_long(self) -> None:
+        """The mean of words a step counts, 2 and 59 or 57, and 30 is the most."""
+        long = [Step("mix", tuple(f"reagent {k}" for k in range(29)), ()), Step("add", ("tube",), ())]
+        assert fault_of(by_hand.protocol(long)) == (
+            "the ideal answer gets 0.0328 of 1: a step has 30.5 words on average, and prose of more than 30 lowers the "
+            "reward"
+        )
+        fits = [long[0]._replace(objects=long[0].objects[1:]), long[1]]
+        assert fault_of(by_hand.protocol(fits)) is None
+
+    @pytest.mark.parametrize("tags", ["</key> <orc>", "</ORC><note>", "</orc>\n<note>x</note>"])
+    def test_tags_in_a_phrase(self, tags: str) -> None:
+        found = fault_of(by_hand.protocol([Step("add", (f"tube {tags}",), ())]))
+        assert found is not None
+        assert found.startswith("the ideal answer gets 0 of 1: ")
+
+    def test_answer_over_the_limit(self) -> None:
+        found = fault_of(by_hand.protocol([Step("add", ("x" * 140_000,), ())]))
+        assert found == "the ideal answer gets 0 of 1: it fails a gate (too_long)"
+
+    def test_library_that_lacks_actions(self) -> None:
+        """A prompt of the record's own, whose library the check reads."""
+        own = [{"role": "user", "content": 'Clean it. You can only use the following actions: "rinse".'}]
+        [fault] = CHECK.faults([(by_hand.protocol(), own, None)])
+        assert fault == ("ideal_answer", "the prompt's library of actions lacks 1 of the reference's")
+
+    def test_library_that_cannot_be_read(self) -> None:
+        actions = ("rinse", 'dry "well"')
+        [fault] = CHECK.faults([(by_hand.protocol(), messages_of(by_hand.protocol(), actions), actions)])
+        assert fault == ("ideal_answer", "the library of actions cannot be read from the prompt again")
+
+    @pytest.mark.parametrize("answer", ["salt & water", " 5 ml", "a & b & c", 5])
+    def test_choice_that_cannot_be_read(self, answer: Any) -> None:
+        found = fault_of(by_hand.choice(answer, [answer, "2 ml"]))
+        assert found is not None
+        assert found.startswith("the ideal answer gets 0 of 1: ")
+
+    def test_order_that_cannot_be_right(self) -> None:
+        """The same steps, but not as often."""
+        found = fault_of(by_hand.order("aab", "abb"))
+        assert found is not None
+        assert "A step is named more than once" in found
+
+    def test_generation_without_words_that_are_compared(self) -> None:
+        assert fault_of(by_hand.generation("1. 加水")) is None
+        assert fault_of(by_hand.generation("加水")) == (
+            "the ideal answer gets 0 of 1: the reference has no Latin letter or digit, as words of ROUGE-L have"
+        )
+
+    def test_missing_package_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "nltk", None)
+        with pytest.raises(NotInstalled, match="The check of prompts of the task lexical needs nltk"):
+            faults([by_hand.generation()])
+        assert faults([by_hand.protocol()]) == [None]

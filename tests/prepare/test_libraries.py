@@ -1,0 +1,128 @@
+"""Libraries of actions: what they hold, and that they depend on nothing but seed, record and the set of all actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.service.evaluate.scirecipe import library_of
+from assay.service.explain.text import canons
+from assay.service.files.rows.rows import Location
+from assay.service.prepare.example import Example, Place, Step
+from assay.service.prepare.libraries import Libraries
+from assay.service.prepare.prompts import messages_of
+from tests.prepare import by_hand
+from tests.strategies import examples
+from tests.strategies.texts import actions as any_actions
+
+OTHERS = tuple(f"act{number:02}" for number in range(40))
+
+
+def of(used: Sequence[str], library: Sequence[str] | None, **fields: object) -> Example:
+    steps = [Step(action, ("tube",), ()) for action in used]
+    return by_hand.protocol(steps, library=None if library is None else tuple(library), **fields)
+
+
+def libraries(records: Sequence[Example], seed: int = 0, distractors: int = 4) -> Libraries:
+    made = Libraries(seed, distractors)
+    for record in records:
+        made.add(record)
+    return made
+
+
+POOL = of(OTHERS[:20], OTHERS[20:])
+
+
+def test_records_without_a_library_get_none() -> None:
+    assert libraries([POOL]).actions_for(of(["add"], None)) is None
+
+
+def test_library_has_its_actions_and_1_to_4_others_in_a_seeded_order() -> None:
+    record = of(["add", "mix"], ["Mix", "spin", "add"])
+    numbers, orders = set(), set()
+    for seed in range(50):
+        found = libraries([POOL, record], seed).actions_for(record)
+        assert found is not None
+        assert {"add", "mix", "spin"} < set(found) <= {"add", "mix", "spin", *OTHERS}
+        assert len(found) == len(set(found))
+        numbers.add(len(found) - 3)
+        orders.add(tuple(action for action in found if action in ("add", "mix", "spin")))
+    assert numbers == {1, 2, 3, 4}
+    assert len(orders) == 6
+
+
+@pytest.mark.parametrize("fields", [{"has_distractors": True}, {}], ids=["has_distractors", "asked_for_none"])
+def test_nothing_is_added(fields: dict[str, bool]) -> None:
+    record = of(["add", "mix"], ["mix", "spin", "add"], **fields)
+    made = libraries([POOL, record], distractors=4 if fields else 0)
+    assert sorted(made.actions_for(record) or ()) == ["add", "mix", "spin"]
+
+
+def test_actions_that_a_library_lacks_are_added_and_counted() -> None:
+    record = of(["add", "Mix", "add", "pick-up"], ["mix"], has_distractors=True)
+    made = libraries([record])
+    assert sorted(made.actions_for(record) or ()) == ["add", "mix", "pick-up"]
+    assert made.completed == 2
+
+
+def test_equal_actions_are_one() -> None:
+    """Equal as the reward compares them: whatever their case, white space and punctuation."""
+    record = of(["spin down"], ["Spin  down", "spin, down", "spin down!", "…"], has_distractors=True)
+    assert libraries([record]).actions_for(record) == ("spin down",)
+    assert libraries([of(["spin: down"], None)]).actions_for(record._replace(has_distractors=False)) == ("spin down",)
+
+
+def test_pool_without_other_actions_adds_none() -> None:
+    record = of(["add"], ["add", "mix"])
+    assert sorted(libraries([record]).actions_for(record) or ()) == ["add", "mix"]
+
+
+def test_quotes_in_an_action_do_not_end_it() -> None:
+    record = of(["add"], ['the "snap" freeze', "add"], has_distractors=True)
+    actions = libraries([record]).actions_for(record)
+    assert sorted(actions or ()) == ["add", "the 'snap' freeze"]
+    assert library_of({"prompt": messages_of(record, actions)}) == actions
+
+
+def test_libraries_do_not_depend_on_places_ids_and_order() -> None:
+    records = [of([OTHERS[k], OTHERS[k + 1]], [OTHERS[k + 1]], question=f"Question {k}?") for k in range(20)]
+    first = libraries(records)
+    moved = [
+        one._replace(place=Place("b", Location("record", k)), id=str(k)) for k, one in enumerate(reversed(records))
+    ]
+    second = libraries([*moved, *moved])
+    assert [first.actions_for(one) for one in records] == [second.actions_for(one) for one in moved][::-1]
+    other = libraries(records, seed=1)
+    assert [first.actions_for(one) for one in records] != [other.actions_for(one) for one in records]
+
+
+def test_figures_of_one_seed() -> None:
+    """The same on every machine and version: prepared files have digests."""
+    assert libraries([POOL]).actions_for(of(["add"], ["mix"])) == ("act38", "act03", "mix", "act25", "act20", "add")
+
+
+@examples(60)
+@given(
+    used=st.lists(any_actions, min_size=1, max_size=4),
+    library=st.lists(any_actions, max_size=4),
+    others=st.lists(any_actions, max_size=6),
+    seed=st.integers(0, 3),
+    distractors=st.integers(0, 4),
+)
+def test_any_actions(used: list[str], library: list[str], others: list[str], seed: int, distractors: int) -> None:
+    record = of(used, library)
+    made = libraries([of(others, None), record], seed, distractors)
+    found = made.actions_for(record)
+    assert found is not None
+    own = {canon for canon in canons([*used, *library]) if canon}
+    names = canons(list(found))
+    assert all(names)
+    assert len(set(names)) == len(names)
+    assert own <= set(names) <= own | set(canons(others))
+    pool = {canon for canon in canons(others) if canon} - own
+    assert min(len(pool), 1 if distractors else 0) <= len(names) - len(own) <= min(len(pool), distractors)
+    assert library_of({"prompt": messages_of(record, found)}) == found
+    assert made.actions_for(record) == found

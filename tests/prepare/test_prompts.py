@@ -1,0 +1,137 @@
+"""Prompts: what they show and do not show, and that the forms of answers in them are those that scorers read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.service.errors import InvalidReference
+from assay.service.evaluate.bioprobench.answers import END, START, truth_of
+from assay.service.evaluate.bioprobench.orders import order_of
+from assay.service.evaluate.bioprobench.pqa import answer_of
+from assay.service.evaluate.scirecipe import TYPES, library_of, violations
+from assay.service.evaluate.thoth import sections_in
+from assay.service.prepare.example import Example
+from assay.service.prepare.prompts import GUIDANCE, SKETCH_AND_FILL, messages_of
+from assay.service.scoring.scorer import Scorer
+from tests.prepare import by_hand
+
+
+def system_of(example: Example) -> str:
+    return messages_of(example, None)[0]["content"]
+
+
+def user_of(example: Example, actions: tuple[str, ...] | None = None) -> str:
+    return messages_of(example, actions)[1]["content"]
+
+
+@pytest.mark.parametrize("example", by_hand.ALL, ids=lambda one: one.dataset)
+def test_prompts_are_two_messages_of_text(example: Example) -> None:
+    messages = messages_of(example, None)
+    assert [(message["role"], sorted(message)) for message in messages] == [
+        ("system", ["content", "role"]),
+        ("user", ["content", "role"]),
+    ]
+    assert example.question in messages[1]["content"]
+    assert all(text == text.strip() and text for text in (message["content"] for message in messages))
+
+
+class TestProtocol:
+    def test_worked_example_is_a_perfect_answer(self) -> None:
+        answer = SKETCH_AND_FILL[SKETCH_AND_FILL.rindex("<think>") :]
+        sections = sections_in(answer)
+        assert sections is not None
+        assert violations({"reference": answer}) == []
+        scores = Scorer().score([answer], [sections.key])
+        assert (scores.rewards.tolist(), scores.reasons.tolist()) == ([1.0], ["ok"])
+
+    def test_form_of_a_key_line_is_a_valid_step(self) -> None:
+        form = next(line for line in SKETCH_AND_FILL.splitlines() if "…" in line)
+        line = form[form.index("Step N") :].replace("N", "1").replace("…", "add")
+        assert (
+            Scorer().score([f"<think></think><key>{line}</key><orc>Step 1: add</orc><note></note>"], [line]).rewards[0]
+            == 1
+        )
+
+    def test_every_type_has_guidance(self) -> None:
+        assert tuple(GUIDANCE) == TYPES
+        for kind in TYPES:
+            assert user_of(by_hand.protocol(type=kind)) == f"How is a beaker cleaned?\n\n{GUIDANCE[kind]}"
+
+    @pytest.mark.parametrize("kind", [None, "other", ""])
+    def test_without_a_known_type_there_is_the_question_only(self, kind: str | None) -> None:
+        assert user_of(by_hand.protocol(type=kind)) == "How is a beaker cleaned?"
+
+    def test_library_is_read_from_the_prompt_again(self) -> None:
+        actions = ("spin down", "pick & place", "it's", "a, b")
+        assert library_of({"prompt": messages_of(by_hand.protocol(type="safety"), actions)}) == actions
+        assert library_of({"query": user_of(by_hand.protocol(), actions)}) == actions
+        assert library_of({"prompt": messages_of(by_hand.protocol(type="safety"), None)}) is None
+
+
+class TestChoice:
+    def test_form_of_the_answer_is_what_the_scorer_reads(self) -> None:
+        system = system_of(by_hand.choice())
+        form = system[system.index(START) : system.index(END) + len(END)]
+        assert answer_of(form.replace("CHOICE", "5 ml").replace("CONFIDENCE", "80")) == ("5 ml", 80, False)
+
+    def test_choices_are_listed_as_they_are(self) -> None:
+        assert user_of(by_hand.choice()) == "Question:\nAdd ____ of buffer.\n\nChoices:\n- 2 ml\n- 5 ml"
+
+    def test_without_choices_the_question_has_them(self) -> None:
+        assert user_of(by_hand.choice()._replace(record={})) == "Add ____ of buffer."
+
+
+class TestOrder:
+    def test_form_of_the_answer_is_what_the_scorer_reads(self) -> None:
+        assert order_of(system_of(by_hand.order()), 3) == [2, 0, 1]
+
+    def test_steps_are_counted_from_0_as_they_are_shown(self) -> None:
+        assert user_of(by_hand.order()) == "Sort the steps of 'Cleaning'.\n\nSteps:\n0: dry\n1: rinse\n2: store"
+
+
+class TestVerdict:
+    @pytest.mark.parametrize("dataset", ["bioprobench.err", "bioprobench.rea_err"])
+    def test_forms_of_the_answer_are_what_the_scorer_reads(self, dataset: str) -> None:
+        system = system_of(by_hand.verdict(True, dataset))
+        *_, right, wrong = system.split(START)
+        assert (truth_of(START + right, needs_markers=True), truth_of(START + wrong, needs_markers=True)) == (
+            True,
+            False,
+        )
+        assert ("Reason first" in system) == (dataset == "bioprobench.rea_err")
+
+    @pytest.mark.parametrize("is_correct", [True, False])
+    @pytest.mark.parametrize("dataset", ["bioprobench.err", "bioprobench.rea_err"])
+    def test_one_of_the_two_steps_is_shown_and_nothing_that_tells_which(self, is_correct: bool, dataset: str) -> None:
+        step = "Dry the beaker at 60 °C." if is_correct else "Dry the beaker at 600 °C."
+        asked = user_of(by_hand.verdict(is_correct, dataset))
+        assert asked == f"Step:\n{step}\n\nContext:\nPurpose: Clean glass\nStep before: Rinse the beaker"
+
+    @pytest.mark.parametrize("context", ["none", [], {"purpose": ""}])
+    def test_without_a_context_there_is_the_step_only(self, context: Any) -> None:
+        assert user_of(by_hand.verdict(True, context=context)) == "Step:\nDry the beaker at 60 °C."
+
+
+def test_generation_asks_for_the_steps_only() -> None:
+    assert user_of(by_hand.generation()) == "Give a flat list.\n\nHow is a beaker cleaned?"
+    assert START not in system_of(by_hand.generation()), "markers are words, which lower the similarity"
+
+
+def test_pseudocode_lists_functions_in_an_order_that_does_not_give_the_answer_away() -> None:
+    functions = "Functions:\ndry(vessel)\nrinse(vessel, solvent, seconds)\nstore(…)"
+    assert user_of(by_hand.pseudocode()) == f"Title: Cleaning of beakers\n\nRinses and dries.\n\n{functions}"
+
+
+def test_rows_of_other_tasks_keep_their_prompt() -> None:
+    own = ({"role": "user", "content": "Sort: a, b. Answer with [ANSWER_START][…][ANSWER_END]."},)
+    row = by_hand.order()._replace(dataset="rows", prompt=own)
+    assert messages_of(row, None) == list(own)
+    question = by_hand.protocol()._replace(dataset="rows", prompt=own)
+    assert messages_of(question, None)[0]["content"] == SKETCH_AND_FILL
+
+
+def test_reference_of_another_task_is_an_error() -> None:
+    with pytest.raises(InvalidReference, match="wrong_steps"):
+        messages_of(by_hand.order()._replace(reference={"answer": "5 ml"}), None)

@@ -1,0 +1,215 @@
+"""Sources are files of every format and folders: saved by `datasets`, downloaded from the hub, or of JSON files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from assay.service.files.rows.rows import DocumentError, Fault
+from assay.service.prepare.example import Example, Place
+from assay.service.prepare.options import Options
+from assay.service.prepare.sources import SourceFile, expand, open_examples
+from tests.prepare.published import ERR, EVAL, OWN, PQA, PROTOCOL, RIGHT, TRAIN
+
+Read = list[Example | tuple[Place, Fault]]
+
+
+def read(*sources: Path) -> Read:
+    found: Read = []
+    for file in expand([str(source) for source in sources]):
+        with open_examples(file, Options(), 1 << 20) as examples:
+            found += examples
+    return found
+
+
+def ids_of(found: Read) -> list[str]:
+    return [one.id for one in found if isinstance(one, Example)]
+
+
+def write(path: Path, content: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def lines(rows: Sequence[Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def parquet(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    return path
+
+
+def saved(folder: Path, *shards: Sequence[dict[str, Any]], **state: Any) -> Path:
+    """Write what `Dataset.save_to_disk` writes: Arrow streams, and the list of them."""
+    folder.mkdir(parents=True)
+    names = [f"data-{k:05}-of-{len(shards):05}.arrow" for k in range(len(shards))]
+    for name, rows in zip(names, shards, strict=True):
+        table = pa.Table.from_pylist(list(rows))
+        with pa.ipc.new_stream(folder / name, table.schema) as stream:
+            stream.write_table(table)
+    write(folder / "dataset_info.json", {"features": {}})
+    write(folder / "state.json", {"_data_files": [{"filename": name} for name in names], "_split": None, **state})
+    return folder
+
+
+def numbered(*numbers: int) -> list[dict[str, Any]]:
+    return [{**OWN, "id": number} for number in numbers]
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "locations"),
+    [
+        ("a.jsonl", lines(numbered(1, 2)), ["line 1", "line 2"]),
+        ("a.json", numbered(1, 2), ["record 0", "record 1"]),
+        ("a.json", {"records": numbered(1, 2)}, ["record 0", "record 1"]),
+        ("a.json", numbered(1)[0], ["record 0"]),
+        ("a.JSON", "\ufeff \n" + json.dumps(numbered(1)[0]), ["record 0"]),
+    ],
+)
+def test_json(tmp_path: Path, name: str, content: Any, locations: list[str]) -> None:
+    found = read(write(tmp_path / name, content))
+    assert ids_of(found) == [str(number) for number in range(1, len(locations) + 1)]
+    places = [one.place for one in found if isinstance(one, Example)]
+    assert [f"{place.location.kind} {place.location.number}" for place in places] == locations
+    assert {place.source for place in places} == {str(tmp_path / name)}
+
+
+def test_columns_are_read_as_a_json_file_is(tmp_path: Path) -> None:
+    records = [TRAIN, EVAL, PQA, ERR, RIGHT, PROTOCOL, OWN]
+    for record in records:
+        of_json, of_columns = read(write(tmp_path / "a.json", [record]), parquet(tmp_path / "a.parquet", [record]))
+        assert isinstance(of_json, Example)
+        assert isinstance(of_columns, Example)
+        assert of_columns.place.location == ("row", 0)
+        assert of_columns._replace(place=of_json.place, id=of_json.id) == of_json
+
+
+def test_rows_of_several_forms_share_columns(tmp_path: Path) -> None:
+    """A column that only other rows have is null, and says nothing of the form."""
+    records: list[dict[str, Any]] = [PQA, ERR, RIGHT, {**TRAIN, "id": "T"}]
+    names = dict.fromkeys(name for record in records for name in record)
+    found = read(parquet(tmp_path / "a.parquet", [{name: one.get(name) for name in names} for one in records]))
+    assert ids_of(found) == ["PQA-1", "ERR-1", "ERR-1", "T"]
+
+
+def test_faults_have_their_place(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", lines([OWN]) + '{"goal"\n[]\n' + lines([{"goal": "G"}, {**OWN, "id": "x" * 99}]))
+    with open_examples(expand([str(path)])[0], Options(), len(json.dumps(OWN)) + 9) as examples:
+        found = list(examples)
+    faults = [(str(one[0]), one[1].reason) for one in found if not isinstance(one, Example)]
+    names = [f"{path}:{line}" for line in (2, 3, 4, 5)]
+    assert faults == list(zip(names, ["not_json", "not_an_object", "unknown_form", "line_too_long"], strict=True))
+    assert ids_of(found) == ["a.jsonl:1"]
+
+
+@pytest.mark.parametrize("content", ['{"records": 1', "{}{}", '[{"goal": ]', '"text"', ""])
+def test_a_malformed_document_is_an_error(tmp_path: Path, content: str) -> None:
+    with pytest.raises(DocumentError):
+        read(write(tmp_path / "a.json", content))
+
+
+def test_values_of_columns_that_json_lacks(tmp_path: Path) -> None:
+    row = {**OWN, "made": pa.scalar(0, pa.timestamp("s")).as_py(), "image": b"\x00"}
+    (found,) = read(parquet(tmp_path / "a.parquet", [row]))
+    assert isinstance(found, Example)
+    assert (found.record["made"], found.record["image"]) == ("1970-01-01T00:00:00", "AA==")
+    assert json.dumps(found.record)
+
+
+# Folders
+
+
+def test_a_folder_of_json_files(tmp_path: Path) -> None:
+    for name in ("10", "9", "2"):
+        write(tmp_path / "bioprot" / f"{name}.json", {**PROTOCOL, "id": name})
+    write(tmp_path / "bioprot" / "README.md", "Protocols.")
+    write(tmp_path / "bioprot" / ".cache" / "1.json", PROTOCOL)
+    assert ids_of(read(tmp_path / "bioprot")) == ["10", "2", "9"]
+
+
+def test_a_saved_data_set(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "gels", numbered(3, 1), [OWN])
+    found = read(folder)
+    assert ids_of(found) == ["3", "1", "gels/data-00001-of-00002.arrow[0]"]
+    assert [one.split for one in found if isinstance(one, Example)] == [None] * 3
+
+
+def test_the_splits_of_a_saved_data_set(tmp_path: Path) -> None:
+    for name, rows in (("train", [OWN]), ("test", numbered(2)), ("validation", numbered(3))):
+        saved(tmp_path / "gels" / name, rows)
+    write(tmp_path / "gels" / "dataset_dict.json", {"splits": ["train", "test", "validation"]})
+    found = read(tmp_path / "gels")
+    assert {one.id: one.split for one in found if isinstance(one, Example)} == {
+        "2": "test",
+        "gels/train/data-00000-of-00001.arrow[0]": None,
+        "3": "test",
+    }
+
+
+def test_a_downloaded_snapshot(tmp_path: Path) -> None:
+    parquet(tmp_path / "hub" / "data" / "train-00000-of-00001.parquet", [TRAIN])
+    parquet(tmp_path / "hub" / "eval" / "test.parquet", [EVAL])
+    parquet(tmp_path / "hub" / "test" / "all.parquet", numbered(5))
+    write(tmp_path / "hub" / "gels_test.jsonl", lines(numbered(6)))
+    write(tmp_path / "hub" / "dataset_infos.json", {"default": {}})
+    files = expand([str(tmp_path / "hub")])
+    assert [(Path(file.path).name, file.format, file.split) for file in files] == [
+        ("train-00000-of-00001.parquet", "parquet", "train"),
+        ("test.parquet", "parquet", "test"),
+        ("gels_test.jsonl", "jsonl", None),
+        ("all.parquet", "parquet", "test"),
+    ]
+    found = read(tmp_path / "hub")
+    assert [(one.id, one.split) for one in found if isinstance(one, Example)] == [
+        ("hub/data/train-00000-of-00001.parquet[0]", None),
+        ("7", "test"),
+        ("6", None),
+        ("5", "test"),
+    ]
+
+
+def test_a_file_that_is_a_source_has_the_split_that_is_chosen_for_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "test" / "test.jsonl", lines([OWN]))
+    assert expand([str(path)]) == [SourceFile(str(path), str(path), "jsonl", None)]
+
+
+def refusal(*sources: Path) -> str:
+    with pytest.raises(click.UsageError) as refused:
+        expand([str(source) for source in sources])
+    return refused.value.message
+
+
+def test_sources_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    known = ".jsonl, .ndjson, .feather, .json, .parquet, .arrow, .arrows"
+    text, path = write(tmp_path / "a.txt", ""), write(tmp_path / "a.jsonl", "")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert refusal(tmp_path / "none") == f"{tmp_path}/none: there is no such file or folder"
+    assert refusal(text).startswith(f"{text}: the extension is not one of ")
+    assert refusal(empty).startswith(f"{empty}: no file in this folder ends in ")
+    assert refusal(path, tmp_path) == f"{path}: this file is named twice"
+    assert all(extension in refusal(text) for extension in known.split(", "))
+
+
+def test_a_saved_data_set_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "a", [OWN])
+    (folder / "data-00000-of-00001.arrow").unlink()
+    assert refusal(folder) == f"{folder}/state.json: it names a file that is missing"
+    folder = saved(tmp_path / "b", [OWN], _indices_data_files=[{"filename": "indices.arrow"}])
+    assert "flatten_indices" in refusal(folder)
+    for state, why in (("[]", "it is not a JSON object"), ('{"_data_files": [1]}', "_data_files is not as datasets")):
+        write(folder / "state.json", state)
+        assert why in refusal(folder)
