@@ -1,7 +1,7 @@
 """What `assay evaluate` reports on answers to prepared rows: computed by the service, over all answers together.
 
-Some of the published metrics are no means over answers: a tau over the pairs of steps of all records, precision and
-recall. So a framework passes the answers of a whole run.
+Some of the published metrics are not means over answers, such as precision, or the tau over the pairs of steps of all
+records. They are computed from the answers of a whole run.
 """
 
 from __future__ import annotations
@@ -31,16 +31,23 @@ METRICS = {
 
 
 def record_of(row: PreparedRow, response: str) -> bytes:
-    """Return the record of a response for `evaluate`, as JSON; raises ValueError if the reference is not a record."""
+    """Return the record of a response for `evaluate`, as JSON."""
     if row.task == SCORE:
         return dumps({"reference": row.reference, "response": response})
+    return dumps({**_benchmark_record(row), "generated_response": response})
+
+
+def _benchmark_record(row: PreparedRow) -> dict[str, Any]:
+    """Return the record that a reference is, or means: short references are the answer itself."""
     try:
         record = json.loads(row.reference)
     except ValueError:
         record = None
-    if not isinstance(record, dict):
-        raise ValueError(f"record {row.id}: the reference is not a JSON object: without one, {row.task} has no metrics")
-    return dumps({**record, "generated_response": response})
+    if isinstance(record, dict):
+        return record
+    if row.task == "bioprobench.err":
+        return {"is_correct": row.reference.strip().lower() == "true"}
+    return {"answer": row.reference}
 
 
 def evaluate(task: str, records: Sequence[bytes]) -> dict[str, Any]:

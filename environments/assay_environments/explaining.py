@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from assay_client import AsyncClient, Score
+from assay_client import AsyncClient
 from assay_client.adapters.common import async_client
 from assay_client.errors import InvalidRequest
 from assay_client.json_text import dumps
@@ -13,11 +13,12 @@ from assay_client.tasks import SCORE
 
 from .evaluating import ask
 from .rows import PreparedRow
+from .scoring import Scored
 
 __all__ = ["explanation"]
 
 
-async def explanation(row: PreparedRow, response: str, score: Score) -> str:
+async def explanation(row: PreparedRow, response: str, score: Scored) -> str:
     """Return why a response has its score: the gate that it fails, or what each part costs.
 
     For tasks other than SCORE, it is the reason and the components. Raises AssayError.
@@ -30,9 +31,8 @@ async def explanation(row: PreparedRow, response: str, score: Score) -> str:
             pass
     about = await client._document("/v1/tasks", None)
     reward: dict[str, Any] = next(task["reward"] for task in about["tasks"] if task["name"] == row.task)
-    reason = reward["reasons"].get(score.reason, score.reason)
-    parts = ", ".join(f"{name} {score.components[name]:.4f}" for name in reward["components"])
-    return f"Reward {score.reward:.4f}: {reason} ({parts})"
+    parts = ", ".join(f"{name} {value:.4f}" for name, value in score.components.items())
+    return f"Reward {score.reward:.4f} ({parts}): {reward['reasons'][score.reason]}"
 
 
 async def _explained(client: AsyncClient, row: PreparedRow, response: str) -> str:

@@ -7,10 +7,18 @@ from typing import Any
 
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer, stderr
 from inspect_ai.solver import TaskState
+<<<<<<< HEAD
 
 from assay_client.adapters.common import async_client
 from assay_client.tasks import COMPONENTS, OWN_COMPONENTS, SCORE
 from assay_environments import PreparedRow
+from assay_environments.evaluating import METRICS, evaluate, record_of
+from assay_environments.explaining import explanation
+=======
+>>>>>>> h-runner
+
+from assay_client.tasks import COMPONENTS, SCORE
+from assay_environments import PreparedRow, score_response_async
 from assay_environments.evaluating import METRICS, evaluate, record_of
 from assay_environments.explaining import explanation
 
@@ -70,7 +78,7 @@ def assay() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         row = row_of(state.metadata, state.sample_id)
         answer = answer_of(state)
-        found = await async_client().score_one(answer, row.reference, task=row.task, record=row.id)
+        found = await score_response_async(row, answer)
         return Score(
             value=found.reward,
             answer=answer,
@@ -79,7 +87,7 @@ def assay() -> Scorer:
                 "task": row.task,
                 "passed": found.passed,
                 "reason": found.reason,
-                "components": {name: found.components[name] for name in OWN_COMPONENTS[row.task]},
+                "components": found.components,
                 "signature": found.signature,
             },
         )
@@ -98,4 +106,4 @@ def about(score: SampleScore) -> dict[str, Any]:
 
 def _mean(values: Iterable[float]) -> float:
     listed = list(values)
-    return sum(listed) / len(listed)
+    return sum(listed) / len(listed) if listed else float("nan")  # before any sample is scored

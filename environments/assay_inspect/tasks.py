@@ -58,12 +58,8 @@ def mixed(rows: str | None = None, split: str = "test", type: str | None = None)
     return _task(rows, split, type=type)
 
 
-def _task(rows: str | None, split: str, *, level: str | int | None = None, **where: str | None) -> Task:
-    where["level"] = None if level is None else str(level)
+def _task(rows: str | None, split: str, **where: object) -> Task:
     chosen = read_rows(rows, split, **where)
-    if not chosen:
-        wanted = ", ".join(f"{name} {value}" for name, value in where.items() if value is not None)
-        raise ValueError(f"no rows{f' of {wanted}' if wanted else ''}")
     samples = [sample_of(row, number) for number, row in enumerate(chosen, 1)]
     groups = [name for name in GROUPS if len({sample.metadata[name] for sample in samples if sample.metadata}) > 1]
     by: list[Metric] = [grouped(mean(), name, all=False, name_template=f"{name}={{group_name}}") for name in groups]

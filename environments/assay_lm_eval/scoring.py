@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from datasets import Dataset
 
-from assay_client.tasks import COMPONENTS, SCORE
+from assay_client.tasks import SCORE
 from assay_environments import PreparedRow, read_rows, score_responses
 from assay_environments.evaluating import METRICS, evaluate, record_of
 
@@ -28,25 +27,13 @@ class Measured(float):
 
 
 def dataset(
-    rows: str | None = None,
-    split: str = "test",
-    task: str | None = None,
-    type: str | None = None,
-    level: str | int | None = None,
-    **_others: Any,
+    rows: str | None = None, split: str = "test", where: Mapping[str, object] | None = None, **_others: Any
 ) -> dict[str, Dataset]:
-    """Return the rows of a task; raises ValueError if there are none, or naming a row with an unsupported prompt.
+    """Return the rows of a task; raises what `read_rows` does, and ValueError naming a row that cannot be sent.
 
-    rows: path of the rows, by default in ASSAY_ROWS. It and `split` may come from `--metadata`, which has more.
+    rows, split: may be given by `--metadata`, which holds other things too. where: that of the task's file.
     """
-    level = None if level is None else str(level)
-    chosen = read_rows(rows, split, task=task, type=type, level=level)
-    if not chosen:
-        wanted = ", ".join(f"{name} {value}" for name, value in (("type", type), ("level", level)) if value is not None)
-        found = Counter(row.columns.get("type", "no type") for row in read_rows(rows, split, task=task))
-        there = ", ".join(f"{count} of {name}" for name, count in found.items()) or "none"
-        raise ValueError(f"no rows of task {task} with {wanted or 'any type'}: by type, there are {there}")
-    return {"test": Dataset.from_list([document_of(row) for row in chosen])}
+    return {"test": Dataset.from_list([document_of(row) for row in read_rows(rows, split, **(where or {}))])}
 
 
 def document_of(row: PreparedRow) -> dict[str, str]:
@@ -70,9 +57,8 @@ def process_results(document: Mapping[str, str], results: Sequence[str]) -> dict
     row = PreparedRow([], document["reference"], document["task"], document["id"])
     (response,) = results
     (scored,) = score_responses([row], [response])
-    components = COMPONENTS if row.task == SCORE else ()  # those of other tasks have metrics' names, over all answers
-    values = {"reward": scored.reward, "passed": scored.passed}
-    return values | {name: scored.components[name] for name in components} | measured(row, response)
+    own = scored.components if row.task == SCORE else {}  # those of other tasks have the names of metrics over all
+    return {"reward": scored.reward, "passed": scored.passed, **own, **measured(row, response)}
 
 
 def measured(row: PreparedRow, response: str) -> dict[str, float]:

@@ -1,0 +1,174 @@
+"""Rows of SCORE, PQA, ORD and ERR with answers, what the product's commands report on them, and runs of READMEs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from assay_environments import PreparedRow
+from assay_environments.evaluating import METRICS, record_of
+from tests.environments.samples import Sample, write_rows
+from tests.environments.stand_in import MODEL, stand_in
+
+__all__ = ["BY_TASK", "SAMPLES", "chosen", "command", "reported", "run", "to_all"]
+
+Step = tuple[str, list[str], list[str]]
+
+STEPS: list[Step] = [
+    ("add", ["pbs"], ["5 ml"]),
+    ("centrifuge", ["tube"], ["10 min"]),
+    ("discard", ["supernatant"], []),
+    ("resuspend", ["pellet"], ["1 ml"]),
+]
+THINK = "<think>Wash first.</think>"
+
+NO_NETWORK = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
+"""Nothing listens there, so that a connection to another machine fails."""
+
+SECONDS = 600
+
+
+def key(steps: Sequence[Step]) -> str:
+    """Return the lines of a key section."""
+    lines = [{"action": action, "objects": objects, "parameters": parameters} for action, objects, parameters in steps]
+    return "\n".join(f"Step {k}: {json.dumps(line)}" for k, line in enumerate(lines, 1))
+
+
+def answered(steps: Sequence[Step], think: str = THINK, after: str = "") -> str:
+    """Return an answer with these steps; `after` follows the last section."""
+    orc = "\n".join(f"Step {k}: {' '.join([one, *two, *three])}." for k, (one, two, three) in enumerate(steps, 1))
+    return f"{think}\n<key>\n{key(steps)}\n</key>\n<orc>\n{orc}\n</orc>\n<note>Cold.</note>{after}"
+
+
+def marked(text: str) -> str:
+    return f"[ANSWER_START]{text}[ANSWER_END]"
+
+
+PLANS: list[tuple[str, int, str]] = [
+    ("planning", 4, answered(STEPS)),
+    ("planning", 2, answered([STEPS[1], STEPS[0]])),
+    ("overview", 3, answered(STEPS[:2])),
+    ("specific", 4, "Just spin it down."),
+    ("retrieval", 2, answered([STEPS[0], ("centrifuge", ["plate"], ["10 min"])])),
+    ("troubleshooting", 3, answered(STEPS[:3], f"Here it is. {THINK}")),
+    ("constraint", 2, answered(STEPS[:2], "", after=THINK)),
+    ("scaling", 3, answered(STEPS)),
+    ("safety", 2, answered(STEPS[:2], "<think></think>")),
+]
+"""Type, number of steps of the reference, and answer: some would earn something else if <think> were elsewhere."""
+
+ANSWERS: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "bioprobench.pqa": [
+        ({"answer": "2 h"}, marked("2 h & 90")),
+        ({"answer": "2 h"}, marked("3 h & 80")),
+        ({"answer": "37 °C"}, "It is 37 °C."),
+        ({"answer": "5 ml"}, f"<think>Or 6?</think>{marked('5 ml & 60')}"),
+    ],
+    "bioprobench.ord": [
+        ({"wrong_steps": ["b", "c", "a"], "correct_steps": ["a", "b", "c"]}, marked("[2, 0, 1]")),
+        ({"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}, marked("[0, 1]")),
+        ({"wrong_steps": ["d", "b", "c", "a"], "correct_steps": ["a", "b", "c", "d"]}, marked("[3, 2, 1, 0]")),
+        ({"wrong_steps": ["b", "a"], "correct_steps": ["a", "b"]}, "First a, then b."),
+    ],
+    "bioprobench.err": [
+        ({"is_correct": False}, marked("False")),
+        ({"is_correct": False}, marked("True")),
+        ({"is_correct": True}, marked("False")),
+        ({"is_correct": False}, marked("false")),
+        ({"is_correct": True}, "perhaps"),
+    ],
+}
+
+
+def sample(task: str, number: int, reference: str, answer: str, kind: str | None, level: str | None) -> Sample:
+    name = f"{task}-{number}"
+    prompt = [{"role": "user", "content": f"Question {name}.\n\n  What is to be done? "}]
+    if task == "score":
+        prompt = [{"role": "system", "content": f"Answer {name} as a biologist.\n"}, *prompt]
+    columns = {"group": name, "level": level, "type": kind, "split": "test"}
+    return Sample({"prompt": prompt, "reference": reference, "id": name, "task": task, **columns}, answer)
+
+
+BY_TASK = {
+    "score": [
+        sample("score", k, key(STEPS[:n]), answer, kind, "1" if n < 4 else "2")
+        for k, (kind, n, answer) in enumerate(PLANS)
+    ]
+} | {
+    task: [sample(task, k, json.dumps(record), answer, None, None) for k, (record, answer) in enumerate(pairs)]
+    for task, pairs in ANSWERS.items()
+}
+SAMPLES = [one for samples in BY_TASK.values() for one in samples]
+
+
+def chosen(**where: str) -> list[Sample]:
+    """Return the samples whose rows have these values."""
+    return [one for one in SAMPLES if all(one.row[name] == value for name, value in where.items())]
+
+
+def to_all(samples: Sequence[Sample]) -> dict[str, list[str]]:
+    """Return the answers for the stand-in, each for a prompt with all messages of its row."""
+    return {"\n".join(message["content"] for message in one.row["prompt"]): [one.answer] for one in samples}
+
+
+def product(*words: str, records: Sequence[bytes]) -> Any:
+    """Run a command of the product on records and return its JSON."""
+    called = [*shlex.split(os.environ["ASSAY_COMMAND"]), *words]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+    lines = b"".join(record + b"\n" for record in records)
+    done = subprocess.run(called, input=lines, env=clean, stdout=subprocess.PIPE, timeout=SECONDS, check=True)
+    return done.stdout
+
+
+def reported(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return what `assay evaluate` reports on samples of one task, and the mean reward of `assay score`."""
+    task = samples[0].row["task"]
+    rows = [PreparedRow([], one.row["reference"], task, one.row["id"]) for one in samples]
+    records = [record_of(row, one.answer) for row, one in zip(rows, samples, strict=True)]
+    words = ("evaluate", "-", "--quiet", "--task", task, "--metrics", ",".join(METRICS[task]), "--json", "-")
+    values = json.loads(product(*words, records=records))["aggregate"]
+    pairs = [json.dumps({"response": one.answer, "reference": one.row["reference"]}).encode() for one in samples]
+    scored = product("score", "-", "--task", task, "-o", "-", "--quiet", records=pairs)
+    rewards = [json.loads(line)["reward"] for line in scored.splitlines()]
+    return {"reward": sum(rewards) / len(rewards), **{name: values[name] for name in METRICS[task]}}
+
+
+def command(package: str) -> str:
+    """Return the commands of a package's README that its test runs."""
+    readme = files(package).joinpath("README.md").read_text(encoding="utf-8")
+    (found,) = re.findall(r"<!-- run by \S+ -->\n```sh\n(.*?)```", readme, re.DOTALL)
+    return str(found)
+
+
+def run(
+    package: str, folder: Path, service: str, samples: Sequence[Sample], *, environ: dict[str, str], **meant: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the README's commands on these rows, with a home of its own and without a network.
+
+    meant: further words of the commands, each with what replaces it. `folder` is the working folder.
+    """
+    (folder / "prepared").mkdir()
+    write_rows(folder / "prepared" / "test.jsonl", list(samples))
+    script = command(package)
+    with stand_in(to_all(samples)) as url:
+        words = {"http://MODEL-HOST:8001/v1": url, "http://HOST:8000": service, "MODEL": MODEL, **meant}
+        for word, replacement in words.items():
+            assert word in script, f"no {word} in the README"
+            script = script.replace(word, replacement)
+        return subprocess.run(
+            ["bash", "-e", "-c", script],
+            cwd=folder,
+            env={**os.environ, **NO_NETWORK, "NO_PROXY": "127.0.0.1", "HOME": str(folder), **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )

@@ -1,0 +1,180 @@
+"""Inspect AI by its own command, with a stand-in for the model and a real service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from inspect_ai import Task
+from inspect_ai import eval as evaluate
+from inspect_ai.log import EvalLog, read_eval_log
+
+from assay_inspect import bioprobench_pqa, mixed, protocols
+from tests.environments.harness_runs import BY_TASK, SAMPLES, chosen, reported, run
+from tests.environments.samples import BAD_REFERENCE, Sample, rewards_of, write_rows
+from tests.environments.stand_in import MODEL, stand_in
+from tests.environments.verifiers_runs import score_requests
+
+if TYPE_CHECKING:
+    from tests.servers import LiveServer
+
+TASKS = {
+    "assay_inspect/protocols": "score",
+    "assay_inspect/bioprobench_pqa": "bioprobench.pqa",
+    "assay_inspect/bioprobench_ord": "bioprobench.ord",
+    "assay_inspect/bioprobench_err": "bioprobench.err",
+}
+
+
+def logs_in(folder: Path) -> dict[str, EvalLog]:
+    """Return the logs of a run by the names of their tasks."""
+    logs = [read_eval_log(str(path)) for path in folder.glob("*.eval")]
+    return {log.eval.task: log for log in logs}
+
+
+def metrics_of(log: EvalLog) -> dict[str, float]:
+    """Return the metrics of a log; those of answers are apart from those of samples."""
+    assert log.results is not None
+    return {name: metric.value for score in log.results.scores for name, metric in score.metrics.items()}
+
+
+@pytest.fixture(scope="module")
+def logs(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
+    """Return the logs of the README's command."""
+    folder = tmp_path_factory.mktemp("inspect")
+    done = run("assay_inspect", folder, server.url, SAMPLES, environ={"INSPECT_DISPLAY": "plain"})
+    assert done.returncode == 0, done.stdout
+    return logs_in(folder / "logs")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_scores_are_those_of_the_service(logs: dict[str, EvalLog], server: LiveServer, name: str) -> None:
+    log, samples = logs[name], BY_TASK[TASKS[name]]
+    assert log.status == "success"
+    found = {sample.id: sample for sample in log.samples or []}
+    assert set(found) == {one.row["id"] for one in samples}
+    for one, (reward, reason, passed, components) in zip(samples, rewards_of(server.url, samples), strict=True):
+        sample = found[one.row["id"]]
+        score = sample.scores["assay"]
+        assert (score.value, score.answer, sample.target) == (reward, one.answer, one.row["reference"])
+        about = score.metadata
+        assert (about["reason"], about["passed"], about["components"]) == (reason, passed, components)
+        assert about["signature"].startswith("assay:score")
+        sent = [{"role": message.role, "content": message.text} for message in sample.input]
+        assert sent == one.row["prompt"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_metrics_are_those_of_assay_evaluate(logs: dict[str, EvalLog], server: LiveServer, name: str) -> None:
+    task, found = TASKS[name], metrics_of(logs[name])
+    values = reported(BY_TASK[task])
+    expected = {"mean": values.pop("reward"), **values}
+    scores = rewards_of(server.url, BY_TASK[task])
+    expected["passed"] = sum(passed for _, _, passed, _ in scores) / len(scores)
+    if task == "score":
+        for part in scores[0][3]:
+            expected[part] = sum(components[part] for *_, components in scores) / len(scores)
+        for column, value in {(c, one.row[c]) for one in BY_TASK[task] for c in ("type", "level")}:
+            of_group = rewards_of(server.url, chosen(task="score", **{column: value}))
+            expected[f"{column}={value}"] = sum(reward for reward, *_ in of_group) / len(of_group)
+    found.pop("stderr")
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_explanations_say_which_gate_fails_or_what_each_part_costs(logs: dict[str, EvalLog]) -> None:
+    found = {
+        str(sample.id): sample.scores["assay"].explanation for log in logs.values() for sample in log.samples or []
+    }
+    assert found["score-0"] == "Reward 1.0000 of at most 1.0000: no deductions."
+    assert found["score-3"].startswith("Fails the format gate (missing_sections). Reward 0.0000 of at most 1.0000: ")
+    assert "objects −" in found["score-4"]
+    assert found["bioprobench.pqa-0"].startswith("Reward 1.0000 (accuracy 1.0000, brier 0.0100, confidence 0.9000): ")
+    assert found["bioprobench.err-4"].endswith(
+        "neither True nor False, in these spellings or in lower case (`profile = thoth`: in any case)."
+    )
+
+
+Evaluate = Callable[..., EvalLog]
+
+
+@pytest.fixture
+def evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
+    """Return a function that evaluates rows in this process, by Inspect's own function."""
+    monkeypatch.setenv("LAB_API_KEY", "none")
+
+    def evaluate_rows(task: Callable[..., Task], samples: list[Sample], *more: list[str], **options: Any) -> EvalLog:
+        answers = {one.question: [one.answer] for one in samples}
+        answers |= dict(zip(answers, more, strict=False))
+        rows = write_rows(tmp_path / "rows.jsonl", samples)
+        with stand_in(answers) as url:
+            about = {"model": f"openai-api/lab/{MODEL}", "model_base_url": url, "log_dir": str(tmp_path / "logs")}
+            (log,) = evaluate(task(str(rows)), display="none", **about, **options)
+        return log
+
+    return evaluate_rows
+
+
+def test_samples_of_several_tasks_share_a_request(
+    server: LiveServer, at: str, evaluated: Evaluate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The batch is sent as soon as all samples have joined it.
+    monkeypatch.setenv("ASSAY_CLIENT_WINDOW", "100")
+    monkeypatch.setenv("ASSAY_CLIENT_MAX_BATCH", str(len(SAMPLES)))
+    count = score_requests(server)
+    log = evaluated(mixed, SAMPLES, max_samples=len(SAMPLES))
+    assert (log.status, count()) == ("success", 1)
+    found, expected = metrics_of(log), {}
+    for task, samples in BY_TASK.items():
+        values = reported(samples)
+        expected[f"task={task}"] = values.pop("reward")
+        expected |= {f"{task}.{name}": value for name, value in values.items()}
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.usefixtures("at")
+def test_what_cannot_be_scored_has_an_error_and_no_score(evaluated: Evaluate) -> None:
+    samples = [BY_TASK["bioprobench.ord"][0], BAD_REFERENCE]
+    log = evaluated(mixed, samples, fail_on_error=False)
+    good, bad = sorted(log.samples or [], key=lambda sample: sample.error is not None)
+    assert (good.error, good.scores["assay"].value) == (None, 1.0)
+    assert "record row-99" in bad.error.message
+    assert not bad.scores
+    assert metrics_of(log)["mean"] == 1.0
+    assert evaluated(mixed, samples).status == "error"
+
+
+def test_without_a_service_there_are_no_scores(nowhere: str, evaluated: Evaluate) -> None:
+    log = evaluated(bioprobench_pqa, BY_TASK["bioprobench.pqa"])
+    assert (log.status, log.results) == ("error", None)
+    assert nowhere in log.error.message
+    assert not any(sample.scores for sample in log.samples or [])
+
+
+@pytest.mark.usefixtures("at")
+def test_every_answer_counts_if_there_are_several_epochs(evaluated: Evaluate) -> None:
+    right, wrong, unread = "[ANSWER_START]2 h & 90[ANSWER_END]", "[ANSWER_START]3 h & 90[ANSWER_END]", "2 h"
+    log = evaluated(bioprobench_pqa, BY_TASK["bioprobench.pqa"][:1], [right, wrong, unread], epochs=3)
+    found = metrics_of(log)
+    assert (found["accuracy"], found["failed"], found["passed"]) == (0.5, 1 / 3, 1 / 3)
+    assert found["mean"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.usefixtures("at")
+def test_an_answer_is_not_scored_without_the_text_of_the_reply(evaluated: Evaluate) -> None:
+    """Where Inspect takes <think> out, the place of it is lost."""
+    log = evaluated(protocols, BY_TASK["score"][:1], log_model_api=False)
+    assert log.status == "error"
+    assert "the text of the model's reply was not kept" in log.error.message
+
+
+def test_rows_are_selected(tmp_path: Path) -> None:
+    rows = str(write_rows(tmp_path / "rows.jsonl", SAMPLES))
+    for where in ({}, {"type": "planning"}, {"level": 2}, {"type": "safety", "level": "1"}):
+        found = [sample.id for sample in protocols(rows, **where).dataset]
+        texts = {name: str(value) for name, value in where.items()}
+        assert found == [one.row["id"] for one in chosen(task="score", **texts)]
+        assert found
+    with pytest.raises(ValueError, match="has no row with"):
+        protocols(rows, type="none")

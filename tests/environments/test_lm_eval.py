@@ -1,0 +1,149 @@
+"""lm-evaluation-harness by its own command, with a stand-in for the model and a real service."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
+
+from assay_client import InvalidReference, Unavailable
+from assay_environments.evaluating import METRICS
+from assay_lm_eval.scoring import dataset, evaluated, process_results
+from tests.environments.harness_runs import BY_TASK, SAMPLES, chosen, reported, run, to_all
+from tests.environments.samples import Sample, rewards_of, write_rows
+from tests.environments.stand_in import MODEL, stand_in
+
+TASKS = "assay_scirecipe,assay_bioprobench"
+GROUPS = "assay_scirecipe_by_type,assay_scirecipe_by_level"
+OF_TASK = {
+    "score": "assay_scirecipe",
+    "bioprobench.pqa": "assay_bioprobench_pqa",
+    "bioprobench.ord": "assay_bioprobench_ord",
+    "bioprobench.err": "assay_bioprobench_err",
+}
+
+
+@pytest.fixture(scope="module")
+def results(server: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the results of the README's command, with the groups."""
+    folder = tmp_path_factory.mktemp("lm_eval")
+    done = run("assay_lm_eval", folder, server.url, SAMPLES, environ={}, **{TASKS: f"{TASKS},{GROUPS}"})
+    assert done.returncode == 0, done.stdout
+    return folder / "results" / MODEL
+
+
+def metrics_in(results: Path) -> dict[str, dict[str, float]]:
+    """Return the metrics of each task and group, without standard errors."""
+    (file,) = results.glob("results_*.json")
+    found = json.loads(file.read_text(encoding="utf-8"))["results"]
+    return {
+        task: {name.removesuffix(",none"): value for name, value in values.items() if name.endswith(",none")}
+        for task, values in found.items()
+    }
+
+
+def measured(values: dict[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if not name.endswith("_stderr")}
+
+
+def samples_in(results: Path, task: str) -> list[dict[str, Any]]:
+    (file,) = results.glob(f"samples_{task}_2*.jsonl")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("task", OF_TASK)
+def test_aggregates_are_those_of_assay_evaluate(results: Path, server: Any, task: str) -> None:
+    found = measured(metrics_in(results)[OF_TASK[task]])
+    expected = reported(BY_TASK[task])
+    scores = rewards_of(server.url, BY_TASK[task])
+    expected["passed"] = sum(passed for _, _, passed, _ in scores) / len(scores)
+    for name in scores[0][3] if task == "score" else ():
+        expected[name] = sum(components[name] for *_, components in scores) / len(scores)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("where", [{"type": "planning"}, {"type": "safety"}, {"level": "1"}, {"level": "2"}], ids=str)
+def test_types_and_levels_are_tasks(results: Path, where: dict[str, str]) -> None:
+    ((name, value),) = where.items()
+    found = metrics_in(results)["assay_scirecipe_" + (f"level_{value}" if name == "level" else value)]
+    expected = reported(chosen(task="score", **where))
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("group", GROUPS.split(","))
+def test_groups_have_the_metrics_of_all_their_rows(results: Path, group: str) -> None:
+    found, whole = metrics_in(results)[group], metrics_in(results)["assay_scirecipe"]
+    names = ("reward", "passed", *METRICS["score"])
+    assert measured(found) == pytest.approx({name: whole[name] for name in names}, rel=1e-12)
+
+
+@pytest.mark.parametrize("task", OF_TASK)
+def test_rewards_of_samples_are_those_of_the_service(results: Path, server: Any, task: str) -> None:
+    samples, expected = samples_in(results, OF_TASK[task]), rewards_of(server.url, BY_TASK[task])
+    assert [one["doc"]["id"] for one in samples] == [one.row["id"] for one in BY_TASK[task]]
+    for found, (reward, _, passed, components), one in zip(samples, expected, BY_TASK[task], strict=True):
+        assert (found["reward"], found["passed"], found["target"]) == (reward, passed, one.row["reference"])
+        assert task != "score" or {name: found[name] for name in components} == components
+
+
+def test_the_model_gets_the_messages_of_the_row(results: Path) -> None:
+    for task, samples in BY_TASK.items():
+        for found, one in zip(samples_in(results, OF_TASK[task]), samples, strict=True):
+            text, settings = found["arguments"]["gen_args_0"].values()
+            assert json.loads(text[0] if isinstance(text, list) else text) == one.row["prompt"]
+            assert settings == {"until": [], "do_sample": False, "max_gen_toks": 4096}
+
+
+def evaluate(folder: Path, task: str, samples: list[Sample]) -> Any:
+    """Evaluate a task by the harness's own function, in this process."""
+    rows = write_rows(folder / "rows.jsonl", samples)
+    manager = TaskManager(include_path=str(files("assay_lm_eval") / "tasks"), metadata={"rows": str(rows)})
+    with stand_in(to_all(samples)) as url:
+        about = f"model={MODEL},base_url={url}/chat/completions"
+        options = {"apply_chat_template": True, "bootstrap_iters": 0, "task_manager": manager}
+        return simple_evaluate("local-chat-completions", model_args=about, tasks=[task], **options)
+
+
+def with_reference(one: Sample, reference: str) -> Sample:
+    return one._replace(row={**one.row, "reference": reference})
+
+
+@pytest.mark.usefixtures("at")
+def test_an_invalid_reference_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    first, second, *others = BY_TASK["score"]
+    with pytest.raises(InvalidReference, match="record score-1: "):
+        evaluate(tmp_path, "assay_scirecipe", [first, with_reference(second, "Step 1: add"), *others])
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_without_a_service_the_run_ends(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        evaluate(tmp_path, "assay_bioprobench_ord", BY_TASK["bioprobench.ord"])
+
+
+def test_an_answer_without_a_metric_is_not_a_number(at: str) -> None:
+    """And counts in the metrics over all answers as `assay evaluate` counts it."""
+    rows = [one.row for one in BY_TASK["bioprobench.pqa"]]
+    found = [process_results(row, [one.answer]) for row, one in zip(rows, BY_TASK["bioprobench.pqa"], strict=True)]
+    assert [one["reward"] for one in found] == [1.0, 0.0, 0.0, 1.0]
+    assert [math.isnan(one["accuracy"]) for one in found] == [False, False, True, False]
+    assert evaluated([one["accuracy"] for one in found]) == 2 / 3
+    assert evaluated([found[2]["brier"]]) != evaluated([found[0]["brier"]])
+    assert math.isnan(evaluated([found[2]["brier"]]))
+
+
+def test_rows_that_the_harness_cannot_take_are_errors(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "test.jsonl", SAMPLES)
+    with pytest.raises(ValueError, match="has no row with .*type: .*planning"):
+        dataset(str(rows), where={"type": "no"})
+    one = SAMPLES[0]
+    turns = [*one.row["prompt"], {"role": "assistant", "content": "Why?"}, {"role": "user", "content": "Because."}]
+    write_rows(rows, [one._replace(row={**one.row, "prompt": turns})])
+    with pytest.raises(ValueError, match="record score-0: the roles of the prompt are system, user, assistant, user"):
+        dataset(str(tmp_path))
