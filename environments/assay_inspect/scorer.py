@@ -7,15 +7,6 @@ from typing import Any
 
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer, stderr
 from inspect_ai.solver import TaskState
-<<<<<<< HEAD
-
-from assay_client.adapters.common import async_client
-from assay_client.tasks import COMPONENTS, OWN_COMPONENTS, SCORE
-from assay_environments import PreparedRow
-from assay_environments.evaluating import METRICS, evaluate, record_of
-from assay_environments.explaining import explanation
-=======
->>>>>>> h-runner
 
 from assay_client.tasks import COMPONENTS, SCORE
 from assay_environments import PreparedRow, score_response_async
