@@ -70,7 +70,8 @@ def test_rewards_are_those_of_the_service_and_concurrent_rollouts_share_a_reques
 
 def test_what_cannot_be_scored_has_an_error_and_no_reward(at: str, tmp_path: Path) -> None:
     """A reference that cannot be read, and a model's server that fails; the other rows have their rewards."""
-    run = evaluated(HERE, tmp_path, [SAMPLES[0], BAD_REFERENCE, UNANSWERED], *FLAGS)
+    strict = ("--env.taskset.task.config.order", "strict")  # the environment's settings are others
+    run = evaluated(HERE, tmp_path, [SAMPLES[0], BAD_REFERENCE, UNANSWERED], *strict, *FLAGS)
     assert run.returncode == 0, run.stdout
     traces = traces_in(tmp_path)
     for row, reward, message in (("row-99", {"assay": None}, "record row-99"), ("row-98", {}, "no answer for the")):
@@ -79,6 +80,7 @@ def test_what_cannot_be_scored_has_an_error_and_no_reward(at: str, tmp_path: Pat
             assert (trace["rewards"], trace["metrics"]) == (reward, {})
             assert message in trace["errors"][-1]["message"]
     assert [trace["rewards"]["assay"]["score"] for trace in traces["row-00"]] == [1.0] * ROLLOUTS
+    assert all("|order:strict|" in trace["info"]["assay"]["signature"] for trace in traces["row-00"])
 
 
 def test_without_a_service_rollouts_have_errors_and_no_rewards(nowhere: str, tmp_path: Path) -> None:
