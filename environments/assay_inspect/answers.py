@@ -39,6 +39,6 @@ def reply_text() -> str:
             if event.call is None or event.call.response is None:
                 break
             choices = event.call.response["choices"]
-            text = str(choices[0]["message"]["content"])  # type: ignore[call-overload, index]
+            text = str(choices[0]["message"]["content"])
             return record.attachments[text.removeprefix(ATTACHMENT)] if text.startswith(ATTACHMENT) else text
     raise ValueError("the text of the model's reply was not kept: run without --no-log-model-api, and without a cache")

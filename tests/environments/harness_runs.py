@@ -8,16 +8,18 @@ import re
 import shlex
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from assay_environments import PreparedRow
-from assay_environments.evaluating import METRICS, record_of
+from assay_client.tasks import COMPONENTS, OWN_COMPONENTS, has_passed
+from assay_environments.evaluating import METRICS
 from tests.environments.samples import Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
 
-__all__ = ["BY_TASK", "SAMPLES", "chosen", "command", "reported", "run", "to_all"]
+__all__ = ["BY_TASK", "SAMPLES", "chosen", "mean_of", "reported", "run", "scored", "to_all"]
 
 Step = tuple[str, list[str], list[str]]
 
@@ -118,26 +120,56 @@ def to_all(samples: Sequence[Sample]) -> dict[str, list[str]]:
     return {"\n".join(message["content"] for message in one.row["prompt"]): [one.answer] for one in samples}
 
 
-def product(*words: str, records: Sequence[bytes]) -> Any:
-    """Run a command of the product on records and return its JSON."""
-    called = [*shlex.split(os.environ["ASSAY_COMMAND"]), *words]
+def product(*words: str, records: Sequence[object]) -> bytes:
+    """Run a command of the product on records and return what it writes."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-    lines = b"".join(record + b"\n" for record in records)
-    done = subprocess.run(called, input=lines, env=clean, stdout=subprocess.PIPE, timeout=SECONDS, check=True)
-    return done.stdout
+    lines = "".join(json.dumps(record) + "\n" for record in records).encode()
+    called = [*shlex.split(os.environ["ASSAY_COMMAND"]), *words]
+    return subprocess.run(called, input=lines, env=clean, stdout=subprocess.PIPE, timeout=SECONDS, check=True).stdout
 
 
-def reported(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return what `assay evaluate` reports on samples of one task, and the mean reward of `assay score`."""
-    task = samples[0].row["task"]
-    rows = [PreparedRow([], one.row["reference"], task, one.row["id"]) for one in samples]
-    records = [record_of(row, one.answer) for row, one in zip(rows, samples, strict=True)]
+@cache
+def scored() -> dict[str, dict[str, Any]]:
+    """Return what `assay score` writes for each sample by its id: reward, reason, whether it passes, and components."""
+    records = [{**one.row, "response": one.answer} for one in SAMPLES]
+    written = product("score", "-", "--quiet", "--task-field", "task", "--include", "components", records=records)
+    found = {}
+    for row in map(json.loads, written.splitlines()):
+        own = {name: row["components"][name] for name in OWN_COMPONENTS[row["task"]]}
+        passed = has_passed(row["task"], row["components"])
+        found[row["id"]] = {"reward": row["reward"], "reason": row["reason"], "passed": passed, "components": own}
+    return found
+
+
+@cache
+def evaluated(task: str) -> dict[str, Any]:
+    """Return what `assay evaluate` writes for the samples of a task, by type and level too."""
+    records = [
+        {**one.row, "response": one.answer} if task == "score" else {**json.loads(one.row["reference"]), **answer(one)}
+        for one in BY_TASK[task]
+    ]
     words = ("evaluate", "-", "--quiet", "--task", task, "--metrics", ",".join(METRICS[task]), "--json", "-")
-    values = json.loads(product(*words, records=records))["aggregate"]
-    pairs = [json.dumps({"response": one.answer, "reference": one.row["reference"]}).encode() for one in samples]
-    scored = product("score", "-", "--task", task, "-o", "-", "--quiet", records=pairs)
-    rewards = [json.loads(line)["reward"] for line in scored.splitlines()]
-    return {"reward": sum(rewards) / len(rewards), **{name: values[name] for name in METRICS[task]}}
+    return json.loads(product(*words, *(["--by", "type,level"] if task == "score" else []), records=records))
+
+
+def answer(one: Sample) -> dict[str, str]:
+    return {"generated_response": one.answer}
+
+
+def mean_of(samples: Sequence[Sample], name: str) -> float:
+    """Return the mean of a value, or of a component, that `assay score` writes."""
+    found = [scored()[one.row["id"]] for one in samples]
+    return fmean(one[name] if name in one else one["components"][name] for one in found)
+
+
+def reported(task: str, **where: str) -> dict[str, float]:
+    """Return what the product's commands report on the samples of a task, or on those of one type or level."""
+    values = evaluated(task)["aggregate"]
+    for column, value in where.items():
+        values = evaluated(task)["by"][column][value]
+    names = ("reward", "passed", *(COMPONENTS if task == "score" else ()))
+    means = {name: mean_of(chosen(task=task, **where), name) for name in names}
+    return means | {name: values[name] for name in METRICS[task]}
 
 
 def command(package: str) -> str:

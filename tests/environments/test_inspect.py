@@ -11,9 +11,10 @@ from inspect_ai import Task
 from inspect_ai import eval as evaluate
 from inspect_ai.log import EvalLog, read_eval_log
 
+from assay_environments.evaluating import METRICS
 from assay_inspect import bioprobench_pqa, mixed, protocols
-from tests.environments.harness_runs import BY_TASK, SAMPLES, chosen, reported, run
-from tests.environments.samples import BAD_REFERENCE, Sample, rewards_of, write_rows
+from tests.environments.harness_runs import BY_TASK, SAMPLES, chosen, mean_of, reported, run, scored
+from tests.environments.samples import BAD_REFERENCE, Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
 from tests.environments.verifiers_runs import score_requests
 
@@ -50,36 +51,31 @@ def logs(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_scores_are_those_of_the_service(logs: dict[str, EvalLog], server: LiveServer, name: str) -> None:
+def test_scores_are_those_of_assay_score(logs: dict[str, EvalLog], name: str) -> None:
     log, samples = logs[name], BY_TASK[TASKS[name]]
     assert log.status == "success"
     found = {sample.id: sample for sample in log.samples or []}
     assert set(found) == {one.row["id"] for one in samples}
-    for one, (reward, reason, passed, components) in zip(samples, rewards_of(server.url, samples), strict=True):
+    for one in samples:
         sample = found[one.row["id"]]
         score = sample.scores["assay"]
-        assert (score.value, score.answer, sample.target) == (reward, one.answer, one.row["reference"])
-        about = score.metadata
-        assert (about["reason"], about["passed"], about["components"]) == (reason, passed, components)
-        assert about["signature"].startswith("assay:score")
+        assert (score.answer, sample.target) == (one.answer, one.row["reference"])
+        names = ("reason", "passed", "components")
+        assert {"reward": score.value, **{name: score.metadata[name] for name in names}} == scored()[one.row["id"]]
+        assert score.metadata["signature"].startswith("SCORE|")
         sent = [{"role": message.role, "content": message.text} for message in sample.input]
         assert sent == one.row["prompt"]
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_metrics_are_those_of_assay_evaluate(logs: dict[str, EvalLog], server: LiveServer, name: str) -> None:
+def test_metrics_are_those_of_assay_evaluate(logs: dict[str, EvalLog], name: str) -> None:
     task, found = TASKS[name], metrics_of(logs[name])
-    values = reported(BY_TASK[task])
-    expected = {"mean": values.pop("reward"), **values}
-    scores = rewards_of(server.url, BY_TASK[task])
-    expected["passed"] = sum(passed for _, _, passed, _ in scores) / len(scores)
-    if task == "score":
-        for part in scores[0][3]:
-            expected[part] = sum(components[part] for *_, components in scores) / len(scores)
-        for column, value in {(c, one.row[c]) for one in BY_TASK[task] for c in ("type", "level")}:
-            of_group = rewards_of(server.url, chosen(task="score", **{column: value}))
-            expected[f"{column}={value}"] = sum(reward for reward, *_ in of_group) / len(of_group)
-    found.pop("stderr")
+    expected = reported(task)
+    expected["mean"] = expected.pop("reward")
+    for column in ("type", "level") if task == "score" else ():
+        for value in {one.row[column] for one in BY_TASK[task]}:
+            expected[f"{column}={value}"] = mean_of(chosen(task=task, **{column: value}), "reward")
+    assert found.pop("stderr") > 0
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -126,10 +122,10 @@ def test_samples_of_several_tasks_share_a_request(
     log = evaluated(mixed, SAMPLES, max_samples=len(SAMPLES))
     assert (log.status, count()) == ("success", 1)
     found, expected = metrics_of(log), {}
-    for task, samples in BY_TASK.items():
-        values = reported(samples)
-        expected[f"task={task}"] = values.pop("reward")
-        expected |= {f"{task}.{name}": value for name, value in values.items()}
+    for task in BY_TASK:
+        values = reported(task)
+        expected[f"task={task}"] = values["reward"]
+        expected |= {f"{task}.{name}": values[name] for name in METRICS[task]}
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
 
 

@@ -15,8 +15,8 @@ from lm_eval.tasks import TaskManager
 from assay_client import InvalidReference, Unavailable
 from assay_environments.evaluating import METRICS
 from assay_lm_eval.scoring import dataset, evaluated, process_results
-from tests.environments.harness_runs import BY_TASK, SAMPLES, chosen, reported, run, to_all
-from tests.environments.samples import Sample, rewards_of, write_rows
+from tests.environments.harness_runs import BY_TASK, SAMPLES, reported, run, scored, to_all
+from tests.environments.samples import Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
 
 TASKS = "assay_scirecipe,assay_bioprobench"
@@ -58,22 +58,16 @@ def samples_in(results: Path, task: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("task", OF_TASK)
-def test_aggregates_are_those_of_assay_evaluate(results: Path, server: Any, task: str) -> None:
+def test_metrics_are_those_of_assay_evaluate(results: Path, task: str) -> None:
     found = measured(metrics_in(results)[OF_TASK[task]])
-    expected = reported(BY_TASK[task])
-    scores = rewards_of(server.url, BY_TASK[task])
-    expected["passed"] = sum(passed for _, _, passed, _ in scores) / len(scores)
-    for name in scores[0][3] if task == "score" else ():
-        expected[name] = sum(components[name] for *_, components in scores) / len(scores)
-    assert found == pytest.approx(expected, rel=1e-12)
+    assert found == pytest.approx(reported(task), rel=1e-12)
 
 
 @pytest.mark.parametrize("where", [{"type": "planning"}, {"type": "safety"}, {"level": "1"}, {"level": "2"}], ids=str)
 def test_types_and_levels_are_tasks(results: Path, where: dict[str, str]) -> None:
     ((name, value),) = where.items()
-    found = metrics_in(results)["assay_scirecipe_" + (f"level_{value}" if name == "level" else value)]
-    expected = reported(chosen(task="score", **where))
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    found = measured(metrics_in(results)["assay_scirecipe_" + (f"level_{value}" if name == "level" else value)])
+    assert found == pytest.approx(reported("score", **where), rel=1e-12)
 
 
 @pytest.mark.parametrize("group", GROUPS.split(","))
@@ -84,12 +78,15 @@ def test_groups_have_the_metrics_of_all_their_rows(results: Path, group: str) ->
 
 
 @pytest.mark.parametrize("task", OF_TASK)
-def test_rewards_of_samples_are_those_of_the_service(results: Path, server: Any, task: str) -> None:
-    samples, expected = samples_in(results, OF_TASK[task]), rewards_of(server.url, BY_TASK[task])
+def test_rewards_of_samples_are_those_of_assay_score(results: Path, task: str) -> None:
+    samples = samples_in(results, OF_TASK[task])
     assert [one["doc"]["id"] for one in samples] == [one.row["id"] for one in BY_TASK[task]]
-    for found, (reward, _, passed, components), one in zip(samples, expected, BY_TASK[task], strict=True):
-        assert (found["reward"], found["passed"], found["target"]) == (reward, passed, one.row["reference"])
-        assert task != "score" or {name: found[name] for name in components} == components
+    for found, one in zip(samples, BY_TASK[task], strict=True):
+        expected = scored()[one.row["id"]]
+        own = expected["components"] if task == "score" else {}
+        values = {"reward": expected["reward"], "passed": expected["passed"], **own}
+        assert {name: found[name] for name in values} == values
+        assert found["target"] == one.row["reference"]
 
 
 def test_the_model_gets_the_messages_of_the_row(results: Path) -> None:
@@ -140,7 +137,7 @@ def test_an_answer_without_a_metric_is_not_a_number(at: str) -> None:
 
 def test_rows_that_the_harness_cannot_take_are_errors(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "test.jsonl", SAMPLES)
-    with pytest.raises(ValueError, match="has no row with .*type: .*planning"):
+    with pytest.raises(ValueError, match=r"has no row with .*type: .*planning"):
         dataset(str(rows), where={"type": "no"})
     one = SAMPLES[0]
     turns = [*one.row["prompt"], {"role": "assistant", "content": "Why?"}, {"role": "user", "content": "Because."}]
