@@ -3,6 +3,6 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export PATH="$here/../../.venv/bin:$PATH" ASSAY_URL="${ASSAY_URL:-local}"  # `make` installs Assay there
-assay prepare "$1" -o rows --trainer trl --test 0
+assay prepare "$1" -o rows --trainer trl --test 0 --similarity 1
 [ -d venv ] || { python3 -m venv venv && venv/bin/pip install -q -r "$here/requirements.txt" "$here/../../clients"; }
 PYTHONPATH="$here/.." venv/bin/python "$here/train.py" --rows rows/train.jsonl "${@:2}"

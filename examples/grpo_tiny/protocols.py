@@ -49,13 +49,15 @@ def prompt_text(messages: list[dict[str, str]]) -> str:
 
 
 def protocols_of(rows: list[dict[str, Any]]) -> list[Protocol]:
-    """Return the protocol of each row, whose reference has a line `Step N: {…}` for each step."""
-    protocols = [
-        Protocol(row["prompt"], [Step(**json.loads(line.partition(":")[2])) for line in row["reference"].split("\n")])
-        for row in rows
-    ]
-    others = [step for protocol in protocols for step in protocol.steps]
-    return [protocol._replace(others=others) for protocol in protocols]
+    """Return the protocol of each row."""
+    steps = [steps_of(row["reference"]) for row in rows]
+    others = [step for protocol in steps for step in protocol]
+    return [Protocol(row["prompt"], own, others) for row, own in zip(rows, steps, strict=True)]
+
+
+def steps_of(reference: str) -> list[Step]:
+    """Return the steps of a reference, which has a line `Step N: {…}` for each."""
+    return [Step(**json.loads(line.partition(":")[2])) for line in reference.split("\n")]
 
 
 def phrases_of(protocol: Protocol) -> list[str]:
