@@ -63,7 +63,7 @@ def steps_of(reference: str) -> list[Step]:
 def phrases_of(protocol: Protocol) -> list[str]:
     """Return what answers to the prompt repeat: the lines of the prompt, and what the steps name."""
     words = [[step.action, step.action.capitalize(), *step.objects, *step.parameters] for step in protocol.steps]
-    return [*protocol.prompt.splitlines(), *(word for step in words for word in step)]
+    return [*filter(None, protocol.prompt.split("\n")), *(word for step in words for word in step)]
 
 
 def prose(number: int, step: Step) -> str:
@@ -75,8 +75,8 @@ def written(steps: list[Step], said: list[Step]) -> str:
     """Return a Sketch-and-Fill answer with these key steps and prose steps."""
     key = "\n".join(key_line(number, *step) for number, step in enumerate(steps, 1))
     orc = "\n".join(prose(number, step) for number, step in enumerate(said, 1))
-    think = f"It takes {len(steps)} steps."
-    return f"<think>{think}</think>\n<key>\n{key}\n</key>\n<orc>\n{orc}\n</orc>\n<note>None.</note>"
+    sections = {"think": f"It takes {len(steps)} steps.", "key": key, "orc": orc, "note": "None."}
+    return "\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in sections.items())
 
 
 def right_answer(protocol: Protocol) -> str:
