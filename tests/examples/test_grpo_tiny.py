@@ -126,6 +126,6 @@ def test_the_script_leads_from_records_to_a_run(tmp_path: Path) -> None:
     command = ["bash", str(script), str(FOLDER / "protocols.jsonl"), "--seed", "3"]
     done = subprocess.run(command, cwd=work, check=True, capture_output=True, text=True, env=environment())
     example = clone / "examples" / "grpo_tiny"
-    given = ["local", str(example / ".."), str(example / "train.py"), "--rows", "rows/train.jsonl"]
+    given = ["local", f"{clone}/examples:{clone}/clients", str(example / "train.py"), "--rows", "rows/train.jsonl"]
     assert done.stdout.splitlines()[-7:] == [*given, "--seed", "3"]
     assert len(protocols.read_rows(work / "rows" / "train.jsonl")) == 10
