@@ -12,6 +12,7 @@ from contextlib import suppress
 from hashlib import file_digest
 from typing import NamedTuple
 
+import click
 import orjson
 
 from ..explain.numbers import plural
@@ -33,9 +34,8 @@ from .split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
 from .statistics import Statistics
 from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
 
-__all__ = ["MANIFEST", "Job", "MalformedSource", "NothingLeft", "prepare"]
+__all__ = ["Job", "MalformedSource", "NothingLeft", "prepare"]
 
-MANIFEST = "prepared.json"
 MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
 """Rows whose ideal answers are scored at once."""
@@ -53,6 +53,16 @@ class Job(NamedTuple):
     keep_splits: bool = True
     """Whether files of other sources are held out as well if their folder says that they are not for training."""
     output_format: str = "jsonl"
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The path of the rows of each split."""
+        return {split: os.path.join(self.folder, f"{split}.{self.output_format}") for split in (TRAIN, TEST)}
+
+    @property
+    def manifest(self) -> str:
+        """The path of the manifest."""
+        return os.path.join(self.folder, "prepared.json")
 
 
 class MalformedSource(Exception):
@@ -78,15 +88,17 @@ class Member(NamedTuple):
 def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
 
-    The same records and options give the same bytes. Raises MalformedSource, NothingLeft, FieldError for a group field
-    that no record has, NotInstalled without datasketch, and OSError; files are written completely or not at all.
+    The same records and options give the same bytes; files are written completely or not at all. Raises
+    MalformedSource, NothingLeft, FieldError for a group field that no record has, NotInstalled without datasketch,
+    UsageError for sources that cannot be read or would be replaced, and OSError.
     """
     libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     with Progress(None, quiet) as progress:
         left_out = LeftOut(progress.message)
         sources, examples = read(job, options, left_out, progress, quiet)
         groups = groups_of(examples, options)
-        members = with_splits(examples, groups, options, left_out)
+        splits = splits_of(examples, groups, options, any(source.held_out for source in sources))
+        members = with_splits(examples, groups, splits, left_out)
         kept, rows, answers = [], [], Counter[str]()
         for member, row in rows_of(members, options, libraries, maker):
             if isinstance(row, Fault):
@@ -112,7 +124,7 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
         repeated_ids=len(kept) - len({one.example.id for one in kept}),
     )
     manifest = orjson.dumps(summary.document(), option=orjson.OPT_INDENT_2)
-    write_document(os.path.join(job.folder, MANIFEST), manifest)
+    write_document(job.manifest, manifest)
     return summary
 
 
@@ -123,6 +135,9 @@ def read(
     held_out = expand(job.held_out)
     paths = {os.path.realpath(file.path) for file in held_out}
     files = [file for file in expand(job.sources) if os.path.realpath(file.path) not in paths]
+    outputs = {os.path.realpath(path) for path in (*job.outputs.values(), job.manifest)}
+    if replaced := [file.name for file in (*files, *held_out) if os.path.realpath(file.path) in outputs]:
+        raise click.UsageError(f"{replaced[0]}: the output would replace this source")
     sources, examples = [], []
     for file in (*files, *held_out):
         is_held_out = file in held_out
@@ -152,15 +167,20 @@ def digest_of(path: str | os.PathLike[str]) -> str:
         return file_digest(stream, "sha256").hexdigest()
 
 
-def with_splits(examples: Sequence[Example], groups: Groups, options: Options, left_out: LeftOut) -> list[Member]:
-    """Return the records that have a split, which depends neither on the stage nor on the trainer.
+def splits_of(examples: Sequence[Example], groups: Groups, options: Options, holds_out: bool) -> Sequence[str | None]:
+    """Return the split of each record, which depends neither on the stage nor on the trainer; None for those left out.
 
-    Records are left out that share a group with one that is held out.
+    holds_out: whether a source is held out, even one without a usable record.
     """
-    held_out = [example.split == TEST for example in examples]
-    splits: Sequence[str | None] = seeded_splits(groups.names, options.test_share, options.seed)
-    if any(held_out):
-        splits = held_out_splits(groups.names, held_out)
+    if holds_out:
+        return held_out_splits(groups.names, [example.split == TEST for example in examples])
+    return seeded_splits(groups.names, options.test_share, options.seed)
+
+
+def with_splits(
+    examples: Sequence[Example], groups: Groups, splits: Sequence[str | None], left_out: LeftOut
+) -> list[Member]:
+    """Return the records that have a split; the others share a group with one that is held out."""
     found = []
     for example, group, split in zip(examples, groups.names, splits, strict=True):
         if split is None:
@@ -209,8 +229,7 @@ def write(job: Job, kept: Sequence[Member], rows: Sequence[bytes]) -> list[Writt
     """Write a file for each split that has rows, and remove that of an earlier run for one that has none."""
     os.makedirs(job.folder, exist_ok=True)
     written = []
-    for split in (TRAIN, TEST):
-        path = os.path.join(job.folder, f"{split}.{job.output_format}")
+    for split, path in job.outputs.items():
         own = [(one.group, row) for one, row in zip(kept, rows, strict=True) if one.split == split]
         if not own:
             with suppress(FileNotFoundError):

@@ -180,6 +180,24 @@ def test_records_that_are_held_out(call: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "train.jsonl").exists()
 
 
+def test_without_a_usable_record_that_is_held_out_nothing_is_tested(call: Call, tmp_path: Path) -> None:
+    held_out = write_rows(tmp_path / "eval.jsonl", [b"no json"])
+    source = write_rows(tmp_path / "records.jsonl", RECORDS)
+    done = call("prepare", source, "--hold-out", held_out, "-o", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "warning: the split test is empty" in done.stderr
+    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["prepared.json", "train.jsonl"]
+
+
+def test_a_source_is_not_replaced(call: Call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "train.jsonl", RECORDS)
+    before = source.read_bytes()
+    done = call("prepare", tmp_path, "-o", tmp_path)
+    assert done.exit_code == 2
+    assert f"{source}: the output would replace this source" in done.stderr
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+
+
 BAD = [b"no json", b"[1]", {"something": 1}, {"question": "How?", "steps": []}]
 
 
