@@ -2,9 +2,10 @@
 
     python tests/environments/run.py [FRAMEWORK ...] [--strict]
 
-A framework is a file `environments/assay_*/requirements*.txt`, whose first requirement is the framework itself; a line
-`# python: 3.13` asks for another Python than this one, which must be on the search path. What cannot be installed is
-skipped and listed; `--strict` makes that a failure.
+A framework is a file `environments/assay_*/requirements*.txt`, whose first requirement is the framework itself. A line
+`# python: 3.13` asks for another Python than this one, which must be on the search path; `# python-version: 3.13.14`
+installs what is meant for that patch version into any other. What cannot be installed is skipped and listed; `--strict`
+makes that a failure.
 """
 
 from __future__ import annotations
@@ -106,21 +107,27 @@ def built() -> list[Path]:
     return sorted(folder.glob("*.whl"))
 
 
+def asked(requirements: str, name: str) -> str | None:
+    """Return what a comment of the requirements asks for."""
+    found = re.search(rf"^# {name}: *(\S+)", requirements, re.MULTILINE)
+    return found[1] if found else None
+
+
 def install(framework: Framework, wheels: Sequence[Path]) -> None:
     """Set up the environment unless it has these requirements already, and install the wheels into it."""
     text = framework.requirements.read_text(encoding="utf-8")
-    asked = re.search(r"^# python: *(\S+)", text, re.MULTILINE)
-    python = asked[1] if asked else sys.executable
+    python = asked(text, "python") or sys.executable
+    patch = asked(text, "python-version")
     wanted = hashlib.sha256("\n".join([python, *TOOLS, text]).encode()).hexdigest()
     stamp = framework.home / ".installed"
     if not stamp.exists() or stamp.read_text(encoding="ascii") != wanted:
         print(f"Setting up {framework.home.relative_to(ROOT)} …", flush=True)
         called(*UV, "venv", "--clear", "--python", python, framework.home, within=INSTALLED_WITHIN)
-        packages = [*TOOLS, "-r", framework.requirements]
-        called(*UV, "pip", "install", "--python", framework.python, *packages, within=INSTALLED_WITHIN)
+        options = ["--python", framework.python, *(["--python-version", patch] if patch else [])]
+        called(*UV, "pip", "install", *options, *TOOLS, "-r", framework.requirements, within=INSTALLED_WITHIN)
         stamp.write_text(wanted, encoding="ascii")
-    options = ("--python", framework.python, "--no-deps", "--reinstall")
-    called(*UV, "pip", "install", *options, *wheels, within=INSTALLED_WITHIN)
+    own = ["--python", framework.python, "--no-deps", "--reinstall", *wheels]
+    called(*UV, "pip", "install", *own, within=INSTALLED_WITHIN)
 
 
 def versions(framework: Framework) -> tuple[str, str]:

@@ -147,10 +147,11 @@ def test_environments_are_set_up_again_only_for_other_requirements(fake: Path, m
     run.install(good, [])
     assert [command[1] for command in calls] == ["pip"]
     calls.clear()
-    good.requirements.write_text("# python: 3.99\ngood==1.1\n", encoding="utf-8")
+    good.requirements.write_text("# python: 3.99\n# python-version: 3.99.7\ngood==1.1\n", encoding="utf-8")
     run.install(good, [])
     assert [command[1] for command in calls] == ["venv", "pip", "pip"]
     assert calls[0][calls[0].index("--python") + 1] == "3.99"
+    assert calls[1][calls[1].index("--python-version") + 1] == "3.99.7"
 
 
 def shipped() -> set[str]:
