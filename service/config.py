@@ -24,8 +24,11 @@ from .settings import ScoreSettings, normalize_zero, setting_detail
 __all__ = ["SECRETS", "TABLES", "Config", "ServerSettings", "load", "read_keys"]
 
 PREFIX = "ASSAY_"
-FOREIGN_VARIABLES = frozenset({"ASSAY_CONFIG", "ASSAY_CACHE_DIR", "ASSAY_URL", "ASSAY_API_KEY", "ASSAY_JUDGE_KEY"})
-"""Variables with the prefix that are not settings: of the TOML file, the kernels' cache, the client, and a judge."""
+FOREIGN_VARIABLES = frozenset(
+    {"ASSAY_CONFIG", "ASSAY_CACHE_DIR", "ASSAY_URL", "ASSAY_API_KEY", "ASSAY_JUDGE_KEY", "ASSAY_ROWS"}
+)
+"""Variables with the prefix that are not settings: of the TOML file, the kernels' cache, the client, a judge, and the
+environments."""
 
 CLIENT_PREFIX = "ASSAY_CLIENT_"
 

@@ -36,11 +36,11 @@ __all__ = ["LocalService", "shared_local_service"]
 
 CLIENT_PREFIX = "ASSAY_CLIENT_"
 EXCLUDED = {
-    *("ASSAY_URL", "ASSAY_API_KEY"),
+    *("ASSAY_URL", "ASSAY_API_KEY", "ASSAY_ROWS"),
     *("ASSAY_HOST", "ASSAY_PORT", "ASSAY_UDS", "ASSAY_API_KEYS", "ASSAY_API_KEYS_FILE"),
 }
-"""Variables of the client, and those of a service's address and keys: this one listens on a socket in a folder that
-only this user can access."""
+"""Variables of the client, of the environments, and of a service's address and keys: this one listens on a socket in a
+folder that only this user can access."""
 
 POLL_SECONDS = 0.05
 STATUS_SECONDS = 5.0

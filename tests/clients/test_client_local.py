@@ -231,7 +231,7 @@ def test_the_folder_is_private(home: Path, settings: dict[str, Any]) -> None:
 def test_the_service_does_not_get_the_variables_of_the_client(
     home: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("ASSAY_URL", "ASSAY_API_KEY", "ASSAY_CLIENT_TIMEOUT", "ASSAY_PORT", "ASSAY_API_KEYS"):
+    for name in ("ASSAY_URL", "ASSAY_API_KEY", "ASSAY_CLIENT_TIMEOUT", "ASSAY_ROWS", "ASSAY_PORT", "ASSAY_API_KEYS"):
         monkeypatch.setenv(name, "7")
     monkeypatch.setenv("ASSAY_ORDER", "lcs")
     with Client(**settings) as client:

@@ -42,7 +42,7 @@ def test_names_are_unique_over_both_models():
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path):
     path = written(tmp_path, "[server]\nport = 1\nthreads = 3\nbacklog = 5\n[score]\norder = 'lcs'\nmax_steps = 7\n")
-    environ = {"ASSAY_PORT": "2", "ASSAY_THREADS": "4", "ASSAY_MAX_STEPS": "8", "OTHER": "x"}
+    environ = {"ASSAY_PORT": "2", "ASSAY_THREADS": "4", "ASSAY_MAX_STEPS": "8", "ASSAY_ROWS": "rows", "OTHER": "x"}
     config = load({"port": 3, "max_steps": 9, "host": None}, environ, path)
     assert (config.server.port, config.server.threads, config.server.backlog) == (3, 4, 5)
     assert (config.score.max_steps, config.score.order, config.server.host) == (9, "lcs", "127.0.0.1")
