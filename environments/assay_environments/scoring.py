@@ -18,20 +18,11 @@ from .rows import PreparedRow
 
 __all__ = ["Scored", "score_response_async", "score_responses", "score_responses_async"]
 
+Scored = Score
+"""The client's score of one response; the functions here leave it the components that its task has."""
+
 Config = Mapping[str, Any]
 """Settings of the reward that override those of the client: SCORE's by name, those of another task under its name."""
-
-
-class Scored(Score):
-    """The client's score of one response, with the components that its task has."""
-
-    __slots__ = ()
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Whether the response passes and is readable, and the components, by the names of trainers' metrics."""
-        numbers = {"score_passed": self.passed, "score_readable": float(self.reason == "ok")}
-        return numbers | {f"score_{name}": value for name, value in self.components.items()}
 
 
 def score_responses(
@@ -72,5 +63,4 @@ def _scored(scores: Scores) -> list[Scored]:
 
 def _with_own_components(score: Score) -> Scored:
     """Remove the components of other tasks, which are 0 in a mixed batch: they would distort means."""
-    own = {name: score.components[name] for name in OWN_COMPONENTS[score.task]}
-    return Scored._make(score._replace(components=own))
+    return score._replace(components={name: score.components[name] for name in OWN_COMPONENTS[score.task]})

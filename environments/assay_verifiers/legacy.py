@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from assay_client.adapters.common import completion_text
-from assay_environments import PreparedRow, score_responses_async
 from datasets import Dataset
 from verifiers import Error, Rubric, SingleTurnEnv
 
-from .common import metrics_of, selected_rows
+from assay_client.adapters.common import completion_text
+from assay_environments import PreparedRow, read_rows, score_responses_async
+
+from .metrics import metrics_of
 
 __all__ = ["AssayRubric", "single_turn_environment"]
 
@@ -103,7 +104,7 @@ def single_turn_environment(
 ) -> SingleTurnEnv:
     """Return the environment; each split is read when it is asked for. See `load_environment`."""
     return SingleTurnEnv(
-        dataset=lambda: dataset_of(selected_rows(path, split, where)),
-        eval_dataset=lambda: dataset_of(selected_rows(path, eval_split, where)),
+        dataset=lambda: dataset_of(read_rows(path, split, **(where or {}))),
+        eval_dataset=lambda: dataset_of(read_rows(path, eval_split, **(where or {}))),
         rubric=AssayRubric(config),
     )

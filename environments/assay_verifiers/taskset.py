@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import verifiers.v1 as vf
-from assay_client.adapters.common import completion_text
-from assay_environments import PreparedRow, score_response_async
+from pydantic import Field
 
-from .common import metrics_of, selected_rows
+from assay_client.adapters.common import completion_text
+from assay_environments import PreparedRow, read_rows, score_response_async
+
+from .metrics import metrics_of
 
 __all__ = ["AssayConfig", "AssayData", "AssayTask", "AssayTaskConfig", "AssayTaskset"]
 
@@ -26,7 +28,7 @@ class AssayData(vf.TaskData):
 class AssayTaskConfig(vf.TaskConfig):
     """How responses are scored: `--env.taskset.task.*`."""
 
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field(default_factory=dict)
     """Settings of the reward."""
 
 
@@ -56,7 +58,7 @@ class AssayConfig(vf.TasksetConfig):
     """Folder that `assay prepare` wrote, or a file of rows; by default that in the environment variable ASSAY_ROWS."""
     split: str = "test"
     """`train` or `test`, if `path` is a folder."""
-    where: dict[str, str] = {}
+    where: dict[str, str] = Field(default_factory=dict)
     """Values that columns of the rows must have: task, type, level, group."""
     task: AssayTaskConfig = AssayTaskConfig()
 
@@ -65,8 +67,8 @@ class AssayTaskset(vf.Taskset[AssayTask, AssayConfig]):
     """The rows of a file or a split."""
 
     def load(self) -> Iterator[AssayTask]:
-        """Yield a task for each row; raise as `selected_rows` does."""
-        for row in selected_rows(self.config.path, self.config.split, self.config.where):
+        """Yield a task for each row; raise as `read_rows` does."""
+        for row in read_rows(self.config.path, self.config.split, **self.config.where):
             yield AssayTask(data_of(row), self.config.task)
 
 

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from ..errors import one_of
 from ..explain.numbers import plural
 from ..files.formats import FORMATS, format_of
 from ..files.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
@@ -18,15 +19,6 @@ from .options import SOME_FAILED, Command, Failure
 __all__ = ["command"]
 
 DEFAULTS = Options()
-TASKS = (
-    "score",
-    "bioprobench.pqa",
-    "bioprobench.ord",
-    "bioprobench.err",
-    "bioprobench.rea_err",
-    "lexical",
-    "bioplanner",
-)
 RECORDS = click.Path(exists=True)
 
 
@@ -68,7 +60,7 @@ RECORDS = click.Path(exists=True)
     "test_share",
     metavar="SHARE",
     type=click.FloatRange(0.0, 1.0, max_open=True),
-    help=f"Share of the rows in the split test  [default: {DEFAULTS.test_share}]",
+    help=f"Share of the rows in the split test  [default: that of the sources, or {DEFAULTS.test_share}]",
 )
 @click.option(
     "--hold-out",
@@ -99,7 +91,7 @@ RECORDS = click.Path(exists=True)
     show_default=True,
     help="Add 1 to N other actions to the library of a record; 0: none.",
 )
-@click.option("--task", type=click.Choice(TASKS), help="The task of every record  [default: by the record's form]")
+@click.option("--task", help="The task of every record, a name of evaluate --list  [default: by the record's form]")
 @click.option("--own-prompts", is_flag=True, help="Write the prompts that records have instead of prompts made here.")
 @click.option(
     "--output-format",
@@ -133,18 +125,18 @@ def command(
     if held_out and test_share is not None:
         raise click.UsageError("--test and --hold-out exclude each other")
     options = Options(**flags, test_share=DEFAULTS.test_share if test_share is None else test_share)
-    check_stage(options)
+    check(options)
     fmt = output_format or ("parquet" if options.trainer in COLUMNAR_TRAINERS else "jsonl")
     format_of(folder, fmt, "--output-format")  # raises UsageError if the package that writes it is missing
     try:
         with file_errors(folder, ", ".join(sources)):
-            summary = prepare(Job(sources, folder, held_out, fmt), options, quiet)
+            summary = prepare(Job(sources, folder, held_out, test_share is None, fmt), options, quiet)
     except MalformedSource as error:
         raise document_failure(error.name, error.format, error.cause) from None
     except NothingLeft as error:
         raise Failure(str(error)) from None
     except KeyboardInterrupt:
-        click.echo("\nInterrupted: the rows are not complete.", err=True)
+        click.echo("\nInterrupted: not everything was written.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     if not quiet:
         show(*summary.parts())
@@ -156,10 +148,13 @@ def command(
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-def check_stage(options: Options) -> None:
-    """Raise UsageError for a trainer that has no rows for the stage."""
+def check(options: Options) -> None:
+    """Raise UsageError for an unknown task, and for a trainer that has no rows for the stage."""
+    from ..prepare.forms import TASKS
     from ..prepare.rows import STAGE_TRAINERS
 
+    if options.task is not None and options.task not in TASKS:
+        raise click.UsageError(f"--task: {one_of(options.task, TASKS)}")
     if options.trainer not in (known := STAGE_TRAINERS[options.stage]):
         listed = ", ".join(known)
         raise click.UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {listed}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..evaluate.evaluation import task_named
 from ..files.rows.rows import Fault
@@ -17,6 +17,7 @@ __all__ = ["BENCHMARKS", "has_text", "label", "step_shown"]
 Reader = Callable[[Example, Mapping[str, Any], Options], Example | Fault]
 """Takes an example without question and reference, and a record without its fields that are null."""
 
+DESCRIPTIONS = ("original description", "description", "ai_generated_description")
 PSEUDOCODE = ("edited_pseudocode", "generated_pseudocode")
 
 
@@ -26,7 +27,7 @@ def missing_text(record: Mapping[str, Any], *names: str) -> Fault | None:
     return Fault("wrong_type", f"the field {wrong!r} is not a text, or is blank") if wrong else None
 
 
-def has_text(value: Any) -> bool:
+def has_text(value: Any) -> TypeGuard[str]:
     """Return whether a value is a text that is not blank."""
     return isinstance(value, str) and value.strip() != ""
 
@@ -121,17 +122,15 @@ def read_bioprot(blank: Example, record: Mapping[str, Any], options: Options) ->
     """Read a protocol with its pseudocode, the edited one if there is one: the reference is the program."""
     if fault := missing_text(record, "title", "steps"):
         return fault
-    described = (record.get(name) for name in ("original description", "description", "ai_generated_description"))
-    description = next(filter(has_text, described), "")
+    description = next((record[name] for name in DESCRIPTIONS if has_text(record.get(name))), "")
     question = f"{record['title'].strip()}\n\n{description.strip()}".strip()
     text = f"{question}\n\n{record['steps'].strip()}"
     code = next((record[name] for name in PSEUDOCODE if has_text(record.get(name))), None)
     reference = task_reference("bioplanner", {"ground_truth": code})
-    if isinstance(reference, Fault):
-        if options.stage != "knowledge":
-            return reference
-        reference = None
-    return blank._replace(task="bioplanner", question=question, reference=reference, answer=code, text=text)
+    if isinstance(reference, Fault) and options.stage != "knowledge":
+        return reference
+    known = None if isinstance(reference, Fault) else reference
+    return blank._replace(task="bioplanner", question=question, reference=known, answer=code, text=text)
 
 
 def label(value: Any) -> str | None:

@@ -31,28 +31,31 @@ QUESTION_ONLY = ("question", "exp_goal", "goal", "title")
 ROLES = {"human": "user", "gpt": "assistant"}
 """Names of roles in the `conversations` of ShareGPT's form; others are those of chat messages."""
 
-SHAPES: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = (
-    ("bioprobench.err", (("is_correct",), ("corrupted_text", "corrected_text"))),
-    ("bioprobench.ord", (("question",), ("wrong_steps",), ("correct_steps",))),
-    ("bioprobench.pqa", (("question",), ("choices",), ("answer",))),
-    ("bioprobench.gen", (("system_prompt",), ("input",), ("output",))),
-    ("bioprot", (("title",), ("steps",), ("edited_pseudocode", "generated_pseudocode"))),
-    ("scirecipe", (QUESTION_NAMES, ("key",))),
-    ("rows", (QUESTION_NAMES, (*REFERENCE_NAMES, "steps", "response", *CONVERSATION_NAMES))),
-    ("text", (("text",),)),
-)
+ERR_FIELDS = (("is_correct",), ("corrupted_text", "corrected_text"))
+SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "bioprobench.err": ERR_FIELDS,
+    "bioprobench.rea_err": ERR_FIELDS,
+    "bioprobench.ord": (("question",), ("wrong_steps",), ("correct_steps",)),
+    "bioprobench.pqa": (("question",), ("choices",), ("answer",)),
+    "bioprobench.gen": (("system_prompt",), ("input",), ("output",)),
+    "bioprot": (("title",), ("steps",), ("edited_pseudocode", "generated_pseudocode")),
+    "scirecipe": (QUESTION_NAMES, ("key",)),
+    "rows": (QUESTION_NAMES, (*REFERENCE_NAMES, "steps", "response", *CONVERSATION_NAMES)),
+    "text": (("text",),),
+}
 """The fields that a record of each form has: of each group at least one. The first form that fits is taken."""
 
-FORMS = (*(form for form, _ in SHAPES), "bioprobench.rea_err")
-"""Forms of records: SciRecipe's, which is also that of answers with its four sections; those of the benchmarks; steps
-or rows of one's own; and the text of a protocol, for the stage `knowledge`. REA-ERR has the records of ERR."""
+FORMS = tuple(SHAPES)
+"""Forms of records: SciRecipe's, which is also that of answers with its four sections; those of the benchmarks, of
+which REA-ERR has to be named as the task; steps or rows of one's own; and texts of protocols, which only the stage
+`knowledge` uses."""
 
 TASKS = (*REWARD_TASKS, "bioprobench.rea_err", "bioprobench.gen")
 """What `Options.task` and the field `task` of a record may name."""
 
-FORM_OF_TASK = {"bioplanner": "bioprot", "lexical": "bioprobench.gen"}
+FORM_OF_TASK = {SCORE: "scirecipe", "bioplanner": "bioprot", "lexical": "bioprobench.gen"}
 TASK_OF_FORM = {"bioprobench.rea_err": "bioprobench.err", "bioprobench.gen": "lexical"}
-"""The forms of the benchmarks whose task has another name."""
+"""The forms of data sets whose task has another name."""
 
 SPLIT = re.compile(r"(train|test|validation|valid|val|dev|eval)([-_.]\d+-of-\d+)?", re.IGNORECASE)
 SHARD = re.compile(r".*[-_.]\d+-of-\d+")
@@ -97,19 +100,16 @@ def form_of(record: Mapping[str, Any], options: Options) -> tuple[str, str] | Fa
     if named is not None and named not in TASKS:
         return Fault("unknown_task", f"the task {one_of(named, TASKS)}")
     if named is not None:
-        benchmark = FORM_OF_TASK.get(named, named)
-        shape = "bioprobench.err" if benchmark == "bioprobench.rea_err" else benchmark
-        if any(form == shape and not lacking(record, groups) for form, groups in SHAPES):
-            return benchmark, named
-        return "rows", TASK_OF_FORM.get(named, named)
-    form = next((form for form, groups in SHAPES if not lacking(record, groups)), None)
-    if form is None:
+        form = FORM_OF_TASK.get(named, named)
+        return (form if not lacking(record, SHAPES[form]) else "rows"), TASK_OF_FORM.get(named, named)
+    fitting = next((form for form, groups in SHAPES.items() if not lacking(record, groups)), None)
+    if fitting is None:
         return unknown_form(record)
-    if form == "rows":
+    if fitting == "rows":
         task, fault = task_at(record, "task")
         if fault is not None:
             return fault
-    return form, task
+    return fitting, task
 
 
 def lacking(record: Mapping[str, Any], groups: Iterable[Sequence[str]]) -> list[Sequence[str]]:
@@ -119,7 +119,7 @@ def lacking(record: Mapping[str, Any], groups: Iterable[Sequence[str]]) -> list[
 
 def unknown_form(record: Mapping[str, Any]) -> Fault:
     """Return the fault of a record of no form, with what it lacks of the nearest one."""
-    shares = ((len(lacking(record, groups)) / len(groups), form, groups) for form, groups in SHAPES)
+    shares = ((len(lacking(record, groups)) / len(groups), form, groups) for form, groups in SHAPES.items())
     share, form, groups = min(shares, key=lambda one: one[0])
     if share == 1:
         return Fault("unknown_form", f"the fields are of no known form; the forms are {', '.join(FORMS)}")
@@ -206,7 +206,7 @@ def no_question() -> Fault:
 def asking_of(record: Mapping[str, Any]) -> Asking | None:
     """Return the prompt of a record from the first usual field with one, its system message first; None without one."""
     system = record.get("system")
-    first = [{"role": "system", "content": system}] if has_text(system) else []
+    first: list[Message] = [{"role": "system", "content": system}] if has_text(system) else []
     for name in QUESTION_NAMES:
         value = record.get(name)
         turns = chat_messages(value) if isinstance(value, list) else None

@@ -6,11 +6,13 @@ All records are in memory: their groups depend on each other. 12,000 like SciRec
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import file_digest
 from typing import NamedTuple
 
+import click
 import orjson
 
 from ..explain.numbers import plural
@@ -32,9 +34,9 @@ from .split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
 from .statistics import Statistics
 from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
 
-__all__ = ["MANIFEST", "Job", "MalformedSource", "NothingLeft", "prepare"]
+__all__ = ["Job", "MalformedSource", "NothingLeft", "prepare"]
 
-MANIFEST = "prepared.json"
+MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
 """Rows whose ideal answers are scored at once."""
 
@@ -48,8 +50,19 @@ class Job(NamedTuple):
     folder: str
     held_out: Sequence[str] = ()
     """Sources whose records are the split `test`."""
+    keep_splits: bool = True
+    """Whether files of other sources are held out as well if their folder says that they are not for training."""
     output_format: str = "jsonl"
-    max_line_bytes: int = 64 * 2**20
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The path of the rows of each split."""
+        return {split: os.path.join(self.folder, f"{split}.{self.output_format}") for split in (TRAIN, TEST)}
+
+    @property
+    def manifest(self) -> str:
+        """The path of the manifest."""
+        return os.path.join(self.folder, "prepared.json")
 
 
 class MalformedSource(Exception):
@@ -75,22 +88,25 @@ class Member(NamedTuple):
 def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
 
-    The same records and options give the same bytes. Raises MalformedSource, NothingLeft, FieldError for a group field
-    that no record has, NotInstalled without datasketch, and OSError; files are written completely or not at all.
+    The same records and options give the same bytes; files are written completely or not at all. Raises
+    MalformedSource, NothingLeft, FieldError for a group field that no record has, NotInstalled without datasketch,
+    UsageError for sources that cannot be read or would be replaced, and OSError.
     """
     libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     with Progress(None, quiet) as progress:
         left_out = LeftOut(progress.message)
-        sources, examples = read(job, options, left_out, progress)
+        sources, examples = read(job, options, left_out, progress, quiet)
         groups = groups_of(examples, options)
-        members = with_splits(examples, groups, options, left_out)
-        kept, rows = [], []
+        splits = splits_of(examples, groups, options, any(source.held_out for source in sources))
+        members = with_splits(examples, groups, splits, left_out)
+        kept, rows, answers = [], [], Counter[str]()
         for member, row in rows_of(members, options, libraries, maker):
             if isinstance(row, Fault):
                 left_out.add(member.example.place, row)
             else:
                 kept.append(member)
                 rows.append(json_text(row).encode())
+                answers.update([row["answer_from"]] if "answer_from" in row else [])
         left_out.list_omitted()
     if not kept:
         number = sum(source.records for source in sources)
@@ -104,25 +120,34 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
         digest=split_digest((one.group, one.example.id, one.split) for one in kept),
         statistics=Statistics((one.example, one.split) for one in kept),
         completed=libraries.completed,
-        answers=maker.answers,
+        answers=answers,
         repeated_ids=len(kept) - len({one.example.id for one in kept}),
     )
     manifest = orjson.dumps(summary.document(), option=orjson.OPT_INDENT_2)
-    write_document(os.path.join(job.folder, MANIFEST), manifest)
+    write_document(job.manifest, manifest)
     return summary
 
 
-def read(job: Job, options: Options, left_out: LeftOut, progress: Progress) -> tuple[list[Source], list[Example]]:
+def read(
+    job: Job, options: Options, left_out: LeftOut, progress: Progress, quiet: bool
+) -> tuple[list[Source], list[Example]]:
     """Return the files of the sources, and their records of a known form; a file that is held out is read once."""
     held_out = expand(job.held_out)
     paths = {os.path.realpath(file.path) for file in held_out}
     files = [file for file in expand(job.sources) if os.path.realpath(file.path) not in paths]
+    outputs = {os.path.realpath(path) for path in (*job.outputs.values(), job.manifest)}
+    if replaced := [file.name for file in (*files, *held_out) if os.path.realpath(file.path) in outputs]:
+        raise click.UsageError(f"{replaced[0]}: the output would replace this source")
     sources, examples = [], []
     for file in (*files, *held_out):
         is_held_out = file in held_out
+        if job.keep_splits and file.split not in (None, TRAIN) and not is_held_out:
+            is_held_out = True
+            if not quiet:
+                progress.message(f"note: {file.name} is held out, as split {file.split}; --test SHARE would split it")
         number = 0
         try:
-            with open_examples(file, options, job.max_line_bytes) as found:
+            with open_examples(file, options, MAX_LINE_BYTES) as found:
                 for one in found:
                     number += 1
                     progress.advance(1, 1)
@@ -142,15 +167,20 @@ def digest_of(path: str | os.PathLike[str]) -> str:
         return file_digest(stream, "sha256").hexdigest()
 
 
-def with_splits(examples: Sequence[Example], groups: Groups, options: Options, left_out: LeftOut) -> list[Member]:
-    """Return the records that have a split, which depends neither on the stage nor on the trainer.
+def splits_of(examples: Sequence[Example], groups: Groups, options: Options, holds_out: bool) -> Sequence[str | None]:
+    """Return the split of each record, which depends neither on the stage nor on the trainer; None for those left out.
 
-    Records are left out that share a group with one that is held out.
+    holds_out: whether a source is held out, even one without a usable record.
     """
-    held_out = [example.split == TEST for example in examples]
-    splits: Sequence[str | None] = seeded_splits(groups.names, options.test_share, options.seed)
-    if any(held_out):
-        splits = held_out_splits(groups.names, held_out)
+    if holds_out:
+        return held_out_splits(groups.names, [example.split == TEST for example in examples])
+    return seeded_splits(groups.names, options.test_share, options.seed)
+
+
+def with_splits(
+    examples: Sequence[Example], groups: Groups, splits: Sequence[str | None], left_out: LeftOut
+) -> list[Member]:
+    """Return the records that have a split; the others share a group with one that is held out."""
     found = []
     for example, group, split in zip(examples, groups.names, splits, strict=True):
         if split is None:
@@ -199,8 +229,7 @@ def write(job: Job, kept: Sequence[Member], rows: Sequence[bytes]) -> list[Writt
     """Write a file for each split that has rows, and remove that of an earlier run for one that has none."""
     os.makedirs(job.folder, exist_ok=True)
     written = []
-    for split in (TRAIN, TEST):
-        path = os.path.join(job.folder, f"{split}.{job.output_format}")
+    for split, path in job.outputs.items():
         own = [(one.group, row) for one, row in zip(kept, rows, strict=True) if one.split == split]
         if not own:
             with suppress(FileNotFoundError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..explain.numbers import first_n, plural
+from ..explain.numbers import plural
 from ..terminal import table
 from .example import Example
 from .groups import reference_words
@@ -22,7 +22,7 @@ __all__ = ["Spread", "Statistics"]
 NOTHING = "–"
 MOST_FREQUENT = 50
 """Actions in the manifest."""
-SHOWN_ACTIONS = 12
+SHOWN_ACTIONS = 10
 SHOWN_STEPS = 12
 """Numbers of steps in the terminal; larger ones share a row."""
 
@@ -110,15 +110,13 @@ class Statistics:
             yield ""
             yield table(
                 ["steps", "rows", "share"],
-                [
-                    [str(n) if n < SHOWN_STEPS else last, f"{count:,}", f"{count / steps.total():.1%}"]
-                    for n, count in sorted(steps.items())
-                ],
+                [[str(n) if n < SHOWN_STEPS else last, *counted(count, steps)] for n, count in sorted(steps.items())],
             )
-            shown = first_n([f"{name} ({n:,})" for name, n in self._frequent(len(self.actions))], SHOWN_ACTIONS)
-            distinct = plural(len(self.actions), "distinct action")
             yield ""
-            yield f"actions      {distinct} in {plural(self.actions.total(), 'step')}: {shown}"
+            frequent = self._frequent(SHOWN_ACTIONS)
+            yield table(["action", "steps", "share"], [[name, *counted(n, self.actions)] for name, n in frequent])
+            distinct, total = plural(len(self.actions), "distinct action"), plural(self.actions.total(), "step")
+            yield f"{distinct} in {total}."
 
     def _cells(self, kind: Kind, means: Sequence[str]) -> list[str]:
         counts = [f"{self.rows[split, kind]:,}" for split in (TRAIN, TEST)]
@@ -132,6 +130,11 @@ class Statistics:
     def _frequent(self, most: int) -> list[tuple[str, int]]:
         """Return actions with their numbers of steps, the most frequent first, equal ones in alphabetical order."""
         return sorted(self.actions.items(), key=lambda one: (-one[1], one[0]))[:most]
+
+
+def counted(count: int, counts: Counter[Any]) -> tuple[str, str]:
+    """Return the cells of a count and of its share of all counts."""
+    return f"{count:,}", f"{count / counts.total():.1%}"
 
 
 def as_json(values: Sequence[int]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,7 +100,7 @@ class Summary:
     completed: int
     """Actions of references that were missing in the libraries of their records, and were added."""
     answers: Mapping[str, int]
-    """Rows of the stage `supervised` by whose answer they have: `published` or `ideal`."""
+    """Rows of the stage `supervised` by what their answer is from: the `record`, or the `reference`."""
     repeated_ids: int
     """Rows whose id is that of an earlier row."""
 
@@ -121,7 +122,7 @@ class Summary:
             "assay": VERSION,
             "options": self.options._asdict(),
             "sources": [source._asdict() for source in self.sources],
-            "files": [{**file._asdict(), "path": file.path.rpartition("/")[2]} for file in self.files],
+            "files": [{**file._asdict(), "path": os.path.basename(file.path)} for file in self.files],
             "read": self.read,
             "written": sum(file.rows for file in self.files),
             "left_out": {"counts": dict(sorted(self.left_out.counts.items())), "records": self.left_out.document()},
@@ -146,6 +147,13 @@ class Summary:
             f"groups       {len(sizes):,}, the largest of {plural(sizes[0], 'record')}",
             f"duplicates   {plural(sum(alike), 'record')} in {plural(len(alike), 'group')} of equal or similar texts",
             f"split        sha256 {self.digest}",
+        ]
+        if self.completed:
+            parts.append(f"libraries    {plural(self.completed, 'action')} of references added that they lack")
+        if self.answers:
+            kinds = [f"{count:,} from the {source}" for source, count in sorted(self.answers.items())]
+            parts.append(f"answers      {', '.join(kinds)}")
+        parts += [
             "",
             *self.statistics.parts(),
         ]

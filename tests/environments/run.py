@@ -194,7 +194,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no such framework: {', '.join(sorted(unknown))}")
     chosen = [one for one in known if not given.framework or one.name in given.framework]
-    wheels = built()
+    try:
+        wheels = built()
+    except NotInstalled as error:
+        raise SystemExit(f"assay-client and assay-environments cannot be built here:\n{error}") from None
     results = [result_of(one, wheels) for one in chosen]
     print(f"\n{table(results)}", flush=True)
     skipped = [one.name for one in results if one.outcome.startswith("SKIPPED")]

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -150,6 +151,24 @@ def test_the_environment_in_this_process(at: str, rows: Path) -> None:
     observation = environment.step(AssayAction(answer=SAMPLES[2].answer))
     assert observation.done
     assert "|order:lcs|" in observation.signature
+
+
+def test_rows_that_assay_prepare_wrote(at: str, tmp_path: Path) -> None:
+    """In both splits, and with the right answer to a question."""
+    steps = [{"action": action, "objects": ["beaker"], "parameters": ["10 s"]} for action in ("rinse", "dry")]
+    question = {"id": "q", "question": "Add ____ of buffer.", "choices": ["2 ml", "5 ml"], "answer": "5 ml"}
+    protocol = {"id": "p", "question": "How is a beaker cleaned?", "type": "planning", "steps": steps}
+    records = tmp_path / "records.jsonl"
+    records.write_text(f"{json.dumps(question)}\n{json.dumps(protocol)}\n", encoding="utf-8")
+    command = [*shlex.split(os.environ["ASSAY_COMMAND"]), "prepare", str(records), "-o", str(tmp_path / "prepared")]
+    subprocess.run([*command, "--test", "0.5"], check=True)
+    rows = [row for split in ("train", "test") for row in read_rows(tmp_path / "prepared", split)]
+    assert sorted(row.task for row in rows) == ["bioprobench.pqa", "score"]
+    environment = AssayEnvironment(rows)
+    assert "How is a beaker cleaned?" in environment.reset(id="p").messages[-1]["content"]
+    environment.reset(id="q")
+    scored = environment.step(AssayAction(answer="[ANSWER_START]5 ml & 100[ANSWER_END]"))
+    assert (scored.reward, scored.passed, scored.reason) == (1.0, True, "ok")
 
 
 def test_openenv_validates_the_server(address: str) -> None:

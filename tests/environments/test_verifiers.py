@@ -13,13 +13,14 @@ from verifiers.v1.utils.loaders import resolve_env_config, taskset_class
 
 import assay_verifiers
 from assay_verifiers.taskset import AssayConfig
+from tests.environments.readmes import blocks
 from tests.environments.samples import rewards_of, write_rows
 from tests.environments.verifiers_runs import (
     BAD_REFERENCE,
+    PACKAGE,
     ROLLOUTS,
     SAMPLES,
     UNANSWERED,
-    blocks,
     evaluated,
     score_requests,
 )
@@ -69,7 +70,8 @@ def test_rewards_are_those_of_the_service_and_concurrent_rollouts_share_a_reques
 
 def test_what_cannot_be_scored_has_an_error_and_no_reward(at: str, tmp_path: Path) -> None:
     """A reference that cannot be read, and a model's server that fails; the other rows have their rewards."""
-    run = evaluated(HERE, tmp_path, [SAMPLES[0], BAD_REFERENCE, UNANSWERED], *FLAGS)
+    strict = ("--env.taskset.task.config.order", "strict")  # the environment's settings are others
+    run = evaluated(HERE, tmp_path, [SAMPLES[0], BAD_REFERENCE, UNANSWERED], *strict, *FLAGS)
     assert run.returncode == 0, run.stdout
     traces = traces_in(tmp_path)
     for row, reward, message in (("row-99", {"assay": None}, "record row-99"), ("row-98", {}, "no answer for the")):
@@ -78,6 +80,7 @@ def test_what_cannot_be_scored_has_an_error_and_no_reward(at: str, tmp_path: Pat
             assert (trace["rewards"], trace["metrics"]) == (reward, {})
             assert message in trace["errors"][-1]["message"]
     assert [trace["rewards"]["assay"]["score"] for trace in traces["row-00"]] == [1.0] * ROLLOUTS
+    assert all("|order:strict|" in trace["info"]["assay"]["signature"] for trace in traces["row-00"])
 
 
 def test_without_a_service_rollouts_have_errors_and_no_rewards(nowhere: str, tmp_path: Path) -> None:
@@ -100,7 +103,7 @@ def test_rows_are_selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         rows = [one.row for one in SAMPLES]
         assert found == [row["id"] for row in rows if all(row[name] == value for name, value in where.items())]
         assert found
-    with pytest.raises(ValueError, match="no rows of split 'test' with type 'none'"):
+    with pytest.raises(ValueError, match=r"has no row with \{'type': 'none'\}"):
         list(kind(AssayConfig(where={"type": "none"})))
 
 
@@ -114,7 +117,7 @@ def test_a_system_prompt_replaces_that_of_the_rows(tmp_path: Path) -> None:
 
 def test_the_sources_of_prime_rl() -> None:
     """By the function with which prime-rl's configuration reads `env`."""
-    orchestrator = tomllib.loads(blocks(HERE)[1])["orchestrator"]
+    orchestrator = tomllib.loads(blocks(PACKAGE, HERE)[1])["orchestrator"]
     for part, split in (("train", "train"), ("eval", "test")):
         (source,) = orchestrator[part]["source"]
         config = resolve_env_config(source["env"])

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import subprocess
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.environments.readmes import blocks, command
 from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
 
 if TYPE_CHECKING:
     from tests.servers import LiveServer
 
-__all__ = ["BAD_REFERENCE", "ROLLOUTS", "SAMPLES", "UNANSWERED", "blocks", "evaluated", "score_requests"]
+__all__ = ["BAD_REFERENCE", "PACKAGE", "ROLLOUTS", "SAMPLES", "UNANSWERED", "evaluated", "score_requests"]
+
+PACKAGE = "assay_verifiers"
 
 ROLLOUTS = 4
 """Of each prompt in the README's commands."""
@@ -25,16 +25,10 @@ ROLLOUTS = 4
 UNANSWERED = Sample({**SAMPLES[0].row, "prompt": [{"role": "user", "content": "What else?"}], "id": "row-98"}, "")
 """The stand-in for the model answers no such prompt: its server replies 400."""
 
-NO_NETWORK = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+NO_NETWORK = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
 """Nothing listens there, so that a connection to another machine fails."""
 
 SECONDS = 600
-
-
-def blocks(test: str) -> list[str]:
-    """Return the snippets of the README that the test file runs."""
-    readme = files("assay_verifiers").joinpath("README.md").read_text(encoding="utf-8")
-    return re.findall(rf"<!-- run by tests/environments/{re.escape(test)} -->\n```\w+\n(.*?)```", readme, re.DOTALL)
 
 
 def evaluated(
@@ -48,11 +42,10 @@ def evaluated(
     write_rows(folder / "test.jsonl", samples)
     with stand_in(answers) as url:
         meant = {"http://MODEL-HOST:8001/v1": url, "MODEL": MODEL, "prepared": str(folder)}
-        found = [word.replace('"prepared"', f'"{folder}"') for word in command_in(blocks(test)[0])]
-        command = [meant.get(word, word) for word in found]
+        words = command(blocks(PACKAGE, test)[0], "vf-eval", meant)
         variables = {"HOME": str(folder), "OPENAI_API_KEY": "none", "ASSAY_CLIENT_CONFIG": CONFIG, **NO_NETWORK}
         return subprocess.run(
-            [*command, *flags],
+            [*words, *flags],
             cwd=folder,
             env={**os.environ, **variables, "NO_PROXY": "127.0.0.1", **(environ or {})},
             stdout=subprocess.PIPE,
@@ -61,12 +54,6 @@ def evaluated(
             timeout=SECONDS,
             check=False,
         )
-
-
-def command_in(block: str) -> list[str]:
-    """Return the words of the last command."""
-    *_, command = block.replace("\\\n", " ").strip().splitlines()
-    return shlex.split(command)
 
 
 def score_requests(server: LiveServer) -> Callable[[], int]:

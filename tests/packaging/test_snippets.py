@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -100,6 +101,8 @@ def check_note(snippet: Snippet, at: str) -> None:
         ast.parse(snippet.text)
     elif snippet.language == "sh":
         subprocess.run(["bash", "-n"], input=snippet.text.encode(), check=True)
+    elif snippet.language == "toml":
+        assert tomllib.loads(snippet.text)
     else:
         assert snippet.language == "text", at
 

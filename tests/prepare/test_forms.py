@@ -78,6 +78,12 @@ def test_the_question_of_a_published_record_is_its_prompt_for_every_command() ->
     assert library_of({"exp_goal": f"{QUESTION} {LIBRARY}"}) == ("weigh", "dissolve", "pour")
 
 
+@pytest.mark.parametrize("record", [TRAIN, EVAL, RL, SFT, OWN])
+def test_a_named_task_does_not_change_what_is_recognized(record: dict[str, Any]) -> None:
+    assert example(record, Options(task=SCORE)) == example(record)
+    assert example({**record, "task": SCORE})._replace(record=record) == example(record)
+
+
 def test_what_only_some_shapes_have() -> None:
     libraries = {"train": None, "eval": ("dissolve", "pour", "weigh"), "rl": ("weigh", "dissolve", "pour"), "sft": None}
     records = {"train": TRAIN, "eval": EVAL, "rl": RL, "sft": SFT}
@@ -305,7 +311,9 @@ def test_faults(record: Any, reason: str, detail: str | None) -> None:
 
 # Properties
 
-NAMES = sorted({name for _, groups in SHAPES for group in groups for name in group} | {n for r in EVERY for n in r})
+NAMES = sorted(
+    {name for groups in SHAPES.values() for group in groups for name in group} | {n for r in EVERY for n in r}
+)
 PARTS = [part for record in EVERY for part in record.values()]
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
 VALUES = st.recursive(

@@ -180,6 +180,24 @@ def test_records_that_are_held_out(call: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "train.jsonl").exists()
 
 
+def test_without_a_usable_record_that_is_held_out_nothing_is_tested(call: Call, tmp_path: Path) -> None:
+    held_out = write_rows(tmp_path / "eval.jsonl", [b"no json"])
+    source = write_rows(tmp_path / "records.jsonl", RECORDS)
+    done = call("prepare", source, "--hold-out", held_out, "-o", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "warning: the split test is empty" in done.stderr
+    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["prepared.json", "train.jsonl"]
+
+
+def test_a_source_is_not_replaced(call: Call, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "train.jsonl", RECORDS)
+    before = source.read_bytes()
+    done = call("prepare", tmp_path, "-o", tmp_path)
+    assert done.exit_code == 2
+    assert f"{source}: the output would replace this source" in done.stderr
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+
+
 BAD = [b"no json", b"[1]", {"something": 1}, {"question": "How?", "steps": []}]
 
 
@@ -245,6 +263,22 @@ def test_own_prompts(call: Call, tmp_path: Path) -> None:
     assert [row["prompt"] for row in read_rows(tmp_path / "out" / "train.jsonl")] == [one["prompt"] for one in rows]
 
 
+def test_a_split_that_a_folder_names_is_kept_unless_a_share_is_asked_for(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    test = write_rows(tmp_path / "data" / "test.jsonl", RECORDS[:5])
+    write_rows(tmp_path / "data" / "train.jsonl", [*RECORDS[5:], record(0, id="copy")])
+    done = call("prepare", tmp_path / "data", "-o", tmp_path / "kept")
+    note = f"note: {test} is held out, as split test; --test SHARE would split it"
+    assert done.stderr.splitlines()[0] == note
+    assert [name for name, split in sides(tmp_path / "kept").items() if split == "test"] == [f"r{n}" for n in range(5)]
+    assert manifest(tmp_path / "kept")["left_out"]["counts"] == {"in_held_out_group": 1}
+    assert note not in call("prepare", tmp_path / "data", "--hold-out", test, "-o", tmp_path / "named").stderr
+    assert sides(tmp_path / "named") == sides(tmp_path / "kept")
+    assert not call("prepare", tmp_path / "data", "--test", "0.1", "-o", tmp_path / "new").stderr
+    assert manifest(tmp_path / "new")["left_out"]["counts"] == {}
+    assert sides(tmp_path / "new") != sides(tmp_path / "kept")
+
+
 def test_repeated_ids_are_reported(call: Call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "records.jsonl", [*RECORDS, record(50, id="r1"), record(51, id="r1")])
     done = call("prepare", source, "-o", tmp_path / "out")
@@ -266,6 +300,7 @@ def test_usage_errors(call: Call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "records.jsonl", RECORDS)
     for flags, words in (
         (["--stage", "supervised", "--trainer", "areal"], "areal has no rows for the stage supervised"),
+        (["--task", "bioprobench.odr"], "bioprobench.ord"),
         (["--group-field", "protokoll"], "no field 'protokoll'"),
         (["--test", "1"], "--test"),
         (["--hold-out", tmp_path / "missing.jsonl"], "does not exist"),

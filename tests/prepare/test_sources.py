@@ -99,7 +99,7 @@ def test_columns_are_read_as_a_json_file_is(tmp_path: Path) -> None:
 
 def test_rows_of_several_forms_share_columns(tmp_path: Path) -> None:
     """A column that only other rows have is null, and says nothing of the form."""
-    records = [PQA, ERR, RIGHT, {**TRAIN, "id": "T"}]
+    records: list[dict[str, Any]] = [PQA, ERR, RIGHT, {**TRAIN, "id": "T"}]
     names = dict.fromkeys(name for record in records for name in record)
     found = read(parquet(tmp_path / "a.parquet", [{name: one.get(name) for name in names} for one in records]))
     assert ids_of(found) == ["PQA-1", "ERR-1", "ERR-1", "T"]

@@ -52,7 +52,7 @@ def cells(table: object) -> list[list[str]]:
 
 
 def test_the_tables_of_a_terminal() -> None:
-    kinds, note, _, steps, _, actions = Statistics(ROWS).parts()
+    kinds, note, _, steps, _, actions, summary = Statistics(ROWS).parts()
     assert isinstance(kinds, Table)
     assert [column.header for column in kinds.columns] == [
         *("task", "type", "level", "train", "test"),
@@ -64,7 +64,8 @@ def test_the_tables_of_a_terminal() -> None:
         ["score", "planning", "2", "1", "0", "4.0", "1.0", "24.0", "–"],
     ]
     assert cells(steps) == [[n, "1", "33.3%"] for n in ("1", "2", "4")]
-    assert actions == "actions      2 distinct actions in 7 steps: dry (4), rinse (3)"
+    assert cells(actions) == [["dry", "4", "57.1%"], ["rinse", "3", "42.9%"]]
+    assert summary == "2 distinct actions in 7 steps."
     assert isinstance(note, str)
 
 

@@ -7,12 +7,14 @@ import os
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["TASKS", "ideal_answers", "prepare", "read", "write_records"]
+__all__ = ["RECORDS", "TASKS", "WRONG", "Prepared", "prepare", "prepared_in", "read"]
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay")))
+SPLIT = ("--test", "0.25")
+WRONG = "I do not know."
 TASKS = ["bioprobench.err", "bioprobench.ord", "bioprobench.pqa", "score"]
 
 
@@ -124,7 +126,25 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def ideal_answers(sources: list[Path], folder: Path) -> dict[str, str]:
-    """Return the answer of each record that has the full reward, by its id: that of the stage `supervised`."""
-    prepare(sources, folder, "trl", "--stage", "supervised", "--test", "0")
-    return {row["id"]: row["completion"][0]["content"] for row in read(folder / "train.jsonl")}
+class Prepared(NamedTuple):
+    """Records, and what the command made of them."""
+
+    sources: list[Path]
+    folder: Path
+    answers: dict[str, str]
+    """The ideal answer to each record, by id."""
+    rows: list[dict[str, Any]]
+    """TRL's rows of both splits."""
+
+    def rows_for(self, trainer: str, *flags: str) -> Path:
+        """Return the folder with the rows of a trainer."""
+        return prepare(self.sources, self.folder / "".join([trainer, *flags]), trainer, *(flags or SPLIT))
+
+
+def prepared_in(folder: Path) -> Prepared:
+    """Write the records into a folder, and prepare them for TRL: prompts, and the answers to learn."""
+    sources = write_records(folder)
+    answers = prepare(sources, folder / "answers", "trl", "--stage", "supervised", "--test", "0")
+    completions = {row["id"]: row["completion"][0]["content"] for row in read(answers / "train.jsonl")}
+    rows = prepare(sources, folder / "rows", "trl", *SPLIT)
+    return Prepared(sources, folder, completions, [*read(rows / "train.jsonl"), *read(rows / "test.jsonl")])

@@ -93,6 +93,22 @@ def test_thoth(tmp_path: Path) -> None:
     assert function.name == "compute_score"
 
 
+def test_recipes_of_supervised_training() -> None:
+    """The commands of the page for the stages before GRPO."""
+    from trl.scripts.sft import make_parser
+
+    page = (EXAMPLES.parents[1] / "docs" / "research" / "training.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^(trl sft .*?)^```", page, re.MULTILINE | re.DOTALL)
+    found = []
+    for command in commands:
+        arguments = shlex.split(command.replace("\\\n", " "))[2:]
+        assert arguments.pop() == "--bf16"  # TRL refuses it without a GPU
+        _, training, model, _ = make_parser().parse_args_and_config(args=[*arguments, "--bf16", "false", "--use_cpu"])
+        found.append((model.lora_r, training.learning_rate, training.num_train_epochs, training.max_length))
+        assert 0 < training.get_warmup_steps(1000) <= 100
+    assert found == [(8, 1e-4, 6, 16_384), (32, 3e-4, 5, 8_192)], "those of the public configurations"
+
+
 @pytest.mark.parametrize(
     ("test", "evaluated"),
     [('{"prompt": "q", "reference": "r"}\n', ("steps", 1)), ("", ("no", None))],

@@ -1,11 +1,11 @@
-"""Rows of `assay prepare`, of four tasks, in trainers' own data sets, and rewards of ideal answers to them."""
+"""Rows of `assay prepare`, of four tasks, through verl's and TRL's own code: data, rewards, advantages, training."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,57 +13,34 @@ import torch
 from datasets import load_dataset
 from model import new_model, new_tokenizer
 
-from assay_client import Client
-from assay_client.adapters.common import labelled
 from assay_client.tasks import REWARD_TASKS
-from tests.trainers.published import TASKS, ideal_answers, prepare, read, write_records
+from tests.trainers.published import TASKS, WRONG, Prepared, prepared_in
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
 ADAPTERS = EXAMPLES.parents[1] / "clients" / "assay_client" / "adapters"
-SPLIT = ("--test", "0.25")
-WRONG = "I do not know."
 LOWEST = {"bioprobench.ord": -1.0}
 """Rewards of such an answer; 0 in other tasks."""
 TEMPLATE = (
     "{% for message in messages %}{% if message['role'] != 'system' %}"
-    "[{{ message['role'] }}]{{ message['content'] }}<eos>{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}[assistant]{% endif %}"
+    "[{{ message['role'] }}]\n{{ message['content'] }}<eos>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]\n{% endif %}"
 )
 """Without the system messages, so that prompts are short for a small model."""
 
 
-class Prepared(NamedTuple):
-    """Records, and what the command made of them."""
-
-    sources: list[Path]
-    folder: Path
-    answers: dict[str, str]
-    """The ideal answer to each record, by id."""
-    rows: list[dict[str, Any]]
-    """TRL's rows of both splits."""
-
-    def rows_for(self, trainer: str, *flags: str) -> Path:
-        """Return the folder with the rows of a trainer."""
-        return prepare(self.sources, self.folder / "-".join([trainer, *flags]), trainer, *(flags or SPLIT))
-
-
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = tmp_path_factory.mktemp("records")
-    sources = write_records(folder)
-    answers = ideal_answers(sources, folder / "answers")
-    rows = prepare(sources, folder / "all", "trl", *SPLIT)
-    return Prepared(sources, folder, answers, [*read(rows / "train.jsonl"), *read(rows / "test.jsonl")])
+    return prepared_in(tmp_path_factory.mktemp("records"))
 
 
 @pytest.fixture(scope="module")
 def tokenizer(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a tokenizer of every prompt and answer, saved in its `folder`."""
-    texts = ["[user]", "<eos>[assistant]", WRONG]
+    texts = ["[user]\n[assistant]\n", WRONG, *prepared.answers.values()]
     for row in prepared.rows:
         (asked,) = (message["content"] for message in row["prompt"] if message["role"] == "user")
-        texts += [f"[user]{asked}<eos>[assistant]", f"[assistant]{prepared.answers[row['id']]}<eos>"]
-    made = new_tokenizer([*texts, *prepared.answers.values()])
+        texts.append(asked)
+    made = new_tokenizer(texts)
     made.chat_template = TEMPLATE
     made.folder = str(tmp_path_factory.mktemp("tokenizer"))
     made.save_pretrained(made.folder)
@@ -213,8 +190,11 @@ def policy(prepared: Prepared, tokenizer: Any, tmp_path_factory: pytest.TempPath
     return arguments.output_dir
 
 
-def example(monkeypatch: pytest.MonkeyPatch, **overrides: Any) -> tuple[Any, list[Any]]:
-    """Return `main` of trl_grpo.py with other settings, for a CPU, and a list that gets its trainer."""
+def example(tokenizer: Any, monkeypatch: pytest.MonkeyPatch, **overrides: Any) -> tuple[Any, list[Any]]:
+    """Return `main` of trl_grpo.py with other settings, for a CPU, and a list that gets its trainer.
+
+    With the tokenizer given, because one that is loaded beside a model of Qwen's kind splits texts as Qwen's does.
+    """
     import trl
 
     made: list[Any] = []
@@ -222,7 +202,7 @@ def example(monkeypatch: pytest.MonkeyPatch, **overrides: Any) -> tuple[Any, lis
     class Trainer(trl.GRPOTrainer):  # type: ignore[misc]
         def __init__(self, **arguments: Any) -> None:
             made.append(self)
-            super().__init__(**arguments)
+            super().__init__(**arguments, processing_class=tokenizer)
 
     real = trl.GRPOConfig
     monkeypatch.setattr(trl, "GRPOTrainer", Trainer)
@@ -235,11 +215,13 @@ def example(monkeypatch: pytest.MonkeyPatch, **overrides: Any) -> tuple[Any, lis
     return module.main, made
 
 
-def test_trl(prepared: Prepared, policy: str, at: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_trl(
+    prepared: Prepared, tokenizer: Any, policy: str, at: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Run trl_grpo.py, whole: training on four tasks, validation on the test rows, KL, and the saved model."""
     overrides = {"use_cpu": True, "bf16": False, "max_steps": 3, "gradient_accumulation_steps": 7, "eval_steps": 3}
     quiet = {"report_to": [], "disable_tqdm": True, "max_completion_length": 150}
-    main, made = example(monkeypatch, **overrides, **quiet)
+    main, made = example(tokenizer, monkeypatch, **overrides, **quiet)
     main(policy, str(prepared.rows_for("trl")), str(tmp_path / "out"))
     (trainer,) = made
     assert all(torch.isfinite(weights).all() for weights in trainer.model.parameters())
@@ -251,27 +233,10 @@ def test_trl(prepared: Prepared, policy: str, at: str, monkeypatch: pytest.Monke
         shares = {task: entry[f"score/share_{task}"] for task in TASKS}
         assert sum(shares.values()) == pytest.approx(1.0)
         assert entry["kl"] >= 0.0
+        assert entry["frac_reward_zero_std"] < 1.0, "else there is nothing to learn"
         mean = sum(shares[task] * entry[f"score/reward_{task}"] for task in TASKS if shares[task])
         assert entry["reward"] == pytest.approx(mean, abs=1e-3)
     for task in TASKS:
         assert any(entry[f"score/share_{task}"] and entry[f"score/reward_{task}"] > 0 for entry in steps), task
     (evaluated,) = (entry for entry in history if "eval_reward" in entry)
-    print(steps, evaluated)
     assert evaluated["eval_reward"] > 0
-
-
-# Rewards of ideal answers, as other trainers ask for them
-
-
-@pytest.mark.parametrize("trainer", ["openrlhf", "slime"])
-def test_labels(trainer: str, prepared: Prepared, at: str) -> None:
-    """Both hand over a label alone, or the label with metadata."""
-    rows = read(prepared.rows_for(trainer) / "train.jsonl")
-    by_label = {row["label"]: row for row in rows}
-    train = [row for row in prepared.rows if row["split"] == "train"]
-    assert len(by_label) == len(train)
-    for row, plain in zip(rows, train, strict=True):
-        reference, task = labelled(row["label"], row.get("metadata"))
-        assert (reference, task) == (plain["reference"], plain["task"])
-        with Client(base_url=at) as client:
-            assert client.score_one(prepared.answers[plain["id"]], reference, task=task).reward == pytest.approx(1.0)

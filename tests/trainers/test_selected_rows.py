@@ -8,13 +8,15 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 from datasets import load_dataset
 from model import new_model, new_tokenizer
 from omegaconf import OmegaConf
+
+from tests.trainers.data_sets import Strategy, blended, loaded_by_swift
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay")))
@@ -192,30 +194,11 @@ def test_verl_curriculum(kind: str, suffix: str, tmp_path: Path, tokenizer: Any)
 # OpenRLHF
 
 
-class Strategy:
-    """What OpenRLHF's data sets ask of a strategy."""
-
-    def __init__(self, kind: str, **keys: str) -> None:
-        self.args = SimpleNamespace(data=SimpleNamespace(apply_chat_template=kind == "chat", **keys))
-
-    def print(self, *_: Any) -> None:
-        pass
-
-    def is_rank_0(self) -> bool:
-        return False
-
-
-def blended(path: str, strategy: Strategy) -> Any:
-    from openrlhf.datasets.utils import blending_datasets
-
-    return blending_datasets(path, strategy=strategy, max_count=100)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_openrlhf_best(kind: str, tmp_path: Path, tokenizer: Any) -> None:
     from openrlhf.datasets import SFTDataset
 
-    strategy = Strategy(kind, input_key="input", output_key="output")
+    strategy = Strategy(kind == "chat", input_key="input", output_key="output")
     rows = blended(select(tmp_path, kind, "openrlhf", "--best"), strategy)
     made = SFTDataset(rows, tokenizer, 64, strategy, num_processors=1)
     assert made.prompts[:] == [rendered(kind, question) for question in QUESTIONS]
@@ -227,7 +210,7 @@ def test_openrlhf_best(kind: str, tmp_path: Path, tokenizer: Any) -> None:
 def test_openrlhf_pairs(kind: str, is_dpo: bool, tmp_path: Path, tokenizer: Any) -> None:
     from openrlhf.datasets import RewardDataset
 
-    strategy = Strategy(kind, prompt_key="prompt", chosen_key="chosen", rejected_key="rejected")
+    strategy = Strategy(kind == "chat", prompt_key="prompt", chosen_key="chosen", rejected_key="rejected")
     rows = blended(select(tmp_path, kind, "openrlhf", "--pairs", suffix="parquet"), strategy)
     made = RewardDataset(rows, tokenizer, 64, strategy, is_dpo=is_dpo, num_processors=1)
     assert made.prompts[:] == [rendered(kind, question) for question in QUESTIONS]
@@ -240,21 +223,14 @@ def test_openrlhf_pairs(kind: str, is_dpo: bool, tmp_path: Path, tokenizer: Any)
 def test_openrlhf_curriculum(kind: str, tmp_path: Path, tokenizer: Any) -> None:
     from openrlhf.datasets import PromptDataset
 
-    strategy = Strategy(kind, input_key="input", label_key="label")
+    strategy = Strategy(kind == "chat", input_key="input", label_key="label")
     made = PromptDataset(blended(select(tmp_path, kind, "openrlhf", "--curriculum"), strategy), tokenizer, strategy)
     assert made.prompts == [rendered(kind, question) for question in QUESTIONS]
     assert made.labels == ["reference 0", "reference 1"]
 
 
-# ms-swift, in a process of its own, because importing it replaces methods of other packages
+# ms-swift
 
-SWIFT = """
-import json, sys
-from swift.dataset import load_dataset
-for path in sys.argv[1:]:
-    rows, _ = load_dataset(path, strict=True, load_from_cache_file=False, remove_unused_columns=False)
-    print("rows", json.dumps(list(rows), default=str))
-"""
 MODES = ["--best", "--pairs", "--curriculum"]
 
 
@@ -267,11 +243,7 @@ def swift_rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str]
     for mode, kind in cases:
         (folder / mode).mkdir(exist_ok=True)
         paths.append(select(folder / mode, kind, "ms-swift", mode))
-    environment = {**os.environ, "MODELSCOPE_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-P", "-c", SWIFT, *paths]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found = [line.removeprefix("rows ") for line in done.stdout.splitlines() if line.startswith("rows ")]
-    return dict(zip(cases, map(json.loads, found), strict=True))
+    return dict(zip(cases, loaded_by_swift(paths, folder), strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)

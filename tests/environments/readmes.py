@@ -1,0 +1,27 @@
+"""The commands of the READMEs of environments/, which the tests run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["blocks", "command"]
+
+FOLDER = Path(__file__).resolve().parents[2] / "environments"
+
+
+def blocks(package: str, test: str) -> list[str]:
+    """Return the snippets of a package's README that the test file runs."""
+    readme = (FOLDER / package / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"<!-- run by tests/environments/{re.escape(test)} -->\n```\w+\n(.*?)```", readme, re.DOTALL)
+
+
+def command(block: str, name: str, meant: Mapping[str, str]) -> list[str]:
+    """Return the words of the command that begins with `name`, with the values that placeholders stand for."""
+    (line,) = [line for line in block.replace("\\\n", " ").splitlines() if line.startswith(f"{name} ")]
+    for placeholder, value in meant.items():
+        assert placeholder in line
+        line = line.replace(placeholder, value)
+    return shlex.split(line)
