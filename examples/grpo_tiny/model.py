@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 __all__ = ["new_model", "new_tokenizer"]
 
-STEP = r'Step \d+|[^\w\n]*"(?:action|objects|parameters)": \[?"'
-"""A step's number, or the name of a field in <key> with the punctuation around it."""
+FRAME = r'<think>|\n(?:Step \d+|</\w+>|<(?:key|orc|note)>)|[^\w\n]*"(?:action|objects|parameters)": \[?"'
+"""A tag, a step's number, or the name of a field in <key> with the punctuation around it."""
 
 PIECE = r" ?\w+| ?[^\w\s]+(?: [^\w\s]+)*|\s"
 """A word, a run of punctuation, or white space; every text splits into these completely."""
@@ -24,7 +24,7 @@ def new_tokenizer(texts: Iterable[str], phrases: Iterable[str] = ()) -> PreTrain
     """Return a tokenizer with a token for every phrase and other piece of the texts; decoding restores the text."""
     longest_first = sorted(set(phrases), key=lambda phrase: (-len(phrase), phrase))
     patterns = [rf" ?{re.escape(phrase)}(?!\w)" for phrase in longest_first]
-    cut = pre_tokenizers.Split(Regex("|".join([*patterns, STEP, PIECE])), behavior="isolated")
+    cut = pre_tokenizers.Split(Regex("|".join([*patterns, FRAME, PIECE])), behavior="isolated")
     pieces = sorted({piece for text in texts for piece, _ in cut.pre_tokenize_str(text)})
     tokenizer = Tokenizer(models.WordLevel({piece: k for k, piece in enumerate(SPECIAL + pieces)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = cut

@@ -49,19 +49,21 @@ def prompt_text(messages: list[dict[str, str]]) -> str:
 
 
 def protocols_of(rows: list[dict[str, Any]]) -> list[Protocol]:
-    """Return the protocol of each row, whose reference has a line `Step N: {…}` for each step."""
-    protocols = [
-        Protocol(row["prompt"], [Step(**json.loads(line.partition(":")[2])) for line in row["reference"].split("\n")])
-        for row in rows
-    ]
-    others = [step for protocol in protocols for step in protocol.steps]
-    return [protocol._replace(others=others) for protocol in protocols]
+    """Return the protocol of each row."""
+    steps = [steps_of(row["reference"]) for row in rows]
+    others = [step for protocol in steps for step in protocol]
+    return [Protocol(row["prompt"], own, others) for row, own in zip(rows, steps, strict=True)]
+
+
+def steps_of(reference: str) -> list[Step]:
+    """Return the steps of a reference, which has a line `Step N: {…}` for each."""
+    return [Step(**json.loads(line.partition(":")[2])) for line in reference.split("\n")]
 
 
 def phrases_of(protocol: Protocol) -> list[str]:
     """Return what answers to the prompt repeat: the lines of the prompt, and what the steps name."""
     words = [[step.action, step.action.capitalize(), *step.objects, *step.parameters] for step in protocol.steps]
-    return [*protocol.prompt.splitlines(), *(word for step in words for word in step)]
+    return [*filter(None, protocol.prompt.split("\n")), *(word for step in words for word in step)]
 
 
 def prose(number: int, step: Step) -> str:
@@ -73,8 +75,8 @@ def written(steps: list[Step], said: list[Step]) -> str:
     """Return a Sketch-and-Fill answer with these key steps and prose steps."""
     key = "\n".join(key_line(number, *step) for number, step in enumerate(steps, 1))
     orc = "\n".join(prose(number, step) for number, step in enumerate(said, 1))
-    think = f"It takes {len(steps)} steps."
-    return f"<think>{think}</think>\n<key>\n{key}\n</key>\n<orc>\n{orc}\n</orc>\n<note>None.</note>"
+    sections = {"think": f"It takes {len(steps)} steps.", "key": key, "orc": orc, "note": "None."}
+    return "\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in sections.items())
 
 
 def right_answer(protocol: Protocol) -> str:

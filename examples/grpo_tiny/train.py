@@ -38,7 +38,7 @@ def supervise(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=steps, pct_start=0.1)
     model.train()
     for _ in range(steps):
-        shown = [dice.pick(protocols) for _ in range(16)]
+        shown = [dice.pick(protocols) for _ in range(8)]
         texts = [one.prompt + careless_answer(dice, one) + tokenizer.eos_token for one in shown]
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         labels = batch.input_ids.masked_fill(batch.attention_mask == 0, -100)
@@ -96,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train a small random model with GRPO on the service's rewards.")
     parser.add_argument("--rows", type=Path, required=True, help="rows that `assay prepare --trainer trl` wrote")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--supervised-steps", type=int, default=500)
+    parser.add_argument("--supervised-steps", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=60, help="GRPO steps")
     parser.add_argument("--batch", type=int, default=64, help="answers per step, eight per prompt")
     parser.add_argument("--rate", type=float, default=1.5, help="learning rate of GRPO")

@@ -1,0 +1,131 @@
+"""The learning run, without its training: its rows, its careless answers, and the script from records to a run."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from assay import Scorer
+from tests.command_line import ASSAY, environment, read_rows, write_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples" / "grpo_tiny"
+SCRIPT = FOLDER / "from_records.sh"
+SPOKEN = {
+    "id": "spoken",
+    "prompt": [{"role": "system", "content": "Four sections."}, {"role": "user", "content": "How?\nOnly: mix."}],
+    "reference": 'Step 1: {"action": "mix", "objects": ["a: b", "c"], "parameters": []}\n'
+    'Step 2: {"action": "filter sterilize", "objects": ["line\u2028break"], "parameters": ["5%", "4 °C"]}',
+    "task": "score",
+}
+
+
+def loaded(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+protocols = loaded(FOLDER / "protocols.py")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Rows of the example's own records, and one with other text."""
+    folder = tmp_path_factory.mktemp("rows")
+    command = [
+        *ASSAY,
+        "prepare",
+        str(FOLDER / "protocols.jsonl"),
+        "-o",
+        str(folder),
+        "--test",
+        "0",
+        "--similarity",
+        "1",
+    ]
+    subprocess.run(command, check=True, capture_output=True, env=environment())
+    path = folder / "train.jsonl"
+    found: list[dict[str, Any]] = protocols.read_rows(write_rows(path, [*read_rows(path), SPOKEN]))
+    return found
+
+
+def test_prompts_are_what_users_ask(rows: list[dict[str, Any]]) -> None:
+    assert len(rows) == 11
+    assert rows[0]["prompt"] == "Write a laboratory protocol to harvest yeast cells.\n"
+    assert rows[-1]["prompt"] == "How?\nOnly: mix.\n"
+
+
+def test_right_answers_get_the_full_reward(rows: list[dict[str, Any]]) -> None:
+    answers = [protocols.right_answer(one) for one in protocols.protocols_of(rows)]
+    assert Scorer().score(answers, [row["reference"] for row in rows]).rewards == pytest.approx([1.0] * len(rows))
+
+
+def test_careless_answers_get_every_reward(rows: list[dict[str, Any]]) -> None:
+    """A policy that imitates them has something to gain for every prompt, and is right sometimes."""
+    dice, samples = protocols.Dice("test"), 40
+    answers = [protocols.careless_answer(dice, one) for one in protocols.protocols_of(rows) for _ in range(samples)]
+    scores = Scorer().score(answers, [row["reference"] for row in rows for _ in range(samples)])
+    assert set(scores.reasons) == {"ok", "low_coverage", "step_count"}
+    for start in range(0, len(answers), samples):
+        rewards = scores.rewards[start : start + samples]
+        assert max(rewards) == pytest.approx(1)
+        assert 0.2 < mean(rewards) < 0.8
+
+
+def test_a_seed_gives_the_same_answers(rows: list[dict[str, Any]]) -> None:
+    first = protocols.protocols_of(rows)[0]
+    one, same, other = (
+        [protocols.careless_answer(dice, first) for _ in range(20)] for dice in map(protocols.Dice, ("a", "a", "b"))
+    )
+    assert one == same != other
+
+
+def test_phrases_are_those_of_prompt_and_steps() -> None:
+    steps = protocols.steps_of(SPOKEN["reference"])
+    phrases = protocols.phrases_of(protocols.Protocol("How?\nOnly: mix.\n", steps, steps))
+    assert phrases == [
+        *("How?", "Only: mix.", "mix", "Mix", "a: b", "c"),
+        *("filter sterilize", "Filter sterilize", "line\u2028break", "5%", "4 °C"),
+    ]
+
+
+def test_rows_of_other_tasks_are_refused(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [SPOKEN | {"task": "bioprobench.pqa"}])
+    with pytest.raises(ValueError, match=r"row spoken is of the task bioprobench\.pqa"):
+        protocols.read_rows(path)
+
+
+def test_the_script_has_ten_lines() -> None:
+    assert len(SCRIPT.read_text(encoding="utf-8").splitlines()) <= 10
+    assert SCRIPT.stat().st_mode & 0o111, "must be executable"
+
+
+def test_the_script_leads_from_records_to_a_run(tmp_path: Path) -> None:
+    """In a folder with nothing but an environment, whose Python prints its arguments."""
+    clone, work = tmp_path / "a clone", tmp_path / "work"
+    shutil.copytree(FOLDER, clone / "examples" / "grpo_tiny")
+    for path, text in {
+        clone / ".venv" / "bin" / "assay": f'exec {shlex.join(ASSAY)} "$@"',
+        work / "venv" / "bin" / "python": 'printf "%s\\n" "$ASSAY_URL" "$PYTHONPATH" "$@"',
+    }.items():
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+    script = clone / "examples" / "grpo_tiny" / SCRIPT.name
+    command = ["bash", str(script), str(FOLDER / "protocols.jsonl"), "--seed", "3"]
+    done = subprocess.run(command, cwd=work, check=True, capture_output=True, text=True, env=environment())
+    example = clone / "examples" / "grpo_tiny"
+    given = ["local", f"{clone}/examples:{clone}/clients", str(example / "train.py"), "--rows", "rows/train.jsonl"]
+    assert done.stdout.splitlines()[-7:] == [*given, "--seed", "3"]
+    assert len(protocols.read_rows(work / "rows" / "train.jsonl")) == 10
