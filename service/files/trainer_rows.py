@@ -75,6 +75,11 @@ def task_of(one: PromptRow) -> Row:
     return {"task": one.others["task"]} if "task" in one.others else {}
 
 
+def without_task(one: PromptRow) -> Row:
+    """Return the other columns of a row whose label has its task."""
+    return {name: value for name, value in one.others.items() if name != "task"} | one.figures
+
+
 def label(one: PromptRow) -> str:
     """Return the reference for trainers whose label is all that a reward gets: with its task, if the row has one."""
     return json_text({**task_of(one), "reference": one.reference}) if "task" in one.others else one.reference
@@ -82,8 +87,7 @@ def label(one: PromptRow) -> str:
 
 def slime_prompt(one: PromptRow) -> Row:
     """Return the row of a prompt for slime; the task is in the label alone, which is all that a URL gets."""
-    about = {name: value for name, value in one.others.items() if name != "task"}
-    return {"prompt": one.prompt, "label": label(one), "metadata": {**about, **one.figures}}
+    return {"prompt": one.prompt, "label": label(one), "metadata": without_task(one)}
 
 
 def areal_prompt(one: PromptRow) -> Row:
@@ -110,7 +114,7 @@ def nemo_gym_prompt(one: PromptRow) -> Row:
 PROMPTS: dict[str, Callable[[PromptRow], Row]] = {
     "trl": lambda one: {"prompt": one.prompt, "reference": one.reference, **one.others, **one.figures},
     "verl": verl_prompt,
-    "openrlhf": lambda one: {"input": one.prompt, "label": label(one), **one.figures},
+    "openrlhf": lambda one: {"input": one.prompt, "label": label(one), **without_task(one)},
     "ms-swift": lambda one: {"messages": chat(one.prompt), "reference": one.reference, **one.others, **one.figures},
     "slime": slime_prompt,
     "areal": areal_prompt,

@@ -29,7 +29,7 @@ LABEL = json.dumps({"task": "score", "reference": REFERENCE}, separators=(",", "
 PROMPTS: dict[str, dict[str, Any]] = {
     "trl": {"prompt": MESSAGES, "reference": REFERENCE, **NAMED, **ABOUT},
     "verl": VERL,
-    "openrlhf": {"input": MESSAGES, "label": LABEL, **ABOUT},
+    "openrlhf": {"input": MESSAGES, "label": LABEL, "id": "a", **ABOUT},
     "ms-swift": {"messages": MESSAGES, "reference": REFERENCE, **NAMED, **ABOUT},
     "slime": {"prompt": MESSAGES, "label": LABEL, "metadata": {"id": "a", **ABOUT}},
     "areal": {"messages": MESSAGES, "reference": REFERENCE, "query_id": "a", "task": "score", **ABOUT},

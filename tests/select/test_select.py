@@ -295,7 +295,7 @@ GYM = {"responses_create_params": {"input": ASKED}, "reference": "r", "id": "p0"
         ("--pairs", "ms-swift", {"messages": ASKED + ANSWER, "rejected_response": "bad"}),
         ("--curriculum", "trl", {"prompt": "p", "reference": "r", "id": "p0", **STATISTICS}),
         ("--curriculum", "verl", VERL),
-        ("--curriculum", "openrlhf", {"input": "p", "label": "r", **STATISTICS}),
+        ("--curriculum", "openrlhf", {"input": "p", "label": "r", "id": "p0", **STATISTICS}),
         ("--curriculum", "ms-swift", {"messages": ASKED, "reference": "r", "id": "p0", **STATISTICS}),
         ("--curriculum", "slime", {"prompt": "p", "label": "r", "metadata": {"id": "p0", **STATISTICS}}),
         ("--curriculum", "areal", {"messages": ASKED, "reference": "r", "query_id": "p0", **STATISTICS}),
