@@ -13,7 +13,7 @@ __all__ = ["RECORDS", "TASKS", "WRONG", "Prepared", "prepare", "prepared_in", "r
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(os.environ.get("ASSAY_COMMAND", str(ROOT / ".venv" / "bin" / "assay")))
-SPLIT = ("--test", "0.25")
+HELD_OUT = "held_out.jsonl"
 WRONG = "I do not know."
 TASKS = ["bioprobench.err", "bioprobench.ord", "bioprobench.pqa", "score"]
 
@@ -41,14 +41,6 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
             ("add", "lysis buffer", "200 µl"),
             ("shake", "tube", "5 min"),
         ),
-        recipe(
-            "staining",
-            "How is the gel stained overnight?",
-            '"soak", "rinse", "photograph"',
-            ("soak", "gel", "coomassie"),
-            ("rinse", "gel", "water"),
-            ("photograph", "gel", "white light"),
-        ),
         recipe("plating", "How are bacteria plated?", '"spread"', ("spread", "culture", "glass beads")),
     ],
     "PQA.json": [
@@ -58,13 +50,6 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
             "choices": ["1 ml", "2 ml", "5 ml", "9 ml"],
             "answer": "2 ml",
             "type": "parameter",
-        },
-        {
-            "id": "pqa-2",
-            "question": "What stops the restriction digest?",
-            "choices": ["ice", "light", "EDTA", "salt"],
-            "answer": "EDTA",
-            "type": "reagent",
         },
     ],
     "ORD.json": [
@@ -103,6 +88,23 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
             "error_description": None,
         },
     ],
+    HELD_OUT: [
+        recipe(
+            "staining",
+            "How is the gel stained overnight?",
+            '"soak", "rinse", "photograph"',
+            ("soak", "gel", "coomassie"),
+            ("rinse", "gel", "water"),
+            ("photograph", "gel", "white light"),
+        ),
+        {
+            "id": "pqa-2",
+            "question": "What stops the restriction digest?",
+            "choices": ["ice", "light", "EDTA", "salt"],
+            "answer": "EDTA",
+            "type": "reagent",
+        },
+    ],
 }
 
 
@@ -138,7 +140,8 @@ class Prepared(NamedTuple):
 
     def rows_for(self, trainer: str, *flags: str) -> Path:
         """Return the folder with the rows of a trainer."""
-        return prepare(self.sources, self.folder / "".join([trainer, *flags]), trainer, *(flags or SPLIT))
+        split = flags or ("--hold-out", str(self.folder / HELD_OUT))
+        return prepare(self.sources, self.folder / "".join([trainer, *flags]), trainer, *split)
 
 
 def prepared_in(folder: Path) -> Prepared:
@@ -146,5 +149,5 @@ def prepared_in(folder: Path) -> Prepared:
     sources = write_records(folder)
     answers = prepare(sources, folder / "answers", "trl", "--stage", "supervised", "--test", "0")
     completions = {row["id"]: row["completion"][0]["content"] for row in read(answers / "train.jsonl")}
-    rows = prepare(sources, folder / "rows", "trl", *SPLIT)
+    rows = prepare(sources, folder / "rows", "trl", "--hold-out", str(folder / HELD_OUT))
     return Prepared(sources, folder, completions, [*read(rows / "train.jsonl"), *read(rows / "test.jsonl")])

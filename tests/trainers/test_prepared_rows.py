@@ -42,7 +42,7 @@ def tokenizer(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> A
         texts.append(asked)
     made = new_tokenizer(texts)
     made.chat_template = TEMPLATE
-    made.folder = str(tmp_path_factory.mktemp("tokenizer"))
+    made.folder = str(tmp_path_factory.mktemp("prepared-tokenizer"))
     made.save_pretrained(made.folder)
     return made
 
@@ -148,7 +148,8 @@ def test_verl_validation(prepared: Prepared, tokenizer: Any, reward_loop: Any, t
     from verl.trainer.ppo.metric_utils import process_validation_metrics
 
     rows = verl_rows(prepared.rows_for("verl") / "test.parquet", tokenizer, tmp_path)
-    answers = [[prepared.answers[rows[k]["index"]] if rows[k]["data_source"] == "score" else WRONG] for k in range(2)]
+    assert [rows[k]["index"] for k in range(len(rows))] == ["staining", "pqa-2"]
+    answers = [[prepared.answers["staining"]], [WRONG]]
     batch = rollouts(rows, answers, tokenizer)
     scored = reward_loop.compute_rm_score(batch)
     figures = {name: scored.non_tensor_batch[name].tolist() for name in scored.meta_info["reward_extra_keys"]}
