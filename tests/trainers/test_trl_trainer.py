@@ -16,7 +16,7 @@ import torch
 import train
 from datasets import Dataset
 from model import new_model, new_tokenizer
-from protocols import Protocol, Step, careless_answer, right_answer
+from protocols import Protocol, Step, careless_answer, phrases_of, right_answer
 from trl import GRPOConfig, GRPOTrainer
 
 from assay_client import Client, InvalidReference, Unavailable
@@ -73,7 +73,7 @@ def policy() -> tuple[Any, Any]:
     model = new_model(tokenizer, 0)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(train, "careless_answer", answer_of)
-        train.supervise(model, tokenizer, [*PROTOCOLS, *PROTOCOLS, *QUESTIONS], 160, 0)
+        train.supervise(model, tokenizer, [*PROTOCOLS, *PROTOCOLS, *QUESTIONS], 320, 0)
     return model, tokenizer
 
 
@@ -232,3 +232,14 @@ def test_a_service_that_is_gone(policy: Any, function: Any, monkeypatch: pytest.
     log = trained(policy, function, tmp_path)
     assert len(log) == STEPS, "the trainer leaves out what has no reward"
     assert all(entry["reward"] is None or math.isnan(entry["reward"]) for entry in log)
+
+
+def test_prompts_and_phrases_are_tokens_and_decode_to_their_text() -> None:
+    first = PROTOCOLS[0]
+    answer = right_answer(first)
+    tokenizer = new_tokenizer([first.prompt + answer], phrases_of(first))
+    ids = tokenizer(first.prompt + answer).input_ids
+    assert tokenizer.decode(ids) == first.prompt + answer
+    assert ids == tokenizer(first.prompt).input_ids + tokenizer(answer).input_ids, "as when an answer is sampled"
+    assert tokenizer.convert_ids_to_tokens(ids)[:2] == [first.prompt.strip(), "\n"]
+    assert " 300 x g" in tokenizer.convert_ids_to_tokens(ids)
