@@ -157,9 +157,10 @@ class Lexical(Task):
         return Rewards(rewards, found.failed, {"text_similarity": rewards})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept the text itself, or an object with a `reference`."""
+        """Accept a record, as an object or its JSON text, or the text itself."""
         if isinstance(value, str):
-            value = {"reference": value}
+            found, _ = super().reference(value)
+            value = found if found is not None else {"reference": value}
         record, wrong = super().reference(value)
         if record is not None and len(record["reference"]) > MAX_LENGTH:
             return None, f"it has more than {MAX_LENGTH:,} characters"
