@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..explain.reading import Step
 from ..files.rows.rows import Location
 
 __all__ = ["Example", "Message", "Place", "Step"]
@@ -21,14 +22,6 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return self.location.within(self.source)
-
-
-class Step(NamedTuple):
-    """One step of a reference of SCORE."""
-
-    action: str
-    objects: tuple[str, ...]
-    parameters: tuple[str, ...]
 
 
 class Example(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,7 @@ from ..scoring.scorer import Scorer
 from .example import Example, Message, Step
 from .prompts import REASONED, reference_fields
 
-__all__ = ["PromptCheck", "ideal_answer"]
+__all__ = ["FULL", "ROUNDING", "PromptCheck", "ideal_answer"]
 
 FULL = 1.0
 """The largest reward of every task but SCORE, whose own depends on its settings."""
@@ -47,8 +46,7 @@ def ideal_answer(example: Example) -> str:
 
 def key_lines(steps: Iterable[Step]) -> str:
     """Return steps as the lines of a key section, numbered from 1."""
-    objects = (json.dumps(step._asdict(), ensure_ascii=False) for step in steps)
-    return "\n".join(f"Step {number}: {text}" for number, text in enumerate(objects, 1))
+    return "\n".join(f"Step {number}: {step.text}" for number, step in enumerate(steps, 1))
 
 
 def protocol(example: Example) -> str:

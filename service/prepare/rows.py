@@ -11,6 +11,7 @@ from ..files.rows.rows import Fault
 from ..files.trainer_rows import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row
 from ..scoring.scorer import Scorer
 from .example import Example, Message
+from .ideal import FULL, ROUNDING
 from .options import Options, Stage
 
 __all__ = ["STAGE_TRAINERS", "RowMaker"]
@@ -21,8 +22,6 @@ STAGE_TRAINERS: dict[Stage, Collection[str]] = {
     "grpo": tuple(PROMPTS),
 }
 """The trainers that have each stage."""
-
-FULL_REWARD = 1.0 - 1e-9
 
 
 class RowMaker:
@@ -65,6 +64,6 @@ class RowMaker:
         reason, reward = str(scores.reasons[0]), float(scores.rewards[0])
         if reason != OK:
             return Fault("answer_fails", f"its answer fails a gate ({reason})")
-        if reward < FULL_REWARD:
+        if reward < FULL - ROUNDING:
             return Fault("answer_fails", f"its answer does not get the full reward with its reference: {reward:.4f}")
         return example.answer
