@@ -29,6 +29,10 @@ IN_HELD_OUT_GROUP = Fault("in_held_out_group", "it shares a group with a record 
 MAX_LISTED = 100
 """Records of one reason that are listed on standard error."""
 
+ABOUT_LEXICAL = """\
+By default, rewards of the task lexical need a model, for BERTScore. Set another reward where the service is called:
+ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}'"""
+
 
 class Source(NamedTuple):
     """A file that was read."""
@@ -153,10 +157,9 @@ class Summary:
         if self.answers:
             kinds = [f"{count:,} from the {source}" for source, count in sorted(self.answers.items())]
             parts.append(f"answers      {', '.join(kinds)}")
-        parts += [
-            "",
-            *self.statistics.parts(),
-        ]
+        parts += ["", *self.statistics.parts()]
+        if self.options.stage == "grpo" and "lexical" in self.statistics.tasks:
+            parts += ["", ABOUT_LEXICAL]
         if self.left_out.counts:
             counts = sorted(self.left_out.counts.items(), key=lambda one: (-one[1], one[0]))
             parts += ["", table(["records left out", "records"], [[reason, f"{count:,}"] for reason, count in counts])]

@@ -18,6 +18,7 @@ from assay.service.prepare.split import split_digest
 from assay.service.scoring.scorer import Scorer
 from tests.command_line import read_rows, write_rows
 from tests.files.any_format import FORMATS, read
+from tests.prepare.published import GEN
 
 Call = Callable[..., Result]
 
@@ -100,6 +101,14 @@ def test_the_rows_get_the_rewards_that_they_promise(call: Call, tmp_path: Path) 
     scores = Scorer().score(answers, references, range(4), task=[row["task"] for row in rows])
     assert scores.rewards.tolist() == pytest.approx([1.0] * 4)
     assert not (tmp_path / "asked" / "test.jsonl").exists()
+
+
+@pytest.mark.parametrize(("stage", "is_said"), [("grpo", True), ("supervised", False)])
+def test_the_option_that_rows_of_gen_need_is_named(call: Call, tmp_path: Path, stage: str, is_said: bool) -> None:
+    source = write_rows(tmp_path / "records.jsonl", [GEN])
+    done = call("prepare", source, "--stage", stage, "--test", "0", "-o", tmp_path / "rows")
+    assert done.exit_code == 0
+    assert ("""ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}'""" in done.stdout) is is_said
 
 
 def test_the_same_records_give_the_same_bytes(call: Call, tmp_path: Path) -> None:
