@@ -56,5 +56,5 @@ class Example(NamedTuple):
     """The record's own prompt as chat messages, None if it has none."""
     text: str | None = None
     """The text of the protocol itself, for the stage `knowledge`; None if the record has none."""
-    split: str | None = None
-    """`test` for records of files that are held out, else None: it is chosen."""
+    held_out: bool = False
+    """Whether its file is held out: the record is in the split `test`."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import click
+
 from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE
 from ..files.reference_text import reference_text
@@ -25,12 +27,12 @@ STAGE_TRAINERS: dict[Stage, Collection[str]] = {
 
 
 class RowMaker:
-    """Makes rows for the stage and the trainer of the options; raises ValueError if that trainer lacks the stage."""
+    """Makes rows for the stage and the trainer of the options; raises UsageError if that trainer lacks the stage."""
 
     def __init__(self, options: Options) -> None:
         if options.trainer not in STAGE_TRAINERS[options.stage]:
             known = ", ".join(STAGE_TRAINERS[options.stage])
-            raise ValueError(f"{options.trainer} has no rows for the stage {options.stage}: use one of {known}")
+            raise click.UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {known}")
         self._options = options
         self._scorer = Scorer() if options.stage == "supervised" else None
 
