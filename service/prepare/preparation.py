@@ -40,7 +40,7 @@ MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
 """Rows whose ideal answers are scored at once."""
 
-NO_PROMPT = Fault("no_prompt", "it has no prompt of its own")
+NO_PROMPT = Fault("no_prompt", "the record has no prompt")
 
 
 class Job(NamedTuple):

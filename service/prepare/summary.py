@@ -30,8 +30,8 @@ MAX_LISTED = 100
 """Records of one reason that are listed on standard error."""
 
 ABOUT_LEXICAL = """\
-By default, rewards of the task lexical need a model, for BERTScore. Set another reward where the service is called:
-ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}'"""
+By default, rewards of the task lexical need a model, for BERTScore. Choose another reward where the service is called:
+ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}', or in an address lexical.reward=rouge_l."""
 
 
 class Source(NamedTuple):
@@ -78,7 +78,7 @@ class LeftOut:
 
     @property
     def has_faults(self) -> bool:
-        """Whether a record has a fault; that it shares a group with one that is held out is none."""
+        """Whether a record has a fault; sharing a group with one that is held out is not a fault."""
         return self.counts.total() > self.counts[IN_HELD_OUT_GROUP.reason]
 
     def document(self) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ class Summary:
 
     @property
     def empty_splits(self) -> list[str]:
-        """The splits without rows; a test split that was not asked for is none."""
+        """The splits that were asked for and have no rows."""
         asked = (TRAIN, TEST) if self.options.test_share > 0 else (TRAIN,)
         return [split for split in asked if split not in {file.split for file in self.files}]
 
