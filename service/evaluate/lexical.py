@@ -113,6 +113,7 @@ class Lexical(Task):
     reward = "The mean of BLEU-AVG, ROUGE-L and BERTScore (`reward` chooses one metric), at most 1."
     reasons = REASONS
     compares = True
+    text_reference = "reference"
     components = ("text_similarity",)
     passed_if = ("text_similarity",)
 
@@ -157,9 +158,7 @@ class Lexical(Task):
         return Rewards(rewards, found.failed, {"text_similarity": rewards})
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept the text itself, or an object with a `reference`."""
-        if isinstance(value, str):
-            value = {"reference": value}
+        """Accept a record, as an object or its JSON text, or the text itself."""
         record, wrong = super().reference(value)
         if record is not None and len(record["reference"]) > MAX_LENGTH:
             return None, f"it has more than {MAX_LENGTH:,} characters"

@@ -16,6 +16,7 @@ from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE, reasons_of
 from ..explain.explanation import smallest_and_largest
 from ..explain.text import canons
+from ..files.reference_text import reference_text
 from ..files.rows.rows import Fault
 from ..scoring.scorer import Scorer
 from .example import Example, Message, Step
@@ -191,7 +192,7 @@ class PromptCheck:
         """Return for each example why its ideal answer does not get the full reward, None if it does."""
         tasks = [example.task for example in examples]
         answers = [ideal_answer(example) for example in examples]
-        references = [example.reference for example in examples]
+        references = [reference_text(example.reference) for example in examples]  # as the rows have them
         options = {name: given for name, given in OPTIONS.items() if name in tasks}
         if options:
             import_optional("nltk", "lexical", "The check of prompts of the task lexical")
