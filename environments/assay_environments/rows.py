@@ -110,7 +110,7 @@ def _row_of(record: Any) -> PreparedRow:
     reference = about.get("reference", about.get("answer"))
     if not isinstance(reference, str):
         raise ValueError("its reference (or answer) must be a text")
-    columns = {name: about[name] for name in COLUMNS if about.get(name) is not None}
+    columns = {name: about[name] for name in COLUMNS if about.get(name) not in (None, "")}
     name = about.get("id")
     return PreparedRow(messages, reference, about.get("task") or "score", "" if name is None else str(name), columns)
 

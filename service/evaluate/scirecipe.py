@@ -27,13 +27,20 @@ __all__ = [
     "orc_of",
     "reference_of",
     "text_of",
+    "type_named",
     "violations",
     "without_instructions",
+    "without_tags",
 ]
 
 SECTIONS = ("think", "key", "orc", "note")
 TYPES = ("overview", "specific", "retrieval", "planning", "troubleshooting", "constraint", "scaling", "safety")
 """The data set's tasks: two of comprehension, six of problem solving."""
+
+SCRIPT_TYPES = {"overview_qa": "overview", "specific_step_qa": "specific"}
+"""Names of types in the public scripts that make records, where they are not the data set's."""
+
+TAGGED = {name: re.compile(rf"\s*<{name}>(.*)</{name}>\s*", re.IGNORECASE | re.DOTALL) for name in SECTIONS}
 
 LIBRARY_FIELDS = ("action_new", "action_library", "action", "actions")
 """Fields that may hold the library as a list; `action_new` is `action` with distractors."""
@@ -62,6 +69,18 @@ class Violation(NamedTuple):
 
     rule: str
     detail: str
+
+
+def type_named(name: str) -> str:
+    """Return the data set's name of a type, of which records have variations."""
+    lower = name.strip().lower()
+    return SCRIPT_TYPES.get(lower, lower)
+
+
+def without_tags(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record whose sections are not in their tags, as in a field `key` with `<key>…</key>`."""
+    found = {name: TAGGED[name].fullmatch(record[name]) for name in SECTIONS if isinstance(record.get(name), str)}
+    return {**record, **{name: match[1].strip() for name, match in found.items() if match}}
 
 
 def level_of(steps: int) -> int:
@@ -251,7 +270,7 @@ def label_violations(record: Mapping[str, Any], key: str, steps: int) -> Iterato
     if steps and level is not None and str(level).strip().lower().removeprefix("level").strip() != str(level_of(steps)):
         yield Violation("level", f"the level is not that of {steps} steps, which is {level_of(steps)}")
     kind = record.get("type")
-    if kind is not None and (not isinstance(kind, str) or kind.strip().lower() not in TYPES):
+    if kind is not None and (not isinstance(kind, str) or type_named(kind) not in TYPES):
         yield Violation("type", "the type is not one of the data set's")
 
 

@@ -8,7 +8,15 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from ..errors import one_of
-from ..evaluate.scirecipe import answer_of, level_of, library_in, library_of, without_instructions
+from ..evaluate.scirecipe import (
+    answer_of,
+    level_of,
+    library_in,
+    library_of,
+    type_named,
+    without_instructions,
+    without_tags,
+)
 from ..evaluate.task_rewards import REWARD_TASKS, SCORE
 from ..evaluate.thoth import sections_in
 from ..files.field_names import PROMPT_NAMES, REFERENCE_NAMES
@@ -118,13 +126,16 @@ def lacking(record: Mapping[str, Any], groups: Iterable[Sequence[str]]) -> list[
 
 
 def unknown_form(record: Mapping[str, Any]) -> Fault:
-    """Return the fault of a record of no form, with what it lacks of the nearest one."""
-    shares = ((len(lacking(record, groups)) / len(groups), form, groups) for form, groups in SHAPES.items())
-    share, form, groups = min(shares, key=lambda one: one[0])
-    if share == 1:
+    """Return the fault of a record of no form, with what it lacks of the nearest ones."""
+    shares = {form: len(lacking(record, groups)) / len(groups) for form, groups in SHAPES.items()}
+    least = min(shares.values())
+    if least == 1:
         return Fault("unknown_form", f"the fields are of no known form; the forms are {', '.join(FORMS)}")
-    needed = (" or ".join(map(repr, group)) for group in lacking(record, groups))
-    return Fault("unknown_form", f"the fields are of no known form; the nearest, {form}, needs {' and '.join(needed)}")
+    needs = []
+    for form in (form for form, share in shares.items() if share == least):
+        needed = (" or ".join(map(repr, group)) for group in lacking(record, SHAPES[form]))
+        needs.append(f"{form} needs {' and '.join(needed)}")
+    return Fault("unknown_form", f"the fields are of no known form; of the nearest, {'; '.join(needs)}")
 
 
 def read_text(blank: Example, record: Mapping[str, Any], options: Options) -> Example | Fault:
@@ -139,6 +150,7 @@ def read_text(blank: Example, record: Mapping[str, Any], options: Options) -> Ex
 
 def read_protocol(blank: Example, record: Mapping[str, Any]) -> Example | Fault:
     """Read a record of SciRecipe in any of its shapes, or a question with steps or with a reference of SCORE."""
+    record = without_tags(record)
     asking = asking_of(record)
     question = without_instructions(asking.question) if asking else ""
     if asking is None or not question:
@@ -152,11 +164,12 @@ def read_protocol(blank: Example, record: Mapping[str, Any]) -> Example | Fault:
     text, steps = found
     whole = isinstance(reference, str) and sections_in(reference) is not None
     library = library_of(record) or library_in(asking.question)
+    kind = label(record.get("type"))
     return blank._replace(
         dataset="scirecipe" if whole else blank.dataset,
         question=question,
         reference=text,
-        type=label(record.get("type")),
+        type=None if kind is None else type_named(kind),
         level=str(level_of(len(steps))),
         steps=steps,
         library=library or None,

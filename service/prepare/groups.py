@@ -51,9 +51,9 @@ def groups_of(examples: Sequence[Example], options: Options) -> Groups:
     """Return the groups of records: those that are connected by any of these.
 
     Equal or similar questions, references or texts of protocols (words as in docs/rules.md; Jaccard similarity of their
-    shingles of at least `options.similarity`), an equal title of a protocol, quoted in the question or in a field, and
-    an equal value of `options.group_field`. Raises NotInstalled without datasketch if the similarity is below 1, and
-    FieldError if no record has the field of the group.
+    shingles of at least `options.similarity`), an equal title of a protocol, quoted in the question or in a field, an
+    equal id in the same file, and an equal value of `options.group_field`. Raises NotInstalled without datasketch if
+    the similarity is below 1, and FieldError if no record has the field of the group.
     """
     field = options.group_field
     if field is not None and examples and not any(has_field(one.record, field) for one in examples):
@@ -69,6 +69,7 @@ def groups_of(examples: Sequence[Example], options: Options) -> Groups:
     contents = [content_digest(one) for one in examples]
     connect_keys(connected, ([content] for content in contents))
     connect_keys(connected, protocols_of(examples))
+    connect_keys(connected, own_ids(examples))
     if field is not None:
         values = (value_at(one.record, field) if has_field(one.record, field) else None for one in examples)
         connect_keys(connected, ([] if value is None else [value_digest(value)] for value in values))
@@ -172,6 +173,13 @@ def protocols_of(examples: Sequence[Example]) -> Iterator[list[Any]]:
         titles = [text for text in canons([*quoted, *named]) if text.count(" ") + 1 >= MIN_TITLE_WORDS]
         short = [(name, value) for name, value in fields.items() if isinstance(value, str | int) and value != ""]
         yield [*titles, *short]
+
+
+def own_ids(examples: Sequence[Example]) -> Iterator[list[Any]]:
+    """Yield the id that each record has in its file: one that several have there is that of their protocol."""
+    for example in examples:
+        value = example.record.get("id")
+        yield [(example.place.source, value)] if isinstance(value, str | int) and value != "" else []
 
 
 def content_digest(example: Example) -> bytes:

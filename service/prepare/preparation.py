@@ -29,7 +29,7 @@ from .libraries import Libraries
 from .options import Options
 from .prompts import messages_of
 from .rows import RowMaker
-from .sources import expand, open_examples
+from .sources import MANIFEST, expand, open_examples
 from .split import TEST, TRAIN, held_out_splits, seeded_splits, split_digest
 from .statistics import Statistics
 from .summary import IN_HELD_OUT_GROUP, LeftOut, Source, Summary, Written
@@ -62,7 +62,7 @@ class Job(NamedTuple):
     @property
     def manifest(self) -> str:
         """The path of the manifest."""
-        return os.path.join(self.folder, "prepared.json")
+        return os.path.join(self.folder, MANIFEST)
 
 
 class MalformedSource(Exception):

@@ -19,7 +19,7 @@ REASONED = "bioprobench.rea_err"
 
 SKETCH_AND_FILL = """\
 You write laboratory protocols as plans that a program can check. Answer with four sections in this order, each once, \
-with nothing between them:
+with no text between them:
 
 <think>
 Your reasoning: what the question asks for, which steps it takes, and why in this order.
@@ -123,7 +123,7 @@ CONTEXT = {"purpose": "Purpose", "prior_step": "Step before", "next_step": "Step
 """What is known of a step of ERR, by the names of the record."""
 
 GENERATION = """\
-You write laboratory protocols as lists of steps. Write one step a line, numbered as the task asks for, in the order \
+You write laboratory protocols as lists of steps. Write one step a line, numbered as the task asks, in the order \
 in which they are carried out.
 
 Answer with the steps only: no title, no remarks, no reasoning and no markup, because your whole answer is compared \

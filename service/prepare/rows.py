@@ -37,13 +37,15 @@ class RowMaker:
         self._scorer = Scorer() if options.stage == "supervised" else None
 
     def row(self, example: Example, messages: list[Message], ideal: str, group: str, split: str) -> Row | Fault:
-        """Return the row of a record, or why it has none; every row has the same columns, null where it lacks one.
+        """Return the row of a record, or why it has none; every row has the same columns, and no nulls.
 
         ideal: an answer with the full reward. In the stage `supervised` it is the answer to learn, unless the record
         has an answer with sections; such an answer needs the full reward too, because one that fails a gate teaches to
         fail it. The column `answer_from` says which it is: `reference` or `record`.
         """
-        about = {"group": group, "level": example.level, "type": example.type, "split": split}
+        # Not null: if the first rows of `train` have only nulls in a column, `datasets` refuses texts after them, also
+        # those in `test`.
+        about = {"group": group, "level": example.level or "", "type": example.type or "", "split": split}
         named = {"id": example.id, "task": example.task}
         if self._options.stage == "knowledge":
             if example.text is None:

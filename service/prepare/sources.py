@@ -17,12 +17,16 @@ from .example import Example, Place
 from .forms import read_example, split_named
 from .options import Options
 
-__all__ = ["SourceFile", "expand", "open_examples"]
+__all__ = ["MANIFEST", "SourceFile", "expand", "open_examples"]
+
+MANIFEST = "prepared.json"
+"""What this command writes beside its rows."""
 
 SAVED_SPLITS, SAVED_FILES = "dataset_dict.json", "state.json"
 """What `datasets` writes beside the files of a saved data set: the names of its splits, and of the files of a split."""
 
-METADATA = (SAVED_SPLITS, SAVED_FILES, "dataset_info.json", "dataset_infos.json")
+METADATA = (SAVED_SPLITS, SAVED_FILES, "dataset_info.json", "dataset_infos.json", MANIFEST)
+"""Files of a folder that hold no records."""
 
 
 class SourceFile(NamedTuple):

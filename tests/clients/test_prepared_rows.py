@@ -36,7 +36,7 @@ def written(path: Path, *records: Any) -> Path:
 
 def test_a_split_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path / "test.jsonl", ROW, ORD)
-    written(tmp_path / "train.jsonl", ROW | {"id": 7, "prompt": "Which?", "type": None, "task": None})
+    written(tmp_path / "train.jsonl", ROW | {"id": 7, "prompt": "Which?", "level": "", "type": None, "task": None})
     first, second = read_rows(tmp_path)
     assert first == PreparedRow(MESSAGES, "key lines", "score", "r1", {"group": "g1", "split": "test"})
     assert second.columns["level"] == "2"

@@ -81,6 +81,7 @@ def test_the_demonstration_records_keep_the_rules(demo_records):
         ({"level": 2}, ["level"]),
         ({"level": "Level 1"}, []),
         ({"type": "baking"}, ["type"]),
+        ({"type": "Overview_QA"}, []),
         ({"type": ["planning"], "level": None}, ["type"]),
     ],
 )

@@ -132,6 +132,11 @@ def test_references_come_in_short_forms(task, reference, response):
     assert rewards(task, [response], [reference], **options).rewards[0] == 1.0
 
 
+@pytest.mark.parametrize("reference", ["wash it", {"reference": "wash it"}, '{"reference": "wash it"}'])
+def test_the_reference_of_a_text_is_a_record_or_the_text(reference):
+    assert rewards("lexical", ["wash it"], [reference], reward="rouge_l").rewards[0] == 1.0
+
+
 @pytest.mark.parametrize(
     ("task", "reference"),
     [

@@ -74,6 +74,25 @@ def test_every_shape_of_scirecipe_gives_the_same_question_and_steps(record: dict
     assert found.record is record
 
 
+def test_sections_may_be_in_their_tags() -> None:
+    tagged = {name: f"\n<{name}>\n{TRAIN[name]}\n</{name.upper()}> " for name in ("think", "key", "orc", "note")}
+    assert example({**TRAIN, **tagged})._replace(record={}) == example(TRAIN)._replace(record={})
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Planning", "planning"),
+        (" overview_qa", "overview"),
+        ("specific_step_qa", "specific"),
+        ("mine", "mine"),
+        (["planning"], None),
+    ],
+)
+def test_types_have_the_names_of_the_data_set(name: Any, kind: str | None) -> None:
+    assert example({**TRAIN, "type": name}).type == kind
+
+
 def test_the_question_of_a_published_record_is_its_prompt_for_every_command() -> None:
     assert prompt_of(TRAIN) == QUESTION
     assert library_of({"exp_goal": f"{QUESTION} {LIBRARY}"}) == ("weigh", "dissolve", "pour")
@@ -256,12 +275,19 @@ BAD_KEY = 'Step 1: {"action": "weigh"}'
         (
             {"question": "Q", "choices": ["a"]},
             "unknown_form",
-            "the fields are of no known form; the nearest, bioprobench.pqa, needs 'answer'",
+            "the fields are of no known form; of the nearest, bioprobench.pqa needs 'answer'",
+        ),
+        (
+            {"text": None, "wrong_steps": ["b"], "is_correct": True},
+            "unknown_form",
+            "the fields are of no known form; of the nearest, "
+            "bioprobench.err needs 'corrupted_text' or 'corrected_text'; "
+            "bioprobench.rea_err needs 'corrupted_text' or 'corrected_text'",
         ),
         (
             {"title": "T", "steps": None, "generated_pseudocode": "f()"},
             "unknown_form",
-            "the fields are of no known form; the nearest, bioprot, needs 'steps'",
+            "the fields are of no known form; of the nearest, bioprot needs 'steps'",
         ),
         (
             {**TRAIN, "key": BAD_KEY},

@@ -16,7 +16,8 @@ from assay.service.errors import NotInstalled
 from assay.service.evaluate.text import minhash
 from assay.service.evaluate.text.minhash import MinHash, Shingler
 from assay.service.files.field_names import FieldError
-from assay.service.prepare.example import Example, Step
+from assay.service.files.rows.rows import Location
+from assay.service.prepare.example import Example, Place, Step
 from assay.service.prepare.groups import groups_of
 from assay.service.prepare.options import Options
 from tests.prepare.by_hand import choice, example, order, protocol
@@ -49,6 +50,7 @@ CONNECTED = {
     "double quotes": (asked('In "Growth of Yeast in Medium," why?'), asked("“Growth of yeast in medium”?")),
     "single quotes": (asked("Sort 'Staining of 3' Ends of DNA' now."), asked('What is "Staining of 3\' ends of DNA"?')),
     "a title in a field": (asked("“The Title of a Protocol”?"), asked("How?", {"title": "the title of a protocol"})),
+    "an id that is repeated in a file": (asked("Why?", {"id": "p7"}), asked("How?", {"id": "p7"})),
     "a number in a field": (asked("Why?", {"protocol_id": 7}), asked("How?", {"protocol_id": 7})),
 }  # fmt: skip
 
@@ -65,6 +67,11 @@ APART = {
     "apostrophes": (asked("Don't use the cells of it, it's late."), asked("Can't use the cells of it, it's late.")),
     "different fields": (asked("Why?", {"protocol_id": "7"}), asked("How?", {"title": "7"})),
     "no text": (asked("", text="Wash it."), asked("", text="Dry it.")),
+    "no ids": (asked("Why?", {"id": ""}), asked("How?", {"id": ""})),
+    "ids in different files": (
+        asked("Why?", {"id": 7}),
+        asked("How?", {"id": 7})._replace(place=Place("other.jsonl", Location("line", 1))),
+    ),
     "empty fields": (asked("Why?", {"title": ""}), asked("How?", {"title": ""})),
 }
 

@@ -18,7 +18,7 @@ from assay.service.prepare.split import split_digest
 from assay.service.scoring.scorer import Scorer
 from tests.command_line import read_rows, write_rows
 from tests.files.any_format import FORMATS, read
-from tests.prepare.published import GEN
+from tests.prepare.published import ERR, GEN, ORD, PROTOCOL
 
 Call = Callable[..., Result]
 
@@ -91,15 +91,16 @@ def test_rows_their_files_and_the_manifest(call: Call, tmp_path: Path) -> None:
 
 
 def test_the_rows_get_the_rewards_that_they_promise(call: Call, tmp_path: Path) -> None:
-    """A published answer with its own row's reference and task gets the full reward."""
-    source = write_rows(tmp_path / "records.jsonl", [*RECORDS[:3], PQA])
+    """An answer to learn gets the full reward with its own row's reference, the text that trainers send, and task."""
+    source = write_rows(tmp_path / "records.jsonl", [*RECORDS[:3], PQA, ORD, ERR, GEN, PROTOCOL])
     call("prepare", source, "--stage", "supervised", "--test", "0", "-o", tmp_path / "taught")
     call("prepare", source, "--test", "0", "-o", tmp_path / "asked")
     answers = [row["completion"][0]["content"] for row in read_rows(tmp_path / "taught" / "train.jsonl")]
     rows = read_rows(tmp_path / "asked" / "train.jsonl")
-    references = [row["reference"] if row["task"] == "score" else json.loads(row["reference"]) for row in rows]
-    scores = Scorer().score(answers, references, range(4), task=[row["task"] for row in rows])
-    assert scores.rewards.tolist() == pytest.approx([1.0] * 4)
+    references, tasks = [row["reference"] for row in rows], [row["task"] for row in rows]
+    options = {"lexical": {"reward": "rouge_l"}}
+    scores = Scorer().score(answers, references, range(8), task=tasks, task_options=options)
+    assert scores.rewards.tolist() == pytest.approx([1.0] * 8)
     assert not (tmp_path / "asked" / "test.jsonl").exists()
 
 

@@ -18,7 +18,7 @@ from tests.http.samples import PERFECT, REFERENCE, STEPS, SWAPPED
 MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}]
 IDEAL = [*MESSAGES, {"role": "assistant", "content": "ideal"}]
 NAMED = {"id": "a", "task": "score"}
-ABOUT = {"group": "g", "level": "1", "type": None, "split": "train"}
+ABOUT = {"group": "g", "level": "1", "type": "", "split": "train"}
 VERL = {
     "data_source": "score",
     "prompt": MESSAGES,

@@ -178,3 +178,16 @@ def test_trl_texts(texts: Any, tokenizer: Any, tmp_path: Path) -> None:
     trainer = SFTTrainer(new_model(tokenizer, 0), arguments, train_dataset=rows, processing_class=tokenizer)
     learned = [tokenizer.decode(row["input_ids"]).removesuffix("<eos>") for row in trainer.train_dataset]
     assert learned == TEXTS
+
+
+@pytest.mark.parametrize("trainer", ["trl", "prime-rl", "verl"])
+def test_types_that_only_the_test_rows_have(trainer: str, tmp_path: Path) -> None:
+    """SciRecipe has no types, unlike SciRecipe-Eval: the columns of both splits are texts."""
+    steps = [{"action": "wash", "objects": ["cells"], "parameters": []}]
+    for name, record in {"train": {"question": "How?"}, "test": {"question": "Why?", "type": "planning"}}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps([{**record, "steps": steps}]))
+    flags = ("--hold-out", str(tmp_path / "test.json"))
+    folder = prepare([tmp_path / "train.json"], tmp_path / "rows", trainer, *flags)
+    loaded = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+    about = {split: rows[0].get("info") or rows[0].get("extra_info") or rows[0] for split, rows in loaded.items()}
+    assert {split: row["type"] for split, row in about.items()} == {"train": "", "test": "planning"}
