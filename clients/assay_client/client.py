@@ -131,13 +131,23 @@ class Client(BaseClient):
             future.cancel()
             raise Unavailable("no reward: the batch of this call was not answered within its deadline") from None
 
+    def request(
+        self, route: str, body: Mapping[str, Any] | bytes | None = None, *, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Return the reply of any other route, as in `client.request("/v1/evaluate", {"task": …, "records": […]})`.
+
+        body: an object, or JSON that holds one, to be sent by POST; without it, the request is a GET. Deadline, retries
+        and errors are those of `score`; also raises BadReply if the reply is not a JSON object.
+        """
+        return completed(self._request(route, body, timeout))
+
     def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return completed(self._document("/v1/config", timeout))
+        return completed(self._request("/v1/config", timeout=timeout))
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        completed(self._document("/readyz", timeout))
+        completed(self._request("/readyz", timeout=timeout))
 
     def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""
@@ -208,13 +218,19 @@ class AsyncClient(BaseClient):
             await self._settle_batch([entry], key)
         return await future
 
+    async def request(
+        self, route: str, body: Mapping[str, Any] | bytes | None = None, *, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Return the reply of any other route. See `Client.request`."""
+        return await self._request(route, body, timeout)
+
     async def config(self, timeout: float | None = None) -> dict[str, Any]:
         """Return the service's default configuration, its `config_id` and its limits (`GET /v1/config`)."""
-        return await self._document("/v1/config", timeout)
+        return await self._request("/v1/config", timeout=timeout)
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
         """Wait until a service is ready to score; raise Unavailable. In mode "local", start it if needed."""
-        await self._document("/readyz", timeout)
+        await self._request("/readyz", timeout=timeout)
 
     async def close(self) -> None:
         """Close idle connections and release a local service. The client can still be used afterwards."""

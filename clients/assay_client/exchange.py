@@ -17,6 +17,7 @@ from typing import Any
 
 from .coalescing import BatchKey, Entry, settle_entries
 from .errors import InvalidRequest
+from .json_text import dumps
 from .local import LocalService, shared_local_service
 from .replies import Reply, error_of, read_document, read_scores
 from .requests import ScoreRequest, assemble_request, score_request
@@ -92,8 +93,11 @@ class BaseClient:
     async def _scores(self, request: ScoreRequest, deadline: float) -> Scores:
         return read_scores(await self._reply("POST", "/v1/score", deadline, request.body), request)
 
-    async def _document(self, route: str, timeout: float | None) -> dict[str, Any]:
-        return read_document(await self._reply("GET", route, await self._deadline(timeout)))
+    async def _request(
+        self, route: str, body: Mapping[str, Any] | bytes | None = None, timeout: float | None = None
+    ) -> dict[str, Any]:
+        method, sent = ("GET", b"") if body is None else ("POST", body if isinstance(body, bytes) else dumps(body))
+        return read_document(await self._reply(method, route, await self._deadline(timeout), sent))
 
     async def _deadline(self, timeout: float | None) -> float:
         """Return the deadline of a call that begins now; starting a local service does not count towards it."""

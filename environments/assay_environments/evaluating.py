@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay_client.adapters.common import sync_client
-from assay_client.exchange import BaseClient
 from assay_client.json_text import dumps
-from assay_client.replies import read_document
 from assay_client.tasks import SCORE
-from assay_client.transport.sync import completed
 
 from .rows import PreparedRow
 
-__all__ = ["METRICS", "ask", "evaluate", "record_of"]
+__all__ = ["METRICS", "evaluate", "record_of"]
 
 METRICS = {
     SCORE: ("semantic_a", "order_lcs", "order_s", "order_tau", "step_m"),
@@ -60,9 +57,4 @@ def evaluate(task: str, records: Sequence[bytes]) -> dict[str, Any]:
     if task == SCORE:  # settings of the reward, one of which is an option of the evaluation too
         options = {name: value for name, value in options.items() if name == "think_prefilled"}
     about = dumps({"task": task, "options": {**options, "metrics": METRICS[task]}})
-    return completed(ask(client, "/v1/evaluate", about[:-1] + b',"records":[' + b",".join(records) + b"]}"))
-
-
-async def ask(client: BaseClient, route: str, body: bytes) -> dict[str, Any]:
-    """Return the reply to a request of the service, with the client's retries and errors."""
-    return read_document(await client._reply("POST", route, await client._deadline(None), body))
+    return client.request("/v1/evaluate", about[:-1] + b',"records":[' + b",".join(records) + b"]}")

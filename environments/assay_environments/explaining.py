@@ -8,10 +8,8 @@ from typing import Any
 from assay_client import AsyncClient
 from assay_client.adapters.common import async_client
 from assay_client.errors import InvalidRequest
-from assay_client.json_text import dumps
 from assay_client.tasks import SCORE
 
-from .evaluating import ask
 from .rows import PreparedRow
 from .scoring import Scored
 
@@ -29,7 +27,7 @@ async def explanation(row: PreparedRow, response: str, score: Scored) -> str:
             return await _explained(client, row, response)
         except InvalidRequest:  # the response is longer than what the service explains, and has a reason all the same
             pass
-    about = await client._document("/v1/tasks", None)
+    about = await client.request("/v1/tasks")
     reward: dict[str, Any] = next(task["reward"] for task in about["tasks"] if task["name"] == row.task)
     parts = ", ".join(f"{name} {value:.4f}" for name, value in score.components.items())
     return f"Reward {score.reward:.4f} ({parts}): {reward['reasons'][score.reason]}"
@@ -38,6 +36,6 @@ async def explanation(row: PreparedRow, response: str, score: Scored) -> str:
 async def _explained(client: AsyncClient, row: PreparedRow, response: str) -> str:
     config = json.loads(client.settings.merged(None))
     asked = {"response": response, "reference": row.reference, "config": config, "suggestions": 0}
-    found = await ask(client, "/v1/explain", dumps(asked))
+    found = await client.request("/v1/explain", asked)
     failure, headline = found["failure"], str(found["headline"])
     return headline if failure is None else f"Fails the {failure['gate']} gate ({failure['reason']}). {headline}"

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ..explain.reading import Step
 from ..explain.text import canons
-from .policies import Step
 from .rows import Place
 
 __all__ = ["Contradiction", "Prompts"]

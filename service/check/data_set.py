@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import NotInstalled
 from ..evaluate.task_rewards import SCORE
+from ..explain.reading import Step, steps_in
 from ..explain.text import canons
 from ..extras import in_this_shell
 from ..files.row_tasks import score_rollouts
@@ -20,7 +21,6 @@ from .earnings import Earned, Earnings
 from .findings import Finding, Rules, findings_of
 from .gold import NO_ANSWER, GoldAnswers
 from .near_duplicates import NearDuplicates, Pair
-from .policies import Step, steps_of
 from .rows import CheckedRow, Place
 
 __all__ = ["DataSet"]
@@ -62,7 +62,7 @@ class DataSet:
         reasons = scores.reasons.tolist()
         self.counts["checked"] += len(rows)
         self.gold.add(valid, reasons)
-        steps = [steps_of(row.rollout.reference) for row in valid]
+        steps = [steps_in(row.rollout.reference) for row in valid]
         gold = np.where(np.isin(scores.reasons, NO_ANSWER), np.nan, scores.rewards)
         self._earnings.add(valid, steps, gold, scores.reasons == "ok")
         self._add_texts(valid, steps, ~np.isnan(gold))

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..evaluate.scirecipe import library_of
+from ..explain.reading import Step
 from ..scoring.scorer import Scorer
 from ..scoring.scores import NO_SPREAD
-from .policies import POLICIES, SEED, Policy, Step, answers_of
+from .policies import POLICIES, SEED, Policy, answers_of
 from .rows import CheckedRow
 
 __all__ = ["Earned", "Earnings"]

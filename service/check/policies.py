@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-from ..explain.reading import steps_in
+from ..explain.reading import Step
 
-__all__ = ["POLICIES", "Policy", "Step", "answers_of", "steps_of"]
+__all__ = ["POLICIES", "Policy", "answers_of"]
 
 SEED = 0
 """Of the shuffles: one generator for all references, in their order."""
 
 NO_ANSWER = ""
 """What a policy answers if it needs a library of actions and the record names none."""
-
-
-class Step(NamedTuple):
-    """One step."""
-
-    action: str
-    objects: Sequence[str] = ()
-    parameters: Sequence[str] = ()
-
-    @property
-    def text(self) -> str:
-        """The step as JSON."""
-        return json.dumps(self._asdict(), ensure_ascii=False)
-
-    @property
-    def listed(self) -> str:
-        """The action, the objects and the parameters, separated by commas."""
-        return " ".join(", ".join([self.action, *self.objects, *self.parameters]).split())
 
 
 class Written(NamedTuple):
@@ -61,11 +42,6 @@ class Policy(NamedTuple):
     answer: Callable[[Source], Iterable[Written] | None]
 
 
-def steps_of(reference: str | Mapping[str, Any]) -> list[Step]:
-    """Return the steps of a valid reference: a whole answer, key lines, or an object with steps."""
-    return [Step(*step) for step in steps_in(reference)]
-
-
 def listed(steps: Iterable[Step]) -> list[Written]:
     """Return steps whose prose lists their words."""
     return [Written(step.text, step.listed) for step in steps]
@@ -78,7 +54,7 @@ def shuffled(source: Source) -> list[Written]:
 
 
 def all_objects(source: Source) -> list[Written]:
-    objects = list(dict.fromkeys(one for step in source.steps for one in step.objects))
+    objects = tuple(dict.fromkeys(one for step in source.steps for one in step.objects))
     return listed(step._replace(objects=objects) for step in source.steps)
 
 

@@ -120,12 +120,14 @@ def command(
     A record that cannot be used is listed on standard error; the exit code is then 1. The same records and options give
     the same bytes.
     """
+    from ..prepare.forms import TASKS
     from ..prepare.preparation import Job, MalformedSource, NothingLeft, prepare
 
     if held_out and test_share is not None:
         raise click.UsageError("--test and --hold-out exclude each other")
+    if flags["task"] not in (None, *TASKS):
+        raise click.UsageError(f"--task: {one_of(flags['task'], TASKS)}")
     options = Options(**flags, test_share=DEFAULTS.test_share if test_share is None else test_share)
-    check(options)
     fmt = output_format or ("parquet" if options.trainer in COLUMNAR_TRAINERS else "jsonl")
     format_of(folder, fmt, "--output-format")  # raises UsageError if the package that writes it is missing
     try:
@@ -146,15 +148,3 @@ def command(
         click.echo(f"warning: {plural(summary.repeated_ids, 'row')} have the id of another row", err=True)
     if summary.left_out.has_faults:
         raise click.exceptions.Exit(SOME_FAILED)
-
-
-def check(options: Options) -> None:
-    """Raise UsageError for an unknown task, and for a trainer that has no rows for the stage."""
-    from ..prepare.forms import TASKS
-    from ..prepare.rows import STAGE_TRAINERS
-
-    if options.task is not None and options.task not in TASKS:
-        raise click.UsageError(f"--task: {one_of(options.task, TASKS)}")
-    if options.trainer not in (known := STAGE_TRAINERS[options.stage]):
-        listed = ", ".join(known)
-        raise click.UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {listed}")

@@ -113,6 +113,7 @@ class Lexical(Task):
     reward = "The mean of BLEU-AVG, ROUGE-L and BERTScore (`reward` chooses one metric), at most 1."
     reasons = REASONS
     compares = True
+    text_reference = "reference"
     components = ("text_similarity",)
     passed_if = ("text_similarity",)
 
@@ -158,9 +159,6 @@ class Lexical(Task):
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record, as an object or its JSON text, or the text itself."""
-        if isinstance(value, str):
-            found, _ = super().reference(value)
-            value = found if found is not None else {"reference": value}
         record, wrong = super().reference(value)
         if record is not None and len(record["reference"]) > MAX_LENGTH:
             return None, f"it has more than {MAX_LENGTH:,} characters"

@@ -197,6 +197,8 @@ class Task(ABC):
     reasons: ClassVar[Mapping[str, str]] = {}
     """Reasons that rewards may have, `ok` first, each with a sentence: a small constant vocabulary. Its order numbers
     them, so new ones come last."""
+    text_reference: ClassVar[str | None] = None
+    """The field that a reference means which is text, and not a record as JSON text."""
     compares: ClassVar[bool] = False
     """Whether the cost of each reward grows with its reference, even for a short response."""
     components: ClassVar[tuple[str, ...]] = ()
@@ -242,14 +244,16 @@ class Task(ABC):
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Return the fields of a record except its response, from an entry of `references` in a request for rewards.
 
-        The entry is an object with these fields, or JSON text of one; a task may accept other forms (for PQA, the
-        answer itself). If it is invalid: None, and a sentence that says why without quoting it.
+        The entry is an object with these fields, JSON text of one, or other text that is `text_reference`; a task may
+        accept other forms. If it is invalid: None, and a sentence that says why without quoting it.
         """
         if isinstance(value, str):
             try:
-                value = json.loads(value)
+                record = json.loads(value)
             except (ValueError, RecursionError):
-                return None, "it is not an object, nor one as JSON text"
+                record = None
+            is_text = self.text_reference is not None and not isinstance(record, dict)
+            value = {self.text_reference: value} if is_text else record
         if not isinstance(value, dict):
             return None, "it is not an object, nor one as JSON text"
         found = self.validation_errors({**value, self.response: ""})

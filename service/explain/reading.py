@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ __all__ = [
     "Line",
     "Prose",
     "Reading",
+    "Step",
     "parsed_lines",
     "read_reference",
     "read_response",
@@ -39,6 +40,24 @@ ALL_SECTIONS = 4
 
 MAX_STEPS = 4096
 """Key lines, or prose steps, that are read; if there are more, they are only counted."""
+
+
+class Step(NamedTuple):
+    """One step of a reference."""
+
+    action: str
+    objects: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The step as JSON."""
+        return json.dumps(self._asdict(), ensure_ascii=False)
+
+    @property
+    def listed(self) -> str:
+        """The action, the objects and the parameters, separated by commas."""
+        return " ".join(", ".join([self.action, *self.objects, *self.parameters]).split())
 
 
 @dataclass(slots=True)
@@ -124,18 +143,16 @@ def read_reference(text: Text) -> Reading:
     return Reading(text, whole, sections, len(key), 0, _key_lines(text, key), [])
 
 
-def steps_in(reference: str | Mapping[str, Any]) -> list[tuple[str, Sequence[str], Sequence[str]]]:
-    """Return action, objects and parameters of each step of a valid reference.
-
-    It is a whole answer, key lines, or an object with steps.
-    """
-    if not isinstance(reference, str):
-        return [(step["action"], step["objects"], step["parameters"]) for step in reference["steps"]]
-    content = utf8(reference)
-    _, _, key, _ = sections_of(Text(content), False)
-    # The kernel has found them valid; an overwritten value of a repeated name may be a number of any size.
-    steps = (json.loads(content[row[BODY] : row[STOP]], parse_int=str, parse_float=str) for row in key)
-    return [(step["action"], step["objects"], step["parameters"]) for step in steps]
+def steps_in(reference: str | Mapping[str, Any]) -> list[Step]:
+    """Return the steps of a valid reference: a whole answer, key lines, or an object with steps."""
+    if isinstance(reference, str):
+        content = utf8(reference)
+        _, _, key, _ = sections_of(Text(content), False)
+        # The kernel has found them valid; an overwritten value of a repeated name may be a number of any size.
+        found = [json.loads(content[row[BODY] : row[STOP]], parse_int=str, parse_float=str) for row in key]
+    else:
+        found = reference["steps"]
+    return [Step(step["action"], tuple(step["objects"]), tuple(step["parameters"])) for step in found]
 
 
 def parsed_lines(text: Text) -> list[Line]:

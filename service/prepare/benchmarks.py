@@ -17,7 +17,9 @@ __all__ = ["BENCHMARKS", "has_text", "label", "step_shown"]
 Reader = Callable[[Example, Mapping[str, Any], Options], Example | Fault]
 """Takes an example without question and reference, and a record without its fields that are null."""
 
-DESCRIPTIONS = ("original description", "description", "ai_generated_description")
+DESCRIPTIONS = ("ai_generated_description", "description", "original description")
+"""Fields with the description of a protocol, in the order in which they are tried; the original one is often short."""
+
 PSEUDOCODE = ("edited_pseudocode", "generated_pseudocode")
 
 

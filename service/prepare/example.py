@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..explain.reading import Step
 from ..files.rows.rows import Location
 
 __all__ = ["Example", "Message", "Place", "Step"]
@@ -21,14 +22,6 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return self.location.within(self.source)
-
-
-class Step(NamedTuple):
-    """One step of a reference of SCORE."""
-
-    action: str
-    objects: tuple[str, ...]
-    parameters: tuple[str, ...]
 
 
 class Example(NamedTuple):
@@ -63,5 +56,5 @@ class Example(NamedTuple):
     """The record's own prompt as chat messages, None if it has none."""
     text: str | None = None
     """The text of the protocol itself, for the stage `knowledge`; None if the record has none."""
-    split: str | None = None
-    """`test` for records of files that are held out, else None: it is chosen."""
+    held_out: bool = False
+    """Whether its file is held out: the record is in the split `test`."""

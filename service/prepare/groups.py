@@ -1,4 +1,4 @@
-"""Groups of records that must not be on both sides of a split, because one may give away the answer to another."""
+"""Groups of records that must not be on both sides of a split, because one may answer another."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +22,7 @@ from ..scoring.scorer import Scorer
 from .example import Example, Message, Step
 from .prompts import REASONED, reference_fields
 
-__all__ = ["PromptCheck", "ideal_answer"]
+__all__ = ["FULL", "ROUNDING", "PromptCheck", "ideal_answer"]
 
 FULL = 1.0
 """The largest reward of every task but SCORE, whose own depends on its settings."""
@@ -48,8 +47,7 @@ def ideal_answer(example: Example) -> str:
 
 def key_lines(steps: Iterable[Step]) -> str:
     """Return steps as the lines of a key section, numbered from 1."""
-    objects = (json.dumps(step._asdict(), ensure_ascii=False) for step in steps)
-    return "\n".join(f"Step {number}: {text}" for number, text in enumerate(objects, 1))
+    return "\n".join(f"Step {number}: {step.text}" for number, step in enumerate(steps, 1))
 
 
 def protocol(example: Example) -> str:
@@ -194,7 +192,7 @@ class PromptCheck:
         """Return for each example why its ideal answer does not get the full reward, None if it does."""
         tasks = [example.task for example in examples]
         answers = [ideal_answer(example) for example in examples]
-        references = [reference_text(example.reference) for example in examples]  # as rows have them
+        references = [reference_text(example.reference) for example in examples]  # as the rows have them
         options = {name: given for name, given in OPTIONS.items() if name in tasks}
         if options:
             import_optional("nltk", "lexical", "The check of prompts of the task lexical")

@@ -45,7 +45,8 @@ class Libraries:
         """Return the distinct actions that an answer may use, in lower case; None if the record names no library.
 
         They are those of the library, those of the reference that it lacks, and 1 to `distractors` others, unless the
-        record has distractors. Actions are equal if their words are (docs/rules.md, Words); one without words is none.
+        record has distractors. Actions are equal if their words are (docs/rules.md, Words); those without words are
+        left out.
         """
         if example.library is None:
             return None

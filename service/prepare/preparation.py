@@ -40,7 +40,7 @@ MAX_LINE_BYTES = 64 * 2**20
 CHECKED_ROWS = 2_048
 """Rows whose ideal answers are scored at once."""
 
-NO_PROMPT = Fault("no_prompt", "it has no prompt of its own")
+NO_PROMPT = Fault("no_prompt", "the record has no prompt")
 
 
 class Job(NamedTuple):
@@ -90,7 +90,7 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
 
     The same records and options give the same bytes; files are written completely or not at all. Raises
     MalformedSource, NothingLeft, FieldError for a group field that no record has, NotInstalled without datasketch,
-    UsageError for sources that cannot be read or would be replaced, and OSError.
+    UsageError for a trainer that lacks the stage and for sources that cannot be read or would be replaced, and OSError.
     """
     libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     with Progress(None, quiet) as progress:
@@ -152,7 +152,7 @@ def read(
                     number += 1
                     progress.advance(1, 1)
                     if isinstance(one, Example):
-                        examples.append(one._replace(split=TEST if is_held_out else None))
+                        examples.append(one._replace(held_out=is_held_out))
                     else:
                         left_out.add(*one)
         except DocumentError as error:
@@ -173,7 +173,7 @@ def splits_of(examples: Sequence[Example], groups: Groups, options: Options, hol
     holds_out: whether a source is held out, even one without a usable record.
     """
     if holds_out:
-        return held_out_splits(groups.names, [example.split == TEST for example in examples])
+        return held_out_splits(groups.names, [example.held_out for example in examples])
     return seeded_splits(groups.names, options.test_share, options.seed)
 
 

@@ -138,9 +138,6 @@ is called again. Do not define functions, import nothing, and call no other func
 
 Answer with the program only: no explanation, and no ``` around it, because your whole answer is read as Python."""
 
-DESCRIPTIONS = ("ai_generated_description", "description", "original description")
-"""Fields with the description of a protocol of BioProt; the original one is often its title again."""
-
 ROWS = "rows"
 """Form of records that have a prompt, and a reference of any task."""
 
@@ -202,9 +199,7 @@ def generation(example: Example) -> str:
 def pseudocode(example: Example) -> str:
     """Return the title and the description of a protocol, and the functions that its program may call."""
     functions = signatures_in(reference_fields(example)["ground_truth"])
-    described = (example.record.get(name) for name in DESCRIPTIONS)
-    description = next((text for text in described if isinstance(text, str) and text.strip()), None)
-    return paragraphs(f"Title: {example.question}", description, "\n".join(["Functions:", *functions]))
+    return paragraphs(f"Title: {example.question}", "\n".join(["Functions:", *functions]))
 
 
 def signatures_in(program: str) -> list[str]:

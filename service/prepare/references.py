@@ -42,8 +42,7 @@ def key_lines_of(reference: Any) -> KeyLines | Fault:
     if whole == ALL_SECTIONS:
         content = content[slice(*sections[KEY])]
     text = content.strip().decode()
-    steps = (Step(action, tuple(objects), tuple(parameters)) for action, objects, parameters in steps_in(text))
-    return text, tuple(steps)
+    return text, tuple(steps_in(text))
 
 
 def task_reference(name: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | Fault:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import click
+
 from ..evaluate.task import OK
 from ..evaluate.task_rewards import SCORE
 from ..files.reference_text import reference_text
@@ -11,6 +13,7 @@ from ..files.rows.rows import Fault
 from ..files.trainer_rows import PROMPTS, SUPERVISED, TEXT_TRAINERS, PromptRow, Row
 from ..scoring.scorer import Scorer
 from .example import Example, Message
+from .ideal import FULL, ROUNDING
 from .options import Options, Stage
 
 __all__ = ["STAGE_TRAINERS", "RowMaker"]
@@ -22,16 +25,14 @@ STAGE_TRAINERS: dict[Stage, Collection[str]] = {
 }
 """The trainers that have each stage."""
 
-FULL_REWARD = 1.0 - 1e-9
-
 
 class RowMaker:
-    """Makes rows for the stage and the trainer of the options; raises ValueError if that trainer lacks the stage."""
+    """Makes rows for the stage and the trainer of the options; raises UsageError if that trainer lacks the stage."""
 
     def __init__(self, options: Options) -> None:
         if options.trainer not in STAGE_TRAINERS[options.stage]:
             known = ", ".join(STAGE_TRAINERS[options.stage])
-            raise ValueError(f"{options.trainer} has no rows for the stage {options.stage}: use one of {known}")
+            raise click.UsageError(f"{options.trainer} has no rows for the stage {options.stage}; these have: {known}")
         self._options = options
         self._scorer = Scorer() if options.stage == "supervised" else None
 
@@ -67,6 +68,6 @@ class RowMaker:
         reason, reward = str(scores.reasons[0]), float(scores.rewards[0])
         if reason != OK:
             return Fault("answer_fails", f"its answer fails a gate ({reason})")
-        if reward < FULL_REWARD:
+        if reward < FULL - ROUNDING:
             return Fault("answer_fails", f"its answer does not get the full reward with its reference: {reward:.4f}")
         return example.answer

@@ -122,8 +122,7 @@ def open_examples(
 ) -> Iterator[Iterator[Example | tuple[Place, Fault]]]:
     """Open a file; yield an example of each record, or its place and the fault that prevents it.
 
-    The examples of a split other than `train` are of the split `test`. Raises DocumentError, here or while the records
-    are read, if the file is malformed as a whole, and OSError.
+    Raises DocumentError, here or while the records are read, if the file is malformed as a whole, and OSError.
     """
     single = single_record(file)
     if single is not None:
@@ -141,10 +140,7 @@ def examples(
         place = Place(file.name, record.location)
         value = json_value(record.value) if is_columnar(file.format) else record.value
         found = record.fault or read_example(value, place, options)
-        if isinstance(found, Fault):
-            yield place, found
-        else:
-            yield found._replace(split="test") if file.split not in (None, "train") else found
+        yield (place, found) if isinstance(found, Fault) else found
 
 
 def json_value(value: Any) -> Any:

@@ -75,6 +75,11 @@ class Statistics:
             figures["steps"].append(len(example.steps))
             self.actions.update(step.action.strip().lower() for step in example.steps)
 
+    @property
+    def tasks(self) -> set[str]:
+        """The tasks of all rows."""
+        return {kind[0] for kind in self._kinds}
+
     def values(self, name: str) -> list[int]:
         """Return the numbers of `steps` of the rows that have some, or of words: `name` is one of TEXTS."""
         return [value for figures in self._kinds.values() for value in figures.get(name, ())]

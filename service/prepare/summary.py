@@ -29,6 +29,10 @@ IN_HELD_OUT_GROUP = Fault("in_held_out_group", "it shares a group with a record 
 MAX_LISTED = 100
 """Records of one reason that are listed on standard error."""
 
+ABOUT_LEXICAL = """\
+By default, rewards of the task lexical need a model, for BERTScore. Choose another reward where the service is called:
+ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}', or in an address lexical.reward=rouge_l."""
+
 
 class Source(NamedTuple):
     """A file that was read."""
@@ -74,7 +78,7 @@ class LeftOut:
 
     @property
     def has_faults(self) -> bool:
-        """Whether a record has a fault; that it shares a group with one that is held out is none."""
+        """Whether a record has a fault; sharing a group with one that is held out is not a fault."""
         return self.counts.total() > self.counts[IN_HELD_OUT_GROUP.reason]
 
     def document(self) -> list[dict[str, Any]]:
@@ -111,7 +115,7 @@ class Summary:
 
     @property
     def empty_splits(self) -> list[str]:
-        """The splits without rows; a test split that was not asked for is none."""
+        """The splits that were asked for and have no rows."""
         asked = (TRAIN, TEST) if self.options.test_share > 0 else (TRAIN,)
         return [split for split in asked if split not in {file.split for file in self.files}]
 
@@ -153,10 +157,9 @@ class Summary:
         if self.answers:
             kinds = [f"{count:,} from the {source}" for source, count in sorted(self.answers.items())]
             parts.append(f"answers      {', '.join(kinds)}")
-        parts += [
-            "",
-            *self.statistics.parts(),
-        ]
+        parts += ["", *self.statistics.parts()]
+        if self.options.stage == "grpo" and "lexical" in self.statistics.tasks:
+            parts += ["", ABOUT_LEXICAL]
         if self.left_out.counts:
             counts = sorted(self.left_out.counts.items(), key=lambda one: (-one[1], one[0]))
             parts += ["", table(["records left out", "records"], [[reason, f"{count:,}"] for reason, count in counts])]

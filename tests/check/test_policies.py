@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.service.check.policies import POLICIES, SEED, answers_of, steps_of
+from assay.service.check.policies import POLICIES, SEED, answers_of
+from assay.service.explain.reading import steps_in
 from assay.service.scoring.scorer import Scorer
 from tests.check.data_sets import GOOD, STEPS, answer, checked, key_of, ten_words
 
@@ -63,13 +64,13 @@ def test_a_library_counts_where_there_is_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", [GOOD, key_of(STEPS), {"steps": STEPS}], ids=["answer", "key", "steps"])
 def test_steps_of_every_form_of_reference(form) -> None:
-    assert [step._asdict() for step in steps_of(form)] == STEPS
+    assert [json.loads(step.text) for step in steps_in(form)] == STEPS
 
 
 def test_every_answer_covers_its_words() -> None:
     steps = [{"action": "dilute", "objects": ["β-mercaptoethanol", "a, b"], "parameters": ["10 µl", "1 × 10⁶"]}] * 2
     reference = answer(steps, ["", ""])
-    answers = answers_of(steps_of(reference), ("dilute",), random.Random(0))
+    answers = answers_of(steps_in(reference), ("dilute",), random.Random(0))
     scores = Scorer().score(answers, [reference])
     assert scores.reasons.tolist() == ["ok"] * len(POLICIES)
     assert json.dumps(steps[0], ensure_ascii=False) in answers[0].partition("<orc>")[2]

@@ -24,6 +24,9 @@ class SyncFace:
     def score_one(self, *arguments: Any, **options: Any) -> Score:
         return self.client.score_one(*arguments, **options)
 
+    def request(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        return self.client.request(*arguments, **options)
+
     def together(self, calls: list[tuple[Any, ...]], tasks: list[Any] | None = None, **options: Any) -> list[Any]:
         """Return the result or the error of each call of `score_one`, with a task each if given."""
 
@@ -51,6 +54,9 @@ class AsyncFace:
 
     def score_one(self, *arguments: Any, **options: Any) -> Score:
         return asyncio.run(self.client.score_one(*arguments, **options))
+
+    def request(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        return asyncio.run(self.client.request(*arguments, **options))
 
     def together(self, calls: list[tuple[Any, ...]], tasks: list[Any] | None = None, **options: Any) -> list[Any]:
         async def run() -> list[Any]:

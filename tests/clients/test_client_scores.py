@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from collections.abc import Iterator
@@ -187,6 +188,22 @@ def test_descriptions_and_readiness(server: LiveServer) -> None:
         described = client.config()
         assert described["config_id"] == client.score([PERFECT], [REFERENCE]).config_id
         assert described["config"]["order"] == "strict"
+
+
+def test_other_routes(face: Any, server: LiveServer, guarded: str) -> None:
+    client = face(base_url=server.url)
+    assert client.request("/v1/config") == client.request("/v1/config", timeout=60)
+    asked = {"task": "bioprobench.pqa", "records": [{"answer": "2 h", "generated_response": "2 h"}]}
+    found = client.request("/v1/evaluate", asked)
+    assert (found["aggregate"]["failed"], found) == (1.0, client.request("/v1/evaluate", json.dumps(asked).encode()))
+    with pytest.raises(InvalidRequest, match="records: missing_field"):
+        client.request("/v1/evaluate", {})
+    with pytest.raises(BadReply, match="not JSON"):
+        client.request("/metrics")
+    with pytest.raises(Unavailable):
+        client.request("/v1/tasks", timeout=0)
+    with pytest.raises(Unauthorized):
+        face(uds=guarded, api_key="wrong").request("/v1/tasks")
 
 
 @pytest.mark.parametrize(

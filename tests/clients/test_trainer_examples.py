@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib
 import re
 import subprocess
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from assay.service.files.trainer_rows import PROMPTS, PromptRow
 from assay_client.adapters import for_areal, for_ms_swift, for_skyrl, for_slime, for_trl, for_verl
 from assay_client.adapters.common import column_of, labelled, record_of, task_of
+from tests.by_path import loaded
 from tests.http.samples import PERFECT, REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,15 +22,6 @@ TRAINERS = ROOT / "examples" / "trainers"
 SCRIPTS = sorted(TRAINERS.glob("*.sh"))
 PROGRAMS = sorted([*TRAINERS.rglob("*.py"), *(ROOT / "examples" / "grpo_tiny").glob("*.py")])
 TEXTS = sorted(path for path in TRAINERS.rglob("*") if path.suffix in {".sh", ".py", ".md", ".toml", ".yaml"})
-
-
-def loaded(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)

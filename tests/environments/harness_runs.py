@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import subprocess
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from assay_client.tasks import COMPONENTS, OWN_COMPONENTS, has_passed
 from assay_environments.evaluating import METRICS
+from tests.environments.readmes import NO_NETWORK, SECONDS, blocks
 from tests.environments.samples import Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
 
@@ -30,11 +29,6 @@ STEPS: list[Step] = [
     ("resuspend", ["pellet"], ["1 ml"]),
 ]
 THINK = "<think>Wash first.</think>"
-
-NO_NETWORK = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
-"""Nothing listens there, so that a connection to another machine fails."""
-
-SECONDS = 600
 
 
 def key(steps: Sequence[Step]) -> str:
@@ -172,13 +166,6 @@ def reported(task: str, **where: str) -> dict[str, float]:
     return means | {name: values[name] for name in METRICS[task]}
 
 
-def command(package: str) -> str:
-    """Return the commands of a package's README that its test runs."""
-    readme = files(package).joinpath("README.md").read_text(encoding="utf-8")
-    (found,) = re.findall(r"<!-- run by \S+ -->\n```sh\n(.*?)```", readme, re.DOTALL)
-    return str(found)
-
-
 def run(
     package: str, folder: Path, service: str, samples: Sequence[Sample], *, environ: dict[str, str], **meant: str
 ) -> subprocess.CompletedProcess[str]:
@@ -188,7 +175,7 @@ def run(
     """
     (folder / "prepared").mkdir()
     write_rows(folder / "prepared" / "test.jsonl", list(samples))
-    script = command(package)
+    (script,) = blocks(package, f"test_{package.removeprefix('assay_')}.py")
     with stand_in(to_all(samples)) as url:
         words = {"http://MODEL-HOST:8001/v1": url, "http://HOST:8000": service, "MODEL": MODEL, **meant}
         for word, replacement in words.items():
@@ -197,7 +184,7 @@ def run(
         return subprocess.run(
             ["bash", "-e", "-c", script],
             cwd=folder,
-            env={**os.environ, **NO_NETWORK, "NO_PROXY": "127.0.0.1", "HOME": str(folder), **environ},
+            env={**os.environ, **NO_NETWORK, "HOME": str(folder), **environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

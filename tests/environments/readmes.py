@@ -1,4 +1,4 @@
-"""The commands of the READMEs of environments/, which the tests run."""
+"""The commands of the READMEs of environments/, which the tests run without a network."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["blocks", "command"]
+__all__ = ["NO_NETWORK", "SECONDS", "blocks", "command"]
 
 FOLDER = Path(__file__).resolve().parents[2] / "environments"
+
+NO_NETWORK = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9"),
+    "NO_PROXY": "127.0.0.1",
+}
+"""Nothing listens at the proxy, so that a connection to another machine fails."""
+
+SECONDS = 600
 
 
 def blocks(package: str, test: str) -> list[str]:

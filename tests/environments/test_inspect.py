@@ -14,9 +14,8 @@ from inspect_ai.log import EvalLog, read_eval_log
 from assay_environments.evaluating import METRICS
 from assay_inspect import bioprobench_pqa, mixed, protocols
 from tests.environments.harness_runs import BY_TASK, SAMPLES, chosen, mean_of, reported, run, scored
-from tests.environments.samples import BAD_REFERENCE, Sample, write_rows
+from tests.environments.samples import BAD_REFERENCE, Sample, score_requests, write_rows
 from tests.environments.stand_in import MODEL, stand_in
-from tests.environments.verifiers_runs import score_requests
 
 if TYPE_CHECKING:
     from tests.servers import LiveServer

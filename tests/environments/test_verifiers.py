@@ -14,7 +14,7 @@ from verifiers.v1.utils.loaders import resolve_env_config, taskset_class
 import assay_verifiers
 from assay_verifiers.taskset import AssayConfig
 from tests.environments.readmes import blocks
-from tests.environments.samples import rewards_of, write_rows
+from tests.environments.samples import rewards_of, score_requests, write_rows
 from tests.environments.verifiers_runs import (
     BAD_REFERENCE,
     PACKAGE,
@@ -22,7 +22,6 @@ from tests.environments.verifiers_runs import (
     SAMPLES,
     UNANSWERED,
     evaluated,
-    score_requests,
 )
 
 if TYPE_CHECKING:

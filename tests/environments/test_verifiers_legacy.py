@@ -12,14 +12,13 @@ import pytest
 import verifiers
 
 import assay_verifiers
-from tests.environments.samples import rewards_of, write_rows
+from tests.environments.samples import rewards_of, score_requests, write_rows
 from tests.environments.verifiers_runs import (
     BAD_REFERENCE,
     ROLLOUTS,
     SAMPLES,
     UNANSWERED,
     evaluated,
-    score_requests,
 )
 
 if TYPE_CHECKING:

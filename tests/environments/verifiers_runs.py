@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.environments.readmes import blocks, command
+from tests.environments.readmes import NO_NETWORK, SECONDS, blocks, command
 from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, write_rows
 from tests.environments.stand_in import MODEL, stand_in
 
-if TYPE_CHECKING:
-    from tests.servers import LiveServer
-
-__all__ = ["BAD_REFERENCE", "PACKAGE", "ROLLOUTS", "SAMPLES", "UNANSWERED", "evaluated", "score_requests"]
+__all__ = ["BAD_REFERENCE", "PACKAGE", "ROLLOUTS", "SAMPLES", "UNANSWERED", "evaluated"]
 
 PACKAGE = "assay_verifiers"
 
@@ -24,11 +20,6 @@ ROLLOUTS = 4
 
 UNANSWERED = Sample({**SAMPLES[0].row, "prompt": [{"role": "user", "content": "What else?"}], "id": "row-98"}, "")
 """The stand-in for the model answers no such prompt: its server replies 400."""
-
-NO_NETWORK = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
-"""Nothing listens there, so that a connection to another machine fails."""
-
-SECONDS = 600
 
 
 def evaluated(
@@ -47,23 +38,10 @@ def evaluated(
         return subprocess.run(
             [*words, *flags],
             cwd=folder,
-            env={**os.environ, **variables, "NO_PROXY": "127.0.0.1", **(environ or {})},
+            env={**os.environ, **variables, **(environ or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=SECONDS,
             check=False,
         )
-
-
-def score_requests(server: LiveServer) -> Callable[[], int]:
-    """Return a function that counts the requests to score since now."""
-
-    def count() -> int:
-        with server.client() as http:
-            lines = http.get("/metrics").text.splitlines()
-        counts = [line for line in lines if "request_duration_seconds_count" in line and "/v1/score" in line]
-        return sum(int(float(line.rpartition(" ")[2])) for line in counts)
-
-    before = count()
-    return lambda: count() - before

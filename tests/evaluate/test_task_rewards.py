@@ -121,11 +121,15 @@ def test_any_response_has_a_finite_reward(task, options, responses):
         ("bioprobench.err", "false", block("False")),
         ("bioprobench.err", '{"is_correct": true}', block("True")),
         ("bioplanner", PROGRAM, PROGRAM),
+        ("bioprobench.pqa", "[5]", block("[5] & 1")),
         ("bioplanner", json.dumps({"ground_truth": PROGRAM}), PROGRAM),
+        ("lexical", "Wash the cells.", "Wash the cells."),
+        ("lexical", json.dumps({"reference": "Wash the cells."}), "Wash the cells."),
     ],
 )
 def test_references_come_in_short_forms(task, reference, response):
-    assert rewards(task, [response], [reference]).rewards[0] == 1.0
+    options = {"reward": "rouge_l"} if task == "lexical" else {}
+    assert rewards(task, [response], [reference], **options).rewards[0] == 1.0
 
 
 @pytest.mark.parametrize("reference", ["wash it", {"reference": "wash it"}, '{"reference": "wash it"}'])
@@ -138,6 +142,8 @@ def test_the_reference_of_a_text_is_a_record_or_the_text(reference):
     [
         ("bioprobench.pqa", 5),
         ("bioprobench.pqa", {"question": "?"}),
+        ("bioprobench.pqa", '{"question": "?"}'),
+        ("lexical", '{"steps": []}'),
         ("bioprobench.ord", ["a", "b"]),
         ("bioprobench.ord", {**ORD, "wrong_steps": ["a", "b"]}),
         ("bioprobench.ord", {**ORD, "correct_steps": [1, 2, 3]}),
@@ -151,7 +157,7 @@ def test_the_reference_of_a_text_is_a_record_or_the_text(reference):
 )
 def test_references_that_cannot_be_read_are_errors(task, reference):
     with pytest.raises(InvalidReference) as caught:
-        rewards(task, ["x"], [REFERENCES[task], reference], [0])
+        rewards(task, ["x"], [REFERENCES.get(task, "text"), reference], [0])
     assert [issue.path for issue in caught.value.issues] == ["references[1]"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from assay import Scorer
+from tests.by_path import loaded
 from tests.command_line import ASSAY, environment, read_rows, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,15 +25,6 @@ SPOKEN = {
     'Step 2: {"action": "filter sterilize", "objects": ["line\u2028break"], "parameters": ["5%", "4 °C"]}',
     "task": "score",
 }
-
-
-def loaded(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 protocols = loaded(FOLDER / "protocols.py")

@@ -11,10 +11,11 @@ __all__ = ["PAGES", "ROOT", "Snippet", "snippets_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("clients", "deploy", "docs", "environments", "examples", "loadtests")
-PAGES = sorted(
-    path.relative_to(ROOT).as_posix()
-    for path in (*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md")))
-)
+BUILT = {"build", "dist"}
+"""Folders with copies of pages, which an installation from the checkout leaves."""
+
+FOUND = (*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md")))
+PAGES = sorted(path.as_posix() for one in FOUND if not BUILT & set((path := one.relative_to(ROOT)).parts))
 
 FENCE = re.compile(
     r"^(?P<indent> *)(?:<!-- (?P<note>[^>]*?) -->\n+(?P=indent))?"

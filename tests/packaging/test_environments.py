@@ -64,6 +64,11 @@ def test_every_framework_has_a_short_readme_requirements_and_tests(package: str)
     assert (ROOT / "tests" / "environments" / f"test_{package.removeprefix('assay_')}.py").is_file()
 
 
+@pytest.mark.parametrize("package", [name for name in PACKAGES if imports_of(name)])
+def test_packages_with_code_are_typed(package: str) -> None:
+    assert (FOLDER / package / "py.typed").is_file()
+
+
 @pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_requirements_are_pinned(path: Path) -> None:
     lines = [line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]

@@ -75,8 +75,8 @@ store(vessel)
 
 
 def pseudocode(program: str = PROGRAM) -> Example:
-    record = {"original description": "Cleaning of beakers", "ai_generated_description": "Rinses and dries."}
-    return example("bioprot", "bioplanner", "Cleaning of beakers", {"ground_truth": program}, record)
+    question = "Cleaning of beakers\n\nRinses and dries."
+    return example("bioprot", "bioplanner", question, {"ground_truth": program}, {})
 
 
 ALL = [

@@ -16,6 +16,7 @@ from assay.service.files.rows.rows import Fault, Location
 from assay.service.prepare.example import Example, Place, Step
 from assay.service.prepare.forms import FORMS, SHAPES, TASKS, read_example
 from assay.service.prepare.options import Options
+from assay.service.prepare.prompts import messages_of
 from assay.service.prepare.references import key_lines_of
 from tests.prepare.published import (
     ANSWER,
@@ -205,6 +206,10 @@ def test_bioprot() -> None:
     assert (found.dataset, found.task, found.id) == ("bioprot", "bioplanner", "12")
     assert (found.reference, found.question) == ({"ground_truth": PROGRAM}, "Agarose gel\n\nA gel of 1 %.")
     assert found.text == f"Agarose gel\n\nA gel of 1 %.\n\n{PROTOCOL['steps']}"
+    described = example({**PROTOCOL, "ai_generated_description": "Pours a gel."})
+    assert described.question == "Agarose gel\n\nPours a gel."
+    asked = messages_of(found, None)[1]["content"]
+    assert asked.startswith("Title: Agarose gel\n\nA gel of 1 %.\n\nFunctions:\n")
     generated = example({**PROTOCOL, "edited_pseudocode": None})
     assert generated.reference == {"ground_truth": PROTOCOL["generated_pseudocode"]}
 

@@ -104,6 +104,14 @@ def test_the_rows_get_the_rewards_that_they_promise(call: Call, tmp_path: Path) 
     assert not (tmp_path / "asked" / "test.jsonl").exists()
 
 
+@pytest.mark.parametrize(("stage", "is_said"), [("grpo", True), ("supervised", False)])
+def test_the_option_that_rows_of_gen_need_is_named(call: Call, tmp_path: Path, stage: str, is_said: bool) -> None:
+    source = write_rows(tmp_path / "records.jsonl", [GEN])
+    done = call("prepare", source, "--stage", stage, "--test", "0", "-o", tmp_path / "rows")
+    assert done.exit_code == 0
+    assert ("""ASSAY_CLIENT_CONFIG='{"lexical": {"reward": "rouge_l"}}'""" in done.stdout) is is_said
+
+
 def test_the_same_records_give_the_same_bytes(call: Call, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "records.jsonl", RECORDS)
     for name in ("one", "two"):

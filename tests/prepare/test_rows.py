@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from click import UsageError
 
 from assay.service.files.rows.rows import Fault, Location
 from assay.service.files.trainer_rows import SUPERVISED, TRAINERS
@@ -118,7 +119,7 @@ def test_texts() -> None:
 
 
 def test_a_stage_that_a_trainer_lacks() -> None:
-    with pytest.raises(ValueError, match="areal has no rows for the stage supervised: use one of trl, verl, openrlhf"):
+    with pytest.raises(UsageError, match="areal has no rows for the stage supervised; these have: trl, verl, openrlhf"):
         RowMaker(Options("areal", "supervised"))
     for stage, trainers in STAGE_TRAINERS.items():
         assert set(trainers) <= set(TRAINERS)

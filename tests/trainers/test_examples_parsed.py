@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-import importlib.util
+import importlib
 import inspect
 import json
 import re
@@ -27,21 +27,13 @@ from omegaconf import OmegaConf
 
 from assay_client.adapters.for_trl import score_reward
 from tests import servers
+from tests.by_path import loaded
 from tests.servers import launched
 from tests.trainers.pairs import PERFECT, REFERENCE
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
 SERVICE = "http://reward-host:8000"
 PRINTING = '#!/bin/sh\nprintf "%s\\0" "REWARD_PATH=$REWARD_PATH" "$@"\n'
-
-
-def loaded(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def arguments_of(name: str, folder: Path, **environ: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from datasets import load_dataset
 from model import new_model, new_tokenizer
 
 from assay_client.tasks import REWARD_TASKS
+from tests.by_path import loaded
 from tests.trainers.published import TASKS, WRONG, Prepared, prepared_in
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "trainers"
@@ -208,12 +208,7 @@ def example(tokenizer: Any, monkeypatch: pytest.MonkeyPatch, **overrides: Any) -
     real = trl.GRPOConfig
     monkeypatch.setattr(trl, "GRPOTrainer", Trainer)
     monkeypatch.setattr(trl, "GRPOConfig", lambda **given: real(**(given | overrides)))
-    spec = importlib.util.spec_from_file_location("trl_grpo", EXAMPLES / "trl_grpo.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main, made
+    return loaded(EXAMPLES / "trl_grpo.py").main, made
 
 
 def test_trl(

@@ -139,6 +139,7 @@ class Pseudocode(Task):
     )
     reasons = REASONS
     compares = True
+    text_reference = "ground_truth"
     components = ("order_similarity", "function_precision", "function_recall")
     passed_if = ("order_similarity",)
 
@@ -181,9 +182,6 @@ class Pseudocode(Task):
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record, as an object or its JSON text, or the true program; it must parse and call a function."""
-        if isinstance(value, str):
-            found, _ = super().reference(value)
-            value = found if found is not None else {"ground_truth": value}
         record, wrong = super().reference(value)
         if record is None:
             return record, wrong

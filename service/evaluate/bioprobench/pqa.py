@@ -139,6 +139,7 @@ class Pqa(ConversationTask):
     failures = UNREAD
     reward = "1 for the right answer and 0 else (`reward = calibrated`: less the Brier score, from -1 to 1)."
     reasons = REASONS
+    text_reference = "answer"
     components = ("accuracy", "brier", "confidence")
     passed_if = ("accuracy",)
     answered = ("answer",)
@@ -191,13 +192,6 @@ class Pqa(ConversationTask):
     def from_conversation(self, question: str, answer: str) -> Mapping[str, Any] | str:
         """Return question and answer as they are."""
         return {"question": question, "answer": answer}
-
-    def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
-        """Accept a record or conversation, as an object or JSON text, or the right answer itself."""
-        if isinstance(value, str):
-            found, _ = super().reference(value)
-            return found if found is not None else {"answer": value}, ""
-        return super().reference(value)
 
 
 TASK = Pqa()
