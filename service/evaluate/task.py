@@ -35,6 +35,7 @@ __all__ = [
     "Task",
     "ignore_progress",
     "mean_of",
+    "read_object",
     "reporting",
 ]
 
@@ -128,6 +129,15 @@ class Options(BaseModel):
         None, min_length=1, description="Metrics by name, `usual` for the task's usual ones; if null, these."
     )
     by: list[str] = Field(default_factory=list, description="Fields of the records by whose values to group.")
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """Return the object that a JSON text is; None if it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def mean_of(column: np.ndarray) -> float | None:
@@ -248,12 +258,8 @@ class Task(ABC):
         accept other forms. If it is invalid: None, and a sentence that says why without quoting it.
         """
         if isinstance(value, str):
-            try:
-                record = json.loads(value)
-            except (ValueError, RecursionError):
-                record = None
-            is_text = self.text_reference is not None and not isinstance(record, dict)
-            value = {self.text_reference: value} if is_text else record
+            record = read_object(value)
+            value = {self.text_reference: value} if record is None and self.text_reference else record
         if not isinstance(value, dict):
             return None, "it is not an object, nor one as JSON text"
         found = self.validation_errors({**value, self.response: ""})

@@ -12,7 +12,7 @@ import numpy as np
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, one_of
 from ..evaluate.mixed import TaskOptions
-from ..evaluate.task import Task
+from ..evaluate.task import Task, read_object
 from ..evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores, reward_responses, reward_task
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
@@ -175,10 +175,12 @@ class RowTasks:
     ) -> tuple[Mapping[str, Any] | None, Fault | None]:
         """Return the reference of a row of another task, or its fault; without the field, the whole record is one.
 
-        If the field is one of the task's records, the others may belong to the reference too.
+        If the field is one of the task's records, and not a record itself as JSON text, the others may belong to the
+        reference too.
         """
         value = record.get(field)
-        whole = value is None or field in task.record.model_fields
+        is_record = isinstance(value, str) and read_object(value) is not None
+        whole = value is None or (field in task.record.model_fields and not is_record)
         found, detail = task.reference(record) if whole else (None, "")
         if found is None and value is not None:
             found, detail = task.reference(value)

@@ -117,3 +117,15 @@ def test_a_field_of_the_record_is_not_the_whole_reference(call, tmp_path: Path, 
     scores = Scorer().score([program], [row], task="bioplanner")
     expected = {name: column[0] for name, column in scores.components.items()}
     assert found == {"fixed": expected, "each": expected}
+
+
+def test_a_record_as_text_in_a_field_of_the_same_name(call, tmp_path: Path) -> None:
+    """As `assay prepare` writes references of `lexical`, whose records have a field `reference` too."""
+    row = {"reference": json.dumps({"reference": "Wash the cells."}), "response": "Wash the cells.", "task": "lexical"}
+    path, target = write_rows(tmp_path / "in.jsonl", [row]), tmp_path / "out.jsonl"
+    for flags in (
+        ["--task", "lexical", "--option", "reward=rouge_l"],
+        ["--task-field", "task", "--option", "lexical.reward=rouge_l"],
+    ):
+        assert call("score", path, "-o", target, *flags).exit_code == 0
+        assert read(target)[0]["reward"] == 1.0
