@@ -35,7 +35,6 @@ __all__ = [
     "Task",
     "ignore_progress",
     "mean_of",
-    "read_object",
     "reporting",
 ]
 
@@ -129,15 +128,6 @@ class Options(BaseModel):
         None, min_length=1, description="Metrics by name, `usual` for the task's usual ones; if null, these."
     )
     by: list[str] = Field(default_factory=list, description="Fields of the records by whose values to group.")
-
-
-def read_object(text: str) -> dict[str, Any] | None:
-    """Return the object that a JSON text is; None if it is none."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def mean_of(column: np.ndarray) -> float | None:
@@ -251,6 +241,20 @@ class Task(ABC):
                     found.setdefault((path_of(inside(record, location)), "wrong_type"), {})[message] = None
         return [(path, reason, ", or: ".join(details)) for (path, reason), details in found.items()]
 
+    def record_in(self, text: str) -> dict[str, Any] | None:
+        """Return the object that a text is as JSON; None for other text.
+
+        If text may be a reference itself, an object without a field of the task's records is such a text.
+        """
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(value, dict):
+            return None
+        is_text = self.text_reference is not None and value.keys().isdisjoint(self.record.model_fields)
+        return None if is_text else value
+
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Return the fields of a record except its response, from an entry of `references` in a request for rewards.
 
@@ -258,7 +262,7 @@ class Task(ABC):
         accept other forms. If it is invalid: None, and a sentence that says why without quoting it.
         """
         if isinstance(value, str):
-            record = read_object(value)
+            record = self.record_in(value)
             value = {self.text_reference: value} if record is None and self.text_reference else record
         if not isinstance(value, dict):
             return None, "it is not an object, nor one as JSON text"

@@ -12,7 +12,7 @@ import numpy as np
 from ...kernels.score import COMPONENTS
 from ..errors import InvalidReference, one_of
 from ..evaluate.mixed import TaskOptions
-from ..evaluate.task import Task, read_object
+from ..evaluate.task import Task
 from ..evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores, reward_responses, reward_task
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
@@ -179,7 +179,7 @@ class RowTasks:
         reference too.
         """
         value = record.get(field)
-        is_record = isinstance(value, str) and read_object(value) is not None
+        is_record = isinstance(value, str) and task.record_in(value) is not None
         whole = value is None or (field in task.record.model_fields and not is_record)
         found, detail = task.reference(record) if whole else (None, "")
         if found is None and value is not None:
