@@ -157,6 +157,11 @@ class Lexical(Task):
         rewards = np.nan_to_num(found.columns[options.reward], nan=0.0)
         return Rewards(rewards, found.failed, {"text_similarity": rewards})
 
+    def record_in(self, text: str) -> dict[str, Any] | None:
+        """Return a record that a text is as JSON; any other JSON is a text to compare with."""
+        record = super().record_in(text)
+        return record if record is not None and "reference" in record else None
+
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Accept a record, as an object or its JSON text, or the text itself."""
         record, wrong = super().reference(value)

@@ -242,18 +242,12 @@ class Task(ABC):
         return [(path, reason, ", or: ".join(details)) for (path, reason), details in found.items()]
 
     def record_in(self, text: str) -> dict[str, Any] | None:
-        """Return the object that a text is as JSON; None for other text.
-
-        If text may be a reference itself, an object without a field of the task's records is such a text.
-        """
+        """Return the record that a text is as JSON; None for other text."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return None
-        if not isinstance(value, dict):
-            return None
-        is_text = self.text_reference is not None and value.keys().isdisjoint(self.record.model_fields)
-        return None if is_text else value
+        return value if isinstance(value, dict) else None
 
     def reference(self, value: Any) -> tuple[Mapping[str, Any] | None, str]:
         """Return the fields of a record except its response, from an entry of `references` in a request for rewards.

@@ -126,7 +126,6 @@ def test_any_response_has_a_finite_reward(task, options, responses):
         ("lexical", "Wash the cells.", "Wash the cells."),
         ("lexical", json.dumps({"reference": "Wash the cells."}), "Wash the cells."),
         ("lexical", '{"steps": ["wash"]}', '{"steps": ["wash"]}'),
-        ("bioprobench.pqa", '{"dose": 5}', block('{"dose": 5} & 1')),
     ],
 )
 def test_references_come_in_short_forms(task, reference, response):
@@ -145,6 +144,7 @@ def test_the_reference_of_a_text_is_a_record_or_the_text(reference):
         ("bioprobench.pqa", 5),
         ("bioprobench.pqa", {"question": "?"}),
         ("bioprobench.pqa", '{"question": "?"}'),
+        ("bioprobench.pqa", '{"dose": 5}'),
         ("lexical", '{"reference": 5}'),
         ("bioprobench.ord", ["a", "b"]),
         ("bioprobench.ord", {**ORD, "wrong_steps": ["a", "b"]}),
