@@ -83,7 +83,7 @@ class Connected:
         self._parents = list(range(count))
 
     def root(self, row: int) -> int:
-        """Return the record that stands for the set of a record."""
+        """Return the record that represents the set of a record."""
         while self._parents[row] != row:
             self._parents[row] = self._parents[self._parents[row]]
             row = self._parents[row]
@@ -94,7 +94,7 @@ class Connected:
         self._parents[self.root(one)] = self.root(other)
 
     def roots(self) -> list[int]:
-        """Return the record that stands for the set of each record."""
+        """Return the record that represents the set of each record."""
         return [self.root(row) for row in range(len(self._parents))]
 
 
