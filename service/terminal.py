@@ -81,11 +81,14 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) ->
     return drawn
 
 
-def print_omitted(counts: Mapping[str, int], most: int) -> None:
-    """Say on standard error how many rows of each reason follow the first `most`, which were listed."""
+def print_omitted(counts: Mapping[str, int], most: int, document: str = "--json") -> None:
+    """Say on standard error how many rows of each reason follow the first `most`, which were listed.
+
+    document: what lists all of them.
+    """
     for reason, count in counts.items():
         if count > most:
-            click.echo(f"… and {count - most:,} more: {reason} (--json lists all)", err=True)
+            click.echo(f"… and {count - most:,} more: {reason} ({document} lists all)", err=True)
 
 
 class Progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from weakref import WeakKeyDictionary
 
 from assay_client import AsyncClient
 from assay_client.adapters.common import async_client
@@ -14,6 +14,9 @@ from .rows import PreparedRow
 from .scoring import Scored
 
 __all__ = ["explanation"]
+
+_reasons: WeakKeyDictionary[AsyncClient, dict[str, dict[str, str]]] = WeakKeyDictionary()
+"""Sentences of reasons by client and task: a service's do not change."""
 
 
 async def explanation(row: PreparedRow, response: str, score: Scored) -> str:
@@ -27,10 +30,11 @@ async def explanation(row: PreparedRow, response: str, score: Scored) -> str:
             return await _explained(client, row, response)
         except InvalidRequest:  # the response is longer than what the service explains, and has a reason all the same
             pass
-    about = await client.request("/v1/tasks")
-    reward: dict[str, Any] = next(task["reward"] for task in about["tasks"] if task["name"] == row.task)
+    if client not in _reasons:
+        about = await client.request("/v1/tasks")
+        _reasons[client] = {task["name"]: task["reward"]["reasons"] for task in about["tasks"] if task["reward"]}
     parts = ", ".join(f"{name} {value:.4f}" for name, value in score.components.items())
-    return f"Reward {score.reward:.4f} ({parts}): {reward['reasons'][score.reason]}"
+    return f"Reward {score.reward:.4f} ({parts}): {_reasons[client][row.task][score.reason]}"
 
 
 async def _explained(client: AsyncClient, row: PreparedRow, response: str) -> str:

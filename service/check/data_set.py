@@ -14,6 +14,7 @@ from ..explain.reading import Step, steps_in
 from ..explain.text import canons
 from ..extras import in_this_shell
 from ..files.row_tasks import score_rollouts
+from ..files.rows.rows import Place
 from ..scoring.scorer import Scorer
 from .advice import Advice, advice_on
 from .contradictions import Contradiction, Prompts
@@ -21,7 +22,7 @@ from .earnings import Earned, Earnings
 from .findings import Finding, Rules, findings_of
 from .gold import NO_ANSWER, GoldAnswers
 from .near_duplicates import NearDuplicates, Pair
-from .rows import CheckedRow, Place
+from .rows import CheckedRow
 
 __all__ = ["DataSet"]
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from ..evaluate.scirecipe import actions_of, library_of, violations
 from ..evaluate.task_rewards import SCORE
 from ..evaluate.thoth import key_block
-from ..files.rows.rows import Rollout
+from ..files.rows.rows import Place, Rollout
 from .gold import NO_ANSWER
-from .rows import CheckedRow, Place
+from .rows import CheckedRow
 
 __all__ = ["Finding", "Rules", "findings_of"]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..evaluate.text.minhash import PERMUTATIONS, MinHash, Shingler, jaccard, template_shingles, without
-from .rows import Place
+from ..files.rows.rows import Place
 
 __all__ = ["NearDuplicates", "Pair"]
 

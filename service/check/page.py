@@ -8,10 +8,10 @@ from itertools import islice
 
 from ..explain.numbers import first_n, plural
 from ..files.formats import source_title
+from ..files.rows.rows import Place
 from ..report.rendering import render
 from .data_set import DataSet
 from .policies import POLICIES
-from .rows import Place
 from .tables import gates_table, policies_table, words_table
 
 __all__ = ["page"]

@@ -27,6 +27,7 @@ from ..files.rows.rows import (
     DocumentError,
     Fault,
     Location,
+    Place,
     Rollout,
     Row,
     decode_row,
@@ -35,7 +36,7 @@ from ..files.rows.rows import (
     pieces,
 )
 
-__all__ = ["CheckedRow", "FieldNames", "Place", "open_checked_rows"]
+__all__ = ["CheckedRow", "FieldNames", "open_checked_rows"]
 
 
 SCIRECIPE_REFERENCE = "key"
@@ -52,19 +53,6 @@ class FieldNames(NamedTuple):
     prompt: str | None = None
     split: str | None = None
     response: str | None = None
-
-
-class Place(NamedTuple):
-    """A row of a file, under the file's name in messages."""
-
-    source: str
-    location: Location
-
-    def __str__(self) -> str:
-        return self.location.within(self.source)
-
-    def document(self) -> dict[str, Any]:
-        return {"source": self.source, self.location.kind: self.location.number}
 
 
 @dataclass(slots=True)

@@ -6,22 +6,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..explain.reading import Step
-from ..files.rows.rows import Location
+from ..files.rows.rows import Place
 
-__all__ = ["Example", "Message", "Place", "Step"]
+__all__ = ["Example", "Message", "Step"]
 
 Message = dict[str, str]
 """A chat message: `role` and `content`."""
-
-
-class Place(NamedTuple):
-    """Where a record is: the name of its file in messages, and its place there."""
-
-    source: str
-    location: Location
-
-    def __str__(self) -> str:
-        return self.location.within(self.source)
 
 
 class Example(NamedTuple):
@@ -37,7 +27,7 @@ class Example(NamedTuple):
     question: str
     """What is asked, without instructions, and for SciRecipe without the sentence that names the library."""
     reference: Any
-    """What the task compares with: for SCORE key lines or an object with `steps`, else a record of the task."""
+    """What the task compares with: for SCORE key lines, else a record of the task."""
     record: Mapping[str, Any]
     """The record as it was read."""
     type: str | None = None

@@ -21,9 +21,9 @@ from ..evaluate.task_rewards import REWARD_TASKS, SCORE
 from ..evaluate.thoth import sections_in
 from ..files.field_names import PROMPT_NAMES, REFERENCE_NAMES
 from ..files.row_tasks import task_at
-from ..files.rows.rows import Fault
+from ..files.rows.rows import Fault, Place
 from .benchmarks import BENCHMARKS, has_text, label
-from .example import Example, Message, Place
+from .example import Example, Message
 from .options import Options
 from .references import key_lines_of, row_reference
 

@@ -107,7 +107,7 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
                 kept.append(member)
                 rows.append(json_text(row).encode())
                 answers.update([row["answer_from"]] if "answer_from" in row else [])
-        left_out.list_omitted()
+    left_out.list_omitted()
     if not kept:
         number = sum(source.records for source in sources)
         raise NothingLeft(f"nothing is written: no row can be made of {plural(number, 'record')}")

@@ -12,8 +12,8 @@ import orjson
 
 from ..files.formats import EXTENSIONS, format_of, is_columnar
 from ..files.records import FileRecord, open_records
-from ..files.rows.rows import DocumentError, Fault, Location, json_document
-from .example import Example, Place
+from ..files.rows.rows import BYTE_ORDER_MARK, DocumentError, Fault, Location, Place, json_document
+from .example import Example
 from .forms import read_example, split_named
 from .options import Options
 
@@ -27,6 +27,9 @@ SAVED_SPLITS, SAVED_FILES = "dataset_dict.json", "state.json"
 
 METADATA = (SAVED_SPLITS, SAVED_FILES, "dataset_info.json", "dataset_infos.json", MANIFEST)
 """Files of a folder that hold no records."""
+
+
+READ_BYTES = 4096
 
 
 class SourceFile(NamedTuple):
@@ -154,14 +157,22 @@ def single_record(file: SourceFile) -> FileRecord | None:
     """Return the record of a JSON file that is one object without an array `records`; None for any other file."""
     if file.format != "json":
         return None
-    content = Path(file.path).read_bytes()
-    document = json_document(content)
-    if not document.lstrip().startswith("{"):
+    if not begins_with_object(file.path):
         return None
+    content = Path(file.path).read_bytes()
     try:
-        value = orjson.loads(document)
+        value = orjson.loads(json_document(content))
     except orjson.JSONDecodeError as error:
         raise DocumentError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     if isinstance(value.get("records"), list):
         return None
     return FileRecord(Location("record", 0), value, None, len(content))
+
+
+def begins_with_object(path: str) -> bool:
+    """Return whether a JSON file begins with an object; of an array, which may be large, only the beginning is read."""
+    with open(path, "rb") as stream:
+        start = stream.read(READ_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
+        while not start and (more := stream.read(READ_BYTES)):
+            start = more.lstrip()
+    return start.startswith(b"{")

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..explain.numbers import plural
-from ..files.rows.rows import Fault
-from ..terminal import table
+from ..files.rows.rows import Fault, Place
+from ..terminal import print_omitted, table
 from ..version import VERSION
-from .example import Place
 from .groups import Groups
 from .options import Options
 from .split import TEST, TRAIN
@@ -72,9 +71,7 @@ class LeftOut:
 
     def list_omitted(self) -> None:
         """Say how many records of each reason are not listed."""
-        for reason, count in self.counts.items():
-            if count > MAX_LISTED:
-                self.report(f"… and {count - MAX_LISTED:,} more: {reason} (prepared.json lists all)")
+        print_omitted(self.counts, MAX_LISTED, "prepared.json")
 
     @property
     def has_faults(self) -> bool:
@@ -83,10 +80,7 @@ class LeftOut:
 
     def document(self) -> list[dict[str, Any]]:
         """Return every record that is left out for JSON."""
-        return [
-            {"source": place.source, place.location.kind: place.location.number, **fault._asdict()}
-            for place, fault in self.faults
-        ]
+        return [{**place.document(), **fault._asdict()} for place, fault in self.faults]
 
 
 @dataclass

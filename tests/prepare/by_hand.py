@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.service.files.rows.rows import Location
-from assay.service.prepare.example import Example, Place, Step
+from assay.service.files.rows.rows import Location, Place
+from assay.service.prepare.example import Example, Step
 
 PLACE = Place("records.jsonl", Location("line", 1))
 

@@ -16,8 +16,8 @@ from assay.service.errors import NotInstalled
 from assay.service.evaluate.text import minhash
 from assay.service.evaluate.text.minhash import MinHash, Shingler
 from assay.service.files.field_names import FieldError
-from assay.service.files.rows.rows import Location
-from assay.service.prepare.example import Example, Place, Step
+from assay.service.files.rows.rows import Location, Place
+from assay.service.prepare.example import Example, Step
 from assay.service.prepare.groups import groups_of
 from assay.service.prepare.options import Options
 from tests.prepare.by_hand import choice, example, order, protocol

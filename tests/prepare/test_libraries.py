@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from assay.service.evaluate.scirecipe import library_of
 from assay.service.explain.text import canons
-from assay.service.files.rows.rows import Location
-from assay.service.prepare.example import Example, Place, Step
+from assay.service.files.rows.rows import Location, Place
+from assay.service.prepare.example import Example, Step
 from assay.service.prepare.libraries import Libraries
 from assay.service.prepare.prompts import messages_of
 from tests.prepare import by_hand

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay.service.files.rows.rows import DocumentError, Fault
-from assay.service.prepare.example import Example, Place
+from assay.service.files.rows.rows import DocumentError, Fault, Place
+from assay.service.prepare.example import Example
 from assay.service.prepare.options import Options
 from assay.service.prepare.sources import SourceFile, expand, open_examples
 from tests.prepare.published import ERR, EVAL, OWN, PQA, PROTOCOL, RIGHT, TRAIN

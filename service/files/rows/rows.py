@@ -77,6 +77,20 @@ class Location(NamedTuple):
         return f"{name}:{self.number}" if self.kind == "line" else f"{name}[{self.number}]"
 
 
+class Place(NamedTuple):
+    """A row of a file, under the file's name in messages."""
+
+    source: str
+    location: Location
+
+    def __str__(self) -> str:
+        return self.location.within(self.source)
+
+    def document(self) -> dict[str, Any]:
+        """Return the place for JSON."""
+        return {"source": self.source, self.location.kind: self.location.number}
+
+
 class Fields(NamedTuple):
     """Field names of a row; without `group`, rows with equal references are a group."""
 
