@@ -17,7 +17,7 @@ FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.py)))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve check test test-all test-lowest word-lists test-browser test-ray test-trainers test-environments \
-	audit faults nightly fuzz coverage lint docs hooks bench load constraints image wheel clean
+	audit attacks faults nightly fuzz coverage lint docs hooks bench load constraints image wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' \
@@ -76,6 +76,9 @@ test-trainers: $(VENV)/.installed $(VENV)-trainers/.installed ## Run trainers' o
 
 test-environments: $(VENV)/.installed-dev ## Run frameworks' own commands against a service (ONLY=openenv)
 	@$(RUN) tests/environments/run.py $(ONLY)
+
+attacks: $(VENV)/.installed-dev ## Try every known attack; the long ones are in make faults
+	$(RUN) -m pytest $(PARALLEL) -m attack
 
 faults: $(VENV)/.installed-faults ## Overload, kill, stop and abuse real processes for some minutes
 	$(RUN) -m pytest tests/faults -o python_files='fault_*.py' -s
