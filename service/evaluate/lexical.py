@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ..errors import InvalidRequest, Issue
 from .optional_dependencies import OptionalDependencies, import_optional, not_installed
-from .task import OK, Advance, Evaluation, Metric, Record, Records, Rewards, Task
+from .task import COMMON_REASONS, OK, Advance, Evaluation, Metric, Record, Records, Rewards, Task
 from .text.bertscore import BertScoreOptions, bertscore_model, scores_of
 from .text.text_pairs import FAILURES as PAIR_FAILURES
 from .text.text_pairs import (
@@ -40,7 +40,7 @@ BLEU = tuple(f"bleu_{n}" for n in range(1, ORDERS + 1))
 VANILLA = ("bleu_avg", "rouge_l", "bertscore")
 NO_RESPONSE = "no_response"
 FAILURES = {NO_RESPONSE: "The record has no response.", **PAIR_FAILURES}
-REASONS = {OK: "The response was compared.", TOO_LONG: FAILURES[TOO_LONG]}
+REASONS = {OK: "The response was compared.", **COMMON_REASONS, TOO_LONG: FAILURES[TOO_LONG]}
 
 
 class LexicalRecord(Record):

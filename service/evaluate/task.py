@@ -20,9 +20,10 @@ from ..errors import InvalidRequest, Issue, did_you_mean, one_of
 from .invalid_fields import inside, invalid_fields, path_of
 
 __all__ = [
+    "COMMON_REASONS",
     "OK",
+    "OUT_OF_TIME",
     "TOO_LONG",
-    "TOO_LONG_REASON",
     "USUAL",
     "Advance",
     "Evaluation",
@@ -46,7 +47,14 @@ OK = "ok"
 TOO_LONG = "too_long"
 """The reason of a response over the limit of rewards, in every task."""
 
-TOO_LONG_REASON = {TOO_LONG: "The response has too many bytes: it got what an empty one gets."}
+OUT_OF_TIME = "out_of_time"
+"""The reason of a response without a reward, because the time of its request has ended."""
+
+COMMON_REASONS = {
+    TOO_LONG: "The response has too many bytes: it got what an empty one gets.",
+    OUT_OF_TIME: "The time of the request ended before this response had its reward; 0 stands for it. Send it again.",
+}
+"""The last reasons of every task."""
 
 USUAL = "usual"
 """A name in `options.metrics` that means all default metrics."""

@@ -174,7 +174,7 @@ def add_scoring(table: RouteTable, state: ServiceState) -> None:
     )
     table.add_post(
         "/v1/explain",
-        explain_endpoint(state.paths, state.explainers),
+        explain_endpoint(state.paths, state.evaluators),
         (ExplainRequest,),
         (EXAMPLE_EXPLAIN_REQUEST, None),
         intake=table.intake(max_bytes=MAX_BODY_BYTES),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from threading import Thread
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from .request.admission import Admission
 from .request.api_keys import Keys
 from .request.origin import OriginCheck
 from .request.paths import Paths
-from .request.processes import Processes
+from .request.processes import ForkServer, Processes
 from .request.readiness import Readiness
 from .request.runs import RunNames
 from .request.telemetry.merged_metrics import Families
@@ -28,6 +29,10 @@ from .request.worker_threads import WorkerThreads
 from .wire.json_codec import Limits
 
 __all__ = ["ServiceState"]
+
+
+FORK_SERVER = ForkServer()
+"""The fork server of all applications of this process."""
 
 
 class Fleet(Protocol):
@@ -48,9 +53,9 @@ class ServiceState:
         self.readiness = Readiness()
         self.admission = Admission(server)
         self.workers = WorkerThreads(server.threads, server.max_queued, lambda: self.admission.replies_full)
-        self.explainers = WorkerThreads(1, server.max_queued)
-        self.evaluators = Processes(server.max_queued)
-        self.rewarders = Processes(server.max_queued)
+        self.evaluators = Processes(server.max_queued, FORK_SERVER)
+        """For evaluations, explanations, and statistics of NeMo Gym."""
+        self.rewarders = Processes(server.max_queued, FORK_SERVER)
         """For rewards of other tasks, so that evaluations do not delay them."""
         limits = Limits(server.max_body_bytes, server.max_responses, server.max_reference_bytes)
         self.paths = Paths(limits, self.readiness, self.workers)
@@ -74,6 +79,8 @@ class ServiceState:
         self.paths.open(Scorer(self.config.score, threads=server.threads), server.inline_bytes)
         gc.collect()
         self.admission.resident.start()
+        with suppress(OSError):  # the first job tries again
+            FORK_SERVER.start()
         gc.freeze()  # exempt existing objects from collection
 
     def close(self) -> None:
@@ -81,7 +88,6 @@ class ServiceState:
         self.workers.close()
         if self.tracing is not None:
             self.tracing.close()
-        self.explainers.close()
         self.evaluators.close()
         self.rewarders.close()
 

@@ -14,8 +14,8 @@ from ....kernels.similarity.levenshtein import levenshtein_distances
 from ..optional_dependencies import OptionalDependencies
 from ..python_source import Unreadable
 from ..task import (
+    COMMON_REASONS,
     OK,
-    TOO_LONG_REASON,
     Advance,
     Evaluation,
     Failure,
@@ -51,7 +51,7 @@ REASONS = {
     "syntax_error": "The program is not Python.",
     "too_large": "The program has more than 262,144 characters or brackets nested deeper than 50.",
     NO_CALLS: "The program calls nothing.",
-    **TOO_LONG_REASON,
+    **COMMON_REASONS,
 }
 
 

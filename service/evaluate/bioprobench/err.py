@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from ..task import (
+    COMMON_REASONS,
     OK,
-    TOO_LONG_REASON,
     Advance,
     Evaluation,
     Failure,
@@ -62,7 +62,7 @@ VERDICT_FAILURES = {
 REASONS = (
     {OK: "A verdict was read."}
     | {name: text for name, text in VERDICT_FAILURES.items() if name != NO_GOLD}
-    | TOO_LONG_REASON
+    | COMMON_REASONS
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from ..python_source import Unreadable
-from ..task import OK, TOO_LONG_REASON, Advance, Evaluation, Failure, Metric, Records, Rewards, mean_of, reporting
+from ..task import COMMON_REASONS, OK, Advance, Evaluation, Failure, Metric, Records, Rewards, mean_of, reporting
 from .answers import NO_MARKERS, NOT_TEXT, share
 from .orders import (
     EXTRA_STEPS,
@@ -53,7 +53,7 @@ SHARES = {
 """Metrics that add up to the share of failed responses: what each is, and its reasons."""
 
 REASONS = (
-    {OK: "An order was read."} | {name: text for name, text in UNREAD.items() if name != STEPS_DIFFER} | TOO_LONG_REASON
+    {OK: "An order was read."} | {name: text for name, text in UNREAD.items() if name != STEPS_DIFFER} | COMMON_REASONS
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..task import OK, TOO_LONG_REASON, Advance, Evaluation, Failure, Metric, Records, Rewards, mean_of, reporting
+from ..task import COMMON_REASONS, OK, Advance, Evaluation, Failure, Metric, Records, Rewards, mean_of, reporting
 from .answers import EMPTY, FAILURES, NO_MARKERS, NOT_TEXT, after_thinking, first_block
 from .letters import Question, choice_of
 from .profiles import ConversationRecord, ConversationTask, ProfileOptions
@@ -28,7 +28,7 @@ UNREAD = {
     "confidence_over_100": "The confidence is over 100 percent.",
     EMPTY: "The response is empty (only with `profile = thoth`, where nothing else fails).",
 }
-REASONS = {OK: "An answer was read.", **UNREAD, **TOO_LONG_REASON}
+REASONS = {OK: "An answer was read.", **UNREAD, **COMMON_REASONS}
 
 
 class Answer(NamedTuple):

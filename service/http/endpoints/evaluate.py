@@ -10,8 +10,8 @@ import orjson
 from ...errors import InvalidRequest, Issue, ScoringError
 from ...evaluate.evaluation import evaluate_checked, record_issues, task_named
 from ...evaluate.task import Task
-from ..request.deadline import Deadline
 from ..request.exchange import Exchange
+from ..request.jobs import Call
 from ..request.processes import Processes
 from ..wire.compression import decompress
 from ..wire.contract import EvaluateRequest
@@ -28,15 +28,16 @@ def evaluate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchang
 
     async def evaluate(exchange: Exchange) -> None:
         """Evaluate records by the metrics of a task; return values per record, aggregates, and aggregates of groups."""
-        await processes.answer(answer, exchange, limits)
+        await processes.answer("evaluate", exchange, limits)
 
     return evaluate
 
 
-def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
+def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
     """Return the bytes of the reply; raise Problem, including `deadline`."""
     times.start()
-    document = json_document(decompress(body, encoding, limits.max_body_bytes))
+    limits, deadline = call.request_limits, call.deadline
+    document = json_document(decompress(body, call.encoding.encode(), limits.max_body_bytes))
     try:
         task, records, options = decode_evaluate_request(document, limits)
         times.decoded()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import lru_cache
 from typing import Any
 
 from ...errors import InvalidRequest, Issue, ScoringError
@@ -12,10 +13,12 @@ from ...explain.case import MAX_BYTES, parsed_reference
 from ...explain.explanation import explain as explain_response
 from ...explain.schema import MAX_SUGGESTED, ExplainRequest
 from ...scoring.scorer import Scorer
+from ...settings import ScoreSettings
 from ..request.exchange import Exchange
+from ..request.jobs import Call
 from ..request.paths import Paths
-from ..request.worker_threads import WorkerThreads
-from ..wire.compression import Body
+from ..request.processes import Processes
+from ..wire.compression import decompress
 from ..wire.json_codec import Limits, json_document
 from ..wire.problems import invalid_request
 from ..wire.stage_times import StageTimes
@@ -26,24 +29,29 @@ __all__ = ["MAX_BODY_BYTES", "answer", "explain_endpoint"]
 MAX_BODY_BYTES = 8 * MAX_BYTES
 """Room for a response and a reference of maximum size in JSON, where a byte may take six."""
 
+MAX_SCORERS = 4
+"""Scorers that a process keeps: a service has one."""
+
 OTHER_TASK = f"must be {SCORE}: rewards of other tasks are not explained; POST /v1/score gives their components"
 
 
-def explain_endpoint(paths: Paths, workers: WorkerThreads) -> Callable[[Exchange], Awaitable[None]]:
-    """Return the endpoint, which explains single rewards on separate threads."""
+def explain_endpoint(paths: Paths, processes: Processes) -> Callable[[Exchange], Awaitable[None]]:
+    """Return the endpoint, which explains single rewards in separate processes."""
 
     async def explain(exchange: Exchange) -> None:
         """Explain one reward: how each number was derived, and which edits would raise it."""
-        job = partial(answer, exchange.request_body, paths.scorer, paths.limits, exchange.times)
-        await exchange.reply(await workers.run(job, exchange))
+        settings = paths.scorer.settings.model_dump(mode="json")
+        await processes.answer("explain", exchange, paths.limits, settings=settings)
 
     return explain
 
 
-def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> bytes:
-    """Return the bytes of the reply; raise Problem."""
+def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
+    """Return the bytes of the reply, by the service's settings in the call; raise Problem."""
     times.start()
-    document = json_document(body.plain(min(limits.max_body_bytes, MAX_BODY_BYTES)))
+    limits = call.request_limits
+    document = json_document(decompress(body, call.encoding.encode(), min(limits.max_body_bytes, MAX_BODY_BYTES)))
+    scorer = scorer_of(json.dumps(call.arguments["settings"]))
     try:
         scorer = decode_explain_request(document, scorer, limits)
         times.decoded()
@@ -56,6 +64,12 @@ def answer(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> byt
     reply = explanation.model_dump_json().encode()
     times.encoded()
     return reply
+
+
+@lru_cache(MAX_SCORERS)
+def scorer_of(settings: str) -> Scorer:
+    """Return the scorer with these settings, as JSON, for one thread."""
+    return Scorer(ScoreSettings.model_validate_json(settings), threads=1)
 
 
 def decode_explain_request(document: Any, scorer: Scorer, limits: Limits) -> Scorer:

@@ -9,20 +9,21 @@ SIGTERM.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
-import pickle
 import signal
 import socket
 import struct
 import threading
 from contextlib import suppress
-from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
-from ...config import Config
+from ...config import Config, ServerSettings
+from ...settings import ScoreSettings
 from ..request.readiness import Readiness
 from ..request.telemetry.merged_metrics import Families, snapshot
 from ..request.telemetry.metrics import Metrics
@@ -139,13 +140,25 @@ def main(descriptor: int) -> None:
 
 def startup_message(config: Config, port: int, listen_when_ready: bool) -> bytes:
     """Encode the configuration of a worker for `read_startup_message`."""
-    plain = replace(config, origins=dict(config.origins))  # a mapping proxy cannot be pickled
-    packed = pickle.dumps({"config": plain, "port": port, "listen_when_ready": listen_when_ready})
+    server = config.server.model_dump(mode="json")
+    server["api_keys"] = [key.get_secret_value() for key in config.server.api_keys]
+    message = {
+        "server": server,
+        "score": config.score.model_dump(mode="json"),
+        "origins": dict(config.origins),
+        "keys_of_file": config.keys_of_file,
+        "port": port,
+        "listen_when_ready": listen_when_ready,
+    }
+    packed = json.dumps(message).encode()
     return LENGTH.pack(len(packed)) + packed
 
 
 def read_startup_message(channel: socket.socket) -> tuple[Config, int, bool]:
     """Return the settings with their keys, the port, and whether to listen only once ready."""
     (length,) = LENGTH.unpack(channel.recv(LENGTH.size, socket.MSG_WAITALL))
-    message = pickle.loads(channel.recv(length, socket.MSG_WAITALL))  # trusted: the parent process sends it
-    return message["config"], message["port"], message["listen_when_ready"]
+    message = json.loads(channel.recv(length, socket.MSG_WAITALL))
+    server = ServerSettings.model_validate(message["server"])
+    score = ScoreSettings.model_validate_json(json.dumps(message["score"]))
+    config = Config(server, score, MappingProxyType(message["origins"]), message["keys_of_file"])
+    return config, message["port"], message["listen_when_ready"]

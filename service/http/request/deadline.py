@@ -24,6 +24,10 @@ class Deadline:
         """Seconds until the deadline; 0 afterwards."""
         return max(0.0, self._moment - perf_counter())
 
+    def earlier(self, seconds: float) -> Deadline:
+        """Return the deadline this much earlier."""
+        return Deadline(self._moment - seconds)
+
     def check(self) -> None:
         """Raise Problem `deadline` if it has passed."""
         if perf_counter() >= self._moment:

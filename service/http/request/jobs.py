@@ -1,95 +1,262 @@
-"""The code that runs in a job's process; started by `processes`."""
+"""The fork server of jobs, and what runs in the process of a job; `processes` has the service's end.
+
+The service passes the fork server one end of a socket pair for each process. The server forks, tells the service the
+process's id, passes it a descriptor of the process, and reports how the process ended. Through the same socket the
+process gets two files in memory for each job, as descriptors: one with the call and the body, one for the reply. Calls
+and replies are JSON with a fixed schema beside bytes, and a job is named in a closed table, so nothing that a request
+may contain is executed.
+"""
 
 from __future__ import annotations
 
-import fcntl
-import multiprocessing
+import gc
 import os
 import resource
 import select
 import signal
-import time
-from collections.abc import Callable
+import socket
+import struct
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NoReturn
+
+from pydantic import BaseModel, ConfigDict
 
 from ...errors import Issue
-from ..wire.problems import Problem
+from ..wire.frames import Buffer, write_frame
+from ..wire.json_codec import Limits
+from ..wire.problems import Problem, Refusal
 from ..wire.stage_times import StageTimes
+from .deadline import Deadline
 from .tracebacks import format_traceback
 
-__all__ = ["HEADER", "Outcome", "perform", "prepare"]
+__all__ = [
+    "DONE",
+    "ENDED",
+    "JOB",
+    "MESSAGE_BYTES",
+    "NEW",
+    "OUTCOME",
+    "STATUS",
+    "TAKEN",
+    "Call",
+    "Jobs",
+    "Outcome",
+    "serve",
+]
 
-HEADER = 8
-"""Bytes before a shared body, for the id of the process that has read it."""
+MESSAGE_BYTES = 16
+
+NEW, JOB, TAKEN, DONE, ENDED = b"n", b"j", b"t", b"d", b"e"
+"""The first byte of a message: a new process, a job, its body was taken, it is done, its process has ended."""
+
+RESULT, OUTCOME = b"r", b"o"
+"""The kinds of frames in a reply: parts of the result, and then the outcome."""
+
+STATUS = struct.Struct("<cq")
+"""A message with a number: the id of a new process, or the exit code of one that has ended."""
 
 MAX_RESULT_BYTES = 128 << 20
 """Maximum bytes of a result: statistics may be many times as long as their input."""
 
+MAX_FILE_BYTES = MAX_RESULT_BYTES + (16 << 20)
+MAX_DESCRIPTORS = 64
 GRACE_SECONDS = 2
 """CPU time beyond a job's deadline: a fallback, as the service kills the process at the deadline."""
 
+CHANNEL = 3
+"""The descriptor of the channel in the process of a job, the only one besides the standard ones."""
 
-class Outcome(NamedTuple):
-    """The outcome of a job; its result replaces the body after the header."""
+PR_SET_PDEATHSIG = 1
 
-    times: StageTimes
-    error: Problem | None = None
+
+class Call(BaseModel):
+    """What a job is asked, besides the body."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    job: str
+    """Its name in the table of jobs."""
+    moment: float
+    """The deadline, as a time of `perf_counter`, which all processes of a machine share."""
+    limits: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """The fields of `Limits`."""
+    encoding: str = ""
+    """The Content-Encoding of the body."""
+    arguments: dict[str, Any] = {}
+    """What this job needs besides."""
+
+    @property
+    def request_limits(self) -> Limits:
+        return Limits(*self.limits)
+
+    @property
+    def deadline(self) -> Deadline:
+        return Deadline(self.moment)
+
+
+class Outcome(BaseModel):
+    """How a job ended; the last frame of its reply, after the parts of the result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    stages: tuple[float, float, float]
+    """Seconds of decoding, scoring and encoding."""
+    refusal: Refusal | None = None
     out_of_memory: bool = False
     traceback: str = ""
     """Files, lines and types of an unexpected error."""
 
+    @property
+    def times(self) -> StageTimes:
+        times = StageTimes()
+        times.decode, times.score, times.encode = self.stages
+        return times
 
-def prepare() -> None:
-    """Set up the process to be killed at once by SIGTERM, and when the service ends."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+Job = Callable[[bytes, Call, StageTimes], bytes | Iterable[list[Buffer]]]
+"""Takes a body, the call and the times, which it sets. Returns the result, or yields the parts of each frame of it:
+what it has yielded is not lost if its process is killed."""
+
+Jobs = Mapping[str, Job]
+
+
+# In the fork server
+
+
+def serve(descriptor: int, jobs: Jobs) -> None:
+    """Fork a process for each socket that arrives on the one of this descriptor, until the service closes it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the service ends jobs itself, once it has drained
+    gc.collect()
+    gc.freeze()
+    control = socket.socket(fileno=descriptor)
+    children: dict[int, tuple[int, socket.socket]] = {}
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    while True:
+        for ready, _ in poller.poll():
+            if ready in children:
+                poller.unregister(ready)
+                report_end(ready, *children.pop(ready))
+                continue
+            message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 1)
+            if not message:
+                return
+            channel = socket.socket(fileno=descriptors[0])
+            pid = os.fork()
+            if pid == 0:
+                run_process(channel, jobs)
+            process = os.pidfd_open(pid)
+            children[process] = pid, channel
+            poller.register(process, select.POLLIN)
+            with suppress(OSError):  # the service has closed the channel already
+                socket.send_fds(channel, [STATUS.pack(NEW, pid)], [process])
+
+
+def report_end(process: int, pid: int, channel: socket.socket) -> None:
+    """Tell the service how a process has ended."""
+    os.close(process)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with channel, suppress(OSError):
+        channel.setblocking(False)
+        os.write(channel.fileno(), STATUS.pack(ENDED, code))
+
+
+# In the process of a job
+
+
+def run_process(channel: socket.socket, jobs: Jobs) -> NoReturn:
+    """Perform jobs until the service closes the channel; never return to the fork server's code."""
+    code = 1
+    try:
+        channel = isolate(channel)
+        while work(channel, jobs):
+            pass
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def isolate(channel: socket.socket) -> socket.socket:
+    """Keep no descriptor but the channel's, lower the limits, and end with the fork server; return the channel."""
+    die_with(os.getppid())
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in range(CHANNEL):
+        os.dup2(null, standard)
+    os.dup2(channel.detach(), CHANNEL)
+    os.closerange(CHANNEL + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_NOFILE, MAX_DESCRIPTORS)
+    limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with suppress(OSError):  # the kernel's OOM killer takes this process, not the service
         Path("/proc/self/oom_score_adj").write_text("1000")
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    alive = parent.sentinel  # a pipe that the service holds open
-    signal.signal(signal.SIGIO, signal.SIG_DFL)
-    fcntl.fcntl(alive, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(alive, fcntl.F_SETFL, fcntl.fcntl(alive, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([alive], [], [], 0)[0]:
-        os.kill(os.getpid(), signal.SIGKILL)
+    return socket.socket(fileno=CHANNEL)
 
 
-def perform(path: str, seconds: float, function: Callable[..., bytes], arguments: tuple[Any, ...]) -> Outcome:
-    """Run one job, `function(body, *arguments, times)` with the shared body at `path`, within `seconds`."""
-    times = StageTimes()
-    limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + GRACE_SECONDS)
-    try:
-        with open(path, "r+b") as file:
-            result = function(take_body(file), *arguments, times)
-            if len(result) > MAX_RESULT_BYTES:
-                raise reply_too_large()
-            file.seek(HEADER)
-            file.write(result)
-    except Problem as error:
-        return Outcome(times, error)
-    except MemoryError:
-        return Outcome(times, out_of_memory=True)
-    except Exception as error:
-        return Outcome(times, traceback=format_traceback(error))
-    return Outcome(times)
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process once the fork server has ended."""
+    from ctypes import CDLL
+
+    CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def limit(kind: int, value: int) -> None:
-    """Lower a soft limit if the system permits it."""
+    """Lower a limit for good if the system permits it."""
     with suppress(OSError, ValueError):
-        resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
+        resource.setrlimit(kind, (value, value))
 
 
-def take_body(file: BinaryIO) -> bytes:
-    """Return the shared body, and free its memory in the file."""
-    os.pwrite(file.fileno(), os.getpid().to_bytes(HEADER, "little"), 0)
-    file.seek(HEADER)
-    body = file.read()
-    file.truncate(HEADER)
-    return body
+def work(channel: socket.socket, jobs: Jobs) -> bool:
+    """Wait for a job and perform it; return False once the service has closed the channel."""
+    message, descriptors, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 2)
+    if not message:
+        return False
+    with open(descriptors[0], "r+b") as request, open(descriptors[1], "r+b") as reply:
+        call, body = take(request)
+        os.write(channel.fileno(), TAKEN)
+        outcome = perform(call, body, jobs, reply)
+        write_frame(reply, OUTCOME, outcome.model_dump_json().encode())
+    os.write(channel.fileno(), DONE)
+    return True
+
+
+def take(request: BinaryIO) -> tuple[Call, bytes]:
+    """Return the call and the body of a job, and free their memory in the file."""
+    request.seek(0)
+    head, body = request.readline(), request.read()
+    request.truncate(0)
+    return Call.model_validate_json(head), body
+
+
+def perform(call: Call, body: bytes, jobs: Jobs, reply: BinaryIO) -> Outcome:
+    """Run one job and write its result."""
+    times = StageTimes()
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(used.ru_utime + used.ru_stime + call.deadline.left) + GRACE_SECONDS
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    refusal, out_of_memory, traceback = None, False, ""
+    try:
+        result = jobs[call.job](body, call, times)
+        written = 0
+        for parts in [[result]] if isinstance(result, bytes) else result:
+            written += sum(map(len, parts))
+            if written > MAX_RESULT_BYTES:
+                raise reply_too_large()
+            write_frame(reply, RESULT, *parts)
+    except Problem as problem:
+        refusal = Refusal.of(problem)
+    except MemoryError:
+        out_of_memory = True
+    except Exception as error:
+        traceback = format_traceback(error)
+    stages = times.decode, times.score, times.encode
+    return Outcome(stages=stages, refusal=refusal, out_of_memory=out_of_memory, traceback=traceback)
 
 
 def reply_too_large() -> Problem:

@@ -1,45 +1,43 @@
 """Separate processes for jobs that would block the service, killed at their limits of time and memory.
 
 Parsers of JSON and of programs hold the GIL, cannot be interrupted, and take many times the memory of their text. In a
-separate process such a job delays neither scoring nor probes.
+separate process such a job delays neither scoring nor probes. `jobs` has the other end.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import select
 import signal
+import socket
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import wait
-from contextlib import contextmanager, suppress
-from copy import copy
-from functools import partial
-from multiprocessing import forkserver, get_context
-from multiprocessing.context import ForkServerContext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from threading import Event, Lock
-from typing import BinaryIO, NamedTuple, TypeVar
-
-from pebble import ProcessExpired, ProcessPool
+from time import perf_counter
+from typing import BinaryIO, TypeVar
 
 from ...errors import Issue
+from ..wire.frames import Buffer, read_frames
 from ..wire.json_codec import Answer, Limits
-from ..wire.other_tasks import score_others, score_pickled
+from ..wire.other_tasks import assemble, read_pieces, score_others
 from ..wire.problems import Problem
 from ..wire.stage_times import StageTimes
 from ..wire.task_batch import Rest
 from .deadline import Deadline, deadline_exceeded
 from .exchange import ClientGone, Exchange
-from .jobs import HEADER, Outcome, perform, prepare
+from .jobs import DONE, ENDED, JOB, MESSAGE_BYTES, NEW, OUTCOME, STATUS, TAKEN, Call, Outcome
 from .worker_threads import WorkerThreads
 
-__all__ = ["Processes", "memory_of"]
+__all__ = ["JOB_SERVER", "ForkServer", "Processes", "Reply", "joined", "memory_of", "new_call"]
 
 log = logging.getLogger("assay")
 
 T = TypeVar("T")
-
-_starting = Lock()
 
 BASE_BYTES = 384 << 20
 """Maximum private memory of a process without a body; about 100 MiB of it are code and tables."""
@@ -53,45 +51,182 @@ MAX_KEPT_BYTES = 256 << 20
 POLL_SECONDS = 0.05
 """Time between two checks of a running job."""
 
-PRELOADED = f"{__package__.partition('.request')[0]}.preloaded"
-"""The module that the fork server imports once, with everything that a job needs."""
+START_SECONDS = 60.0
+"""Maximum time until a new process reports: the fork server may still be loading."""
+
+END_SECONDS = 10.0
+"""Maximum time that the kernel takes to end a killed process."""
+
+ATTEMPTS = 3
+"""Processes that a job is given to before it counts as impossible: one that was killed while idle took nothing."""
+
+RESERVE = 0.1
+MAX_RESERVE_SECONDS = 1.0
+"""Part of the time of a request, and maximum, that is left for the reply when its job is killed, and then again."""
+
+JOB_SERVER = f"{__package__.partition('.request')[0]}.job_server"
+"""The module of the fork server, with everything that a job needs."""
+
+INHERITED = ("HOME", "LANG", "LD_LIBRARY_PATH", "NLTK_DATA", "TMPDIR", "TZ", "XDG_CACHE_HOME", "ASSAY_CACHE_DIR")
+INHERITED_PREFIXES = ("LC_", "NUMBA_")
+"""Variables that the fork server gets from the service's environment."""
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""A process with threads must not be forked."""
 
 
-class SharedBody(NamedTuple):
-    """A file in memory through which another process gets a body and returns its result."""
-
-    file: BinaryIO
-
-    @property
-    def path(self) -> str:
-        """Path of the file for another process."""
-        return f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
-
-    @property
-    def job_pid(self) -> int:
-        """Id of the process that has read the body; 0 before."""
-        return int.from_bytes(os.pread(self.file.fileno(), HEADER, 0), "little")
-
-    def result(self) -> bytes:
-        """Return the result, which has replaced the body."""
-        self.file.seek(HEADER)
-        return self.file.read()
+class NotTaken(Exception):
+    """A process ended before it took the job."""
 
 
-Result = tuple[Outcome, bytes]
+@dataclass(frozen=True)
+class Reply:
+    """What a job has left: the complete frames of its result, and its error, if any."""
+
+    frames: Sequence[bytes]
+    error: Problem | None
+
+
+class ForkServer:
+    """The fork server of this process, a separate interpreter that has loaded what jobs need.
+
+    It is started once, by `start` or by the first job, and ends with this process.
+    """
+
+    def __init__(self, module: str = JOB_SERVER) -> None:
+        """Run `main` of this module in it, with the number of a descriptor."""
+        self._module = module
+        self._lock = Lock()
+        self._control: socket.socket | None = None
+        self._owner = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, unless it runs; raise OSError."""
+        with self._lock:
+            self._started()
+
+    def fork(self) -> JobProcess:
+        """Return a new process; raise OSError."""
+        for _ in range(ATTEMPTS):
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs, self._lock:
+                try:
+                    socket.send_fds(self._started(), [NEW], [theirs.fileno()])
+                except ConnectionError:  # it was killed
+                    self._stop()
+                    ours.close()
+                    continue
+                except OSError:
+                    ours.close()
+                    raise
+            with suppress(NotTaken):
+                return JobProcess(ours)
+        raise OSError("the fork server does not start processes")
+
+    def _started(self) -> socket.socket:
+        if self._control is not None and self._owner == os.getpid():  # not in a fork of the service
+            return self._control
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            descriptor = theirs.fileno()
+            code = f"import sys; sys.path[:] = {sys.path!r}; from {self._module} import main; main({descriptor})"
+            names = [n for n in os.environ if n in INHERITED or n.startswith(INHERITED_PREFIXES)]
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", code],
+                pass_fds=[descriptor],
+                env={name: os.environ[name] for name in names} | ONE_THREAD,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # Ctrl-C reaches the service alone
+            )
+        self._control, self._owner = ours, os.getpid()
+        atexit.register(self.close)
+        return ours
+
+    def close(self) -> None:
+        """End it and its processes."""
+        with self._lock:
+            if self._owner == os.getpid():
+                self._stop()
+
+    def _stop(self) -> None:
+        if self._control is not None and self._process is not None:
+            self._control.close()
+            self._process.kill()
+            self._process.wait()
+        self._control = self._process = None
+
+
+class JobProcess:
+    """A process for jobs, at the service's end."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        """Wait for the process; raise NotTaken if there will be none."""
+        self.channel = channel
+        self.channel.settimeout(START_SECONDS)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 1)
+        except OSError:
+            message, descriptors = b"", []
+        if not message or not descriptors:
+            channel.close()
+            raise NotTaken
+        _, self.pid = STATUS.unpack(message)
+        self._process = descriptors[0]
+        self._poller = select.poll()
+        self._poller.register(channel, select.POLLIN)
+        self._poller.register(self._process, select.POLLIN)
+        self.exit_code: int | None = None
+        """How it ended, if that is known."""
+
+    def begin(self, request: BinaryIO, reply: BinaryIO) -> None:
+        """Give it a job; raise NotTaken if it has ended."""
+        try:
+            socket.send_fds(self.channel, [JOB], [request.fileno(), reply.fileno()])
+        except OSError:
+            raise NotTaken from None
+
+    def next_event(self, seconds: float) -> bytes:
+        """Return TAKEN, DONE or ENDED; empty if nothing happens in this time."""
+        events = {descriptor for descriptor, _ in self._poller.poll(1e3 * seconds)}
+        if not events:
+            return b""
+        if self.channel.fileno() not in events:  # it has ended, and the fork server reports how
+            self.channel.settimeout(1.0)
+        try:
+            message = self.channel.recv(MESSAGE_BYTES)
+        except OSError:
+            message = b""
+        if message[:1] not in (TAKEN, DONE):
+            if message[:1] == ENDED:
+                self.exit_code = STATUS.unpack(message)[1]
+            return ENDED
+        return message
+
+    def kill(self) -> None:
+        """Kill it and return once it is dead."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+        poller = select.poll()
+        poller.register(self._process, select.POLLIN)
+        if not poller.poll(1e3 * END_SECONDS):
+            log.error("the process of a job (pid %d) does not end", self.pid)
+        os.close(self._process)
+        self.channel.close()
 
 
 class Processes:
     """One process for long bodies and one for short ones, with the queue and interface of `WorkerThreads`.
 
-    They are started on demand, as forks of a server that has loaded everything already. A job is a partial of a
-    module-level function with the body as its first argument. It is called with the times as an additional last
-    argument, and returns bytes; the function and the other arguments are pickled.
+    They are started on demand. A job is a call, which names a function in the table of the fork server, with a body.
     """
 
-    def __init__(self, max_queued: int) -> None:
+    def __init__(self, max_queued: int, server: ForkServer) -> None:
         self._threads = WorkerThreads(1, max_queued)  # each thread waits for one process
-        self._idle: list[ProcessPool] = []
+        self._server = server
+        self._idle: list[JobProcess] = []
         self._closing = Event()
 
     @property
@@ -99,131 +234,186 @@ class Processes:
         """Jobs that run or wait."""
         return self._threads.unfinished
 
-    async def answer(self, function: Callable[..., bytes], exchange: Exchange, limits: Limits) -> None:
-        """Reply with `function(body, encoding, limits, deadline, times)`, called in a process; raise as `run` does."""
+    async def answer(self, job: str, exchange: Exchange, limits: Limits, **arguments: object) -> None:
+        """Reply with the result of the job for the body of the request; raise as `run` does."""
         body = exchange.request_body
-        job = partial(function, body.data, body.encoding, limits, exchange.deadline)
-        await exchange.reply(await self.run(job, exchange, bytes))
+        call = new_call(job, exchange.deadline, limits, body.encoding, arguments)
+        await exchange.reply(await self.run(call, lambda: [body.data], exchange, joined))
 
     async def complete(self, rest: Rest, exchange: Exchange, limits: Limits) -> Answer:
         """Return the answer to a request whose rows of other tasks are left; raise as `run` does.
 
-        The few of a short request are scored here at once.
+        The few of a short request are scored here at once. If there is no time for all others, those that are left get
+        the reason `out_of_time`, so that the rows of SCORE keep their rewards; a request without any is over its
+        deadline then.
         """
-        if exchange.request_body.inline and rest.others.is_quick:
+        others = rest.others
+        if exchange.request_body.inline and others.is_quick:
             times = StageTimes()
-            outcomes = score_others(rest.others, limits, times)
+            outcomes = score_others(others, limits, times)
             exchange.times.add(times)
             return rest.complete(outcomes)
-        job = partial(score_pickled, rest.body, limits, exchange.deadline.check)
-        return await self.run(job, exchange, rest.complete_pickled)
 
-    async def run(self, job: partial[bytes], exchange: Exchange, complete: Callable[[bytes], T]) -> T:
-        """Return `complete` of the job's result, which the thread that waits for the process calls.
+        def completed(reply: Reply) -> Answer:
+            if reply.error is not None and not (rest.has_score and reply.error.kind == "deadline"):
+                raise reply.error
+            return rest.complete(assemble(others, read_pieces(others, reply.frames)))
 
-        Raise the Problem that the job raised. Raise as `WorkerThreads.run` does, but kill an abandoned job. Raise
-        Problem `too-large` if the job exceeds its memory limit.
+        deadline = exchange.deadline
+        if not rest.has_score:
+            return await self.run(new_call("reward", deadline, limits), others.pack, exchange, completed)
+        reserve = min(MAX_RESERVE_SECONDS, RESERVE * deadline.left)
+        call = new_call("reward", deadline.earlier(2 * reserve), limits)
+        try:
+            return await self.run(call, others.pack, exchange, completed, deadline.earlier(reserve))
+        except Problem as problem:
+            if problem.kind != "deadline":
+                raise
+        return rest.complete(assemble(others, []))
+
+    async def run(
+        self,
+        call: Call,
+        pack: Callable[[], Sequence[Buffer]],
+        exchange: Exchange,
+        complete: Callable[[Reply], T],
+        until: Deadline | None = None,
+    ) -> T:
+        """Return `complete` of the job's reply; the thread that waits for the process calls `pack` and `complete`.
+
+        pack: returns the parts of the body. The job is killed at its deadline, `call.deadline`; `until` is the later
+        moment at which even its reply is no longer waited for, by default the deadline of the request. Raise as
+        `WorkerThreads.run` does, but kill an abandoned job. The reply's error is `too-large` if the job exceeds its
+        memory limit.
         """
-        charged = len(job.args[0]) if exchange.permit is None else max(len(job.args[0]), exchange.permit.nbytes)
         abandoned = Event()
-        max_bytes = BASE_BYTES + BYTES_PER_BODY_BYTE * charged
+        admitted = 0 if exchange.permit is None else exchange.permit.nbytes
 
         def watched() -> T | Problem:
-            outcome, result = self._watch(job, max_bytes, exchange.deadline, abandoned)
-            exchange.times.add(outcome.times)
-            return complete(result) if outcome.error is None else outcome.error
+            body = pack()
+            max_bytes = BASE_BYTES + BYTES_PER_BODY_BYTE * max(admitted, sum(map(len, body)))
+            reply, outcome = self._watch(call, body, max_bytes, abandoned)
+            if outcome is not None:
+                exchange.times.add(outcome.times)
+            try:
+                return complete(reply)
+            except Problem as problem:
+                return problem.with_traceback(None)  # its frames hold the body, and the reply holds the problem
 
         try:
-            found = await self._threads.run(watched, exchange)
+            result = await self._threads.run(watched, exchange, until)
         finally:
             abandoned.set()
-        if isinstance(found, Problem):
-            raise copy(found)  # the pool keeps its last outcome, and errors keep the body
-        return found
+        if isinstance(result, Problem):
+            raise result.copy()  # the thread keeps its last result, and errors keep the body
+        return result
 
-    def _watch(self, job: partial[bytes], max_bytes: int, deadline: Deadline, abandoned: Event) -> Result:
-        """Run the job in a process; raise Problem, ClientGone if it was abandoned, and RuntimeError."""
-        pool = self._acquire_pool()
+    def _watch(
+        self, call: Call, body: Sequence[Buffer], max_bytes: int, abandoned: Event
+    ) -> tuple[Reply, Outcome | None]:
+        """Run the job in a process, in another one if the first ended before it took the job; raise ClientGone."""
+        for _ in range(ATTEMPTS):
+            try:
+                with memory_file("assay-request") as request, memory_file("assay-reply") as reply:
+                    request.write(call.model_dump_json().encode() + b"\n")
+                    for part in body:
+                        request.write(part)
+                    request.flush()
+                    error = self._run_once(call, request, reply, max_bytes, abandoned)
+                    return read_reply(reply, error, max_bytes)
+            except NotTaken:
+                continue
+            except OSError as error:
+                log.error("no process for a job: %s", error.strerror or error)
+                break
+        detail = "The service has no process for this request now."
+        raise Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
+
+    def _run_once(
+        self, call: Call, request: BinaryIO, reply: BinaryIO, max_bytes: int, abandoned: Event
+    ) -> Problem | None:
+        """Run the job in a process, which is dead before this returns or waits for the next job; return its error.
+
+        Raise NotTaken, OSError, and ClientGone if the job was abandoned.
+        """
+        process = self._acquire()
         keep = False
         try:
-            with share_body(job.args[0]) as body:
-                future = pool.schedule(perform, (body.path, deadline.left, job.func, job.args[1:]))
-                while not wait((future,), POLL_SECONDS).done:
-                    deadline.check()
-                    if abandoned.is_set() or self._closing.is_set():
-                        raise ClientGone
-                    if memory_of(body.job_pid) > max_bytes:
-                        raise memory_exceeded(max_bytes)
-                died = future.exception()
-                keep = died is None and memory_of(body.job_pid) <= MAX_KEPT_BYTES
-                result = b"" if died else body.result()
+            process.begin(request, reply)
+            taken = False
+            deadline = call.deadline
+            while (event := process.next_event(POLL_SECONDS)) != DONE:
+                taken = taken or event == TAKEN
+                if event == ENDED:
+                    if not taken:
+                        raise NotTaken
+                    return exit_error(process.exit_code, max_bytes)
+                if abandoned.is_set() or self._closing.is_set():
+                    raise ClientGone
+                if not deadline.left:
+                    return deadline_exceeded()
+                if memory_of(process.pid) > max_bytes:
+                    return memory_exceeded(max_bytes)
+            keep = memory_of(process.pid) <= MAX_KEPT_BYTES
         finally:
             if keep and not self._closing.is_set():
-                self._idle.append(pool)
+                self._idle.append(process)
             else:
-                stop(pool)
-        if died is not None:
-            raise exit_error(died, max_bytes)
-        outcome: Outcome = future.result()
-        if outcome.out_of_memory:
-            raise memory_exceeded(max_bytes)
-        if outcome.traceback:
-            log.error("a job failed in its process\n%s", outcome.traceback)
-            raise RuntimeError("a job failed in its process")
-        return outcome, result
+                process.kill()
+        return None
 
-    def _acquire_pool(self) -> ProcessPool:
-        """Return a pool of one process, so that killing it harms no other job."""
-        for pool in self._take_idle():
-            if pool.active:
-                return pool
-            stop(pool)  # its process was killed while idle
-        return ProcessPool(1, initializer=prepare, context=start_forkserver())
+    def _acquire(self) -> JobProcess:
+        """Return an idle process or a new one; raise OSError."""
+        with suppress(IndexError):  # another thread may take the last one at the same time
+            return self._idle.pop()
+        return self._server.fork()
 
     def close(self) -> None:
         """Kill running jobs, drop queued ones, and stop the processes."""
         self._closing.set()
         self._threads.close()
-        for pool in self._take_idle():
-            stop(pool)
-
-    def _take_idle(self) -> Iterator[ProcessPool]:
-        with suppress(IndexError):  # another thread may take the last one at the same time
+        with suppress(IndexError):
             while True:
-                yield self._idle.pop()
+                self._idle.pop().kill()
 
 
-def start_forkserver() -> ForkServerContext:
-    """Start the fork server, a separate interpreter that has loaded what jobs need, and return its context.
-
-    It runs `python -c`, which would search the current folder first: its environment gives it the path of this process
-    instead.
-    """
-    context = get_context("forkserver")
-    context.set_forkserver_preload([PRELOADED])
-    given = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
-    with _starting:
-        before = {name: os.environ.get(name) for name in given}
-        os.environ.update(given)
-        try:
-            forkserver.ensure_running()
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
-    return context
+def new_call(
+    job: str, deadline: Deadline, limits: Limits, encoding: bytes = b"", arguments: Mapping[str, object] | None = None
+) -> Call:
+    """Return the call of a job."""
+    numbers = limits.max_body_bytes, limits.max_responses, limits.max_reference_bytes, limits.max_compared_bytes
+    moment = perf_counter() + deadline.left
+    return Call(job=job, moment=moment, limits=numbers, encoding=encoding.decode(), arguments=dict(arguments or {}))
 
 
-@contextmanager
-def share_body(body: bytes | bytearray) -> Iterator[SharedBody]:
-    """Share a body with another process through memory, without holding the GIL and without a pipe."""
-    with open(os.memfd_create("assay-body"), "w+b") as file:
-        file.write(bytes(HEADER))
-        file.write(body)
-        file.flush()
-        yield SharedBody(file)
+def memory_file(name: str) -> BinaryIO:
+    """Return a new file in memory."""
+    return open(os.memfd_create(name), "w+b")
+
+
+def read_reply(file: BinaryIO, error: Problem | None, max_bytes: int) -> tuple[Reply, Outcome | None]:
+    """Return what a job has left, and its outcome unless it was killed; raise RuntimeError if it failed."""
+    file.seek(0)
+    frames = list(read_frames(file))
+    result = [frame for kind, frame in frames if kind != OUTCOME]
+    if error is not None:
+        return Reply(result, error), None
+    outcome = Outcome.model_validate_json(frames[-1][1])
+    if outcome.traceback:
+        log.error("a job failed in its process\n%s", outcome.traceback)
+        raise RuntimeError("a job failed in its process")
+    if outcome.out_of_memory:
+        error = memory_exceeded(max_bytes)
+    elif outcome.refusal is not None:
+        error = outcome.refusal.problem()
+    return Reply(result, error), outcome
+
+
+def joined(reply: Reply) -> bytes:
+    """Return the whole result of a job; raise its error."""
+    if reply.error is not None:
+        raise reply.error
+    return reply.frames[0] if len(reply.frames) == 1 else b"".join(reply.frames)
 
 
 def memory_of(pid: int) -> int:
@@ -236,20 +426,13 @@ def memory_of(pid: int) -> int:
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
-def stop(pool: ProcessPool) -> None:
-    """Kill the pool's process."""
-    pool.stop()  # type: ignore[no-untyped-call]
-    pool.join()
-
-
-def exit_error(died: BaseException, max_bytes: int) -> Exception:
-    """Return the error of a job whose process has died."""
-    exitcode = died.exitcode if isinstance(died, ProcessExpired) else None
-    if exitcode == -signal.SIGXCPU:
+def exit_error(code: int | None, max_bytes: int) -> Problem:
+    """Return the error of a job whose process has died with this code; raise RuntimeError if it failed."""
+    if code == -signal.SIGXCPU:
         return deadline_exceeded()
-    if exitcode == -signal.SIGKILL:  # by the kernel's OOM killer
+    if code == -signal.SIGKILL:  # by the kernel's OOM killer
         return memory_exceeded(max_bytes)
-    return RuntimeError(f"the process of a job ended with code {exitcode}")
+    raise RuntimeError(f"the process of a job ended with code {code}")
 
 
 def memory_exceeded(max_bytes: int) -> Problem:

@@ -42,13 +42,14 @@ class WorkerThreads:
         """Jobs that run or wait."""
         return self._unfinished
 
-    async def run(self, job: Callable[[], T], exchange: Exchange) -> T:
+    async def run(self, job: Callable[[], T], exchange: Exchange, until: Deadline | None = None) -> T:
         """Return the job's result, or raise its error.
 
-        Raise Problem `over-capacity` if the queue is full, Problem `deadline`, and ClientGone: then a queued job is
+        until: a deadline before the one of the request. Raise Problem `over-capacity` if the queue is full, Problem
+        `deadline`, and ClientGone: then a queued job is
         cancelled, and the result of a running one is dropped.
         """
-        deadline = exchange.deadline
+        deadline = until or exchange.deadline
         submitted = self._submit(job, exchange, deadline)
         work = asyncio.wrap_future(submitted)
         gone = asyncio.ensure_future(exchange.wait_for_disconnect())

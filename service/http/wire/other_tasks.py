@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,17 +13,26 @@ from ....kernels.column import TextColumn
 from ....kernels.json_text.columns import FIT, FROM_STEPS
 from ...errors import InvalidReference, Issue, ScoringError
 from ...evaluate.mixed import Part
-from ...evaluate.task import Advance, ignore_progress
-from ...evaluate.task_rewards import TaskScores, read_references, reward_responses, reward_task
+from ...evaluate.task import OUT_OF_TIME
+from ...evaluate.task_rewards import TaskScores, read_references, reasons_of, reward_responses, reward_task
+from .frames import Buffer, pack, unpack
 from .json_codec import Limits, check_containers
-from .problems import Problem, invalid_request
+from .problems import Problem, Refusal, invalid_request
 from .stage_times import StageTimes
 
-__all__ = ["OtherRows", "Others", "Outcome", "score_others", "score_pickled"]
+__all__ = ["OtherRows", "Others", "Outcome", "assemble", "read_pieces", "score_frames", "score_others"]
 
 QUICK_BYTES = 4096
 """Maximum bytes of rows that need no separate process, which takes 3 ms more. Usually their rewards take 0.1 ms; the
 worst answer, nested lists for ORD, takes up to 15 ms."""
+
+ROWS_PER_PIECE = 256
+"""Rows whose rewards a job computes together; what is done is not lost if the job is killed."""
+
+COLUMNS_OF_TASK = 7
+"""Columns of one task in the rows for another process."""
+
+NO_ROWS = np.empty(0, np.int64)
 
 NO_STEPS: dict[str, Any] = {"steps": []}
 """In place of steps: a reference of SCORE only, which no other task reads."""
@@ -60,47 +68,148 @@ class Others(NamedTuple):
         compare = any(reward_task(rows.part.task).compares for rows in self.tasks)
         return not compare and sum(rows.nbytes for rows in self.tasks) <= QUICK_BYTES
 
+    def pack(self) -> list[Buffer]:
+        """Return the rows as the parts of a body for `score_frames`."""
+        tasks, columns = [], []
+        for rows in self.tasks:
+            options = None if rows.options is None else rows.options.model_dump(mode="json")
+            tasks.append({"code": rows.part.code, "mixed": rows.part.mixed, "options": options})
+            columns += [rows.part.references, rows.part.reference_index, rows.kinds]
+            for texts in (rows.responses, rows.references):
+                columns += [texts.data[texts.offsets[0] : texts.offsets[-1]], texts.offsets - texts.offsets[0]]
+        return pack({"tasks": tasks, "valid": self.valid}, columns)
+
+    @classmethod
+    def unpack(cls, body: bytes) -> Others:
+        """Return the rows that `pack` has packed."""
+        head, columns = unpack(body)
+        tasks = []
+        for number, task in enumerate(head["tasks"]):
+            references, index, kinds, *texts = columns[COLUMNS_OF_TASK * number : COLUMNS_OF_TASK * (number + 1)]
+            part = Part(task["code"], np.arange(len(index)), references, index, task["mixed"])
+            options = reward_task(part.task).options
+            read = None if task["options"] is None else options.model_validate_json(orjson.dumps(task["options"]))
+            tasks.append(OtherRows(part, read, TextColumn.of(*texts[:2]), TextColumn.of(*texts[2:]), kinds))
+        return cls(tasks, head["valid"])
+
 
 Outcome = TaskScores | Problem | None
 """Of the rows of one task: their scores, the problem with their references, or None if another part is invalid."""
 
 
-def score_pickled(body: bytes, limits: Limits, check: Callable[[], None], times: StageTimes) -> bytes:
-    """Return the pickled outcomes for pickled `Others`, in another process; raise Problem.
+class Piece(NamedTuple):
+    """What was computed for some rows of one task: their scores, or the problem with their references."""
 
-    check: raises Problem once the deadline has passed.
-    """
-    return pickle.dumps(score_others(pickle.loads(body), limits, times, lambda _done: check()))
+    task: int
+    """Its number among the tasks of `Others`."""
+    rows: np.ndarray
+    """int64, numbers of rows of the task."""
+    result: TaskScores | Problem
 
 
-def score_others(
-    others: Others, limits: Limits, times: StageTimes, advance: Advance = ignore_progress
-) -> Sequence[Outcome]:
+def score_frames(body: bytes, limits: Limits, times: StageTimes) -> Iterator[list[Buffer]]:
+    """Score packed `Others` in another process, and yield each piece as the parts of a frame; raise Problem."""
+    others = Others.unpack(body)
+    for piece in score_pieces(others, limits, times):
+        if isinstance(piece.result, Problem):
+            refusal = Refusal.of(piece.result).model_dump(mode="json")
+            yield pack({"task": piece.task, "refusal": refusal}, [])
+        else:
+            measures = [piece.result.components[name] for name in components_of(others, piece.task)]
+            columns = [piece.rows, piece.result.rewards, *measures, piece.result.reason_codes]
+            yield pack({"task": piece.task, "refusal": None}, columns)
+
+
+def read_pieces(others: Others, frames: Iterable[bytes]) -> Iterator[Piece]:
+    """Yield the pieces in the frames of `score_frames`; raise ValueError for any that it cannot have written."""
+    for frame in frames:
+        head, columns = unpack(frame)
+        if head["refusal"] is not None:
+            refusal = Refusal.model_validate_json(orjson.dumps(head["refusal"]))
+            yield Piece(head["task"], NO_ROWS, refusal.problem())
+            continue
+        part = others.tasks[head["task"]].part
+        rows, rewards, *measures, reason_codes = columns
+        scores = TaskScores(np.full(len(rows), part.code, np.uint8), part.reference_index[rows])
+        scores.rewards[:] = rewards
+        scores.reason_codes[:] = reason_codes
+        for name, column in zip(components_of(others, head["task"]), measures, strict=True):
+            scores.components[name][:] = column
+        numbers = np.isfinite(scores.rewards).all() and np.isfinite(scores.measures).all()
+        if not numbers or (reason_codes >= len(reasons_of(part.task))).any():
+            raise ValueError("a job has returned numbers that cannot be rewards")
+        yield Piece(head["task"], rows, scores)
+
+
+def components_of(others: Others, task: int) -> tuple[str, ...]:
+    """Return the components of a task by its number among the tasks of `others`."""
+    return reward_task(others.tasks[task].part.task).components
+
+
+def score_others(others: Others, limits: Limits, times: StageTimes) -> Sequence[Outcome]:
     """Return the outcome of each task; raise Problem `too-large` above `max_compared_bytes`."""
+    return assemble(others, score_pieces(others, limits, times))
+
+
+def assemble(others: Others, pieces: Iterable[Piece]) -> Sequence[Outcome]:
+    """Return the outcome of each task from its pieces; rows in none of them are `out_of_time`."""
+    outcomes: list[Outcome] = [None] * len(others.tasks)
+    for piece in pieces:
+        if isinstance(piece.result, Problem):
+            outcomes[piece.task] = piece.result
+            continue
+        scores = outcomes[piece.task]
+        if not isinstance(scores, TaskScores):
+            scores = outcomes[piece.task] = unscored(others.tasks[piece.task].part)
+        scores.put_rows(piece.rows, piece.result)
+    if others.valid and not any(isinstance(outcome, Problem) for outcome in outcomes):
+        pairs = zip(others.tasks, outcomes, strict=True)
+        return [unscored(rows.part) if outcome is None else outcome for rows, outcome in pairs]
+    return outcomes
+
+
+def unscored(part: Part) -> TaskScores:
+    """Return the scores of rows for which there was no time."""
+    scores = TaskScores(np.full(len(part.rows), part.code, np.uint8), part.reference_index)
+    scores.reason_codes[:] = list(reasons_of(part.task)).index(OUT_OF_TIME)
+    return scores
+
+
+def score_pieces(others: Others, limits: Limits, times: StageTimes) -> Iterator[Piece]:
+    """Yield the scores of all rows piece by piece, or the problems of references; raise Problem as `score_others`."""
     times.start()
-    outcomes: list[Outcome] = []
     read = []
-    for rows in others.tasks:
+    refused = False
+    for number, rows in enumerate(others.tasks):
         try:
             read.append(read_references(reward_task(rows.part.task), references_of(rows), limits.max_reference_bytes))
-            outcomes.append(None)
         except ScoringError as error:
-            outcomes.append(invalid_request(rows.part.issues_of(error)))
+            refused = True
+            yield Piece(number, NO_ROWS, invalid_request(rows.part.issues_of(error)))
     times.decoded()
-    if not others.valid or any(outcome is not None for outcome in outcomes):
-        return outcomes
+    if not others.valid or refused:
+        return
     for rows, references in zip(others.tasks, read, strict=True):
         if reward_task(rows.part.task).compares:
             check_compared(references, rows.part.reference_index, limits.max_compared_bytes)
-    for k, (rows, references) in enumerate(zip(others.tasks, read, strict=True)):
+    for number, (rows, references) in enumerate(zip(others.tasks, read, strict=True)):
         task, index = reward_task(rows.part.task), rows.part.reference_index
-        try:
-            responses = texts_of(rows.responses)
-            outcomes[k] = reward_responses(task, responses, references, index, rows.options, advance=advance)
-        except ScoringError as error:
-            outcomes[k] = invalid_request(rows.part.issues_of(error))
+        responses = texts_of(rows.responses)
+        for chosen in pieces_of(index):
+            texts = [responses[row] for row in chosen.tolist()]
+            try:
+                yield Piece(number, chosen, reward_responses(task, texts, references, index[chosen], rows.options))
+            except ScoringError as error:
+                yield Piece(number, NO_ROWS, invalid_request(rows.part.issues_of(error)))
+                break
     times.scored()
-    return outcomes
+
+
+def pieces_of(reference_index: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the numbers of all rows in pieces; rows of one reference, which each piece reads once, are neighbors."""
+    order = np.argsort(reference_index, kind="stable")
+    for start in range(0, len(order), ROWS_PER_PIECE):
+        yield order[start : start + ROWS_PER_PIECE]
 
 
 def texts_of(column: TextColumn) -> list[str]:

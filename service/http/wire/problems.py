@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
+from pydantic import BaseModel, ConfigDict
 
 from ...errors import Issue
 
-__all__ = ["KINDS", "MAX_ERRORS", "Kind", "Problem", "invalid_request"]
+__all__ = ["KINDS", "MAX_ERRORS", "Kind", "Problem", "Refusal", "invalid_request"]
 
 MAX_ERRORS = 100
 """Maximum number of issues in one document; `error_count` is the number of all."""
@@ -73,10 +74,14 @@ class Problem(Exception):
         self.headers = tuple(headers)
         self.error_count = len(issues) if error_count is None else error_count
 
-    def __reduce__(self) -> tuple[type[Problem], tuple[Any, ...]]:
-        """Pickle only the issues that the document lists."""
-        listed = [issue._replace(path=truncate(issue.path)) for issue in self.issues[:MAX_ERRORS]]
-        return type(self), (self.kind, self.detail, listed, self.headers, self.error_count)
+    def copy(self) -> Problem:
+        """Return the problem without the traceback of this one."""
+        return Problem(self.kind, self.detail, self.issues, self.headers, self.error_count)
+
+    @property
+    def listed(self) -> list[Issue]:
+        """The issues that the document lists."""
+        return [issue._replace(path=truncate(issue.path)) for issue in self.issues[:MAX_ERRORS]]
 
     @property
     def status(self) -> int:
@@ -91,13 +96,39 @@ class Problem(Exception):
                 "status": self.status,
                 "detail": self.detail,
                 "instance": request_id,
-                "errors": [
-                    {"path": truncate(issue.path), "reason": issue.reason, "detail": issue.detail}
-                    for issue in self.issues[:MAX_ERRORS]
-                ],
+                "errors": [issue._asdict() for issue in self.listed],
                 "error_count": self.error_count,
             }
         )
+
+
+class Refusal(BaseModel):
+    """A problem as JSON, for another process."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    kind: str
+    detail: str
+    issues: list[tuple[str, str, str]]
+    headers: list[tuple[str, str]]
+    error_count: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> Refusal:
+        """Return the refusal of a problem, with the issues that its document lists."""
+        return cls(
+            kind=problem.kind,
+            detail=problem.detail,
+            issues=[tuple(issue) for issue in problem.listed],
+            headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in problem.headers],
+            error_count=problem.error_count,
+        )
+
+    def problem(self) -> Problem:
+        """Return the problem."""
+        issues = [Issue(*issue) for issue in self.issues]
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
+        return Problem(self.kind, self.detail, issues, headers, self.error_count)
 
 
 def invalid_request(issues: Sequence[Issue], error_count: int | None = None) -> Problem:

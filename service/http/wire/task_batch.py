@@ -5,7 +5,6 @@ That may run in another process, because the parsers of other tasks hold the GIL
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -41,15 +40,8 @@ class Rest(NamedTuple):
     others: Others
     complete: Callable[[Sequence[Outcome]], Answer]
     """Takes the outcomes of `score_others`; raises Problem with every error of the request."""
-
-    @property
-    def body(self) -> bytes:
-        """The others for another process, which `score_pickled` takes."""
-        return pickle.dumps(self.others)
-
-    def complete_pickled(self, outcomes: bytes) -> Answer:
-        """Complete the request with what `score_pickled` has returned."""
-        return self.complete(pickle.loads(outcomes))
+    has_score: bool
+    """Whether rows of SCORE are scored already: they are not lost if there is no time for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +111,10 @@ class TaskBatch:
             times.encoded()
             return Answer(reply, scores)
 
-        return Rest(Others(others, scores is not None and not unread), complete) if others else complete([])
+        if not others:
+            return complete([])
+        has_score = scores is not None and any(part.task == SCORE and len(part.rows) for part in parts)
+        return Rest(Others(others, scores is not None and not unread), complete, has_score)
 
     def _parts(self) -> tuple[list[Part], list[Issue]]:
         """Return the parts of known tasks, as far as rows and references are known, and issues of unused references."""

@@ -1,69 +1,133 @@
-"""Jobs for the tests of processes, which import them by name."""
+"""A fork server with jobs for the tests of processes."""
 
 from __future__ import annotations
 
 import ast
+import gc
 import os
+import resource
 import signal
+import socket
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import orjson
+
 from assay.service.errors import Issue
+from assay.service.http.request.jobs import Call, serve
+from assay.service.http.sandbox import drop_rights
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
 
 PIECE = 16 << 20
 
 
-def upper(body: bytes, times: StageTimes) -> bytes:
+def upper(body: bytes, call: Call, times: StageTimes) -> bytes:
     times.score = 0.25
     return body.upper()
 
 
-def process_id(body: bytes, times: StageTimes) -> bytes:
+def process_id(body: bytes, call: Call, times: StageTimes) -> bytes:
     return b"%d" % os.getpid()
 
 
-def memory_score(body: bytes, times: StageTimes) -> bytes:
+def memory_score(body: bytes, call: Call, times: StageTimes) -> bytes:
     return Path("/proc/self/oom_score_adj").read_bytes()
 
 
-def parse_for_ever(body: bytes, path: str, times: StageTimes) -> bytes:
+def parse_for_ever(body: bytes, call: Call, times: StageTimes) -> bytes:
     """Hold the GIL for ever; write the process id to `path`."""
-    Path(path).write_text(str(os.getpid()))
+    Path(call.arguments["path"]).write_text(str(os.getpid()))
     while True:
         ast.parse("f(1)\n" * 40_000)
 
 
-def sum_for_ever(body: bytes, path: str, times: StageTimes) -> bytes:
+def sum_for_ever(body: bytes, call: Call, times: StageTimes) -> bytes:
     """Run one C call that neither releases the GIL nor handles signals; write the process id to `path`."""
-    Path(path).write_text(str(os.getpid()))
+    Path(call.arguments["path"]).write_text(str(os.getpid()))
     return b"%d" % sum(range(10**15))
 
 
-def hoard(body: bytes, times: StageTimes) -> bytes:
+def hoard(body: bytes, call: Call, times: StageTimes) -> bytes:
     pieces = []
     while True:
         pieces.append(b"x" * PIECE)
         time.sleep(0.005)
 
 
-def ask_for_too_much(body: bytes, times: StageTimes) -> bytes:
+def ask_for_too_much(body: bytes, call: Call, times: StageTimes) -> bytes:
     raise MemoryError
 
 
-def refuse(body: bytes, number: int, times: StageTimes) -> bytes:
-    raise Problem("invalid-request", "No.", [Issue("x" * 1_000, "wrong_type", "no")] * number, [(b"a", b"b")])
+def refuse(body: bytes, call: Call, times: StageTimes) -> bytes:
+    raise Problem(
+        "invalid-request", "No.", [Issue("x" * 1_000, "wrong_type", "no")] * call.arguments["number"], [(b"a", b"b")]
+    )
 
 
-def fail(body: bytes, times: StageTimes) -> bytes:
+def fail(body: bytes, call: Call, times: StageTimes) -> bytes:
     raise LookupError(body)
 
 
-def die(body: bytes, number: int, times: StageTimes) -> bytes:
-    os.kill(os.getpid(), signal.Signals(number))
+def die(body: bytes, call: Call, times: StageTimes) -> bytes:
+    signal.raise_signal(call.arguments["number"])
     return b""
 
 
-def answer_at_length(body: bytes, size: int, times: StageTimes) -> bytes:
-    return bytes(size)
+def answer_at_length(body: bytes, call: Call, times: StageTimes) -> bytes:
+    return bytes(call.arguments["size"])
+
+
+def report(body: bytes, call: Call, times: StageTimes) -> bytes:
+    """Return what this process may do, as JSON."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    tried: dict[str, Callable[[], object]] = {
+        "socket": socket.socket,
+        "socketpair": socket.socketpair,
+        "execve": lambda: os.execv("/bin/true", ["true"]),
+        "kill": lambda: os.kill(os.getppid(), 0),
+        "pidfd_send_signal": lambda: signal.pidfd_send_signal(os.pidfd_open(os.getppid()), 0),
+    }
+    return orjson.dumps(
+        {
+            "environment": dict(os.environ),
+            "descriptors": {name: os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")[:-1]},
+            "no_new_privileges": int(status["NoNewPrivs"]),
+            "limits": {name: resource.getrlimit(getattr(resource, name)) for name in LIMITS},
+            "errors": {name: error_of(call) for name, call in tried.items()},
+        }
+    )
+
+
+LIMITS = ("RLIMIT_CORE", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE")
+
+
+def error_of(function: Callable[[], object]) -> str:
+    try:
+        function()
+    except OSError as error:
+        return type(error).__name__
+    return ""
+
+
+def count_up(body: bytes, call: Call, times: StageTimes) -> Iterator[list[bytes]]:
+    """Yield numbers, the last of which never comes."""
+    for number in range(call.arguments["number"]):
+        yield [b"%d" % number]
+    sum_for_ever(body, call, times)
+
+
+JOBS = {
+    function.__name__: function
+    for function in (
+        *(upper, process_id, memory_score, parse_for_ever, sum_for_ever, hoard, ask_for_too_much, refuse, fail, die),
+        *(answer_at_length, report, count_up),
+    )
+}
+
+
+def main(descriptor: int) -> None:
+    gc.disable()
+    drop_rights()
+    serve(descriptor, JOBS)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-import tests.http.request.process_jobs as jobs
 from assay.service.http.request import processes as module
 from assay.service.http.request.exchange import ClientGone
-from assay.service.http.request.processes import Processes, memory_of
+from assay.service.http.request.jobs import Call
+from assay.service.http.request.processes import ForkServer, Processes, joined, memory_of
 from assay.service.http.wire.problems import MAX_ERRORS, Problem
 from assay.service.http.wire.stage_times import StageTimes
 from tests.own_process import environment
@@ -58,16 +60,24 @@ class Until:
 
 @pytest.fixture(scope="module")
 def processes():
-    processes = Processes(4)
-    answered(processes, jobs.upper)  # starts the fork server
+    processes = Processes(4, SERVER)
+    answered(processes, "upper")  # starts the fork server
     yield processes
     processes.close()
+    SERVER.close()
     assert processes.unfinished == 0
 
 
-def answered(processes: Processes, function, *arguments, body: bytes = b"body", seconds: float = 60) -> bytes:
-    job = partial(function, body, *arguments)
-    return asyncio.run(processes.run(job, Waiting(seconds), bytes))
+SERVER = ForkServer("tests.http.request.process_jobs")
+
+
+def call(job: str, seconds: float = 60, **arguments: object) -> Call:
+    return Call(job=job, moment=time.perf_counter() + seconds, arguments=arguments)
+
+
+def answered(processes: Processes, job: str, body: bytes = b"body", seconds: float = 60, **arguments: object) -> bytes:
+    running = processes.run(call(job, seconds, **arguments), lambda: [body], Waiting(seconds), joined)
+    return asyncio.run(running)
 
 
 def exists(pid: int) -> bool:
@@ -88,39 +98,39 @@ def ends(pid: int, seconds: float = 10) -> bool:
 def test_a_job_returns_its_result_and_times(processes):
     async def scenario():
         exchange = Waiting()
-        assert await processes.run(partial(jobs.upper, bytearray(b"body")), exchange, bytes) == b"BODY"
+        assert await processes.run(call("upper"), lambda: [bytearray(b"bo"), b"dy"], exchange, joined) == b"BODY"
         assert exchange.times.score == 0.25
 
     asyncio.run(scenario())
 
 
 def test_a_process_is_reused(processes):
-    pids = {answered(processes, jobs.process_id) for _ in range(3)}
+    pids = {answered(processes, "process_id") for _ in range(3)}
     assert len(pids) == 1
     assert pids != {b"%d" % os.getpid()}
 
 
 def test_the_oom_killer_prefers_a_job_to_the_service(processes):
-    assert int(answered(processes, jobs.memory_score)) == 1000
+    assert int(answered(processes, "memory_score")) == 1000
     assert int(Path("/proc/self/oom_score_adj").read_text()) < 1000
 
 
-@pytest.mark.parametrize("job", [jobs.parse_for_ever, jobs.sum_for_ever])
+@pytest.mark.parametrize("job", ["parse_for_ever", "sum_for_ever"])
 def test_a_job_that_cannot_be_interrupted_ends_at_the_deadline(processes, job, tmp_path):
     started = time.perf_counter()
     with pytest.raises(Problem) as raised:
-        answered(processes, job, str(tmp_path / "pid"), seconds=1.5)
+        answered(processes, job, path=str(tmp_path / "pid"), seconds=1.5)
     assert raised.value.kind == "deadline"
     assert time.perf_counter() - started < 10
     assert ends(int((tmp_path / "pid").read_text()))
-    assert answered(processes, jobs.upper) == b"BODY"
+    assert answered(processes, "upper") == b"BODY"
 
 
 def test_a_job_ends_when_its_client_disconnects(processes, tmp_path):
     async def scenario():
         exchange = Waiting()
-        job = partial(jobs.sum_for_ever, b"", str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, exchange, bytes))
+        job = call("sum_for_ever", path=str(tmp_path / "pid"))
+        running = asyncio.create_task(processes.run(job, lambda: [b""], exchange, joined))
         while not (tmp_path / "pid").exists():
             await asyncio.sleep(0.01)
         assert processes.unfinished == 1
@@ -130,14 +140,14 @@ def test_a_job_ends_when_its_client_disconnects(processes, tmp_path):
 
     asyncio.run(scenario())
     assert ends(int((tmp_path / "pid").read_text()))
-    assert answered(processes, jobs.upper) == b"BODY"
+    assert answered(processes, "upper") == b"BODY"
 
 
 def test_the_loop_continues_while_a_job_holds_the_gil(processes, tmp_path):
     async def scenario():
         gaps, last = [], time.perf_counter()
-        job = partial(jobs.sum_for_ever, bytes(64 << 20), str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, Waiting(3), bytes))
+        job = call("sum_for_ever", 3, path=str(tmp_path / "pid"))
+        running = asyncio.create_task(processes.run(job, lambda: [bytes(64 << 20)], Waiting(3), joined))
         while not running.done():
             await asyncio.sleep(0.002)
             gaps.append(time.perf_counter() - last)
@@ -149,35 +159,35 @@ def test_the_loop_continues_while_a_job_holds_the_gil(processes, tmp_path):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("job", [jobs.hoard, jobs.ask_for_too_much])
+@pytest.mark.parametrize("job", ["hoard", "ask_for_too_much"])
 def test_too_much_memory_is_too_large(processes, job):
     with pytest.raises(Problem) as raised:
         answered(processes, job)
     assert raised.value.kind == "too-large"
     assert [(issue.path, issue.reason) for issue in raised.value.issues] == [("body", "too_much_memory")]
-    assert answered(processes, jobs.upper) == b"BODY"
+    assert answered(processes, "upper") == b"BODY"
 
 
 def test_a_longer_body_may_take_more_memory(processes, monkeypatch):
     monkeypatch.setattr(module, "BASE_BYTES", 0)
     monkeypatch.setattr(module, "BYTES_PER_BODY_BYTE", 1_000_000)
     with pytest.raises(Problem) as raised:
-        answered(processes, jobs.hoard, body=b"x" * 300)
+        answered(processes, "hoard", body=b"x" * 300)
     assert raised.value.issues[0].detail == "needs more than 286 MiB"
 
 
 def test_a_process_that_has_grown_is_not_kept(processes, monkeypatch):
-    first = answered(processes, jobs.process_id)
+    first = answered(processes, "process_id")
     monkeypatch.setattr(module, "MAX_KEPT_BYTES", 1)
-    assert answered(processes, jobs.process_id) == first
+    assert answered(processes, "process_id") == first
     monkeypatch.undo()
-    assert answered(processes, jobs.process_id) != first
+    assert answered(processes, "process_id") != first
     assert ends(int(first))
 
 
-def test_a_problem_is_pickled_with_the_issues_that_it_lists(processes):
+def test_a_problem_comes_with_the_issues_that_it_lists(processes):
     with pytest.raises(Problem) as raised:
-        answered(processes, jobs.refuse, 100_000)
+        answered(processes, "refuse", number=100_000)
     problem = raised.value
     assert (problem.kind, problem.detail, problem.headers) == ("invalid-request", "No.", ((b"a", b"b"),))
     assert (len(problem.issues), problem.error_count) == (MAX_ERRORS, 100_000)
@@ -187,11 +197,11 @@ def test_a_problem_is_pickled_with_the_issues_that_it_lists(processes):
 
 def test_an_error_is_logged_without_the_text(processes, caplog):
     with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError):
-        answered(processes, jobs.fail, body=b"a secret")
+        answered(processes, "fail", body=b"a secret")
     assert "process_jobs.py" in caplog.text
     assert "LookupError" in caplog.text
     assert "secret" not in caplog.text
-    assert answered(processes, jobs.upper) == b"BODY"
+    assert answered(processes, "upper") == b"BODY"
 
 
 @pytest.mark.parametrize(
@@ -199,23 +209,23 @@ def test_an_error_is_logged_without_the_text(processes, caplog):
 )
 def test_a_process_that_dies(processes, number, kind):
     with pytest.raises(RuntimeError if kind is None else Problem) as raised:
-        answered(processes, jobs.die, int(number))
+        answered(processes, "die", number=int(number))
     assert getattr(raised.value, "kind", None) == kind
-    assert answered(processes, jobs.upper) == b"BODY"
+    assert answered(processes, "upper") == b"BODY"
 
 
 def test_an_idle_process_that_was_killed_is_replaced(processes):
-    pid = int(answered(processes, jobs.process_id))
+    pid = int(answered(processes, "process_id"))
     os.kill(pid, signal.SIGKILL)
     assert ends(pid)
     time.sleep(0.5)
-    assert int(answered(processes, jobs.process_id)) != pid
+    assert int(answered(processes, "process_id")) != pid
 
 
 def test_a_result_beyond_the_limit(processes):
-    assert len(answered(processes, jobs.answer_at_length, 20 << 20)) == 20 << 20
+    assert len(answered(processes, "answer_at_length", size=20 << 20)) == 20 << 20
     with pytest.raises(Problem) as raised:
-        answered(processes, jobs.answer_at_length, (128 << 20) + 1)
+        answered(processes, "answer_at_length", size=(128 << 20) + 1)
     assert raised.value.issues[0].reason == "reply_too_large"
 
 
@@ -229,7 +239,7 @@ def test_an_error_does_not_keep_the_body(processes):
         body = Body(b"body")
         seen = weakref.ref(body)
         with suppress(Problem):
-            await processes.run(partial(jobs.refuse, body, 1), Waiting(), bytes)
+            await processes.run(call("refuse", number=1), [body].copy, Waiting(), joined)
         del body
         end = time.monotonic() + 5
         while seen() is not None and time.monotonic() < end:
@@ -245,12 +255,12 @@ def test_an_error_does_not_keep_the_body(processes):
 
 
 def test_close_kills_running_jobs(tmp_path):
-    processes = Processes(4)
+    processes = Processes(4, SERVER)
 
     async def scenario():
         exchange = Waiting()
-        job = partial(jobs.sum_for_ever, b"", str(tmp_path / "pid"))
-        running = asyncio.create_task(processes.run(job, exchange, bytes))
+        job = call("sum_for_ever", path=str(tmp_path / "pid"))
+        running = asyncio.create_task(processes.run(job, lambda: [b""], exchange, joined))
         while not (tmp_path / "pid").exists():
             await asyncio.sleep(0.01)
         started = time.perf_counter()
@@ -265,11 +275,10 @@ def test_close_kills_running_jobs(tmp_path):
 
 ALONE = """
 import asyncio
-from functools import partial
-from tests.http.request.test_processes import Processes, Waiting, jobs
+from tests.http.request.test_processes import SERVER, Processes, Waiting, call, joined
 if __name__ == "__main__":
-    processes = Processes(1)
-    print(asyncio.run(processes.run(partial(jobs.upper, b"body"), Waiting(120), bytes)))
+    processes = Processes(1, SERVER)
+    print(asyncio.run(processes.run(call("upper", 120), lambda: [b"body"], Waiting(120), joined)))
     processes.close()
 """
 
@@ -277,7 +286,7 @@ if __name__ == "__main__":
 def test_modules_of_the_current_folder_are_not_imported(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "alone.py").write_text(ALONE)
-    for name in ("assay", "tests", "multiprocessing", "pebble"):
+    for name in ("assay", "tests", "subprocess", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text("open('seen', 'w').close()")
     ended = subprocess.run(
         [sys.executable, "bin/alone.py"],
@@ -289,6 +298,86 @@ def test_modules_of_the_current_folder_are_not_imported(tmp_path):
     )
     assert ended.stdout == "b'BODY'\n", ended.stderr
     assert not (tmp_path / "seen").exists()
+
+
+@pytest.mark.attack
+def test_a_job_has_fewer_rights_than_the_service(processes, monkeypatch):
+    """Look for what a job could use if its code were foreign: keys, sockets, other processes, programs."""
+    monkeypatch.setenv("ASSAY_API_KEYS", "secret")
+    server = ForkServer("tests.http.request.process_jobs")
+    own = Processes(1, server)
+    try:
+        rights = json.loads(answered(own, "report"))
+    finally:
+        own.close()
+        server.close()
+    assert not {name for name in rights["environment"] if name.startswith(("ASSAY_API", "PATH", "PYTHON"))}
+    assert "secret" not in str(rights["environment"])
+    kinds = [target.partition(":")[0] for target in rights["descriptors"].values()]
+    assert kinds.count("socket") == 1, rights["descriptors"]  # the channel
+    assert len(kinds) <= 6, rights["descriptors"]  # and the standard ones, and the job's two files
+    assert rights["no_new_privileges"] == 1
+    assert rights["limits"]["RLIMIT_CORE"] == [0, 0]
+    assert rights["limits"]["RLIMIT_NOFILE"] == [64, 64]
+    assert 0 < rights["limits"]["RLIMIT_CPU"][0] < 300
+    assert rights["limits"]["RLIMIT_FSIZE"][0] < 1 << 28
+    assert set(rights["errors"].values()) == {"PermissionError"}, rights["errors"]
+
+
+def test_what_was_yielded_is_not_lost_when_the_job_is_killed(processes, tmp_path):
+    def complete(reply):
+        assert reply.error.kind == "deadline"
+        return b",".join(reply.frames)
+
+    job = call("count_up", 1.5, number=5, path=str(tmp_path / "pid"))
+    running = processes.run(job, lambda: [b""], Waiting(60), complete)
+    assert asyncio.run(running) == b"0,1,2,3,4"
+    assert ends(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.attack
+def test_a_process_killed_while_idle_costs_no_request(processes):
+    """Kill the idle process right before the next request, as the kernel's OOM killer does first of all."""
+    for _ in range(20):
+        os.kill(int(answered(processes, "process_id")), signal.SIGKILL)
+        assert answered(processes, "upper") == b"BODY"
+
+
+@pytest.mark.attack
+def test_a_fork_server_that_was_killed_is_replaced():
+    """Kill the fork server with its processes, repeatedly."""
+    server = ForkServer("tests.http.request.process_jobs")
+    own = Processes(1, server)
+    try:
+        for _ in range(3):
+            assert answered(own, "upper") == b"BODY"
+            server._process.kill()
+            server._process.wait()
+            assert answered(own, "upper") == b"BODY"
+    finally:
+        own.close()
+        server.close()
+
+
+@pytest.mark.attack
+def test_without_descriptors_a_job_is_answered_later(processes, monkeypatch):
+    """Use up the descriptors of the service: that is no internal error, and jobs run again at once afterwards."""
+    assert answered(processes, "upper") == b"BODY"
+    for idle in (True, False):
+        if not idle:
+            monkeypatch.setattr(module, "MAX_KEPT_BYTES", 0)
+            answered(processes, "upper")
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
+        try:
+            with pytest.raises(Problem) as raised:
+                processes._watch(call("upper"), [b"body"], 1 << 30, threading.Event())
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert (raised.value.kind, raised.value.headers) == ("not-ready", ((b"retry-after", b"1"),))
+        assert answered(processes, "upper") == b"BODY"
 
 
 def test_memory_of_processes():

@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 
 from ....errors import Issue
-from ...request.deadline import Deadline
 from ...request.exchange import Exchange
+from ...request.jobs import Call
 from ...request.processes import Processes
 from ...wire.compression import decompress
 from ...wire.json_codec import Limits
@@ -51,15 +51,16 @@ def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchan
 
         Rollouts with `mask_sample` are excluded, and counted under Gym's names (`coverage/masked_rollouts`, …).
         """
-        await processes.answer(answer, exchange, limits)
+        await processes.answer("aggregate", exchange, limits)
 
     return aggregate
 
 
-def answer(body: bytes | bytearray, encoding: bytes, limits: Limits, deadline: Deadline, times: StageTimes) -> bytes:
+def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
     """Return the bytes of the reply; raise Problem."""
     times.start()
-    document = Document(decompress(body, encoding, limits.max_body_bytes), NAMES)
+    limits, deadline = call.request_limits, call.deadline
+    document = Document(decompress(body, call.encoding.encode(), limits.max_body_bytes), NAMES)
     spans = document.elements(document.spans[0], FIELD, MAX_RECORDS)
     if spans is None:
         raise invalid_request([Issue(FIELD, "wrong_type", "must be an array of replies of /verify")])
