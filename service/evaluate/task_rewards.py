@@ -18,11 +18,11 @@ from ...kernels.score import COMPONENTS
 from ...kernels.status import REASONS
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, ScoringError, one_of
 from ..scoring.references import MAX_REFERENCE_BYTES
-from ..scoring.scores import PASSED_IF, Scores
+from ..scoring.scores import PASSED_IF, Scores, group_advantages
 from ..settings import RULES_VERSION
 from .evaluation import task_named
 from .signatures import reward_signature
-from .task import TOO_LONG, Advance, Options, Task, ignore_progress
+from .task import OUT_OF_TIME, TOO_LONG, Advance, Options, Task, ignore_progress
 
 __all__ = [
     "REWARD_TASKS",
@@ -130,6 +130,25 @@ class TaskScores(Scores):
         """Return the number of each task that has a row, ascending."""
         codes: list[int] = np.unique(self._task_codes).tolist()
         return codes
+
+    @cached_property
+    def unscored(self) -> np.ndarray:
+        """True for responses whose reward is not known, bool (n,): they are `out_of_time`."""
+        unscored = np.zeros(len(self), bool)
+        for code in filter(None, self._codes()):
+            number = list(reasons_of(REWARD_TASKS[code])).index(OUT_OF_TIME)
+            unscored |= (self._task_codes == code) & (self.reason_codes == number)
+        return unscored
+
+    def advantages(self) -> np.ndarray:
+        """Return advantages as `Scores` does, of the responses whose reward is known; 0 for the others."""
+        if not self.unscored.any():
+            return super().advantages()
+        advantages, scored = np.zeros(len(self)), ~self.unscored
+        groups = self.group_index[scored]
+        if len(np.unique(groups)) < len(groups):
+            advantages[scored] = group_advantages(self.rewards[scored], groups, self._ddof)
+        return advantages
 
     def put_rows(self, rows: np.ndarray, part: Scores) -> None:
         """Copy the rows of `part` to those numbered by `rows`, int64 (len(part),)."""

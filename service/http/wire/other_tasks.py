@@ -26,8 +26,10 @@ QUICK_BYTES = 4096
 """Maximum bytes of rows that need no separate process, which takes 3 ms more. Usually their rewards take 0.1 ms; the
 worst answer, nested lists for ORD, takes up to 15 ms."""
 
-ROWS_PER_PIECE = 256
-"""Rows whose rewards a job computes together; what is done is not lost if the job is killed."""
+PIECE_ROWS = 256
+PIECE_BYTES = 1 << 19
+"""Maximum rows whose rewards a job computes together, and bytes of their responses if they are several; what is done is
+not lost if the job is killed."""
 
 COLUMNS_OF_TASK = 7
 """Columns of one task in the rows for another process."""
@@ -195,7 +197,7 @@ def score_pieces(others: Others, limits: Limits, times: StageTimes) -> Iterator[
     for number, (rows, references) in enumerate(zip(others.tasks, read, strict=True)):
         task, index = reward_task(rows.part.task), rows.part.reference_index
         responses = texts_of(rows.responses)
-        for chosen in pieces_of(index):
+        for chosen in pieces_of(index, rows.responses.lengths):
             texts = [responses[row] for row in chosen.tolist()]
             try:
                 yield Piece(number, chosen, reward_responses(task, texts, references, index[chosen], rows.options))
@@ -205,11 +207,19 @@ def score_pieces(others: Others, limits: Limits, times: StageTimes) -> Iterator[
     times.scored()
 
 
-def pieces_of(reference_index: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the numbers of all rows in pieces; rows of one reference, which each piece reads once, are neighbors."""
+def pieces_of(reference_index: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the numbers of all rows in pieces; rows of one reference, which each piece reads once, are neighbors.
+
+    lengths: int64 (n,), bytes of the responses.
+    """
     order = np.argsort(reference_index, kind="stable")
-    for start in range(0, len(order), ROWS_PER_PIECE):
-        yield order[start : start + ROWS_PER_PIECE]
+    ends = np.cumsum(lengths[order])
+    start, begun = 0, 0
+    while start < len(order):
+        within = int(np.searchsorted(ends, begun + PIECE_BYTES, side="right"))
+        stop = min(max(within, start + 1), start + PIECE_ROWS)
+        yield order[start:stop]
+        start, begun = stop, int(ends[stop - 1])
 
 
 def texts_of(column: TextColumn) -> list[str]:

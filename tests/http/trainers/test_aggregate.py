@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from itertools import groupby
@@ -13,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.service.http.endpoints.trainers.aggregate import MAX_NAMES, answer
+from assay.service.http.request.deadline import Deadline
+from assay.service.http.request.processes import new_call
 from assay.service.http.wire.json_codec import Limits
 from assay.service.http.wire.problems import Problem
 from assay.service.http.wire.stage_times import StageTimes
@@ -21,24 +24,10 @@ from tests.strategies import examples
 LIMITS = Limits(64 << 20, 65_536, 262_144)
 
 
-class Never:
-    """Stands for a deadline that never passes."""
-
-    def check(self) -> None:
-        pass
-
-
-class Past:
-    """Stands for a deadline that has passed."""
-
-    def check(self) -> None:
-        raise Problem("deadline", "")
-
-
-def aggregated(records: list[dict[str, Any]], deadline: Any = None) -> dict[str, Any]:
+def aggregated(records: list[dict[str, Any]], seconds: float = math.inf) -> dict[str, Any]:
     body = orjson.dumps({"verify_responses": records})
-    reply = answer(body, b"", LIMITS, deadline or Never(), StageTimes())
-    return orjson.loads(reply)
+    call = new_call("aggregate", Deadline(time.perf_counter() + seconds), LIMITS)
+    return orjson.loads(answer(body, call, StageTimes()))
 
 
 def of(records: list[dict[str, float]]) -> dict[str, float]:
@@ -109,7 +98,7 @@ def test_too_many_names_are_refused():
 
 def test_the_deadline_is_checked():
     with pytest.raises(Problem) as raised:
-        aggregated([{"reward": 1}], Past())
+        aggregated([{"reward": 1}], seconds=0)
     assert raised.value.kind == "deadline"
 
 
