@@ -76,6 +76,7 @@ TASK_REASONS: dict[str, tuple[str, ...]] = {
         "confidence_over_100",
         "empty",
         "too_long",
+        "out_of_time",
     ),
     "bioprobench.ord": (
         "ok",
@@ -90,10 +91,11 @@ TASK_REASONS: dict[str, tuple[str, ...]] = {
         "no_list",
         "zero_based",
         "too_long",
+        "out_of_time",
     ),
-    "bioprobench.err": ("ok", "not_text", "no_markers", "no_truth_value", "too_long"),
-    "lexical": ("ok", "too_long"),
-    "bioplanner": ("ok", "syntax_error", "too_large", "no_calls", "too_long"),
+    "bioprobench.err": ("ok", "not_text", "no_markers", "no_truth_value", "too_long", "out_of_time"),
+    "lexical": ("ok", "too_long", "out_of_time"),
+    "bioplanner": ("ok", "syntax_error", "too_large", "no_calls", "too_long", "out_of_time"),
 }
 """The reasons of each task by their code."""
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import re
 import signal
 import socket
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -285,6 +288,79 @@ def test_few_short_rows_need_no_process(fresh_server):
         )
         assert packed.content == reply.content
         assert descendants(fresh_server.process.pid) > before
+
+
+@pytest.mark.attack
+def test_idle_connections_leave_descriptors_for_jobs():
+    """Open more connections than the service may have descriptors, then ask for rewards of another task."""
+    with launched("--drain-seconds", "0", descriptors=64) as server:
+        server.wait_until_ready()
+        address = urlsplit(server.url)
+        with server.client() as client, ExitStack() as stack:
+            assert client.get("/livez").status_code == 200  # connected before the others
+            for _ in range(84):
+                with suppress(OSError):
+                    stack.enter_context(socket.create_connection((str(address.hostname), address.port)))
+            for _ in range(4):
+                reply = client.post("/v1/score", content=SHORT_PROGRAMS, headers=JSON)
+                assert reply.status_code in (200, 503), reply.text
+                assert reply.status_code == 200 or reply.headers["retry-after"] == "1"
+        with server.client() as client:
+            assert client.post("/v1/score", content=SHORT_PROGRAMS, headers=JSON).status_code == 200
+
+
+def protocol(seed: int) -> tuple[str, str]:
+    """Return a reference of 400 steps of random words, and the response that it is the key of."""
+    words = random.Random(seed)
+    keys, prose = [], []
+    for number in range(1, 401):
+        action, *named = (f"w{words.randrange(5_000)}" for _ in range(25))
+        objects, parameters = [" ".join(pair) for pair in pairwise(named[:16])], named[16:]
+        step = {"action": action, "objects": objects, "parameters": parameters}
+        keys.append(f"Step {number}: {orjson.dumps(step).decode()}")
+        prose.append(f"Step {number}: {' '.join([action, *objects, *parameters])}")
+    key = "\n".join(keys)
+    return key, f"<think>t</think><key>{key}</key><orc>{chr(10).join(prose)}</orc><note>n</note>"
+
+
+@pytest.mark.attack
+def test_explanations_in_a_loop_do_not_slow_singles(own):
+    """Ask for the longest explanations all the time, from four clients at once."""
+    reference, _ = protocol(1)
+    _, response = protocol(2)
+    explained = orjson.dumps({"response": response, "reference": reference})
+    single = {"references": [SCORE_REFERENCE], "responses": [SCORE_RESPONSE]}
+    statuses: list[int] = []
+    stop = threading.Event()
+
+    def loop() -> None:
+        with own.client() as client:
+            while not stop.is_set():
+                headers = {**JSON, "x-request-timeout": "3"}
+                statuses.append(client.post("/v1/explain", content=explained, headers=headers).status_code)
+
+    def median() -> float:
+        with own.client() as client:
+            took = []
+            for _ in range(200):
+                began = time.perf_counter()
+                assert client.post("/v1/score", json=single).status_code == 200
+                took.append(time.perf_counter() - began)
+            return statistics.median(took)
+
+    before = min(median() for _ in range(3))
+    threads = [threading.Thread(target=loop) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(1)
+        during = min(median() for _ in range(3))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert set(statuses) <= {200, 429, 504}, statuses
+    assert during < 4 * before, (during, before)
 
 
 def test_bytes_of_references_are_counted_per_response(own):
