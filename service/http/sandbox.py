@@ -59,7 +59,8 @@ def drop_rights() -> bool:
     steps = filter_of(*REFUSED[platform.machine()])
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     description = struct.pack("HP", len(steps), ctypes.addressof(program))
-    return kernel.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), description, zero, zero) == 0
+    error: int = kernel.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), description, zero, zero)
+    return not error
 
 
 def filter_of(architecture: int, refused: dict[str, int]) -> list[tuple[int, int, int, int]]:

@@ -46,7 +46,7 @@ def pack(head: Mapping[str, Any], columns: Sequence[np.ndarray]) -> list[Buffer]
     """Return the parts of a frame with a head and columns of uint8, int64 or float64, each of one dimension."""
     shapes = [[NAMES[column.dtype], len(column)] for column in columns]
     text = orjson.dumps({"head": head, "columns": shapes})
-    return [LENGTH.pack(len(text)), text, *(memoryview(np.ascontiguousarray(column)).cast("B") for column in columns)]
+    return [LENGTH.pack(len(text)), text, *(np.ascontiguousarray(column).data.cast("B") for column in columns)]
 
 
 def unpack(frame: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:

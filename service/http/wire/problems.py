@@ -119,7 +119,7 @@ class Refusal(BaseModel):
         return cls(
             kind=problem.kind,
             detail=problem.detail,
-            issues=[tuple(issue) for issue in problem.listed],
+            issues=[(issue.path, issue.reason, issue.detail) for issue in problem.listed],
             headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in problem.headers],
             error_count=problem.error_count,
         )
