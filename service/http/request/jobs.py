@@ -186,11 +186,13 @@ def isolate(channel: socket.socket) -> socket.socket:
     for standard in range(CHANNEL):
         os.dup2(null, standard)
     os.dup2(channel.detach(), CHANNEL)
-    os.closerange(CHANNEL + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > CHANNEL:
+            with suppress(OSError):  # the list's own
+                os.close(int(name))
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_NOFILE, MAX_DESCRIPTORS)
     limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with suppress(OSError):  # the kernel's OOM killer takes this process, not the service
         Path("/proc/self/oom_score_adj").write_text("1000")
     return socket.socket(fileno=CHANNEL)

@@ -68,7 +68,7 @@ JOB_SERVER = f"{__package__.partition('.request')[0]}.job_server"
 """The module of the fork server, with everything that a job needs."""
 
 INHERITED = ("HOME", "LANG", "LD_LIBRARY_PATH", "NLTK_DATA", "TMPDIR", "TZ", "XDG_CACHE_HOME", "ASSAY_CACHE_DIR")
-INHERITED_PREFIXES = ("LC_", "NUMBA_")
+INHERITED_PREFIXES = ("LC_", "MALLOC_", "NUMBA_")
 """Variables that the fork server gets from the service's environment."""
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -130,7 +130,8 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             descriptor = theirs.fileno()
-            code = f"import sys; sys.path[:] = {sys.path!r}; from {self._module} import main; main({descriptor})"
+            path = [os.path.abspath(folder) for folder in sys.path if folder]  # the current folder is not searched
+            code = f"import sys; sys.path[:] = {path!r}; from {self._module} import main; main({descriptor})"
             names = [n for n in os.environ if n in INHERITED or n.startswith(INHERITED_PREFIXES)]
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", code],
