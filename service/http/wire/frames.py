@@ -51,16 +51,20 @@ def pack(head: Mapping[str, Any], columns: Sequence[np.ndarray]) -> list[Buffer]
 
 def unpack(frame: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Return the head and the columns, which are read-only; raise ValueError if the frame is not what `pack` makes."""
-    (length,) = LENGTH.unpack_from(frame)
-    position = LENGTH.size + length
-    document = orjson.loads(frame[LENGTH.size : position])
-    columns = []
-    for name, rows in document["columns"]:
-        if type(rows) is not int or rows < 0:
-            raise ValueError("the length of a column is not a number")
-        column = np.frombuffer(frame, TYPES[name], rows, position) if rows else np.empty(0, TYPES[name])
-        columns.append(column)
-        position += column.nbytes
+    try:
+        (length,) = LENGTH.unpack_from(frame)
+        position = LENGTH.size + length
+        document = orjson.loads(frame[LENGTH.size : position])
+        columns = []
+        for name, rows in document["columns"]:
+            if type(rows) is not int or rows < 0:
+                raise ValueError("the length of a column is not a number")
+            column = np.frombuffer(frame, TYPES[name], rows, position) if rows else np.empty(0, TYPES[name])
+            columns.append(column)
+            position += column.nbytes
+        head = document["head"]
+    except (KeyError, TypeError, struct.error) as error:
+        raise ValueError("a frame has no head") from error
     if position != len(frame):
         raise ValueError("a frame has other columns than its head says")
-    return document["head"], columns
+    return head, columns
