@@ -21,6 +21,7 @@ CHUNK = 256
 """Lines that are rendered before other threads get a turn; about 0.2 ms."""
 
 PAUSE_SECONDS = 0.0002
+"""Time for which the thread that renders releases the GIL: the event loop would otherwise wait 5 ms to get it."""
 
 Result = TypeVar("Result")
 
@@ -60,12 +61,15 @@ class Renderer:
                     self._add(series[number])
                 lines, position = self._places[number]
                 lines[position] = f"{number_text(values[number])}\n"
-            time.sleep(PAUSE_SECONDS)  # the event loop would wait 5 ms for the GIL
+            time.sleep(PAUSE_SECONDS)
         self._values = values
-        blocks = [(family, "".join(self._lines[family.name])) for family in families]
-        text = "".join([part for family, lines in blocks for part in (text_head(family), lines)])
+        blocks = []
+        for family in families:
+            blocks.append((family, "".join(self._lines[family.name]).encode()))
+            time.sleep(PAUSE_SECONDS)
+        text = b"".join([part for family, lines in blocks for part in (text_head(family), lines)])
         openmetrics = [part for family, lines in blocks for part in (openmetrics_head(family), lines)]
-        return Exposition(text.encode(), "".join([*openmetrics, "# EOF\n"]).encode())
+        return Exposition(text, b"".join([*openmetrics, b"# EOF\n"]))
 
     def _add(self, series: Series) -> None:
         lines = self._lines[series.family]
@@ -85,19 +89,19 @@ def escape(text: str, *, quotes: bool) -> str:
     return text.replace('"', r"\"") if quotes else text
 
 
-def text_head(family: Family) -> str:
+def text_head(family: Family) -> bytes:
     """Return the lines HELP and TYPE of Prometheus text, which names a counter and an info by their samples."""
     name, documentation, kind = family
     if kind in ("counter", "info"):
         name = f"{name}_{'total' if kind == 'counter' else kind}"
     kind = {"info": "gauge", "unknown": "untyped"}.get(kind, kind)
-    return f"# HELP {name} {escape(documentation, quotes=False)}\n# TYPE {name} {kind}\n"
+    return f"# HELP {name} {escape(documentation, quotes=False)}\n# TYPE {name} {kind}\n".encode()
 
 
-def openmetrics_head(family: Family) -> str:
+def openmetrics_head(family: Family) -> bytes:
     """Return the lines HELP and TYPE of OpenMetrics."""
     name, documentation, kind = family
-    return f"# HELP {name} {escape(documentation, quotes=True)}\n# TYPE {name} {kind}\n"
+    return f"# HELP {name} {escape(documentation, quotes=True)}\n# TYPE {name} {kind}\n".encode()
 
 
 class Paced(Generic[Result]):

@@ -14,8 +14,8 @@ from .series import CUMULATIVE, Series, SeriesTable
 
 __all__ = ["CHUNK", "Differences", "MergedMetrics", "WorkerMetrics"]
 
-CHUNK = 1000
-"""Series in a message, so that neither process spends more than a millisecond with one."""
+CHUNK = 500
+"""Series in a message, so that neither process spends more than some milliseconds with one."""
 
 MAX_GAUGES = frozenset({"assay_ready", "assay_draining", "assay_compiled_signatures"})
 MIN_GAUGES = frozenset({"assay_process_start_time_seconds", "assay_process_max_fds"})
