@@ -8,19 +8,22 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from assay.kernels.score import COMPONENTS
-from assay.service.config import ServerSettings
+from assay.service.config import Config, ServerSettings
 from assay.service.evaluate.task_rewards import REWARD_TASKS, TaskScores, reasons_of
-from assay.service.http.app import create_app
+from assay.service.http.endpoints.about import About
 from assay.service.http.request.runs import RunNames
 from assay.service.http.request.telemetry.exposition import Exposition, Paced, Renderer
 from assay.service.http.request.telemetry.metrics import Metrics
 from assay.service.http.request.telemetry.series import SeriesTable
+from assay.service.http.routes import add_routes
+from assay.service.http.state import ServiceState
 from assay.service.http.wire.problems import KINDS
 from assay.service.http.wire.stage_times import StageTimes
 from assay.service.scoring.scores import Scores
@@ -98,13 +101,12 @@ def test_each_waits_for_a_rendering_that_begins_after_it_came():
 
 
 def test_a_rendering_that_fails_does_not_stop_the_next_one():
-    results = iter([ValueError("a fault"), 7])
+    calls = iter(range(2))
 
     async def run() -> int:
-        result = next(results)
-        if isinstance(result, Exception):
-            raise result
-        return result
+        if next(calls) == 0:
+            raise ValueError("a fault")
+        return 7
 
     async def main() -> None:
         paced = Paced(run, 0.0)
@@ -138,8 +140,7 @@ def fill(metrics: Metrics, routes: set[str], statuses: set[int]) -> None:
 
 def test_the_number_of_series_has_a_bound():
     """The maximum of `max_runs` named runs with every task, and every status on every route."""
-    app = create_app()
-    routes = {route.path for route in app.routes} | {"unmatched"}
+    routes = {path for path, _ in add_routes(FastAPI(), ServiceState(Config()), About(Config()))} | {"unmatched"}
     statuses = {200, 499} | {kind.status for kind in KINDS.values()}
     assert ServerSettings.model_fields["max_runs"].metadata[1].le == MAX_RUNS
     metrics = metrics_of()
@@ -167,16 +168,13 @@ def test_lines_that_have_not_changed_cost_little():
     metrics.refresh()
 
     def seconds(work: Callable[[], object]) -> float:
-        def once() -> float:
-            before = time.thread_time()
-            work()
-            return time.thread_time() - before
+        before = time.thread_time()
+        work()
+        return time.thread_time() - before
 
-        return min(once() for _ in range(3))
-
-    ours, theirs = seconds(lambda: render(renderer, metrics.table)), seconds(lambda: expected(metrics.table))
-    assert ours < 0.2 * theirs
-    assert seconds(metrics.refresh) < 0.2 * theirs
+    theirs = seconds(lambda: expected(metrics.table))
+    assert min(seconds(lambda: render(renderer, metrics.table)) for _ in range(3)) < 0.2 * theirs
+    assert min(seconds(metrics.refresh) for _ in range(3)) < 0.02 * theirs
 
 
 @pytest.mark.attack

@@ -54,7 +54,8 @@ class Renderer:
         for family in families[len(self._lines) :]:
             self._lines[family.name] = []
         known = len(self._places)
-        changed = np.r_[np.flatnonzero(values[:known] != self._values), known : len(values)].tolist()
+        differs = values[:known].view(np.int64) != self._values.view(np.int64)  # of bits: 0.0 and -0.0, and NaN
+        changed = np.r_[np.flatnonzero(differs), known : len(values)].tolist()
         for start in range(0, len(changed), CHUNK):
             for number in changed[start : start + CHUNK]:
                 if number >= known:
