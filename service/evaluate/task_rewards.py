@@ -132,17 +132,17 @@ class TaskScores(Scores):
         return codes
 
     @cached_property
-    def unscored(self) -> np.ndarray:
-        """True for responses whose reward is not known, bool (n,): they are `out_of_time`."""
+    def unscored(self) -> np.ndarray | None:  # type: ignore[override]
+        """True for responses that are `out_of_time`, bool (n,); None if none is."""
         unscored = np.zeros(len(self), bool)
         for code in filter(None, self._codes()):
             number = list(reasons_of(REWARD_TASKS[code])).index(OUT_OF_TIME)
             unscored |= (self._task_codes == code) & (self.reason_codes == number)
-        return unscored
+        return unscored if unscored.any() else None
 
     def advantages(self) -> np.ndarray:
         """Return advantages as `Scores` does, of the responses whose reward is known; 0 for the others."""
-        if not self.unscored.any():
+        if self.unscored is None:
             return super().advantages()
         advantages, scored = np.zeros(len(self)), ~self.unscored
         groups = self.group_index[scored]

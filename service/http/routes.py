@@ -242,8 +242,7 @@ def add_index(table: RouteTable, about: About, *, with_playground: bool) -> None
 
 
 def add_probes(table: RouteTable, state: ServiceState, about: About) -> None:
-    merged = None if state.fleet is None else state.fleet.merged
-    probes = Probes(state.readiness, state.metrics.registry, merged)
+    probes = Probes(state.readiness, (state.fleet or state.metrics).exposition)
     probe: dict[str, Any] = {"response_model": StatusReply, "tags": ["operation"]}
     for path in ("/livez", "/v2/health/live"):
         table.add("GET", path, probes.live, summary="Alive", **probe)

@@ -21,7 +21,6 @@ from .request.paths import Paths
 from .request.processes import ForkServer, Processes
 from .request.readiness import Readiness
 from .request.runs import RunNames
-from .request.telemetry.merged_metrics import Families
 from .request.telemetry.metrics import Metrics
 from .request.telemetry.refusal_log import RefusalLog
 from .request.telemetry.tracing import otlp_tracing
@@ -38,7 +37,7 @@ FORK_SERVER = ForkServer()
 class Fleet(Protocol):
     """The worker's end of its channel to the supervisor (see `process/worker.py`)."""
 
-    def merged(self) -> Awaitable[Families]: ...
+    def exposition(self, openmetrics: bool) -> Awaitable[bytes]: ...
     def join(self, readiness: Readiness, metrics: Metrics, preparing: Thread) -> Awaitable[None]: ...
     def listens(self) -> None: ...
 

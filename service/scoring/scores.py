@@ -43,6 +43,9 @@ class Scores:
 
     _names: ClassVar[tuple[str, ...]] = COMPONENTS
 
+    unscored: np.ndarray | None = None
+    """True for responses whose reward is not known, bool (n,); None if all are."""
+
     def __init__(
         self,
         rewards: np.ndarray,

@@ -96,7 +96,8 @@ def settled(server: LiveServer, seconds: float = 60.0) -> dict[str, float]:
     """Wait until the service holds nothing of its budgets, or for `seconds`; return what it holds then."""
     end = time.monotonic() + seconds
     while True:
-        found = {name: gauges(server)[name] for name in HELD}
+        values = gauges(server)
+        found = {name: values[name] for name in HELD}
         if not any(found.values()) or time.monotonic() > end:
             return found
         time.sleep(0.1)

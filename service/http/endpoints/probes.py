@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 
 from ..request.exchange import Exchange
 from ..request.readiness import Readiness
-from ..request.telemetry.merged_metrics import Families, MergedRegistry
 from ..wire.problems import Problem
 
 __all__ = ["Probes"]
@@ -21,18 +19,16 @@ READY = b'{"status":"ready"}'
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 """The media type of Prometheus' text format."""
 
-write_openmetrics: Callable[[Any], bytes] = openmetrics.generate_latest
+OPENMETRICS_TEXT = CONTENT_TYPE_LATEST.encode("ascii")
 
 
 class Probes:
-    """The probes of one process; `merged` returns the metrics of all workers, if there are several."""
+    """The probes of one process; `exposition` returns the metrics of all, as OpenMetrics if its argument is true."""
 
-    def __init__(
-        self, readiness: Readiness, registry: CollectorRegistry, merged: Callable[[], Awaitable[Families]] | None
-    ) -> None:
+    def __init__(self, readiness: Readiness, exposition: Callable[[bool], Awaitable[bytes]]) -> None:
         self._readiness = readiness
-        self._registry = registry
-        self._merged = merged
+        self._exposition = exposition
+        self._turn = asyncio.Lock()
 
     async def live(self, exchange: Exchange) -> None:
         """Return 200 while the process can answer at all."""
@@ -47,11 +43,11 @@ class Probes:
 
     async def metrics(self, exchange: Exchange) -> None:
         """Return the metrics of all processes as Prometheus text, or as OpenMetrics if the client accepts it."""
-        registry: Any = self._registry if self._merged is None else MergedRegistry(await self._merged())
-        if asks_for_openmetrics(exchange.header(b"accept")):
-            await exchange.reply(write_openmetrics(registry), openmetrics.CONTENT_TYPE_LATEST.encode("ascii"))
-        else:
-            await exchange.reply(generate_latest(registry), PROMETHEUS_TEXT)
+        openmetrics = asks_for_openmetrics(exchange.header(b"accept"))
+        body = await self._exposition(openmetrics)
+        async with self._turn:  # many clients may have waited for this: let other requests in between
+            await asyncio.sleep(0)
+        await exchange.reply(body, OPENMETRICS_TEXT if openmetrics else PROMETHEUS_TEXT)
 
 
 def asks_for_openmetrics(accept: bytes) -> bool:

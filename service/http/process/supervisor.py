@@ -20,11 +20,14 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ...config import Config, work_bytes
 from ...scoring.threads import usable_cores
 from ..request.runs import RunNames
-from ..request.telemetry.merged_metrics import Families, cumulative, merge, relabelled
+from ..request.telemetry.exposition import paced_rendering
+from ..request.telemetry.merged_metrics import MergedMetrics, WorkerMetrics
+from ..request.telemetry.series import SeriesTable
 from .log_format import start_logging
 from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
 from .sockets import address, bind_shared
@@ -50,6 +53,9 @@ WATCH_SECONDS = 0.5
 """Time between two checks for silent workers."""
 
 ASK_SECONDS = 1.0
+LAST_SECONDS = 1.0
+"""Time to read the last messages of a worker that has ended."""
+
 EXTRA_SECONDS = 5.0
 """Time on top of the drain settings before workers are killed."""
 
@@ -65,16 +71,16 @@ class Worker:
         """When the last message came; before the first one, when it is due."""
         self.cause = ""
         """Why it was killed, if it was."""
-        self.metrics: Families = []
+        self.metrics = WorkerMetrics()
         self.runs_sent = 0
         """Names of runs that it knows from the supervisor."""
         self.listening: asyncio.Task[None] | None = None
         self.writer: asyncio.StreamWriter | None = None
         self.answers: dict[int, asyncio.Future[None]] = {}
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any], body: bytes = b"") -> None:
         if self.writer is not None and not self.writer.is_closing():
-            self.writer.write(encode_message(message))
+            self.writer.writelines((encode_message(message), body))
 
 
 class Supervisor:
@@ -89,11 +95,11 @@ class Supervisor:
         self.restarts: Counter[str] = Counter(exit=0, signal=0, silence=0)
         self.runs = RunNames(self.config.server.max_runs)
         """The names of runs that label the merged metrics."""
-        self.retired: Families = []
-        """The counts of workers that have ended."""
+        self.merged = MergedMetrics(self.runs)
         self.exit_code = DONE
         self._announced = False
-        self._requests = 0
+        self._asked = 0
+        self._rendering = paced_rendering(self.merge)
         self._scrapes: set[asyncio.Task[None]] = set()
         self._one_is_ready = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -144,7 +150,7 @@ class Supervisor:
             else:
                 code = await self.wait_for_exit(worker)
                 del self.workers[slot]
-                self.retired = merge([self.retired, cumulative(worker.metrics)])
+                self.merged.end(slot, worker.metrics)
                 if self._stopping.is_set():
                     self.exit_code = self.exit_code or (FAILED if code else DONE)
                     return
@@ -195,6 +201,7 @@ class Supervisor:
         while (code := worker.process.poll()) is None:  # polling is enough: a replacement takes seconds
             await asyncio.sleep(0.05)
         if worker.listening is not None:
+            await asyncio.wait({worker.listening}, timeout=LAST_SECONDS)
             worker.listening.cancel()
         return code
 
@@ -202,18 +209,17 @@ class Supervisor:
         """Handle the messages of a worker until its channel closes."""
         reader, worker.writer = await asyncio.open_unix_connection(sock=channel, limit=MAX_LINE)
         try:
-            while received := await reader.readline():
+            while (received := await reader.readline()).endswith(b"\n"):  # the last one may be incomplete
                 self.handle(worker, orjson.loads(received))
         finally:
             worker.writer.close()
 
     def handle(self, worker: Worker, message: dict[str, Any]) -> None:
         worker.last_message = time.monotonic()
-        if "metrics" in message:
-            worker.metrics = relabelled(message["metrics"], self.runs)
-            if worker.runs_sent < len(self.runs.admitted):
-                worker.runs_sent = len(self.runs.admitted)
-                worker.send({"runs": self.runs.admitted})
+        self.merged.update(worker.metrics, message)
+        if worker.runs_sent < len(self.runs.admitted):
+            worker.runs_sent = len(self.runs.admitted)
+            worker.send({"runs": self.runs.admitted})
         if "listening" in message and not self._announced:
             self._announced = True
             announce(self.config, address(self.config.server, self.port))
@@ -223,35 +229,43 @@ class Supervisor:
             if not self._one_is_ready.is_set():
                 self._one_is_ready.set()
                 announce_ready(self.config, address(self.config.server, self.port))
-        if "answer" in message:
-            worker.answers.pop(message["answer"]).set_result(None)
+        for number in message.get("answers", ()):
+            worker.answers.pop(number).set_result(None)
         if "scrape" in message:
-            scrape = asyncio.create_task(self.answer_scrape(worker, message["scrape"]))
+            scrape = asyncio.create_task(self.answer_scrape(worker, message["scrape"], message["openmetrics"]))
             self._scrapes.add(scrape)
             scrape.add_done_callback(self._scrapes.discard)
 
-    async def answer_scrape(self, worker: Worker, number: int) -> None:
-        """Ask every worker for its metrics and send this one the sum; a silent worker counts with its last ones."""
-        self._requests += 1
-        waiting = {one: asyncio.get_running_loop().create_future() for one in self.workers.values()}
-        for one, answer in waiting.items():
-            one.answers[self._requests] = answer
-            one.send({"ask": self._requests})
-        await asyncio.wait(waiting.values(), timeout=ASK_SECONDS)
-        worker.send({"merged": number, "metrics": self.merged()})
+    async def answer_scrape(self, worker: Worker, number: int, openmetrics: bool) -> None:
+        """Send a worker the metrics of all workers."""
+        body = (await self._rendering()).bytes_in(openmetrics)
+        worker.send({"scraped": number, "bytes": len(body)}, body)
 
-    def merged(self) -> Families:
-        """Return the metrics of all workers, of those that have ended, and of the supervisor."""
+    async def merge(self) -> SeriesTable:
+        """Ask every worker for what has changed, and add it up; a silent worker counts with its last message."""
+        self._asked += 1
+        reporting = [worker for worker in self.workers.values() if worker.metrics.numbers]
+        waiting = {worker: asyncio.get_running_loop().create_future() for worker in reporting}
+        for worker, answer in waiting.items():
+            worker.answers[self._asked] = answer
+            worker.send({"ask": self._asked})
+        if waiting:
+            await asyncio.wait(waiting.values(), timeout=ASK_SECONDS)
+        return self.merged.merge({worker.slot: worker.metrics for worker in self.workers.values()}, self.metrics())
+
+    def metrics(self) -> list[Metric]:
+        """Return the supervisor's own metrics."""
         ready = sum(worker.ready for worker in self.workers.values())
-        wanted = self.config.server.workers
-        restarts = [["assay_worker_restarts_total", {"cause": c}, n] for c, n in self.restarts.items()]
-        own: Families = [
-            ["assay_workers", "Worker processes that should be.", "gauge", [["assay_workers", {}, wanted]]],
-            ["assay_workers_ready", "Worker processes that are ready.", "gauge", [["assay_workers_ready", {}, ready]]],
-            ["assay_worker_restarts", "Worker processes that were replaced.", "counter", restarts],
+        restarts = CounterMetricFamily(
+            "assay_worker_restarts", "Worker processes that were replaced.", labels=["cause"]
+        )
+        for cause, number in self.restarts.items():
+            restarts.add_metric([cause], number)
+        return [
+            GaugeMetricFamily("assay_workers", "Worker processes that should be.", self.config.server.workers),
+            GaugeMetricFamily("assay_workers_ready", "Worker processes that are ready.", ready),
+            restarts,
         ]
-        live = [worker.metrics for worker in self.workers.values()]
-        return [*merge([*live, self.retired]), *own]
 
     async def watch(self) -> None:
         """Kill silent workers: a stopped process keeps its share of the connections waiting.

@@ -1,9 +1,10 @@
 """A worker process, started by `supervisor.py`, and its end of the channel to it (a private socket pair).
 
-Messages are JSON objects, one per line, after a first one with the configuration. The worker sends a heartbeat with its
-metrics every second; the supervisor may ask for them in between, answers `scrape` with those of all workers, and sends
-the names of runs that label them. When the socket closes, the supervisor has ended and the worker drains as after
-SIGTERM.
+Messages are JSON objects, one per line, after a first one with the configuration. Every second, and when the supervisor
+asks, the worker sends what has changed in its metrics since the last time, in messages of bounded length, and a
+heartbeat. The supervisor answers `scrape` with the metrics of all workers, as bytes that follow a line with their
+number, and sends the names of runs that label them. When the socket closes, the supervisor has ended and the worker
+drains as after SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import socket
 import struct
 import threading
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +27,8 @@ import orjson
 from ...config import Config, ServerSettings
 from ...settings import ScoreSettings
 from ..request.readiness import Readiness
-from ..request.telemetry.merged_metrics import Families, snapshot
+from ..request.telemetry.exposition import Paced
+from ..request.telemetry.merged_metrics import Differences
 from ..request.telemetry.metrics import Metrics
 from ..state import ServiceState
 from ..wire.problems import Problem
@@ -43,14 +46,16 @@ LENGTH = struct.Struct("!I")
 BLOCKED_SIGNALS = (*ENDING, signal.SIGHUP)
 """Signals that are blocked when a worker starts, until it has handlers for them."""
 
-MAX_LINE = 16 << 20
+MAX_LINE = 2 << 20
+"""Longest message in bytes, but for an exposition, whose length is announced."""
+
 BEAT_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 
 
 def encode_message(message: dict[str, Any]) -> bytes:
     """Encode a message as one line of JSON."""
-    return orjson.dumps(message) + b"\n"
+    return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
 
 
 class WorkerChannel:
@@ -59,8 +64,11 @@ class WorkerChannel:
     def __init__(self, channel: socket.socket, *, listen_when_ready: bool) -> None:
         self._channel = channel
         self._listen_when_ready = listen_when_ready
-        self._scrapes: dict[int, asyncio.Future[Families]] = {}
+        self._scrapes = [Paced(partial(self._scrape, openmetrics), 0.0) for openmetrics in (False, True)]
+        self._replies: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = 0
+        self._asked: list[int] = []
+        self._wake = asyncio.Event()
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -69,7 +77,7 @@ class WorkerChannel:
         self._readiness = readiness
         self._metrics = metrics
         reader, self._writer = await asyncio.open_unix_connection(sock=self._channel, limit=MAX_LINE)
-        self._tasks = [asyncio.create_task(self._listen(reader)), asyncio.create_task(self._beat())]
+        self._tasks = [asyncio.create_task(self._listen(reader)), asyncio.create_task(self._report())]
         while self._listen_when_ready and preparing.is_alive() and not readiness.draining:
             await asyncio.sleep(0.05)
         if self._listen_when_ready and not preparing.is_alive():
@@ -79,49 +87,67 @@ class WorkerChannel:
         """Report that this worker accepts connections from now on."""
         self._send({"listening": True})
 
-    async def merged(self) -> Families:
+    async def exposition(self, openmetrics: bool) -> bytes:
         """Return the metrics of all workers; raises Problem `not-ready` if the supervisor does not answer."""
-        detail = "The supervisor of this process does not answer."
-        no_answer = Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
+        body = await self._scrapes[openmetrics]()
+        if body is None:
+            detail = "The supervisor of this process does not answer."
+            raise Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
+        return body
+
+    async def _scrape(self, openmetrics: bool) -> bytes | None:
+        """Ask the supervisor for the metrics of all workers; return None if it does not answer."""
         if self._closed:
-            raise no_answer
+            return None
         self._numbers += 1
         number = self._numbers
-        answer = self._scrapes[number] = asyncio.get_running_loop().create_future()
+        reply = self._replies[number] = asyncio.get_running_loop().create_future()
         try:
-            self._send({"scrape": number})
-            return await asyncio.wait_for(answer, ANSWER_SECONDS)
+            self._send({"scrape": number, "openmetrics": openmetrics})
+            return await asyncio.wait_for(reply, ANSWER_SECONDS)
         except (OSError, TimeoutError):
-            raise no_answer from None
+            return None
         finally:
-            del self._scrapes[number]
+            del self._replies[number]
 
     def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(encode_message(message))
 
-    def _report(self) -> dict[str, Any]:
-        return {"ready": self._readiness.obstacle is None, "metrics": snapshot(self._metrics.registry)}
-
-    async def _beat(self) -> None:
-        while not self._writer.is_closing():
-            self._send({"beat": True, **self._report()})
-            await asyncio.sleep(BEAT_SECONDS)
+    async def _report(self) -> None:
+        """Send what has changed and a heartbeat, every second and when asked, while the supervisor reads."""
+        differences = Differences(self._metrics.table)
+        with suppress(OSError):
+            while not self._writer.is_closing():
+                asked, self._asked = self._asked, []
+                self._wake.clear()
+                self._metrics.refresh()
+                for message in differences.messages():
+                    self._send(message)
+                    await asyncio.sleep(0)
+                    await self._writer.drain()
+                self._send({"ready": self._readiness.obstacle is None, "answers": asked})
+                await self._writer.drain()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), BEAT_SECONDS)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        with suppress(OSError):  # a supervisor that ends with unread messages resets the connection
+        with suppress(OSError, EOFError):  # a supervisor that ends with unread messages resets the connection
             while received := await reader.readline():
-                self._answer(orjson.loads(received))
+                message = orjson.loads(received)
+                body = await reader.readexactly(message.get("bytes", 0))
+                self._handle(message, body)
         self._closed = True
         log.error("the supervisor has ended: this worker drains")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _answer(self, message: dict[str, Any]) -> None:
+    def _handle(self, message: dict[str, Any], body: bytes) -> None:
         if "ask" in message:
-            self._send({"answer": message["ask"], **self._report()})
-        elif "merged" in message:
-            waiting = self._scrapes.get(message["merged"])
-            if waiting is not None and not waiting.done():
-                waiting.set_result(message["metrics"])
+            self._asked.append(message["ask"])
+            self._wake.set()
+        elif "bytes" in message:
+            reply = self._replies.get(message["scraped"])
+            if reply is not None and not reply.done():
+                reply.set_result(body)
         elif "runs" in message:
             self._metrics.runs.follow(message["runs"])
 

@@ -19,7 +19,6 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from assay.service.config import Config, ServerSettings
 from assay.service.http.process.supervisor import CRASH_LOOP, Supervisor, Worker, worker_config
-from assay.service.http.request.telemetry.merged_metrics import MergedRegistry, cumulative, merge
 from tests.http.samples import REQUEST, REWARDS, problem_of
 from tests.servers import COMMAND, ROOT, LiveServer, launched
 
@@ -249,27 +248,3 @@ def test_a_port_in_use_is_not_shared(server, tmp_path):
 
 def start(*flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *flags], cwd=ROOT, capture_output=True, text=True, timeout=60)
-
-
-def families(number: float, ready: float) -> list:
-    labels = {"route": "/"}
-    return [
-        ["assay_things", "Things.", "counter", [["assay_things_total", labels, number]]],
-        ["assay_ready", "Ready.", "gauge", [["assay_ready", {}, ready]]],
-        ["assay_bytes", "Bytes.", "gauge", [["assay_bytes", {}, number]]],
-        ["assay_build", "Build.", "info", [["assay_build_info", {"version": "1"}, 1.0]]],
-        ["assay_process_max_fds", "Files.", "gauge", [["assay_process_max_fds", {}, 1000 + number]]],
-    ]
-
-
-def test_merging():
-    merged = {family[0]: family[3] for family in merge([families(1, 0), families(2, 1), cumulative(families(4, 1))])}
-    assert merged == {
-        "assay_things": [["assay_things_total", {"route": "/"}, 7]],
-        "assay_ready": [["assay_ready", {}, 1]],
-        "assay_bytes": [["assay_bytes", {}, 3]],
-        "assay_build": [["assay_build_info", {"version": "1"}, 1.0]],
-        "assay_process_max_fds": [["assay_process_max_fds", {}, 1001]],
-    }
-    (first, *_) = MergedRegistry(merge([families(1, 0)])).collect()
-    assert (first.name, first.type, first.samples[0].value) == ("assay_things", "counter", 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -148,11 +150,12 @@ ACCEPT = [
 
 
 def test_no_accept_header_is_an_error(client):
-    wrong = []
-    for accept, is_openmetrics in ACCEPT:
+    def is_wrong(case: tuple[str, bool]) -> bool:
+        accept, is_openmetrics = case
         reply = client.get("/metrics", headers={"accept": accept.encode("latin-1")})
         expected = "application/openmetrics-text; version=1.0.0" if is_openmetrics else "text/plain; version=0.0.4"
         right = reply.status_code == 200 and reply.headers["content-type"].startswith(expected)
-        if not right or reply.text.endswith("# EOF\n") != is_openmetrics:
-            wrong.append(accept[:100])
-    assert wrong == []
+        return not right or reply.text.endswith("# EOF\n") != is_openmetrics
+
+    with ThreadPoolExecutor(len(ACCEPT)) as pool:  # at the same time, so that they share a rendering
+        assert [case[0][:100] for case, wrong in zip(ACCEPT, pool.map(is_wrong, ACCEPT), strict=True) if wrong] == []

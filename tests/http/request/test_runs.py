@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from assay.kernels.score import COMPONENTS
@@ -22,9 +22,11 @@ from assay.service.evaluate.evaluation import task_named
 from assay.service.evaluate.mixed import settings_of
 from assay.service.evaluate.task_rewards import reasons_of
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
+from assay.service.http.process.worker import encode_message
 from assay.service.http.request.runs import RunNames, read_run
-from assay.service.http.request.telemetry.merged_metrics import Families, merge, relabelled, snapshot
+from assay.service.http.request.telemetry.merged_metrics import Differences, MergedMetrics, WorkerMetrics
 from assay.service.http.request.telemetry.reward_metrics import RewardMetrics
+from assay.service.http.request.telemetry.series import SeriesTable
 from assay.service.scoring.scorer import Scorer
 from assay.service.scoring.scores import Scores
 from tests.cases.mixed import OPTIONS, columns
@@ -41,6 +43,12 @@ MAX_RUNS = ServerSettings.model_fields["max_runs"].default
 def samples(client: httpx.Client) -> Samples:
     families = parse_text(client.get("/metrics").text)
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def values_of(table: SeriesTable) -> Samples:
+    """Return the current values of a table by sample and labels."""
+    values = table.values.tolist()
+    return {(name, frozenset(labels)): values[k] for k, (_, name, labels) in enumerate(table.series)}
 
 
 def of(found: Samples, name: str, **labels: str) -> float:
@@ -187,11 +195,12 @@ def check_tasks(found: Samples, run: str, reply: dict[str, list[Any]]) -> None:
 
 
 def test_a_batch_of_several_tasks_is_counted_by_task():
-    metrics, batch, (settings, task_options) = RewardMetrics(), columns(), settings_of(OPTIONS)
+    table, batch, (settings, task_options) = SeriesTable(), columns(), settings_of(OPTIONS)
+    metrics = RewardMetrics(table)
     scores = Scorer(**settings).score(**batch, task_options=task_options)
     metrics.count("mixed", scores)
     metrics.count_groups("mixed", scores.rewards, scores.group_index)
-    found = {(s.name, frozenset(s.labels.items())): s.value for family in metrics.collect() for s in family.samples}
+    found = values_of(table)
     reply = {
         "task": batch["task"],
         "rewards": scores.rewards.tolist(),
@@ -239,10 +248,11 @@ REWARD = st.sampled_from([0.0, 0.3, 0.3 + 1e-12, 0.3 + 1e-8, 0.8444444444444444,
 
 @given(st.lists(st.tuples(st.integers(0, 4), REWARD), min_size=1))
 def test_groups_agree_with_the_definition(rows):
-    metrics = RewardMetrics()
+    table = SeriesTable()
+    metrics = RewardMetrics(table)
     index, rewards = [row[0] for row in rows], [row[1] for row in rows]
     metrics.count_groups("unnamed", np.array(rewards), np.array(index))
-    found = {(s.name, frozenset(s.labels.items())): s.value for family in metrics.collect() for s in family.samples}
+    found = values_of(table)
     check_groups(found, "unnamed", index, rewards)
 
 
@@ -282,7 +292,10 @@ def test_series_are_bounded_under_ten_thousand_names():
 
 def test_a_process_follows_the_names_of_the_supervisor():
     """Two processes that see other names first add up to the same names, with the counts of both."""
-    supervisor, workers = RunNames(2), [(RunNames(2), RewardMetrics()) for _ in range(2)]
+    supervisor, tables = RunNames(2), [SeriesTable() for _ in range(2)]
+    workers = [(RunNames(2), RewardMetrics(table)) for table in tables]
+    differences, seen = list(map(Differences, tables)), {slot: WorkerMetrics() for slot in range(2)}
+    merged = MergedMetrics(supervisor)
 
     def count(worker: int, *runs: str) -> None:
         names, metrics = workers[worker]
@@ -290,19 +303,17 @@ def test_a_process_follows_the_names_of_the_supervisor():
             index = np.zeros(1, np.int64)
             metrics.count(names.label(run), Scores(np.ones(1), index, np.ones((len(COMPONENTS), 1)), index, 1))
 
-    def report() -> list[Families]:
-        parts = []
-        for names, metrics in workers:
-            registry = CollectorRegistry()
-            registry.register(metrics)
-            parts.append(relabelled(snapshot(registry), supervisor))
+    def report() -> Samples:
+        for slot, (names, _) in enumerate(workers):
+            for message in differences[slot].messages():
+                merged.update(seen[slot], orjson.loads(encode_message(message)))
             names.follow(supervisor.admitted)
-        return parts
+        return values_of(merged.merge(seen, []))
 
     count(0, "a", "b", "c")
     count(1, "d", "e", "a")  # the last one is counted as another run: the supervisor has not seen it yet
     report()
     count(1, "a", "d")
-    samples = [sample for family in merge(report()) for sample in family[3]]
-    counts = {labels["run"]: value for name, labels, value in samples if name == "assay_reward_count"}
+    found = report()
+    counts = {dict(labels)["run"]: value for (name, labels), value in found.items() if name == "assay_reward_count"}
     assert counts == {"a": 2, "b": 1, "other": 5}

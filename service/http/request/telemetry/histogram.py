@@ -2,31 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
 
 import numpy as np
-from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 
-__all__ = ["MAX_WAITING", "Histogram"]
+from .series import Labels, Series, SeriesTable
+
+__all__ = ["MAX_WAITING", "Histogram", "numbered"]
+
+Key = TypeVar("Key", bound=Hashable)
 
 MAX_WAITING = 1024
 """Single values that are buffered before they are counted."""
 
 
+def numbered(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
+    """Return the different keys, and for each key its position among them, int64."""
+    numbers: defaultdict[Key, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    column = np.fromiter(map(numbers.__getitem__, keys), np.int64, len(keys))
+    return list(numbers), column
+
+
+def histogram_series(family: str, bounds: Sequence[float], labels: Labels) -> list[Series]:
+    """Return the series of a histogram: a bucket for each bound and for infinity, the count, and the sum."""
+    edges = [*map(str, bounds), "+Inf"]
+    buckets = [Series(family, f"{family}_bucket", tuple(sorted([*labels, ("le", edge)]))) for edge in edges]
+    return [*buckets, Series(family, f"{family}_count", labels), Series(family, f"{family}_sum", labels)]
+
+
 class Histogram:
     """Observations counted by upper bound. Not thread-safe: for the event loop only.
 
-    Single values are buffered until there are many, or until a scrape, and counted as one column with few NumPy calls.
-    (prometheus_client's own class takes no columns, and uses a lock and a search per value.)
+    Single values are buffered until there are many, or until a scrape, and counted as one column with few NumPy calls,
+    whatever the number of label values. (prometheus_client's own class takes no columns, and uses a lock and a search
+    per value.)
     """
 
-    def __init__(self, name: str, documentation: str, bounds: Sequence[float], labels: Sequence[str] = ()) -> None:
-        self._name, self._documentation, self._labels = name, documentation, tuple(labels)
-        self._bounds = tuple(bounds)
+    def __init__(
+        self, table: SeriesTable, name: str, documentation: str, bounds: Sequence[float], labels: Sequence[str] = ()
+    ) -> None:
+        self._table, self._labels, self._bounds = table, tuple(labels), tuple(bounds)
+        self._family = table.add_family(name, documentation, "histogram")
         self._edges = np.array(bounds)
+        self._width = len(bounds) + 3
         self._waiting: dict[tuple[str, ...], list[float]] = {}
-        self._counts: dict[tuple[str, ...], np.ndarray] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
+        self._starts: dict[tuple[str, ...], int] = {}
 
     def observe(self, value: float, *labels: str) -> None:
         """Count one value."""
@@ -35,26 +58,41 @@ class Histogram:
             waiting = self._waiting[labels] = []
         waiting.append(value)
         if len(waiting) == MAX_WAITING:
-            self._count(labels)
+            self.observe_column(np.array(waiting), *labels)
+            waiting.clear()
 
     def observe_column(self, values: np.ndarray, *labels: str) -> None:
         """Count every value of a float64 column."""
-        added = np.bincount(np.searchsorted(self._edges, values), minlength=len(self._bounds) + 1)
-        self._counts[labels] = self._counts.get(labels, 0) + added
-        self._sums[labels] = self._sums.get(labels, 0.0) + float(values.sum())
+        start, buckets = self._start(labels), len(self._bounds) + 1
+        counts = np.bincount(self._edges.searchsorted(values), minlength=buckets)
+        totals = self._table.values
+        totals[start : start + buckets] += counts.cumsum()
+        totals[start + buckets] += len(values)
+        totals[start + buckets + 1] += values.sum()
 
-    def _count(self, labels: tuple[str, ...]) -> None:
-        waiting = self._waiting[labels]
-        self.observe_column(np.array(waiting), *labels)
-        waiting.clear()
+    def count_waiting(self) -> None:
+        """Count the buffered values."""
+        buffered = {labels: waiting for labels, waiting in self._waiting.items() if waiting}
+        if buffered:
+            numbers = np.repeat(np.arange(len(buffered)), [len(waiting) for waiting in buffered.values()])
+            self.observe_rows(np.concatenate([*buffered.values()]), [*buffered], numbers)
+            for waiting in buffered.values():
+                waiting.clear()
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield the histogram as a metric of prometheus_client."""
-        for labels, waiting in self._waiting.items():
-            if waiting:
-                self._count(labels)
-        family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
-        names = [*map(str, self._bounds), "+Inf"]
-        for labels, counts in self._counts.items():
-            family.add_metric(labels, list(zip(names, np.cumsum(counts).tolist(), strict=True)), self._sums[labels])
-        yield family
+    def observe_rows(self, values: np.ndarray, labels: Sequence[tuple[str, ...]], numbers: np.ndarray) -> None:
+        """Count each value of a float64 column by its label values: different ones, and int64 positions among them."""
+        starts = np.fromiter(map(self._start, labels), np.int64, len(labels))
+        buckets, m = len(self._bounds) + 1, len(starts)
+        added = np.empty((m, self._width))
+        flat = np.bincount(numbers * buckets + np.searchsorted(self._edges, values), minlength=m * buckets)
+        np.cumsum(flat.reshape(m, buckets), axis=1, out=added[:, :buckets])
+        added[:, -2] = np.bincount(numbers, minlength=m)
+        added[:, -1] = np.bincount(numbers, values, m)
+        self._table.values[starts[:, None] + np.arange(self._width)] += added
+
+    def _start(self, labels: tuple[str, ...]) -> int:
+        start = self._starts.get(labels)
+        if start is None:
+            pairs = tuple(sorted(zip(self._labels, labels, strict=True)))
+            start = self._starts[labels] = self._table.add(histogram_series(self._family, self._bounds, pairs))
+        return start

@@ -1,79 +1,133 @@
-"""Merges the metrics of several processes, including those that have ended."""
+"""Merges the metrics of several processes, including those that have ended, by what has changed in each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
+import numpy as np
 from prometheus_client.metrics_core import Metric
-from prometheus_client.samples import Sample
 
 from ..runs import RunNames
+from .series import CUMULATIVE, Series, SeriesTable
 
-__all__ = ["Families", "MergedRegistry", "cumulative", "merge", "relabelled", "snapshot"]
+__all__ = ["CHUNK", "Differences", "MergedMetrics", "WorkerMetrics"]
 
-Families = list[list[Any]]
-"""Families as JSON: `[name, documentation, type, [[sample, labels, value], …]]`."""
+CHUNK = 500
+"""Series in a message, so that neither process spends more than some milliseconds with one."""
 
 MAX_GAUGES = frozenset({"assay_ready", "assay_draining", "assay_compiled_signatures"})
 MIN_GAUGES = frozenset({"assay_process_start_time_seconds", "assay_process_max_fds"})
 """Gauges whose sum is meaningless. The service is ready as soon as one process is: the others do not listen before they
 are ready."""
 
-SUMMED = frozenset({"counter", "histogram", "summary", "gaugehistogram"})
+
+class Differences:
+    """What has changed in a table since the last time, as messages."""
+
+    def __init__(self, table: SeriesTable) -> None:
+        self._table = table
+        self._families = 0
+        self._sent = np.zeros(0)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Yield messages for `WorkerMetrics.update`: of one moment, even if the table changes between two of them."""
+        values, series, known = self._table.values.copy(), self._table.series, len(self._sent)
+        families, self._families = self._table.families[self._families :], len(self._table.families)
+        changed = np.flatnonzero(values[:known] != self._sent)
+        self._sent = values
+        if families:
+            yield {"families": list(map(tuple, families))}
+        for start in range(known, len(values), CHUNK):
+            end = min(start + CHUNK, len(values))
+            yield {"series": list(map(tuple, series[start:end])), "values": values[start:end]}
+        for start in range(0, len(changed), CHUNK):
+            numbers = changed[start : start + CHUNK]
+            yield {"changed": numbers, "values": values[numbers]}
 
 
-def snapshot(registry: Any) -> Families:
-    """Return the current content of a registry."""
-    return [
-        [m.name, m.documentation, m.type, [[s.name, s.labels, s.value] for s in m.samples]] for m in registry.collect()
-    ]
+class WorkerMetrics:
+    """The metrics of one worker, as far as its messages have told."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(0)
+        self.numbers: list[int] = []
+        """The number of each series in the merged table. Several may have the same: runs that count as `other`."""
+        self.extremes: dict[int, int] = {}
+        """The position of each series that is not added up, by its number."""
+
+    def totals(self, n: int) -> np.ndarray:
+        """Return the values by the n series of the merged table, float64 (n,)."""
+        return np.bincount(np.array(self.numbers, np.int64), self.values, n)
 
 
-def cumulative(families: Families) -> Families:
-    """Return the families that stay valid after their process has ended: counters and histograms, not gauges."""
-    return [family for family in families if family[2] in SUMMED]
+class MergedMetrics:
+    """The sum of the metrics of all workers, also of those that have ended.
 
+    It is added up by slot, always in the same order: sums of floating-point numbers in another order could fall by a
+    rounding error when a worker ends, which Prometheus takes for a restart.
+    """
 
-def relabelled(families: Families, runs: RunNames) -> Families:
-    """Label the samples of runs that `runs` does not admit as those of other runs, in place; return the families."""
-    for *_, samples in families:
-        for _, labels, _ in samples:
-            if "run" in labels:
-                labels["run"] = runs.label(labels["run"])
-    return families
+    def __init__(self, runs: RunNames) -> None:
+        self._runs = runs
+        self._table = SeriesTable()
+        self._choices: dict[int, Callable[[float, float], float]] = {}
+        """How to choose among the values of series that are not added up."""
+        self._cumulative: list[int] = []
+        self._ended: dict[int, np.ndarray] = {}
+        """What the workers of each slot that have ended had counted."""
 
+    def update(self, worker: WorkerMetrics, message: dict[str, Any]) -> None:
+        """Read a message of a worker."""
+        for family in message.get("families", ()):
+            self._table.add_family(*family)
+        if "series" in message:
+            for series in message["series"]:
+                number = self._number(*series)
+                if number in self._choices:
+                    worker.extremes[number] = len(worker.numbers)
+                worker.numbers.append(number)
+            worker.values = np.append(worker.values, message["values"])
+        elif "changed" in message:
+            worker.values[message["changed"]] = message["values"]
 
-def merge(parts: Iterable[Families]) -> Families:
-    """Merge several snapshots into one, with families and samples in order of first appearance."""
-    found: dict[str, tuple[list[Any], dict[tuple[Any, ...], list[Any]]]] = {}
-    for families in parts:
-        for name, documentation, kind, samples in families:
-            _, merged = found.setdefault(name, ([name, documentation, kind], {}))
-            for sample, labels, value in samples:
-                key = (sample, *sorted(labels.items()))
-                if key in merged:
-                    merged[key][2] = merge_values(name, kind, merged[key][2], value)
-                else:
-                    merged[key] = [sample, labels, value]
-    return [[*head, list(merged.values())] for head, merged in found.values()]
+    def _number(self, family: str, sample: str, labels: list[list[str]]) -> int:
+        """Return the number of a series in the merged table; one of a run that is not admitted counts as `other`."""
+        pairs = tuple((name, self._runs.label(value) if name == "run" else value) for name, value in labels)
+        before = len(self._table.series)
+        number = self._table.number(Series(family, sample, pairs))
+        if number == before:
+            kind = self._table.family(family).kind
+            if kind in CUMULATIVE:
+                self._cumulative.append(number)
+            elif kind == "info" or family in MAX_GAUGES:
+                self._choices[number] = max
+            elif family in MIN_GAUGES:
+                self._choices[number] = min
+        return number
 
+    def end(self, slot: int, worker: WorkerMetrics) -> None:
+        """Keep what the worker of this slot, which has ended, had counted; not its gauges."""
+        counts = self._counts(slot, worker)
+        self._ended[slot] = np.zeros(len(counts))
+        self._ended[slot][self._cumulative] = counts[self._cumulative]
 
-def merge_values(name: str, kind: str, one: float, other: float) -> float:
-    if kind == "info" or name in MAX_GAUGES:
-        return max(one, other)
-    return min(one, other) if name in MIN_GAUGES else one + other
+    def merge(self, workers: Mapping[int, WorkerMetrics], metrics: Iterable[Metric]) -> SeriesTable:
+        """Add up the metrics of the workers by their slots, and those of the supervisor itself."""
+        slots = sorted(workers.keys() | self._ended.keys())
+        self._table.values[:] = sum(self._counts(slot, workers.get(slot)) for slot in slots)
+        for number, choose in self._choices.items():
+            values = [
+                worker.values[worker.extremes[number]] for worker in workers.values() if number in worker.extremes
+            ]
+            self._table.values[number] = reduce(choose, values, values[0]) if values else 0.0
+        self._table.put(metrics)
+        return self._table
 
-
-class MergedRegistry:
-    """A snapshot as a registry for the encoders of prometheus_client."""
-
-    def __init__(self, families: Families) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families as metrics of prometheus_client."""
-        for name, documentation, kind, samples in self._families:
-            metric = Metric(name, documentation, kind)
-            metric.samples = [Sample(sample, labels, value) for sample, labels, value in samples]
-            yield metric
+    def _counts(self, slot: int, worker: WorkerMetrics | None) -> np.ndarray:
+        """Return what the workers of a slot have counted, and the gauges of the one that runs."""
+        counts = np.zeros(len(self._table.series))
+        ended = self._ended.get(slot, counts[:0])
+        counts[: len(ended)] = ended
+        return counts if worker is None else counts + worker.totals(len(counts))

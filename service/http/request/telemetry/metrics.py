@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info, ProcessCollector, disable_created_metrics
-from prometheus_client.metrics_core import Metric
 
 from .....kernels.score import COMPONENTS
 from ....scoring.scores import Scores
 from ...wire.stage_times import STAGES, StageTimes
 from ..runs import RunNames
+from .exposition import paced_rendering
 from .histogram import MAX_WAITING, Histogram
 from .reward_metrics import RewardMetrics
+from .series import SeriesTable
 
 __all__ = ["Metrics"]
 
 DURATIONS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0)
+
+REQUEST = ("route", "code")
 
 REJECTIONS = (
     "unauthorized",
@@ -41,44 +44,42 @@ REJECTIONS = (
 reward. Validation errors (422) are not counted here."""
 
 
-Single = tuple[float, float, float, float, float, int, bytes]
-"""A request of one response: its stages, reward, reason code and components."""
+Single = tuple[str, float, float, float, float, float, int, bytes]
+"""A request of one response: its run's label, stages, reward, reason code and components."""
 
 
 class Metrics:
-    """Everything the service counts about itself."""
+    """Everything the service counts about itself. Not thread-safe: for the event loop only."""
 
     def __init__(
         self, build: dict[str, str], gauges: Sequence[tuple[str, str, Callable[[], float]]], runs: RunNames
     ) -> None:
-        self.registry = CollectorRegistry()
+        self.table = SeriesTable()
         self.runs = runs
-        self._singles: dict[str, list[Single]] = {}
-        self.registry.register(self)
+        self._singles: list[Single] = []
         self.requests = Histogram(
-            "assay_request_duration_seconds", "From a request's head to its reply.", DURATIONS, ("route", "code")
+            self.table, "assay_request_duration_seconds", "From a request's head to its reply.", DURATIONS, REQUEST
         )
-        self.stages = Histogram("assay_stage_duration_seconds", "Stages of scoring.", DURATIONS, ("stage",))
-        self.batches = Histogram("assay_batch_responses", "Responses in a scored request.", BATCHES)
-        self.waits = Histogram("assay_queue_wait_seconds", "Waiting of requests that had to wait.", DURATIONS)
-        self.rewards = RewardMetrics()
-        for collector in (self.requests, self.stages, self.waits, self.batches, self.rewards):
-            self.registry.register(collector)
+        self.stages = Histogram(self.table, "assay_stage_duration_seconds", "Stages of scoring.", DURATIONS, ("stage",))
+        self.batches = Histogram(self.table, "assay_batch_responses", "Responses in a scored request.", BATCHES)
+        waited = "Waiting of requests that had to wait."
+        self.waits = Histogram(self.table, "assay_queue_wait_seconds", waited, DURATIONS)
+        self.rewards = RewardMetrics(self.table)
+        self._rendering = paced_rendering(self._refreshed)
+        self._plain = CollectorRegistry()
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a series for each counter that nobody reads
         gone = "Clients that left before their reply was ready."
-        self.disconnects = Counter("assay_client_disconnects", gone, registry=self.registry)
+        self.disconnects = Counter("assay_client_disconnects", gone, registry=self._plain)
         turned_away = "Requests that were turned away, by the reason."
         self.rejections = self._counters("assay_rejections", turned_away, REJECTIONS)
-        Info("assay_build", "Version of the service, and its default configuration.", registry=self.registry).info(
-            build
-        )
+        Info("assay_build", "Version of the service, and its default configuration.", registry=self._plain).info(build)
         for name, documentation, read in gauges:
-            Gauge(name, documentation, registry=self.registry).set_function(read)
-        ProcessCollector(namespace="assay", registry=self.registry)
+            Gauge(name, documentation, registry=self._plain).set_function(read)
+        ProcessCollector(namespace="assay", registry=self._plain)
 
     def _counters(self, name: str, documentation: str, reasons: Sequence[str]) -> dict[str, Counter]:
         """Return a counter for each reason."""
-        family = Counter(name, documentation, ("reason",), registry=self.registry)
+        family = Counter(name, documentation, ("reason",), registry=self._plain)
         return {reason: family.labels(reason) for reason in reasons}
 
     def rejected(self, kind: str) -> None:
@@ -93,35 +94,44 @@ class Metrics:
         if type(scores) is Scores and len(scores.rewards) == 1:
             seconds = times.decode, times.score, times.encode, times.queue
             measures = scores.measures.tobytes()
-            singles = self._singles.get(label)
-            if singles is None:
-                singles = self._singles[label] = []
-            singles.append((*seconds, scores.rewards.item(), scores.reason_codes.item(), measures))
-            if len(singles) == MAX_WAITING:
-                self._count_singles(label)
+            self._singles.append((label, *seconds, scores.rewards.item(), scores.reason_codes.item(), measures))
+            if len(self._singles) == MAX_WAITING:
+                self._count_singles()
             return
         for stage in STAGES:
             self.stages.observe(getattr(times, stage), stage)
         self.batches.observe(len(scores))
         if len(scores):
             self.rewards.count(label, scores)
-            self.rewards.count_groups(label, scores.rewards, scores.group_index)
+            known = slice(None) if scores.unscored is None else ~scores.unscored
+            if len(scores.rewards[known]):
+                self.rewards.count_groups(label, scores.rewards[known], scores.group_index[known])
 
-    def _count_singles(self, label: str) -> None:
+    def _count_singles(self) -> None:
         """Count the buffered requests of one response to SCORE."""
-        *columns, measures = zip(*self._singles[label], strict=True)
-        self._singles[label].clear()
+        if not self._singles:
+            return
+        labels, *columns, measures = zip(*self._singles, strict=True)
+        self._singles.clear()
         *stages, rewards, reason_codes = map(np.array, columns)
         for stage, seconds in zip(STAGES, stages, strict=True):
             self.stages.observe_column(seconds, stage)
         n = len(rewards)
         self.batches.observe_column(np.ones(n))
         table = np.frombuffer(b"".join(measures)).reshape(n, len(COMPONENTS)).T
-        self.rewards.count(label, Scores(rewards, reason_codes, table, np.arange(n), 1))
+        self.rewards.count_singles(labels, Scores(rewards, reason_codes, table, np.arange(n), 1))
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield no metric; registered first, so that a scrape counts the buffered requests."""
-        for label, singles in self._singles.items():
-            if singles:
-                self._count_singles(label)
-        yield from ()
+    async def exposition(self, openmetrics: bool) -> bytes:
+        """Return everything that was counted until now, as OpenMetrics or as Prometheus text."""
+        return (await self._rendering()).bytes_in(openmetrics)
+
+    def refresh(self) -> SeriesTable:
+        """Count what is buffered and read the gauges; return the table with the current values."""
+        self._count_singles()
+        for histogram in (self.requests, self.stages, self.batches, self.waits):
+            histogram.count_waiting()
+        self.table.put(self._plain.collect())
+        return self.table
+
+    async def _refreshed(self) -> SeriesTable:
+        return self.refresh()

@@ -2,65 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
-from prometheus_client.metrics_core import CounterMetricFamily, Metric, SummaryMetricFamily
 
 from .....kernels.score import COMPONENTS
 from ....evaluate.evaluation import task_named
+from ....evaluate.task import OUT_OF_TIME
 from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reasons_of
 from ....scoring.scores import NO_SPREAD, Scores
 from ..runs import UNNAMED
-from .histogram import Histogram
+from .histogram import Histogram, numbered
+from .series import Series, SeriesTable
 
 __all__ = ["RewardMetrics"]
 
 REWARDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0, 2.5, 5.0)
 DEVIATIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.75, 1.0, 2.5)
 
-COUNTERS = (
-    ("responses", "Scored responses by reason.", ("reason",)),
-    ("responses_passed", "Responses that pass: for SCORE, both gates with the reference's order of actions.", ()),
-    ("reward_below_zero", "Sum of the rewards below 0, without their sign.", ()),
-    ("component_below_zero", "Sum of the values of a component below 0, without their sign.", ("component",)),
+RESPONSES = "assay_responses"
+PASSED = "assay_responses_passed"
+REWARD_BELOW = "assay_reward_below_zero"
+COMPONENT_BELOW = "assay_component_below_zero"
+COMPONENT = "assay_component"
+FLAT_GROUPS = "assay_groups_without_spread"
+
+FAMILIES = (
+    (RESPONSES, "Scored responses by reason.", "counter"),
+    (PASSED, "Responses that pass: for SCORE, both gates with the reference's order of actions.", "counter"),
+    (REWARD_BELOW, "Sum of the rewards below 0, without their sign.", "counter"),
+    (COMPONENT_BELOW, "Sum of the values of a component below 0, without their sign.", "counter"),
+    (
+        COMPONENT,
+        "Components of the scored responses, 0 for one that fails a gate; the sum is that of those above 0.",
+        "summary",
+    ),
+    (
+        FLAT_GROUPS,
+        "Groups of two or more responses whose rewards lie within 1e-9, which therefore have no advantages.",
+        "counter",
+    ),
 )
-"""Counters by run and task: name, documentation, and further labels."""
 
 
-class SignedSum:
-    """The sums of the positive and of the negative values, both without a sign."""
+class TaskCounters:
+    """The counters of one task, which have consecutive numbers in every run.
 
-    def __init__(self) -> None:
-        self.above = self.below = 0.0
-
-    def add(self, values: np.ndarray) -> None:
-        """Add a column of at least one value."""
-        if values.min() >= 0:
-            self.above += values.sum().item()
-        else:
-            self.above += values[values > 0].sum().item()
-            self.below -= values[values < 0].sum().item()
-
-
-class Totals:
-    """Counts and sums over the responses of one task in one run."""
+    They are the responses by reason, those that pass, the sum of the rewards below 0, and for each component the count,
+    the sum above 0 and the sum below 0.
+    """
 
     def __init__(self, task: str) -> None:
-        self.reason_names = list(reasons_of(task))
-        self.reasons = np.zeros(len(self.reason_names), np.int64)
-        self.passed = 0
-        self.reward = SignedSum()
-        names = COMPONENTS if task == SCORE else task_named(task).components
-        self.components = {name: SignedSum() for name in names}
+        self.task = task
+        self.reasons = list(reasons_of(task))
+        self.components = COMPONENTS if task == SCORE else task_named(task).components
+        self.width = len(self.reasons) + 2 + 3 * len(self.components)
 
-    def add(self, scores: Scores, rows: slice | np.ndarray) -> None:
-        """Add the responses of these rows."""
-        self.reasons += np.bincount(scores.reason_codes[rows], minlength=len(self.reasons))
-        self.passed += int(np.count_nonzero(scores.passed[rows]))
-        self.reward.add(scores.rewards[rows])
-        for name, total in self.components.items():
-            total.add(scores.components[name][rows])
+    def series(self, run: str) -> list[Series]:
+        """Return the series of a run."""
+        labels = (("run", run), ("task", self.task))
+        series = [Series(RESPONSES, f"{RESPONSES}_total", (("reason", reason), *labels)) for reason in self.reasons]
+        series += (Series(name, f"{name}_total", labels) for name in (PASSED, REWARD_BELOW))
+        for component in self.components:
+            by = (("component", component), *labels)
+            series += (Series(COMPONENT, f"{COMPONENT}_{part}", by) for part in ("count", "sum"))
+            series.append(Series(COMPONENT_BELOW, f"{COMPONENT_BELOW}_total", by))
+        return series
+
+    def sums(self, scores: Scores, rows: slice | np.ndarray, numbers: np.ndarray | None, m: int) -> np.ndarray:
+        """Add up the rows of each of m runs; return float64 (m, width).
+
+        numbers : position of each row's run, int64; None for rows of one run.
+        """
+        codes, reasons = scores.reason_codes[rows], len(self.reasons)
+        if numbers is None:
+            counts = np.bincount(codes, minlength=reasons)[None]
+        else:
+            counts = np.bincount(numbers * reasons + codes, minlength=m * reasons).reshape(m, reasons)
+
+        def total(values: np.ndarray) -> np.ndarray | float:
+            return values.sum() if numbers is None else np.bincount(numbers, values, m)
+
+        def above_and_below(values: np.ndarray) -> tuple[np.ndarray | float, np.ndarray | float]:
+            if values.min() >= 0:
+                return total(values), 0.0
+            return total(np.maximum(values, 0.0)), total(np.maximum(-values, 0.0))
+
+        sums = np.empty((m, self.width))
+        sums[:, :reasons] = counts
+        sums[:, reasons] = total(scores.passed[rows])
+        sums[:, reasons + 1] = above_and_below(scores.rewards[rows])[1]
+        column, responses = reasons + 2, counts.sum(axis=1)
+        if OUT_OF_TIME in self.reasons:  # such responses have no components
+            responses = responses - counts[:, self.reasons.index(OUT_OF_TIME)]
+        for name in self.components:
+            sums[:, column] = responses
+            sums[:, column + 1], sums[:, column + 2] = above_and_below(scores.components[name][rows])
+            column += 3
+        return sums
 
 
 class RewardMetrics:
@@ -70,33 +109,52 @@ class RewardMetrics:
     the negative ones, such as those of a correlation.
     """
 
-    def __init__(self) -> None:
-        by = ("run", "task")
+    def __init__(self, table: SeriesTable) -> None:
+        self._table = table
         rewards = "Rewards, as they were sent; the sum is that of those above 0."
-        self._rewards = Histogram("assay_reward", rewards, REWARDS, by)
+        self._rewards = Histogram(table, "assay_reward", rewards, REWARDS, ("run", "task"))
         spread = "Standard deviation (n - 1) of the rewards of a group of two or more responses in one request."
-        self._deviations = Histogram("assay_group_reward_std", spread, DEVIATIONS, ("run",))
-        self._totals: dict[tuple[str, str], Totals] = {}
+        self._deviations = Histogram(table, "assay_group_reward_std", spread, DEVIATIONS, ("run",))
+        for family in FAMILIES:
+            table.add_family(*family)
+        self._tasks = {task: TaskCounters(task) for task in REWARD_TASKS}
+        self._starts: dict[tuple[str, str], int] = {}
         self._flat_groups: dict[str, int] = {}
-        self._totals_of(UNNAMED, SCORE)
+        self._start(UNNAMED, SCORE)
 
-    def _totals_of(self, run: str, task: str) -> Totals:
-        """Return the totals of a task in a run; new ones have a series for every reason, so that shares are defined."""
-        totals = self._totals.get((run, task))
-        if totals is None:
-            totals = self._totals[run, task] = Totals(task)
-            self._flat_groups.setdefault(run, 0)
-        return totals
+    def _start(self, run: str, task: str) -> int:
+        """Return the first counter of a task in a run; a new one has every reason, so that shares are defined."""
+        start = self._starts.get((run, task))
+        if start is None:
+            if run not in self._flat_groups:
+                flat = Series(FLAT_GROUPS, f"{FLAT_GROUPS}_total", (("run", run),))
+                self._flat_groups[run] = self._table.add([flat])
+            start = self._starts[run, task] = self._table.add(self._tasks[task].series(run))
+        return start
 
     def count(self, run: str, scores: Scores) -> None:
         """Count the responses of a run, of any tasks."""
         codes = scores.task_codes
-        found = np.flatnonzero(np.bincount(codes)).tolist()
-        for code in found:
+        present = np.flatnonzero(np.bincount(codes)).tolist()
+        for code in present:
             task = REWARD_TASKS[code]
-            rows = codes == code if len(found) > 1 else slice(None)
-            self._totals_of(run, task).add(scores, rows)
-            self._rewards.observe_column(np.maximum(scores.rewards[rows], 0.0), run, task)
+            rows = codes == code if len(present) > 1 else slice(None)
+            known = rows if scores.unscored is None else (codes == code) & ~scores.unscored
+            self._rewards.observe_column(np.maximum(scores.rewards[known], 0.0), run, task)
+            counters, start = self._tasks[task], self._start(run, task)
+            self._table.values[start : start + counters.width] += counters.sums(scores, rows, None, 1)[0]
+
+    def count_singles(self, labels: Sequence[str], scores: Scores) -> None:
+        """Count responses to SCORE, each of its run: `labels` has one name for each of them."""
+        runs, numbers = numbered(labels)
+        if len(runs) == 1:
+            self.count(runs[0], scores)
+            return
+        rewards = np.maximum(scores.rewards, 0.0)
+        self._rewards.observe_rows(rewards, [(run, SCORE) for run in runs], numbers)
+        counters, starts = self._tasks[SCORE], np.array([self._start(run, SCORE) for run in runs])
+        rows = starts[:, None] + np.arange(counters.width)
+        self._table.values[rows] += counters.sums(scores, slice(None), numbers, len(runs))
 
     def count_groups(self, run: str, rewards: np.ndarray, groups: np.ndarray) -> None:
         """Count the groups of two or more responses of one request; `groups` numbers them, int64 (n,), n > 0."""
@@ -110,30 +168,4 @@ class RewardMetrics:
         several, flat = sizes > 1, ranges <= NO_SPREAD
         if several.any():
             self._deviations.observe_column(np.where(flat, 0.0, deviations)[several], run)
-            self._flat_groups[run] += int(np.count_nonzero(several & flat))
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for prometheus_client."""
-        yield from self._rewards.collect()
-        yield from self._deviations.collect()
-        by = ["run", "task"]
-        families = {
-            name: CounterMetricFamily(f"assay_{name}", documentation, labels=[*by, *further])
-            for name, documentation, further in COUNTERS
-        }
-        mean = "Components of the scored responses, 0 for one that fails a gate; the sum is that of those above 0."
-        components = SummaryMetricFamily("assay_component", mean, labels=[*by, "component"])
-        for labels, totals in self._totals.items():
-            count = int(totals.reasons.sum())
-            families["responses_passed"].add_metric(labels, totals.passed)
-            families["reward_below_zero"].add_metric(labels, totals.reward.below)
-            for reason, responses in zip(totals.reason_names, totals.reasons.tolist(), strict=True):
-                families["responses"].add_metric([*labels, reason], responses)
-            for name, total in totals.components.items():
-                components.add_metric([*labels, name], count, total.above)
-                families["component_below_zero"].add_metric([*labels, name], total.below)
-        tied = "Groups of two or more responses whose rewards lie within 1e-9, which therefore have no advantages."
-        flat = CounterMetricFamily("assay_groups_without_spread", tied, labels=["run"])
-        for run, groups in self._flat_groups.items():
-            flat.add_metric([run], groups)
-        yield from (*families.values(), components, flat)
+            self._table.values[self._flat_groups[run]] += np.count_nonzero(several & flat)

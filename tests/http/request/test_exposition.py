@@ -1,0 +1,202 @@
+"""The text of /metrics: the bytes that prometheus_client would write, rendered seldom, of a bounded length."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from assay.kernels.score import COMPONENTS
+from assay.service.config import Config, ServerSettings
+from assay.service.evaluate.task_rewards import REWARD_TASKS, TaskScores, reasons_of
+from assay.service.http.endpoints.about import About
+from assay.service.http.request.runs import RunNames
+from assay.service.http.request.telemetry.exposition import Exposition, Paced, Renderer
+from assay.service.http.request.telemetry.metrics import Metrics
+from assay.service.http.request.telemetry.series import SeriesTable
+from assay.service.http.routes import add_routes
+from assay.service.http.state import ServiceState
+from assay.service.http.wire.problems import KINDS
+from assay.service.http.wire.stage_times import StageTimes
+from assay.service.scoring.scores import Scores
+from tests.http.samples import REQUEST
+
+MAX_RUNS = 128
+RUN = "X-Assay-Run"
+
+
+class Registry:
+    """A table as a registry, as prometheus_client's functions want it."""
+
+    def __init__(self, table: SeriesTable) -> None:
+        self.collect = table.collect
+
+
+def render(renderer: Renderer, table: SeriesTable) -> Exposition:
+    return renderer.render(tuple(table.families), table.series, table.values.copy())
+
+
+def expected(table: SeriesTable) -> Exposition:
+    registry = Registry(table)
+    return Exposition(generate_latest(registry), openmetrics.generate_latest(registry))
+
+
+def metrics_of(max_runs: int = MAX_RUNS) -> Metrics:
+    build = {"version": '1 "beta" \\', "config_id": "x"}
+    return Metrics(build, [("assay_ready", 'Ready, "so to speak".', lambda: 1)], RunNames(max_runs))
+
+
+NAMES = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=12)
+VALUES = st.floats(allow_nan=False) | st.sampled_from([0.0, 1.0, 999999.0, 1e6, 1234567.0, 1e21, 1e-7, 2.0**53])
+
+
+@given(st.lists(st.tuples(NAMES, st.lists(VALUES, min_size=1, max_size=4)), max_size=4))
+def test_both_formats_are_the_bytes_of_prometheus_client(steps):
+    """Also after each of several changes: lines whose values are the same are not written again."""
+    metrics, renderer = metrics_of(), Renderer()
+    assert render(renderer, metrics.refresh()) == expected(metrics.table)
+    for k, (name, values) in enumerate(steps):
+        metrics.requests.observe(values[0] % 10 if np.isfinite(values[0]) else 1.0, "/v1/score", str(200 + k))
+        scores = Scores(np.ones(1), np.zeros(1, np.uint8), np.ones((len(COMPONENTS), 1)), np.zeros(1, np.int64), 1)
+        metrics.scored(scores, StageTimes(), name)
+        metrics.rejected("too-large")
+        metrics.refresh().values[: len(values)] = values
+        assert render(renderer, metrics.table) == expected(metrics.table)
+
+
+def test_each_waits_for_a_rendering_that_begins_after_it_came():
+    """Whoever comes while one is under way shares the next one, which begins no sooner than the interval allows."""
+    began: list[float] = []
+
+    async def run() -> int:
+        began.append(time.monotonic())
+        await asyncio.sleep(0.05)
+        return len(began)
+
+    async def main() -> None:
+        paced = Paced(run, 0.3)
+        first = [asyncio.create_task(paced()) for _ in range(5)]
+        await asyncio.sleep(0.02)
+        second = [asyncio.create_task(paced()) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        second.append(asyncio.create_task(paced()))
+        second[0].cancel()
+        assert set(await asyncio.gather(*first)) == {1}
+        assert set(await asyncio.gather(*second[1:])) == {2}
+        await asyncio.sleep(0.4)
+        started = time.monotonic()
+        assert await paced() == 3
+        assert began[2] - started < 0.2  # at once: the last one is long ago
+
+    asyncio.run(main())
+    assert began[1] - began[0] >= 0.3
+
+
+def test_a_rendering_that_fails_does_not_stop_the_next_one():
+    calls = iter(range(2))
+
+    async def run() -> int:
+        if next(calls) == 0:
+            raise ValueError("a fault")
+        return 7
+
+    async def main() -> None:
+        paced = Paced(run, 0.0)
+        with pytest.raises(ValueError, match="a fault"):
+            await paced()
+        assert await paced() == 7
+
+    asyncio.run(main())
+
+
+MAX_RUN_SERIES = 250
+MAX_SERIES = 52_000
+"""What docs/operations.md says about a run that has rewards of every task, and about a service of 128 such runs."""
+
+
+def fill(metrics: Metrics, routes: set[str], statuses: set[int]) -> None:
+    """Count at least one response of every task in every run, and a request of every route and status."""
+    rng = np.random.default_rng(1)
+    for name in ["", "other", *(f"run {k}" for k in range(MAX_RUNS + 20))]:
+        run = metrics.runs.label(name)
+        for code, task in enumerate(REWARD_TASKS):
+            scores = TaskScores(np.full(6, code, np.uint8), np.zeros(6, np.int64))
+            scores.rewards[:] = rng.normal(size=6)
+            scores.reason_codes[:] = rng.integers(0, len(reasons_of(task)), 6)
+            metrics.scored(scores, StageTimes(), run)
+    metrics.waits.observe(1.0)
+    for route in routes:
+        for status in statuses:
+            metrics.requests.observe(0.1, route, str(status))
+
+
+def test_the_number_of_series_has_a_bound():
+    """The maximum of `max_runs` named runs with every task, and every status on every route."""
+    routes = {path for path, _ in add_routes(FastAPI(), ServiceState(Config()), About(Config()))} | {"unmatched"}
+    statuses = {200, 499} | {kind.status for kind in KINDS.values()}
+    assert ServerSettings.model_fields["max_runs"].metadata[1].le == MAX_RUNS
+    metrics = metrics_of()
+    fill(metrics, routes, statuses)
+    table = metrics.refresh()
+    for run in ("unnamed", "other", "run 0", f"run {MAX_RUNS - 1}"):
+        assert sum(("run", run) in labels for _, _, labels in table.series) == MAX_RUN_SERIES
+    requests = 18 * len(routes) * len(statuses)
+    plain = len(table.series) - (MAX_RUNS + 2) * MAX_RUN_SERIES - requests
+    print(f"{len(table.series)} series: {requests} of requests, {plain} of the service as a whole")
+    assert plain < 200
+    assert 0.95 * MAX_SERIES < len(table.series) < MAX_SERIES
+    before = len(table.series)
+    fill(metrics, routes, statuses)
+    metrics.scored(TaskScores(np.zeros(2, np.uint8), np.zeros(2, np.int64)), StageTimes(), "one more name")
+    assert len(metrics.refresh().series) == before
+
+
+def test_lines_that_have_not_changed_cost_little():
+    """At the greatest number of series, compared with prometheus_client's functions."""
+    metrics, renderer = metrics_of(), Renderer()
+    fill(metrics, {"/v1/score"}, {200})
+    render(renderer, metrics.refresh())
+    metrics.requests.observe(0.1, "/v1/score", "200")
+    metrics.refresh()
+
+    def seconds(work: Callable[[], object]) -> float:
+        before = time.thread_time()
+        work()
+        return time.thread_time() - before
+
+    theirs = seconds(lambda: expected(metrics.table))
+    assert min(seconds(lambda: render(renderer, metrics.table)) for _ in range(3)) < 0.2 * theirs
+    assert min(seconds(metrics.refresh) for _ in range(3)) < 0.02 * theirs
+
+
+@pytest.mark.attack
+def test_unknown_paths_methods_and_names_add_no_series(client):
+    """Names, paths, methods and query strings that nobody else uses are not remembered."""
+
+    def series() -> int:
+        lines = client.get("/metrics").text.splitlines()
+        return sum(not line.startswith("#") for line in lines)
+
+    def visit(k: int) -> None:
+        client.post("/v1/score", json=REQUEST, headers={RUN: f"name {k}"})
+        client.post("/v1/score", json=REQUEST, params={"run": f"name {k}", f"x{k}": "1"})
+        client.get(f"/path/{k}")
+        client.request(f"METHOD{k}", "/v1/score")
+        client.request("PUT", "/metrics", params={"x": str(k)})
+        client.get("/v1/score", headers={"x-request-id": f"id-{k}", "accept": f"x/{k}"})
+
+    for k in range(40):  # more than max_runs
+        visit(k)
+    series()
+    before = series()  # with the first scrape, which counts too
+    for k in range(40, 140):
+        visit(k)
+    assert series() == before
