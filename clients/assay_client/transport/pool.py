@@ -99,12 +99,14 @@ class Transport:
 
     async def exchange(self, request: Exchange, loop: asyncio.AbstractEventLoop | None = None) -> Reply:
         """Send one request and read its response; raise Fault. The connection is kept if it is reusable."""
-        address, end = request.address, monotonic() + request.seconds
+        address = request.address
+        seconds = min(request.seconds, request.deadline - monotonic())  # a free connection may have taken a while
+        end = monotonic() + seconds
         connection = self.pool.take(address, loop)
         reusable = False
         try:
             if connection is None:
-                connection = await self._connect(address, min(request.seconds, self._connect_timeout))
+                connection = await self._connect(address, min(seconds, self._connect_timeout))
             reply, reusable = await connection.exchange(request, end)
             if reusable:
                 self.pool.put(connection, address, loop)
