@@ -1,8 +1,8 @@
-"""Resolution of host names within the time of a call, which `getaddrinfo` does not limit and which cannot be interrupted.
+"""Resolution of host names within the time of a call: `getaddrinfo` has no time limit and cannot be interrupted.
 
 A name is resolved in a daemon thread, at most one at a time for each name, whose result all callers share. Every new
-connection resolves its name again, so that a service that moves is followed. While that takes long or fails, connections
-use the addresses of the last success.
+connection resolves its name again, so that a service that moves is followed. While that takes long or fails,
+connections use the addresses of the last success.
 """
 
 from __future__ import annotations
