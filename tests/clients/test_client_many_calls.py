@@ -44,15 +44,15 @@ def check(outcomes: list[Score], echoing: FaultServer) -> None:
 
 
 ROUNDS = """
-import asyncio, gc, resource, sys, threading
+import asyncio, gc, sys, threading
 from assay_client import AsyncClient
 
 url, calls = sys.argv[1], int(sys.argv[2])
 
-def memory():
+def memory(name):
     gc.collect()
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize()
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name)) * 1024
 
 async def run():
     used = []
@@ -63,13 +63,13 @@ async def run():
             del scores
             assert not client._coalescer._open
             assert threading.active_count() == 1
-            used.append(memory())
+            used.append(memory("VmRSS"))
         assert not client._coalescer._tasks
     return used
 
-before = memory()
+before = memory("VmRSS")
 used = asyncio.run(run())
-print(used[-1] - used[1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+print(used[-1] - used[1], memory("VmHWM") - before)
 """
 
 
