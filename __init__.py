@@ -9,6 +9,7 @@ Importing the package is quick: NumPy and Numba are loaded with the first name t
 from __future__ import annotations
 
 from importlib import import_module
+from sys import version_info
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,6 +62,22 @@ __all__ = [
     "evaluate",
     "explain",
 ]
+
+
+def _check_interpreter() -> None:
+    """Raise ImportError in a subinterpreter, where NumPy and Numba fail, or hang at its end."""
+    try:
+        interpreters = import_module("_interpreters" if version_info >= (3, 13) else "_xxsubinterpreters")
+    except ImportError:  # another implementation of Python
+        return
+    if interpreters.get_current() != interpreters.get_main():
+        raise ImportError(
+            "assay does not work in a subinterpreter, because NumPy and Numba do not: use a thread or a process, "
+            "or there only assay_client"
+        )
+
+
+_check_interpreter()
 
 
 def __getattr__(name: str) -> Any:

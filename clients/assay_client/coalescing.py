@@ -107,7 +107,7 @@ class Coalescer:
 
 @dataclass(eq=False)
 class SyncCoalescer(Coalescer):
-    """Coalesces the calls of several threads. The first one sends the batch: the client starts no thread."""
+    """Coalesces the calls of several threads. The first one sends the batch, in its own thread."""
 
     _open: dict[BatchKey, tuple[list[Entry], threading.Event]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -10,18 +10,19 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from .coalescing import BatchKey, Entry, settle_entries
 from .errors import InvalidRequest
 from .json_text import dumps
 from .local import LocalService, shared_local_service
-from .replies import Reply, error_of, read_document, read_scores
+from .replies import Reply, ScoreReplies, error_of, read_document
 from .requests import ScoreRequest, assemble_request, score_request
-from .results import Scores
+from .results import Score, Scores
 from .retries import Endpoints, reply_with_retries
 from .settings import MIXED, SETTINGS, ClientSettings
 from .tasks import SCORE
@@ -35,6 +36,16 @@ Reference = str | bool | Mapping[str, Any]
 """Text, steps or a record of a task as a mapping, or a boolean for a task that asks for one."""
 
 _request_numbers = count(1)
+
+
+class Call(NamedTuple):
+    """A request, whichever service replies to it."""
+
+    method: str
+    route: str
+    body: bytes
+    request_id: str
+    deadline: float
 
 
 class BaseClient:
@@ -90,8 +101,30 @@ class BaseClient:
         )
         return await self._scores(request, await self._deadline(timeout))
 
-    async def _scores(self, request: ScoreRequest, deadline: float) -> Scores:
-        return read_scores(await self._reply("POST", "/v1/score", deadline, request.body), request)
+    async def _scores(
+        self, request: ScoreRequest, deadline: float, receive: Callable[[int, Score], None] | None = None
+    ) -> Scores:
+        """Return the scores of a request. Send responses for which a service had no time left again, as its retries.
+
+        receive: is given position and score of the other responses then.
+        """
+        replies = ScoreReplies(request, receive)
+        request_id = new_request_id()
+
+        async def attempt(address: Address, seconds: float) -> Reply:
+            nonlocal request_id
+            sent = Call("POST", "/v1/score", replies.request.body, request_id, deadline)
+            reply = await self._attempt(sent, address, seconds)
+            missing = replies.add(reply) if reply.status == 200 else None
+            if missing is not None:
+                request_id = new_request_id()
+                raise Fault(missing)
+            return reply
+
+        reply = await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
+        if replies.scores is None or reply.status != 200:
+            raise error_of(reply, replies.request)
+        return replies.scores
 
     async def _request(
         self, route: str, body: Mapping[str, Any] | bytes | None = None, timeout: float | None = None
@@ -122,26 +155,28 @@ class BaseClient:
             config, _, is_mixed = key
             task = tuple(entry.task for entry in batch) if is_mixed else SCORE
             request = assemble_request(texts, references, None, config, ("components",), task=task)
-            return await self._scores(request, max(entry.deadline for entry in batch))
+            deadline = max(entry.deadline for entry in batch)
+            return await self._scores(request, deadline, lambda k, row: batch[k].settle(row))
 
         await settle_entries(entries, score)
 
     async def _reply(self, method: str, route: str, deadline: float, body: bytes = b"") -> Reply:
         """Send a request, always under the same id, until a reply is final; raise Unavailable."""
-        request_id = f"{secrets.token_hex(6)}-{next(_request_numbers):x}"
-
-        async def attempt(address: Address, seconds: float) -> Reply:
-            headers = self._headers(request_id, address, seconds)
-            head = request_head(method, address, route, headers, len(body))
-            try:
-                reply = await self._transport.exchange(Exchange(address, head, body, seconds, deadline))
-                return checked_reply(reply, request_id, route, address)
-            except Fault:
-                if self._local is not None:
-                    await self._acquire_local(deadline - time.monotonic())
-                raise
-
+        call = Call(method, route, body, new_request_id(), deadline)
+        attempt = partial(self._attempt, call)
         return await reply_with_retries(self._endpoints, self.settings, deadline, attempt, self._sleep)
+
+    async def _attempt(self, call: Call, address: Address, seconds: float) -> Reply:
+        """Send a request to a service once; raise Fault."""
+        headers = self._headers(call.request_id, address, seconds)
+        head = request_head(call.method, address, call.route, headers, len(call.body))
+        try:
+            reply = await self._transport.exchange(Exchange(address, head, call.body, seconds, call.deadline))
+            return checked_reply(reply, call.request_id, call.route, address)
+        except Fault:
+            if self._local is not None:
+                await self._acquire_local(call.deadline - time.monotonic())
+            raise
 
     def _headers(self, request_id: str, address: Address, seconds: float) -> dict[str, str]:
         """Return the headers of a request to this service, which is asked to reply within `seconds`.
@@ -187,6 +222,10 @@ class BaseClient:
     def __repr__(self) -> str:
         where = ", ".join(map(str, self.settings.addresses)) or "local"
         return f"{type(self).__name__}({where})"
+
+
+def new_request_id() -> str:
+    return f"{secrets.token_hex(6)}-{next(_request_numbers):x}"
 
 
 def checked_reply(reply: Reply, request_id: str, route: str, address: Address) -> Reply:

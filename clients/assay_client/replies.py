@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
 from .errors import AssayError, BadReply, InvalidRequest, Issue, ServiceError, TooLarge, Unauthorized, invalid
 from .json_text import loads
 from .requests import ScoreRequest
-from .results import Scores
+from .results import Score, Scores
+from .tasks import OUT_OF_TIME
 
-__all__ = ["Reply", "error_of", "read_document", "read_scores"]
+__all__ = ["Reply", "ScoreReplies", "error_of", "read_document", "read_scores"]
+
+REASON = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""Names of reasons, also of those that a newer service has."""
 
 MAX_FLOAT = sys.float_info.max
 
@@ -31,6 +37,59 @@ class Reply(NamedTuple):
         return self.headers.get("x-request-id", "")
 
 
+class ScoreReplies:
+    """Collects the replies to a request: several if the service had no time left for some responses.
+
+    Such a response is sent again, in a request of its own kind, and never has a reward before that is answered.
+
+    request: the whole request, and then what is to be sent next.
+    receive: is given position and score of the responses that have a reward while others have none yet.
+    """
+
+    def __init__(self, request: ScoreRequest, receive: Callable[[int, Score], None] | None = None) -> None:
+        self.request = self._whole = request
+        self.scores: Scores | None = None
+        self._receive = receive
+
+    def add(self, reply: Reply) -> str | None:
+        """Read the reply to `request`; return why another request is needed, or None if every response has a reward.
+
+        Raise as `read_scores`.
+        """
+        scores = read_scores(reply, self.request)
+        rows = self.request.rows or range(self.request.responses)
+        if self.scores is None:
+            self.scores = scores
+        elif not merge(self.scores, scores, rows):
+            self.request, self.scores = self._whole, None
+            return "its configuration or version has changed between two replies to a request"
+        late = [k for k, reason in zip(rows, scores.reasons, strict=True) if reason == OUT_OF_TIME]
+        if not late:
+            return None
+        if self._receive is not None:
+            for k, score in zip(rows, scores.rows(), strict=True):
+                if score.reason != OUT_OF_TIME:
+                    self._receive(k, score)
+        self.request = self._whole.part(self._whole.members_of_groups(late))
+        return f"no time was left for {len(late)} of {len(rows)} responses"
+
+
+def merge(scores: Scores, part: Scores, rows: Sequence[int]) -> bool:
+    """Write the scores of some rows over those of all; return False if they are of another configuration or version."""
+    components, others = scores.components or {}, part.components or {}
+    origin = scores.config_id, scores.signature, components.keys()
+    if origin != (part.config_id, part.signature, others.keys()):
+        return False
+    columns: list[tuple[list[Any], list[Any]]] = [(scores.rewards, part.rewards), (scores.reasons, part.reasons)]
+    columns += [(components[name], others[name]) for name in components]
+    if scores.advantages is not None and part.advantages is not None:
+        columns.append((scores.advantages, part.advantages))
+    for column, values in columns:
+        for k, value in zip(rows, values, strict=True):
+            column[k] = value
+    return True
+
+
 def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
     """Return the scores of a reply; raise the error it reports, or BadReply if a column is invalid."""
     document = read_document(reply, request)
@@ -38,8 +97,8 @@ def read_scores(reply: Reply, request: ScoreRequest) -> Scores:
     components = advantages = None
     try:
         reasons = read_column(document, "reasons", n)
-        if not all(isinstance(reason, str) for reason in reasons):
-            raise ValueError("`reasons` has an entry that is not a string")
+        if not set(map(type, reasons)) <= {str} or not all(map(REASON.fullmatch, set(reasons))):
+            raise ValueError("`reasons` has an entry that is not the name of a reason")
         config_id = document.get("config_id")
         if not isinstance(config_id, str):
             raise ValueError("`config_id` is missing")

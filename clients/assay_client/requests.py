@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import Issue, invalid
@@ -26,14 +26,34 @@ class ScoreRequest:
     """The body of a request, and what is needed to read its reply."""
 
     body: bytes
-    responses: int
+    texts: Sequence[str]
+    references: Sequence[str | bytes]
+    """The references sent, as text or as JSON."""
+    index: list[int] | None
+    """The position of the reference of each response; None if there is one reference or one for each."""
+    config: str
     include: tuple[str, ...]
+    groups: list[str | int] | None
     task: str | tuple[str, ...]
     """One task, or that of each response."""
     caller_positions: tuple[tuple[int, ...], ...] | None
     """For each reference sent, its positions in the caller's list; None if the lists are equal."""
     records: tuple[object, ...] | None = None
     """The caller's names for the responses, if each has a separate reference."""
+    rows: tuple[int, ...] | None = None
+    """The caller's position of each response; None if all are sent."""
+
+    @property
+    def responses(self) -> int:
+        """Number of responses."""
+        return len(self.texts)
+
+    @property
+    def reference_index(self) -> list[int]:
+        """The position of the reference of each response."""
+        if self.index is not None:
+            return self.index
+        return [0] * self.responses if len(self.references) == 1 else list(range(self.responses))
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -52,9 +72,37 @@ class ScoreRequest:
             column, k, rest = issue.element
             if column == "references" and self.caller_positions is not None and k < len(self.caller_positions):
                 renamed += [issue._replace(path=f"references[{own}]{rest}") for own in self.caller_positions[k]]
+            elif column not in ("", "references") and self.rows is not None and k < len(self.rows):
+                renamed.append(issue._replace(path=f"{column}[{self.rows[k]}]{rest}"))
             else:
                 renamed.append(issue)
         return with_records(renamed, self.records)
+
+    def part(self, rows: Sequence[int]) -> ScoreRequest:
+        """Return a request of some of these responses; its issues have the positions of all of them."""
+        index = self.reference_index
+        sent = sorted({index[k] for k in rows})
+        position = {j: i for i, j in enumerate(sent)}
+        request = assemble_request(
+            [self.texts[k] for k in rows],
+            [self.references[j] for j in sent],
+            [position[index[k]] for k in rows],
+            self.config,
+            self.include,
+            self.records,
+            None if self.groups is None else [self.groups[k] for k in rows],
+            self.task if isinstance(self.task, str) else tuple(self.task[k] for k in rows),
+        )
+        positions = self.caller_positions or [(j,) for j in range(len(self.references))]
+        return replace(request, caller_positions=tuple(positions[j] for j in sent), rows=tuple(rows))
+
+    def members_of_groups(self, rows: Sequence[int]) -> Sequence[int]:
+        """Return the responses in the groups of `rows` if advantages are requested, which need them; else `rows`."""
+        if "advantages" not in self.include:
+            return rows
+        groups = self.reference_index if self.groups is None else self.groups
+        affected = {groups[k] for k in rows}
+        return [k for k, group in enumerate(groups) if group in affected]
 
 
 def score_request(
@@ -174,7 +222,8 @@ def assemble_request(
         parts += [b',"config":', config.encode()]
     if columns:
         parts += [b',"include":', dumps(list(columns))]
-    return ScoreRequest(b"".join([*parts, b"}"]), len(responses), columns, task, caller_positions, records)
+    body = b"".join([*parts, b"}"])
+    return ScoreRequest(body, responses, references, index, config, columns, groups, task, caller_positions, records)
 
 
 def checked_sequence(given: Any, name: str) -> Sequence[Any]:

@@ -103,7 +103,7 @@ async def reply_with_retries(
         failures[address] += 1
         cause = f"{address}: {describe(outcome)}"
         faults[cause] += 1
-        warn(f"{cause}; retrying for up to {deadline - now:.0f} s")
+        warn(f"{cause}; retrying for up to {max(deadline - now, 0.0):.0f} s")
         ready_at[address] = now + minimum + uniform(0.0, bound)
         endpoints.put_last(address, now + max(minimum, settings.max_backoff))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 __all__ = [
     "COMPONENTS",
+    "OUT_OF_TIME",
     "OWN_COMPONENTS",
     "REASONS",
     "REWARD_TASKS",
@@ -98,6 +99,9 @@ TASK_REASONS: dict[str, tuple[str, ...]] = {
     "bioplanner": ("ok", "syntax_error", "too_large", "no_calls", "too_long", "out_of_time"),
 }
 """The reasons of each task by their code."""
+
+OUT_OF_TIME = "out_of_time"
+"""In place of a reason: the service had no time left for this response, which has no reward."""
 
 PASSED_IF: dict[str, tuple[str, ...]] = {
     SCORE: ("consistency", "order"),

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import select
 import socket
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -14,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from assay_client import AsyncClient, Unavailable
+from assay_client import Unavailable
 from assay_client.transport import connecting
-from assay_client.transport.addresses import address_of
-from assay_client.transport.connecting import ATTEMPT_DELAY, connected_socket, connected_socket_async, targets_of
+from assay_client.transport.addresses import Address, address_of
+from assay_client.transport.connecting import ATTEMPT_DELAY, connected_socket, connected_socket_async
+from assay_client.transport.resolving import resolved, resolved_async, targets_of
 from tests.clients.fault_server import FaultServer
 
 NAME = "service.test"
@@ -108,7 +108,8 @@ def test_the_first_to_answer_is_used_and_the_others_are_closed(
     names[NAME] = [silent, where_of(faults)]
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
-        for sock in (connected_socket(ADDRESS, 20), asyncio.run(connected_socket_async(ADDRESS, 20))):
+        targets = resolved(ADDRESS, 20)
+        for sock in (connected_socket(targets, 20), asyncio.run(connected_socket_async(targets, 20))):
             with sock:
                 assert sock.getpeername() == where_of(faults)
 
@@ -129,8 +130,11 @@ def test_a_call_that_is_cancelled_leaves_no_socket(
 
     address = address_of(url.format(port=where_of(faults)[1]))
 
+    async def connected(address: Address) -> socket.socket:
+        return await connected_socket_async(await resolved_async(address, 20), 20)
+
     async def cancelled_after(steps: int, seconds: float) -> None:
-        call = asyncio.ensure_future(connected_socket_async(address, 20))
+        call = asyncio.ensure_future(connected(address))
         for _ in range(steps):
             await asyncio.sleep(seconds)
         call.cancel()
@@ -146,44 +150,6 @@ def test_a_call_that_is_cancelled_leaves_no_socket(
     assert all(sock.fileno() == -1 for sock in opened)
 
 
-def test_name_resolution_counts_towards_the_timeout(
-    names: Resolver, silent: tuple[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, clock, late = socket.getaddrinfo, time.monotonic, [0.0]
-    names[NAME] = [silent]
-
-    def slow(*arguments: Any, **options: Any) -> Any:
-        late[0] += CONNECT_TIMEOUT
-        return asked(*arguments, **options)
-
-    monkeypatch.setattr(connecting, "monotonic", lambda: clock() + late[0])
-    monkeypatch.setattr(socket, "getaddrinfo", slow)
-    started = clock()
-    with pytest.raises(TimeoutError):
-        connected_socket(ADDRESS, CONNECT_TIMEOUT)
-    assert clock() - started < CONNECT_TIMEOUT / 2
-
-
-def test_name_resolution_does_not_block_the_loop(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resolver answers only once the loop has continued."""
-    asked, continued = socket.getaddrinfo, threading.Event()
-
-    def getaddrinfo(*arguments: Any, **options: Any) -> Any:
-        assert continued.wait(20)
-        return asked(*arguments, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-
-    async def run() -> list[float]:
-        client = AsyncClient(base_url=faults.url.replace("127.0.0.1", "localhost"), timeout=30, connect_timeout=30)
-        call = asyncio.ensure_future(client.score(["abc"], ["r"]))
-        await asyncio.sleep(0)
-        continued.set()
-        return (await call).rewards
-
-    assert asyncio.run(run()) == [0.003]
-
-
 def test_address_families_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
     def entry(family: int, number: int) -> Any:
         return (family, socket.SOCK_STREAM, 6, "", (str(number), 80))
@@ -191,4 +157,4 @@ def test_address_families_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
     six, four = socket.AF_INET6, socket.AF_INET
     entries = [entry(six, 1), entry(six, 2), entry(six, 3), entry(four, 4)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_a, **_o: entries)
-    assert [sockaddr[0] for _, sockaddr in targets_of(ADDRESS)] == ["1", "4", "2", "3"]
+    assert [sockaddr[0] for _, sockaddr in targets_of(NAME, 80)] == ["1", "4", "2", "3"]

@@ -133,3 +133,15 @@ def test_rewards_are_counted_under_the_name_of_the_run(face: Any, server: LiveSe
     with server.client() as http:
         lines = [line for line in http.get("/metrics").text.splitlines() if 'run="grpo seed 3"' in line]
     assert any(line.startswith("assay_") for line in lines)
+
+
+def test_a_part_of_a_request_has_the_scores_and_the_identity_of_the_whole(face: Any, server: LiveServer) -> None:
+    """The client may send some responses again, and merges their scores with those of the first reply."""
+    client = face(base_url=server.url)
+    whole = client.score(RESPONSES, REFERENCES, task=TASKS)
+    rows = [k for k, task in enumerate(TASKS) if task != "score"]
+    part = client.score(
+        *([column[k] for k in rows] for column in (RESPONSES, REFERENCES)), task=[TASKS[k] for k in rows]
+    )
+    assert list(part.rows()) == [whole.row(k) for k in rows]
+    assert (part.config_id, part.signature) == (whole.config_id, whole.signature)

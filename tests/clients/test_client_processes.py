@@ -9,13 +9,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from assay_client import AsyncClient, Client
-from tests.clients.fault_server import FaultServer, reward_of
+from assay_client import AsyncClient, Client, Unavailable
+from tests.clients.fault_server import FaultServer, late, reward_of
 from tests.own_process import environment
 
 LENGTHS = range(1, 13)
@@ -208,3 +209,22 @@ def test_a_client_can_be_sent_to_a_process_pool(faults: FaultServer, method: str
     command = [sys.executable, str(tmp_path / "main.py"), method]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == f"{[k / 1000 for k in range(1, 7)]}\nInvalidReference bad_step_json\n", done.stderr
+
+
+@pytest.mark.attack
+def test_waiting_for_a_connection_counts_towards_the_timeout(faults: FaultServer) -> None:
+    """A call that gets a connection just before its deadline would have as much time again."""
+    faults.script = [late(2.5)]
+    faults.otherwise = late(30)
+
+    async def run() -> float:
+        async with AsyncClient(base_url=faults.url, window=0, max_connections=1) as client:
+            first = asyncio.ensure_future(client.score(["x"], ["r"]))
+            await asyncio.sleep(0.05)
+            started = time.monotonic()
+            with pytest.raises(Unavailable):
+                await client.score(["x"], ["r"], timeout=3)
+            assert (await first).rewards == [0.001]
+            return time.monotonic() - started
+
+    assert asyncio.run(run()) < 3 + 1.8

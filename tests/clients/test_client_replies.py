@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from assay_client import BadReply, Unavailable
+from assay_client.adapters.metrics import batch_means, metrics_of
 from assay_client.transport import http11
 from assay_client.transport.addresses import address_of
 from assay_client.transport.asynchronous import AsyncTransport
@@ -41,6 +42,11 @@ INVALID_REPLIES = {
     "rewards that are one number": document(instead("rewards", 0.1)),
     "too few reasons": document(instead("reasons", ["ok"])),
     "a number for a reason": document(instead("reasons", ["ok", 1])),
+    "no name for a reason": document(instead("reasons", ["ok", "<b>"])),
+    "an empty reason": document(instead("reasons", ["ok", ""])),
+    "a reason with a line break": document(instead("reasons", ["ok\n", "ok"])),
+    "a list for a reason": document(instead("reasons", ["ok", ["ok"]])),
+    "a reason without end": document(instead("reasons", ["ok", "a" * 65])),
     "no components": document(without("components")),
     "a component missing": document(lambda reply: reply | {"components": {"format": [1.0, 1.0]}}),
     "a short component": document(lambda reply: reply | {"components": reply["components"] | {"order": [1.0]}}),
@@ -61,6 +67,31 @@ def test_an_invalid_reply_is_an_error_and_never_a_reward(face: Any, faults: Faul
     with pytest.raises(BadReply):
         face(base_url=faults.url).score(["a", "bb"], ["r"])
     assert len(faults.requests) == 1
+
+
+def test_a_reason_of_a_newer_service_does_not_make_its_rewards_wrong(face: Any, faults: FaultServer) -> None:
+    faults.otherwise = document(instead("reasons", ["ok", "new_reason_2"]))
+    scores = face(base_url=faults.url).score(["a", "bb"], ["r"])
+    assert (scores.rewards, scores.reasons, scores.reason_codes) == ([0.001, 0.002], ["ok", "new_reason_2"], [0, -1])
+    assert batch_means(scores)["score/readable"] == 0.5
+    assert metrics_of(scores.row(1))["score_reason_code"] == -1
+
+
+@pytest.mark.attack
+def test_a_reply_with_two_lengths_is_retried_on_a_fresh_connection(face: Any, faults: FaultServer) -> None:
+    """A reply with both Content-Length and Transfer-Encoding, of which a proxy may have believed the other."""
+
+    def with_both(connection: Any, request: Any) -> bool:
+        coding = {"Transfer-Encoding": "chunked"}
+        connection.sendall(http(200, b"0\r\n\r\n", coding))
+        return True
+
+    faults.script = [with_both, with_both]
+    assert face(base_url=faults.url, backoff=0.01).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
+    assert (len(faults.requests), faults.connections) == (3, 3)
+    faults.otherwise = with_both
+    with pytest.raises(Unavailable, match="both Content-Length and Transfer-Encoding"):
+        face(base_url=faults.url, timeout=0.3).score(["a"], ["r"])
 
 
 @pytest.mark.parametrize("reply", ["null reward", "NaN", "not JSON"])
@@ -181,6 +212,8 @@ MALFORMED = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 1e3\r\n\r\na",
     b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\na",
     b"HTTP/1.1 200 OK\r\nContent-Length: 1073741825\r\n\r\na",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 11\r\n\r\n1\r\na\r\n0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\n",

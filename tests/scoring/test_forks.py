@@ -64,12 +64,59 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
+SCORING_THREADS = """
+import os, signal, threading, time
+from examples import rollouts
+from assay import Scorer
+from tests.scoring.agreement import bits
+
+given = list(rollouts.generate(100, 4, seed=11))
+responses = [one["response"] for one in given]
+references = list(dict.fromkeys(one["reference"] for one in given))
+index = [references.index(one["reference"]) for one in given]
+scorer = Scorer(threads=2)
+expected = bits(scorer.score(responses, references, index))
+halt = threading.Event()
+wrong = []
+
+def work():
+    while not halt.is_set():
+        if bits(scorer.score(responses, references, index)) != expected:
+            wrong.append("parent")
+
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+codes = []
+for _ in range(10):
+    time.sleep(0.01)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        code = 1
+        try:
+            code = 0 if bits(scorer.score(responses, references, index)) == expected else 2
+        finally:
+            os._exit(code)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+halt.set()
+for thread in threads:
+    thread.join()
+print(set(codes), wrong)
+"""
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
 @pytest.mark.parametrize(("threads", "prompts"), [(1, 20), (2, 20), (2, 100)], ids=["1", "2", "2, by shares"])
 def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
     assert printed(FORKING, threads, prompts) == "0 [0, 0, 0] 0\n"
+
+
+@pytest.mark.attack
+def test_forks_while_other_threads_score(compiled):
+    """Three threads of the parent are anywhere in the scorer, with its helper threads, in the moment of each fork."""
+    assert printed(SCORING_THREADS) == "{0} []\n"
 
 
 def test_a_child_does_not_wait_for_threads_of_its_parent(compiled):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import cast
@@ -16,6 +16,7 @@ from .addresses import Address
 from .connecting import connected_socket_async
 from .http11 import CHUNK_BYTES, MAX_BODY, Connection, Exchange, Fault
 from .pool import CLOSED_IN_HANDSHAKE, Pool, Transport, tls_context
+from .resolving import Target, resolved_async
 
 __all__ = ["AsyncTransport"]
 
@@ -46,7 +47,10 @@ class AsyncTransport(Transport):
             permits.release()
 
     async def _connect(self, address: Address, seconds: float) -> Connection:
-        return await asyncio.wait_for(connect(address, seconds), seconds)
+        end = monotonic() + seconds
+        targets = await resolved_async(address, seconds)
+        seconds = end - monotonic()
+        return await asyncio.wait_for(connect(address, targets, seconds), seconds)
 
     async def _permits(self, loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
         """Return the permits for exchanges of this loop; the first time, make sure that its connections end with it."""
@@ -138,9 +142,9 @@ class StreamConnection(Connection):
             self.sock.close()
 
 
-async def connect(address: Address, seconds: float) -> StreamConnection:
-    """Open a connection; raise OSError or TimeoutError."""
-    sock = await connected_socket_async(address, seconds)
+async def connect(address: Address, targets: Sequence[Target], seconds: float) -> StreamConnection:
+    """Open a connection to one of the addresses of a service; raise OSError or TimeoutError."""
+    sock = await connected_socket_async(targets, seconds)
     tls, name = (tls_context(), address.host) if address.tls else (None, None)
     try:
         streams = await asyncio.open_connection(sock=sock, limit=CHUNK_BYTES, ssl=tls, server_hostname=name)

@@ -1,23 +1,21 @@
-"""Connections: to Unix sockets, and to host names with several addresses, some of which may not answer.
+"""Connections to the addresses of a service, some of which may not answer.
 
 Each address of a name is tried a short delay after the previous one, or as soon as that one has failed; the first
 connection wins (Happy Eyeballs, RFC 8305). An address that drops packets therefore costs only the delay. Event loops
-use the same code, in a thread: resolving a name needs one anyway, and uvloop does not implement RFC 8305.
+use the same code, in a thread, if there are several: uvloop does not implement RFC 8305.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import os
 import selectors
 import socket
-from itertools import zip_longest
+from collections.abc import Sequence
 from time import monotonic
-from typing import Any
 
-from .addresses import Address
+from .resolving import Target
 
 __all__ = ["ATTEMPT_DELAY", "connected_socket", "connected_socket_async"]
 
@@ -27,38 +25,24 @@ ATTEMPT_DELAY = 0.25
 IN_PROGRESS = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
-Target = tuple[int, Any]
-"""Family and socket address of one address of a service."""
-
-
-def targets_of(address: Address) -> list[Target]:
-    """Return the addresses of a service, alternating between address families; a name is resolved."""
-    if address.socket_path is not None:
-        return [(socket.AF_UNIX, address.socket_path)]
-    by_family: dict[int, list[Target]] = {}
-    for family, _, _, _, sockaddr in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
-        by_family.setdefault(family, []).append((family, sockaddr))
-    return [target for group in zip_longest(*by_family.values()) for target in group if target is not None]
-
-
-def connected_socket(address: Address, seconds: float) -> socket.socket:
-    """Connect within `seconds`; raise OSError or TimeoutError. The socket does not block."""
+def connected_socket(targets: Sequence[Target], seconds: float) -> socket.socket:
+    """Connect to one of these addresses within `seconds`; raise OSError or TimeoutError. The socket does not block."""
     end = monotonic() + seconds
-    targets = targets_of(address)
-    failure = OSError("the host name has no address")
+    untried = list(targets)
+    failure = OSError("no address")
     with selectors.DefaultSelector() as opening:
         try:
-            while targets or opening.get_map():
-                if targets:
+            while untried or opening.get_map():
+                if untried:
                     try:
-                        opening.register(start_connecting(targets.pop(0)), selectors.EVENT_WRITE)
+                        opening.register(start_connecting(untried.pop(0)), selectors.EVENT_WRITE)
                     except OSError as error:
                         failure = error
                         continue
                 left = end - monotonic()
                 if left <= 0:
                     raise TimeoutError
-                for key, _ in opening.select(min(ATTEMPT_DELAY, left) if targets else left):
+                for key, _ in opening.select(min(ATTEMPT_DELAY, left) if untried else left):
                     sock: socket.socket = key.fileobj  # type: ignore[assignment]
                     opening.unregister(sock)
                     code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -89,16 +73,16 @@ def start_connecting(target: Target) -> socket.socket:
     return sock
 
 
-async def connected_socket_async(address: Address, seconds: float) -> socket.socket:
-    """Return as `connected_socket`, without blocking the event loop: only names need a thread."""
-    if address.socket_path is None and is_name(address.host):
-        connecting = asyncio.get_running_loop().run_in_executor(None, connected_socket, address, seconds)
+async def connected_socket_async(targets: Sequence[Target], seconds: float) -> socket.socket:
+    """Return as `connected_socket`, without blocking the event loop: only several addresses need a thread."""
+    if len(targets) > 1:
+        connecting = asyncio.get_running_loop().run_in_executor(None, connected_socket, targets, seconds)
         try:
             return await asyncio.shield(connecting)
         except asyncio.CancelledError:  # the thread continues, until it has a socket that nobody needs
             connecting.add_done_callback(close_result)
             raise
-    ((family, sockaddr),) = targets_of(address)
+    ((family, sockaddr),) = targets
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -107,15 +91,6 @@ async def connected_socket_async(address: Address, seconds: float) -> socket.soc
         sock.close()
         raise
     return sock
-
-
-def is_name(host: str) -> bool:
-    """Return whether a host is a name to be resolved, not an address."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return True
-    return False
 
 
 def close_result(connecting: asyncio.Future[socket.socket]) -> None:

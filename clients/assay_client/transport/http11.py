@@ -107,6 +107,8 @@ class Connection:
             keep_alive, status, headers = await self._read_head()
         coding, length = headers.get("transfer-encoding"), headers.get("content-length")
         if coding is not None:
+            if length is not None:  # proxies that disagree about the end would let one reply pass for another
+                raise Fault("the reply has both Content-Length and Transfer-Encoding")
             if coding.lower() != "chunked":
                 raise Fault("the reply has an unknown transfer coding")
             body = await self._read_chunks()

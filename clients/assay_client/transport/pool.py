@@ -6,6 +6,7 @@ import asyncio
 import os
 import ssl
 import threading
+import weakref
 from functools import lru_cache
 from time import monotonic
 
@@ -39,6 +40,7 @@ class Pool:
 
     def __init__(self) -> None:
         self._idle: dict[tuple[asyncio.AbstractEventLoop | None, Address], list[tuple[float, Connection]]] = {}
+        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def take(self, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> Connection | None:
@@ -53,6 +55,10 @@ class Pool:
                 connection.reused, connection.started = True, False
                 return connection
             connection.close()
+
+    def register(self, connection: Connection) -> None:
+        """Remember a new connection, which is in use, for a child that is forked meanwhile."""
+        self._open.add(connection)
 
     def put(self, connection: Connection, address: Address, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Keep a connection after its exchange is complete."""
@@ -77,9 +83,8 @@ class Pool:
         The lock is not taken: another thread of the parent may have held it, and never releases it here. Nor is an
         event loop used, whose selector the parent shares.
         """
-        for kept in self._idle.values():
-            for _, connection in kept:
-                connection.sock.close()
+        for connection in list(self._open):
+            connection.sock.close()
         self._inherited = self._idle  # else the garbage collector would end them through the parent's loops
         self._idle, self._lock = {}, threading.Lock()
 
@@ -99,12 +104,15 @@ class Transport:
 
     async def exchange(self, request: Exchange, loop: asyncio.AbstractEventLoop | None = None) -> Reply:
         """Send one request and read its response; raise Fault. The connection is kept if it is reusable."""
-        address, end = request.address, monotonic() + request.seconds
+        address = request.address
+        seconds = min(request.seconds, request.deadline - monotonic())  # a free connection may have taken a while
+        end = monotonic() + seconds
         connection = self.pool.take(address, loop)
         reusable = False
         try:
             if connection is None:
-                connection = await self._connect(address, min(request.seconds, self._connect_timeout))
+                connection = await self._connect(address, min(seconds, self._connect_timeout))
+                self.pool.register(connection)
             reply, reusable = await connection.exchange(request, end)
             if reusable:
                 self.pool.put(connection, address, loop)

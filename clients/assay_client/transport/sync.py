@@ -11,6 +11,7 @@ from .addresses import Address
 from .connecting import connected_socket
 from .http11 import CHUNK_BYTES, Connection, Exchange, Fault
 from .pool import Transport, tls_context
+from .resolving import resolved
 
 __all__ = ["SyncTransport", "completed"]
 
@@ -24,7 +25,8 @@ class SyncTransport(Transport):
 
     async def _connect(self, address: Address, seconds: float) -> Connection:
         end = monotonic() + seconds
-        sock = connected_socket(address, seconds)
+        targets = resolved(address, seconds)
+        sock = connected_socket(targets, end - monotonic())
         try:
             sock.settimeout(max(end - monotonic(), 0.001))
             if address.tls:

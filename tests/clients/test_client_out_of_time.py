@@ -1,0 +1,234 @@
+"""Responses for which the service had no time left: they are sent again, and never have a reward before that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from assay_client import AsyncClient, BadReply, InvalidReference, Unavailable
+from assay_client.adapters import for_trl
+from assay_client.tasks import OUT_OF_TIME
+from tests.clients.fault_server import (
+    CONFIG_ID,
+    Act,
+    FaultServer,
+    answer,
+    document,
+    held,
+    http,
+    reward_of,
+    scores,
+    status,
+)
+
+ORD, PQA = "bioprobench.ord", "bioprobench.pqa"
+RECORD = {"wrong_steps": ["a", "b"], "correct_steps": ["b", "a"]}
+TEXTS = ["x" * k for k in range(1, 7)]
+TASKS = ["score", ORD, "score", PQA, ORD, "score"]
+REFERENCES = ["s", RECORD, "s", "p", RECORD, "t"]
+REWARDS = [reward_of(text) for text in TEXTS]
+LATE = (1, 3, 4)
+"""The rows of other tasks than SCORE."""
+
+
+def without_time(rows: Callable[[list[str]], Any] = lambda tasks: ()) -> Act:
+    """Reply as the service does that had no time left for `rows`; by default, for all of other tasks than SCORE."""
+
+    def act(connection: Any, request: Any) -> bool:
+        asked = request.document
+        tasks = asked.get("task", ["score"] * len(asked["responses"]))
+        reply = scores(asked)
+        for k in rows(tasks) or [k for k, task in enumerate(tasks) if task != "score"]:
+            reply["rewards"][k], reply["reasons"][k] = 0.0, OUT_OF_TIME
+            for column in reply.get("components", {}).values():
+                column[k] = 0.0
+        if "advantages" in asked.get("include", ()):
+            reply["advantages"] = advantages(asked, reply["rewards"])
+        connection.sendall(http(200, json.dumps(reply).encode()))
+        return True
+
+    return act
+
+
+def advantages(asked: dict[str, Any], rewards: list[float]) -> list[float]:
+    """Return the difference of each reward from the mean of its group."""
+    groups = asked.get("groups") or asked.get("reference_index") or list(range(len(rewards)))
+    sums, sizes = Counter[Any](), Counter(groups)
+    for group, reward in zip(groups, rewards, strict=True):
+        sums[group] += reward
+    return [reward - sums[group] / sizes[group] for group, reward in zip(groups, rewards, strict=True)]
+
+
+def with_advantages(connection: Any, request: Any) -> bool:
+    return document(lambda reply: reply | {"advantages": advantages(request.document, reply["rewards"])})(
+        connection, request
+    )
+
+
+def sent_again(faults: FaultServer) -> list[list[str]]:
+    return [request.document["responses"] for request in faults.requests]
+
+
+def test_just_these_responses_are_sent_again(face: Any, faults: FaultServer) -> None:
+    faults.script = [without_time()]
+    result = face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS)
+    assert result.rewards == REWARDS
+    assert result.reasons == ["ok"] * 6
+    assert result.components is not None
+    assert set(map(tuple, result.components.values())) == {(1.0,) * 6}
+    assert result.tasks == TASKS
+    again = faults.requests[1].document
+    assert again["responses"] == [TEXTS[k] for k in LATE]
+    assert again["task"] == [TASKS[k] for k in LATE]
+    assert [again["references"][k] for k in again["reference_index"]] == [REFERENCES[k] for k in LATE]
+    assert len(again["references"]) == 2
+    assert again["include"] == faults.requests[0].document["include"]
+    assert faults.requests[0].headers["x-request-id"] != faults.requests[1].headers["x-request-id"]
+
+
+def test_one_reference_for_all_and_a_configuration(face: Any, faults: FaultServer) -> None:
+    faults.script = [without_time(lambda tasks: [1])]
+    config = {ORD: {"repeats": "failed"}}
+    result = face(base_url=faults.url).score(TEXTS[:3], [RECORD], task=[ORD] * 3, config=config, include=())
+    assert result.rewards == REWARDS[:3]
+    assert faults.requests[1].document["config"] == config
+    assert sent_again(faults)[1] == [TEXTS[1]]
+
+
+def test_it_is_sent_until_each_response_has_a_reward(face: Any, faults: FaultServer) -> None:
+    faults.script = [without_time(), without_time(lambda tasks: [0, 2]), status(503), without_time(lambda tasks: [1])]
+    assert face(base_url=faults.url, backoff=0.01).score(TEXTS, REFERENCES, task=TASKS).rewards == REWARDS
+    assert [len(texts) for texts in sent_again(faults)] == [6, 3, 2, 2, 1]
+
+
+@pytest.mark.attack
+def test_no_reward_in_the_end_is_the_error_of_a_time_out(face: Any, faults: FaultServer) -> None:
+    """A service that never has time for a response would give it the reward 0."""
+    faults.otherwise = without_time()
+    started = time.monotonic()
+    with pytest.raises(Unavailable, match=r"no time was left for 3 of \d responses") as caught:
+        face(base_url=faults.url, timeout=0.5).score(TEXTS, REFERENCES, task=TASKS)
+    assert caught.value.attempts == len(faults.requests) > 1
+    assert len(faults.requests) < 50, "without a pause between them"
+    assert 0.1 < time.monotonic() - started < 10
+    with pytest.raises(Unavailable, match="no time was left"):
+        face(base_url=faults.url, timeout=0.5).score_one("x", RECORD, task=ORD)
+
+
+def test_a_row_of_score_too(face: Any, faults: FaultServer) -> None:
+    faults.script = [without_time(lambda tasks: [0])]
+    assert face(base_url=faults.url).score(["a", "bb"], ["r"]).rewards == [0.001, 0.002]
+    faults.script = [without_time(lambda tasks: [0])]
+    assert face(base_url=faults.url).score_one("a", "r").reward == 0.001
+
+
+@pytest.mark.parametrize("groups", [["p", "p", "q", "q", "q", "r"], None], ids=["groups", "by reference"])
+def test_advantages_are_those_of_whole_groups(face: Any, faults: FaultServer, groups: Any) -> None:
+    faults.script = [without_time(lambda tasks: [1])]
+    faults.otherwise = with_advantages
+    index = None if groups else [0, 0, 1, 1, 1, 2]
+    references = REFERENCES if groups else ["r", "s", "t"]
+    asked = {"groups": groups} if groups else {"reference_index": index}
+    client = face(base_url=faults.url)
+    found = client.score(TEXTS, references, index, task=TASKS, groups=groups, include=["advantages"])
+    assert sent_again(faults)[1] == TEXTS[:2]
+    assert found.rewards == REWARDS
+    assert found.advantages == advantages(asked, REWARDS)
+
+
+def test_a_service_of_another_version_scores_all_again(face: Any, faults: FaultServer) -> None:
+    other = document(lambda reply: reply | {"config_id": "another", "rewards": [9.0] * len(reply["rewards"])})
+    faults.script = [without_time(), other]
+    result = face(base_url=faults.url, backoff=0.01).score(TEXTS, REFERENCES, task=TASKS)
+    assert (result.rewards, result.config_id) == (REWARDS, CONFIG_ID)
+    assert [len(texts) for texts in sent_again(faults)] == [6, 3, 6]
+
+
+def test_errors_of_the_second_request_have_the_positions_of_the_first(face: Any, faults: FaultServer) -> None:
+    problem = {"detail": "d", "errors": [{"path": "references[1]", "reason": "r", "detail": "d"}]}
+    unprocessable = http(422, json.dumps(problem).encode())
+    for records, said in ((None, r"^references\[3\]: r "), (list("abcdef"), r"^record d: references\[3\]: r ")):
+        faults.script = [without_time(), lambda connection, _: connection.sendall(unprocessable) or True]
+        references = [*REFERENCES[:4], {"other": 1}, "t"]
+        with pytest.raises(InvalidReference, match=said):
+            face(base_url=faults.url).score(TEXTS, references, task=TASKS, records=records)
+    problem["errors"][0]["path"] = "responses[2].x"
+    unprocessable = http(422, json.dumps(problem).encode())
+    faults.script = [without_time(), lambda connection, _: connection.sendall(unprocessable) or True]
+    with pytest.raises(ValueError, match=r"^responses\[4\]\.x: r "):
+        face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS)
+
+
+def test_an_invalid_second_reply(face: Any, faults: FaultServer) -> None:
+    faults.script = [without_time(), document(lambda reply: reply | {"rewards": [0.1]})]
+    with pytest.raises(BadReply, match="1 entries for 3"):
+        face(base_url=faults.url).score(TEXTS, REFERENCES, task=TASKS)
+
+
+def test_of_coalesced_calls_only_theirs_are_affected(face: Any, faults: FaultServer) -> None:
+    """Every caller has its own reward or error."""
+    faults.otherwise = without_time(lambda tasks: [k for k, task in enumerate(tasks) if task == ORD])
+    client = face(base_url=faults.url, window=30, max_batch=6, timeout=1.5)
+    outcomes = client.together(list(zip(TEXTS, REFERENCES, strict=True)), TASKS)
+    for k, outcome in enumerate(outcomes):
+        if TASKS[k] == ORD:
+            assert isinstance(outcome, Unavailable)
+            assert "no time was left for 2 of" in str(outcome)
+        else:
+            assert (outcome.reward, outcome.task) == (REWARDS[k], TASKS[k])
+    assert [len(texts) for texts in sent_again(faults)][:3] == [6, 2, 2]
+
+
+def test_the_other_callers_do_not_wait(faults: FaultServer) -> None:
+    """On an event loop; of threads, the one that sends the batch does."""
+    released = threading.Event()
+    faults.script = [without_time(), held(released)]
+
+    async def run() -> list[float]:
+        async with AsyncClient(base_url=faults.url, window=30, max_batch=6) as client:
+            rows = zip(TEXTS, REFERENCES, TASKS, strict=True)
+            calls = [asyncio.ensure_future(client.score_one(x, r, task=task)) for x, r, task in rows]
+            early = await asyncio.gather(*(call for k, call in enumerate(calls) if k not in LATE))
+            assert not any(calls[k].done() for k in LATE)
+            released.set()
+            return [score.reward for score in [*early, *await asyncio.gather(*(calls[k] for k in LATE))]]
+
+    assert asyncio.run(run()) == [REWARDS[k] for k in (0, 2, 5, *LATE)]
+
+
+def test_of_coalesced_calls_the_late_ones_get_their_rewards(face: Any, faults: FaultServer) -> None:
+    faults.script = [without_time()]
+    client = face(base_url=faults.url, window=30, max_batch=6)
+    outcomes = client.together(list(zip(TEXTS, REFERENCES, strict=True)), TASKS)
+    assert [outcome.reward for outcome in outcomes] == REWARDS
+    assert [len(texts) for texts in sent_again(faults)] == [6, 3]
+
+
+def test_an_invalid_reference_among_late_responses(face: Any, faults: FaultServer) -> None:
+    """The second request fails for one of its callers: the error is that caller's, and the others are sent again."""
+    references = [*REFERENCES[:4], {"wrong_steps": ["BROKEN"]}, "t"]
+    faults.script = [without_time(), answer]
+    client = face(base_url=faults.url, window=30, max_batch=6)
+    outcomes = client.together(list(zip(TEXTS, references, strict=True)), TASKS)
+    assert isinstance(outcomes[4], InvalidReference)
+    assert [outcome.reward for k, outcome in enumerate(outcomes) if k != 4] == [REWARDS[k] for k in (0, 1, 2, 3, 5)]
+    assert sorted(map(len, sent_again(faults)))[::-1] == [6, 3, 2]
+
+
+def test_a_trainer_gets_an_error_or_none(faults: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_URL", faults.url)
+    monkeypatch.setenv("ASSAY_CLIENT_TIMEOUT", "0.5")
+    columns = {"reference": REFERENCES, "task": TASKS}
+    faults.script = [without_time()]
+    assert for_trl.score_reward(["p"] * 6, TEXTS, **columns) == REWARDS
+    faults.otherwise = without_time()
+    with pytest.raises(Unavailable, match="no time was left"):
+        for_trl.score_reward(["p"] * 6, TEXTS, **columns)
+    assert for_trl.score_reward(["p"] * 6, TEXTS, none_if_failed=True, **columns) == [None] * 6
