@@ -22,6 +22,8 @@ MAX_DEPTH = 50
 
 MAX_LEVELS = 150
 """Levels of an argument that is unparsed, which Python does by recursion."""
+MAX_WRITTEN = 2 * MAX_LENGTH
+"""Characters of all arguments of a program: nested calls are written out once for each call around them."""
 
 HEAD = re.compile(r"(?<!\w)(\w++)\s*+\(")
 ARGUMENT = re.compile(r"""(?<!\w)(\w++)=["']([^"']++)["']""")
@@ -122,8 +124,15 @@ class Program:
         return [call.name for call in self._in_order]
 
     def calls(self) -> list[Call]:
-        """Return those calls with their arguments; raises Unreadable for an argument that cannot be unparsed."""
-        return [Call(name, self._arguments(name, node)) for name, node in self._in_order]
+        """Return those calls with their arguments; raises Unreadable if they cannot be unparsed or are too long."""
+        calls: list[Call] = []
+        written = 0
+        for name, node in self._in_order:
+            calls.append(Call(name, self._arguments(name, node)))
+            written += sum(map(len, calls[-1].arguments.values()))
+            if written > MAX_WRITTEN:
+                raise Unreadable("too_large")
+        return calls
 
     def _arguments(self, name: str, node: ast.Call) -> dict[str, str]:
         known = self._parameters.get(name, [])

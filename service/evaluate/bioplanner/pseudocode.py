@@ -34,10 +34,13 @@ from .reading import Reading, mean, read, read_order
 
 __all__ = ["TASK"]
 
+BEYOND = (
+    "more than 262,144 characters, 131,072 words and signs, 50 levels of brackets or 100 combining marks in a row; "
+    "with f-strings, more than 2,000 opening braces; with imports, a dotted name of more than 100 names"
+)
 FAILURES = {
     "syntax_error": "The text, or a definition in it, is not Python.",
-    "too_large": "The text has more than 262,144 characters, brackets nested deeper than 50, or an argument of a call "
-    "that is too deep or too long to be written out.",
+    "too_large": f"The text has {BEYOND}; or its calls have arguments that are too deep or too long to be written out.",
     "attribute_call": "The text calls something that is not a plain name, which the script cannot read.",
     "too_many_functions": "More than 51 functions are defined, which the script has no letters for.",
 }
@@ -49,7 +52,7 @@ NO_CALLS = "no_calls"
 REASONS = {
     OK: "The program was read.",
     "syntax_error": "The program is not Python.",
-    "too_large": "The program has more than 262,144 characters or brackets nested deeper than 50.",
+    "too_large": f"The program has {BEYOND}.",
     NO_CALLS: "The program calls nothing.",
     **COMMON_REASONS,
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import Issue, ScoringError
 from ...evaluate.mixed import TaskOptions, settings_of, task_codes_of
-from ...evaluate.task_rewards import REWARD_TASKS, SCORE
+from ...evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores
 from ...scoring.scorer import Scorer
 from .envelope import Envelope
 from .json_codec import Answer, Limits, encode
@@ -34,9 +34,13 @@ def answer_tasks(envelope: Envelope, scorer: Scorer, limits: Limits, times: Stag
     except ScoringError as error:
         raise invalid_request(error.issues) from None
     times.decoded()
-    include = envelope.values.get("include", ())
-    columns = "components" in include, "advantages" in include
-    return batch.begin(lambda scores: encode(scores, batch.identity, *columns), times)
+
+    def encoded(scores: TaskScores) -> bytes:
+        """Return the bytes of the reply; called only for valid requests."""
+        include = envelope.values.get("include", ())
+        return encode(scores, batch.identity, "components" in include, "advantages" in include)
+
+    return batch.begin(encoded, times)
 
 
 def answer_here(envelope: Envelope, scorer: Scorer, limits: Limits) -> Answer:
