@@ -25,6 +25,8 @@ from examples.rollouts import as_request, generate
 from tests.http.process.drains import drain_at_random, drains
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 CLIENTS, PORTION = 8, 40
 
 
@@ -110,7 +112,6 @@ def test_clients_that_never_try_again_lose_nothing_to_the_end(place, clients, tm
     assert not any(lost), [drain.lost for drain in found if drain.lost]
 
 
-@pytest.mark.attack
 @pytest.mark.parametrize(
     ("workers", "portion"), [*product([1], range(10)), *product([2], range(7)), *product([3], range(3))]
 )

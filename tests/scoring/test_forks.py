@@ -64,7 +64,7 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = [pytest.mark.attack, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
 
 
 @pytest.mark.parametrize(("threads", "prompts"), [(1, 20), (2, 20), (2, 100)], ids=["1", "2", "2, by shares"])

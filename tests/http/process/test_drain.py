@@ -33,6 +33,7 @@ LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
 
 
+@pytest.mark.attack
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
 def test_clients_without_retries_lose_nothing(place, tmp_path):
@@ -118,6 +119,7 @@ def test_a_worker_killed_during_the_drain_is_a_failure():
         assert f"(pid {worker}) ended: signal, code -9" in server.log
 
 
+@pytest.mark.attack
 def test_a_new_connection_gets_time_for_its_first_request():
     """Its request may be in flight; the wait is bounded."""
     with launched("--drain-seconds", "0") as server:
@@ -143,6 +145,7 @@ def handles(pid: int, number: int) -> bool:
     )
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
 @pytest.mark.parametrize(
     ("number", "moment"),
@@ -178,6 +181,7 @@ assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
 """The second worker never finishes compiling its kernels."""
 
 
+@pytest.mark.attack
 def test_a_worker_that_is_not_ready_never_listens():
     """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
     with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
@@ -196,6 +200,7 @@ def test_a_worker_that_is_not_ready_never_listens():
         assert "Traceback" not in server.log
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("second", [True, False], ids=["a second signal", "shutdown_seconds"])
 def test_no_thread_delays_the_exit(second):
     with launched("--drain-seconds", "0", "--shutdown-seconds", "2", "--inline-bytes", "1000", before=SLEEP) as server:
@@ -215,6 +220,7 @@ def test_no_thread_delays_the_exit(second):
         assert "Traceback" not in server.log
 
 
+@pytest.mark.attack
 def test_an_abandoned_job_does_not_delay_the_exit():
     with launched("--drain-seconds", "0", "--inline-bytes", "1000", "--deadline-seconds", "1", before=SLEEP) as server:
         server.wait_until_ready()
@@ -226,6 +232,7 @@ def test_an_abandoned_job_does_not_delay_the_exit():
         assert time.monotonic() - started < 8
 
 
+@pytest.mark.attack
 def test_a_thread_that_holds_the_gil_does_not_delay_the_exit():
     """Python code cannot run any more: the kernel kills the process."""
     with launched("--drain-seconds", "0", "--shutdown-seconds", "1", "--inline-bytes", "1000", before=HOLD) as server:
