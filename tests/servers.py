@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,19 @@ class LiveServer:
         return self.process.wait(60)
 
 
+def processes_of(server: LiveServer) -> list[int]:
+    """Return the ids of all processes of a server: it, its workers, and the processes of their jobs."""
+    pids = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            if folder.name.isdigit():
+                state, _, _, session, *_ = (folder / "stat").read_text().rpartition(") ")[2].split()
+                ended = state == "Z" and len(os.listdir(folder / "task")) == 1  # its last thread too
+                if int(session) == server.process.pid and not ended:
+                    pids.append(int(folder.name))
+    return pids
+
+
 def limited(descriptors: int) -> list[str]:
     """Return what comes before a command so that it may open at most n descriptors; 0: no limit."""
     return ["bash", "-c", f'ulimit -n {descriptors} && exec "$@"', "bash"] if descriptors else []
@@ -108,6 +121,7 @@ def launched(
                 env={**clean, **kept, **(environ or {})},
                 stdout=sink,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,  # whose processes `processes_of` finds
             )
         try:
             yield LiveServer(process, log)

@@ -18,6 +18,8 @@ from assay.service.evaluate.evaluation import evaluate
 from assay.service.evaluate.text.sequences import compare_sequences, pieces
 from tests.strategies import examples
 
+pytestmark = pytest.mark.attack
+
 TRUE = 'wash(cells="HeLa", times="3")\nspin(cells="HeLa")\n'
 
 PROGRAMS = {

@@ -18,6 +18,8 @@ from assay.service.evaluate.text.text_pairs import candidates
 from assay.service.evaluate.text.word_tokens import porter_stemmer, treebank_words, word_tokenizer
 from tests.evaluate.word_lists import needs_sentences
 
+pytestmark = pytest.mark.attack
+
 SHORT, LONG = 4_000, 32_000
 TIMES_LONGER = LONG // SHORT
 SLACK = 4

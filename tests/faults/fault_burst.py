@@ -8,10 +8,13 @@ from time import perf_counter
 from typing import Any
 
 import orjson
+import pytest
 
 from assay import Scorer
 from tests.faults.storm import Answer, Watch, fetch, peak, request, resident, settled
 from tests.servers import launched
+
+pytestmark = pytest.mark.attack
 
 SINGLES, BATCHES = 5_120, 40
 WORK_BYTES = 64 << 20

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from http.client import HTTPConnection
+from itertools import product
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,8 +22,10 @@ import pytest
 from assay import Scorer
 from assay_client import Client
 from examples.rollouts import as_request, generate
-from tests.http.process.drains import drains
+from tests.http.process.drains import drain_at_random, drains
 from tests.servers import LiveServer, launched
+
+pytestmark = pytest.mark.attack
 
 CLIENTS, PORTION = 8, 40
 
@@ -99,10 +105,38 @@ def test_a_restart_in_place_loses_nothing(step, expected):
 def test_clients_that_never_try_again_lose_nothing_to_the_end(place, clients, tmp_path):
     """Clients continue until they can no longer connect; every connection gets a reply."""
     flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
-    found = drains(20, clients, *flags[place])
+    found = drains(20, ["kept connection", "new connections"] * (clients // 2), *flags[place])
     lost = [len(drain.lost) for drain in found]
-    print(f"\n{place}, {clients} clients: {sum(drain.answered for drain in found)} answered, lost in each drain {lost}")
+    answered = sum(drain.answered.total() for drain in found)
+    print(f"\n{place}, {clients} clients: {answered} answered, lost in each drain {lost}")
     assert not any(lost), [drain.lost for drain in found if drain.lost]
+
+
+@pytest.mark.parametrize(
+    ("workers", "portion"), [*product([1], range(10)), *product([2], range(7)), *product([3], range(3))]
+)
+def test_500_drains(workers, portion):
+    """Drains, 25 in each portion, under clients of every kind, at random moments, of two services at a time."""
+    moments = [random.Random(f"{workers} {portion} {k}") for k in range(25)]
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(partial(drain_at_random, workers), moments))
+    codes = Counter(code for _, code, _ in done)
+    answered = sum((drain.answered for drain, _, _ in done), Counter[str]())
+    lost = [loss for drain, _, _ in done for loss in drain.lost]
+    wrong = [name for drain, _, _ in done for name in drain.wrong]
+    idle = sum(drain.idle for drain, _, _ in done)
+    left = sum(len(drain.left) for drain, _, _ in done)
+    seconds = max(drain.seconds for drain, _, _ in done)
+    print(
+        f"\n{workers} workers, portion {portion}: codes {dict(codes)}, lost {len(lost)}, wrong {len(wrong)}, "
+        f"left {left}, idle {idle}, longest {seconds:.1f} s, answered {answered.total()} {dict(answered)}"
+    )
+    assert codes == {0: len(moments)}, [log for _, code, log in done if code]
+    assert not lost
+    assert not wrong
+    assert not left
+    assert not [log for _, _, log in done if "Traceback" in log]
+    assert max(drain.most_processes for drain, _, _ in done) > workers
 
 
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
@@ -186,7 +220,7 @@ def test_a_second_signal_ends_it_at_once_and_says_so(step):
         client.endheaders(b"{")
         time.sleep(0.3)
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        time.sleep(1)
         started = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         reply = client.getresponse()

@@ -18,6 +18,8 @@ from tests.http.raw_connection import RawConnection, chunked, head
 from tests.http.samples import PERFECT, REFERENCE, REQUEST
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 MIB = 1 << 20
 GIB = 1 << 30
 BODY_BYTES = 64 * MIB

@@ -10,10 +10,13 @@ from time import perf_counter
 from urllib.parse import urlsplit
 
 import orjson
+import pytest
 
 from examples.rollouts import as_request, generate
 from tests.faults.storm import Answer, Watch, fetch, request, settled
 from tests.servers import LiveServer, launched
+
+pytestmark = pytest.mark.attack
 
 REQUESTS, TOGETHER = 10_000, 200
 MEDIUM = 200

@@ -17,6 +17,8 @@ from tests.http.limits.test_limits_routes import check_cost
 from tests.http.samples import paths_with_bodies
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 MIB = 1 << 20
 WORK_BYTES = 64 * MIB
 CEILING = 400 * MIB + 6 * WORK_BYTES

@@ -11,10 +11,13 @@ from collections import Counter
 
 import numpy as np
 import orjson
+import pytest
 
 from examples.rollouts import as_request, generate
 from tests.faults.storm import Watch, fetch, request, resident, settled
 from tests.servers import launched
+
+pytestmark = pytest.mark.attack
 
 SECONDS = float(os.environ.get("ASSAY_SOAK_SECONDS", "240"))
 WARM_UP = 0.4

@@ -20,6 +20,8 @@ from tests.faults.fault_drain import portions, score_all
 from tests.faults.storm import gauges
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 IN_FLIGHT = 8
 TIMEOUT = 3.0
 """Seconds of silence after which a worker is replaced, in these tests."""

@@ -117,6 +117,7 @@ def test_wrong_calls(call, tmp_path: Path) -> None:
     assert read_rows(source) == [GOOD]
 
 
+@pytest.mark.attack
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_a_full_disk_is_reported(call, tmp_path: Path, form: str) -> None:
@@ -126,6 +127,7 @@ def test_a_full_disk_is_reported(call, tmp_path: Path, form: str) -> None:
     assert "No space left on device" in result.stderr
 
 
+@pytest.mark.attack
 def test_a_reader_that_leaves_ends_the_run(start, tmp_path: Path, example_rollouts) -> None:
     source = write_rows(tmp_path / "in.jsonl", example_rollouts * 500)
     process = start("score", source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -15,6 +15,8 @@ import pytest
 from assay.service.files.rows import line_keeper
 from tests.command_line import write_rows
 
+pytestmark = pytest.mark.attack
+
 
 def feed(process: subprocess.Popen[bytes], line: bytes) -> threading.Thread:
     """Send the line repeatedly while the process accepts it, so that its run does not end by itself."""

@@ -9,6 +9,8 @@ import pytest
 
 from tests.own_process import printed_by
 
+pytestmark = pytest.mark.attack
+
 TARGETS = sorted(Path(__file__).parent.glob("fuzz_*.py"))
 INPUTS = 400
 

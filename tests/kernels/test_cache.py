@@ -17,6 +17,8 @@ import pytest
 
 import assay.kernels.compiler.cache
 
+pytestmark = pytest.mark.attack
+
 ROOT = Path(__file__).resolve().parents[2]
 CPU = "some-cpu +features"
 

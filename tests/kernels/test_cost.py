@@ -26,7 +26,7 @@ TRIES = 5
 PAUSE_SECONDS = 1.0
 """Between tries: each takes less than a tenth of a second, and the load of another process may last longer."""
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = [pytest.mark.attack, pytest.mark.usefixtures("compiled")]
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ import pytest
 
 from assay.kernels.compiler.machine_code import CodeFolder
 
+pytestmark = pytest.mark.attack
+
 CONTENT = b"machine code " * 10
 
 

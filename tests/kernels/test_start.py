@@ -153,6 +153,7 @@ def test_an_edited_helper_gives_new_words(tmp_path):
     assert installation.files() == both
 
 
+@pytest.mark.attack
 def test_a_damaged_kernel_is_recompiled(tmp_path):
     installation = Installation(tmp_path)
     assert outcome(installation.start(CANON, **QUICKLY)) == "5 min"
@@ -166,6 +167,7 @@ def test_a_damaged_kernel_is_recompiled(tmp_path):
         assert installation.files() == files, "the damaged file was replaced"
 
 
+@pytest.mark.attack
 def test_a_full_disk_under_the_cache(tmp_path):
     installation = Installation(tmp_path)
     process = installation.start(CANON, file_size=4096, **QUICKLY)
@@ -173,6 +175,7 @@ def test_a_full_disk_under_the_cache(tmp_path):
     assert not [path for path in installation.cache.rglob("*") if path.is_file()]
 
 
+@pytest.mark.attack
 def test_a_start_that_is_killed_and_two_at_once(tmp_path):
     installation = Installation(tmp_path)
     in_the_middle = "import os, signal; os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"

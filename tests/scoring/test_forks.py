@@ -105,7 +105,7 @@ for thread in threads:
 print(set(codes), wrong)
 """
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = [pytest.mark.attack, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
 
 
 @pytest.mark.parametrize(("threads", "prompts"), [(1, 20), (2, 20), (2, 100)], ids=["1", "2", "2, by shares"])
@@ -113,7 +113,6 @@ def test_both_sides_of_a_fork_score_at_once(compiled, threads, prompts):
     assert printed(FORKING, threads, prompts) == "0 [0, 0, 0] 0\n"
 
 
-@pytest.mark.attack
 def test_forks_while_other_threads_score(compiled):
     """Three threads of the parent are anywhere in the scorer, with its helper threads, in the moment of each fork."""
     assert printed(SCORING_THREADS) == "{0} []\n"

@@ -12,7 +12,10 @@ import pytest
 from assay.kernels.memory.workspace import SMALL, sparse
 from tests.own_process import printed, printed_by
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it is Linux that makes pages when they are touched")
+pytestmark = [
+    pytest.mark.attack,
+    pytest.mark.skipif(sys.platform != "linux", reason="it is Linux that makes pages when they are touched"),
+]
 
 
 @pytest.mark.parametrize(("way", "rows"), [("lists", 3), ("lists", 64), ("json", 64), ("fast", 1)])

@@ -22,7 +22,7 @@ from ..state import ServiceState
 from .connection import GuardedProtocol, protocol_class
 from .connection_limits import Guard
 from .log_format import start_logging
-from .signals import ENDING, end_process
+from .signals import ENDING, REPEAT_SECONDS, end_process
 from .sockets import Listener, address, listen
 from .startup_log import StartupLog, announce, announce_ready
 
@@ -51,6 +51,9 @@ ABORT_GRACE_SECONDS = 0.2
 SPARE_DESCRIPTORS = 64
 """Descriptors kept for files, pipes, and connections that get a refusal."""
 
+MIN_DESCRIPTORS = 64
+"""Least limit of open files with which the service starts; idle, it has about 20 open."""
+
 POLL_SECONDS = 0.03
 MIN_EMPTY_POLLS = 3
 """Polls in a row that must find the listen queue empty: handshakes take time."""
@@ -70,9 +73,9 @@ class DrainingServer(uvicorn.Server):
 
     After the first SIGTERM it is not ready but still accepts connections for `drain_seconds`, so that load balancers
     can react. Then it accepts the connections in the listen queue, stops listening and finishes the requests in
-    flight, for at most `shutdown_seconds`. SIGINT skips the first part; a second signal ends the process at once.
-    Aborted requests are answered 503 and counted. Without any the exit code is 0, where uvicorn would raise the
-    signal again.
+    flight, for at most `shutdown_seconds`. SIGINT skips the first part; a second signal ends the process at once,
+    unless it `repeats` the first one. Aborted requests are answered 503 and counted. Without any the exit code is 0,
+    where uvicorn would raise the signal again.
     """
 
     listener: Listener
@@ -81,6 +84,8 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self.state = state
         self.stop_at: float | None = None
+        self.signalled_at = 0.0
+        """When the first signal to end came."""
         self.reload_keys = False
         self.startup_log = StartupLog(state.readiness, self.announce_ready)
 
@@ -104,8 +109,11 @@ class DrainingServer(uvicorn.Server):
             end_process(DONE)  # a worker that does not listen yet: nothing depends on it yet
         max_seconds = ABORT_GRACE_SECONDS
         if self.state.readiness.draining:
+            if self.repeats(sig):
+                return
             self.should_exit = self.force_exit = True
         else:
+            self.signalled_at = time.monotonic()
             max_seconds += QUEUE_SECONDS + FIRST_REQUEST_SECONDS + settings.shutdown_seconds
             if sig == signal.SIGTERM:
                 self.stop_at = time.monotonic() + settings.drain_seconds
@@ -114,6 +122,16 @@ class DrainingServer(uvicorn.Server):
                 self.should_exit = True
         self.state.readiness.draining = True
         signal.setitimer(signal.ITIMER_REAL, max_seconds + BACKSTOP_SECONDS)  # SIGALRM kills without the GIL
+
+    def repeats(self, sig: int) -> bool:
+        """Return whether a second signal is the first one once more, which must not cut off any request.
+
+        A worker gets SIGTERM from its supervisor, and from whoever signals every process of the service; its
+        supervisor sends SIGINT to end it at once.
+        """
+        if self.state.fleet is not None:
+            return sig == signal.SIGTERM
+        return time.monotonic() - self.signalled_at < REPEAT_SECONDS
 
     def handle_reload(self, sig: int, frame: FrameType | None = None) -> None:
         """Reload the API keys; the handler of SIGHUP."""
@@ -201,7 +219,8 @@ def serve(config: Config) -> int:
     """Run the service in this process until a signal ends it; return the exit code."""
     settings = config.server
     start_logging(settings.log_level, settings.log_format)
-    raise_descriptor_limit()
+    if not raise_descriptor_limit():
+        return FAILED
 
     def listening() -> Listener:
         listener = listen(settings)
@@ -266,13 +285,21 @@ def uvicorn_config(
     )
 
 
-def raise_descriptor_limit() -> None:
-    """Raise the limit of open files to the maximum: each connection needs one."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+def raise_descriptor_limit() -> bool:
+    """Raise the limit of open files to the maximum: each connection needs one; return whether it is high enough."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError):  # unlimited here, although the kernel has a limit
         log.debug("the limit of open files cannot be raised")
+        hard = soft
+    if 0 <= hard < MIN_DESCRIPTORS:  # -1: no limit
+        print(
+            f"assay: {hard} open files are too few to serve: allow {MIN_DESCRIPTORS} (ulimit -n, LimitNOFILE)",
+            file=sys.stderr,
+        )
+        return False
+    return True
 
 
 def usable_descriptors() -> int:

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -30,6 +30,7 @@ from ..request.telemetry.merged_metrics import MergedMetrics, WorkerMetrics
 from ..request.telemetry.series import SeriesTable
 from .log_format import start_logging
 from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
+from .signals import REPEAT_SECONDS, end_process
 from .sockets import address, bind_shared
 from .startup_log import announce, announce_ready
 from .worker import BLOCKED_SIGNALS, MAX_LINE, encode_message, startup_message
@@ -71,6 +72,8 @@ class Worker:
         """When the last message came; before the first one, when it is due."""
         self.cause = ""
         """Why it was killed, if it was."""
+        self.stopping = False
+        """Whether it was still alive when it was told to end."""
         self.metrics = WorkerMetrics()
         self.runs_sent = 0
         """Names of runs that it knows from the supervisor."""
@@ -97,6 +100,7 @@ class Supervisor:
         """The names of runs that label the merged metrics."""
         self.merged = MergedMetrics(self.runs)
         self.exit_code = DONE
+        self._signalled_at = 0.0
         self._announced = False
         self._asked = 0
         self._rendering = paced_rendering(self.merge)
@@ -125,9 +129,17 @@ class Supervisor:
         return self.exit_code
 
     def stop(self, number: signal.Signals) -> None:
-        """Forward a signal to the workers, which drain on the first one and end on the second; start no more."""
+        """Let the workers drain, and on a second signal end at once; start no more."""
+        now = time.monotonic()
+        if self._stopping.is_set():
+            if now - self._signalled_at >= REPEAT_SECONDS:  # else the same signal, sent twice
+                self.signal_workers(signal.SIGINT)  # they take any number of SIGTERM for one
+            return
+        self._signalled_at = now
         self._stopping.set()
         self._one_is_ready.set()
+        for worker in self.workers.values():
+            worker.stopping = worker.process.poll() is None
         self.signal_workers(number)
 
     def signal_workers(self, number: signal.Signals) -> None:
@@ -151,13 +163,14 @@ class Supervisor:
                 code = await self.wait_for_exit(worker)
                 del self.workers[slot]
                 self.merged.end(slot, worker.metrics)
-                if self._stopping.is_set():
+                cause = worker.cause or ("signal" if code < 0 else "exit")
+                if code or not worker.stopping:
+                    log.error("worker %d (pid %d) ended: %s, code %d", slot, worker.process.pid, cause, code)
+                if worker.stopping:
                     self.exit_code = self.exit_code or (FAILED if code else DONE)
                     return
-                cause = worker.cause or ("signal" if code < 0 else "exit")
-                log.error("worker %d (pid %d) ended: %s, code %d", slot, worker.process.pid, cause, code)
                 pause = self.record_exit(cause)
-            if pause is None:
+            if pause is None and not self._stopping.is_set():
                 self.give_up()
                 return
             with suppress(TimeoutError):
@@ -181,20 +194,26 @@ class Supervisor:
     def start(self, slot: int) -> Worker:
         """Start a worker and send it its configuration."""
         ours, theirs = socket.socketpair()
-        descriptor = theirs.fileno()
+        with theirs, ExitStack() as opened:
+            opened.enter_context(ours)
+            process = self.spawn(theirs.fileno())
+            worker = self.workers[slot] = Worker(slot, process, time.monotonic())
+            listen_when_ready = any(other.ready for other in self.workers.values())
+            ours.sendall(startup_message(self.config, self.port, listen_when_ready))
+            opened.pop_all()
+        worker.listening = asyncio.create_task(self.listen(worker, ours))
+        return worker
+
+    @staticmethod
+    def spawn(descriptor: int) -> subprocess.Popen[bytes]:
+        """Start the process of a worker, whose end of the channel is `descriptor`."""
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__}.worker import main; main({descriptor})"
         # In a separate process group: Ctrl-C reaches only this process, which forwards it.
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
         try:
-            process = subprocess.Popen([sys.executable, "-c", code], pass_fds=[descriptor], process_group=0)
+            return subprocess.Popen([sys.executable, "-c", code], pass_fds=[descriptor], process_group=0)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
-        theirs.close()
-        worker = self.workers[slot] = Worker(slot, process, time.monotonic())
-        listen_when_ready = any(other.ready for other in self.workers.values())
-        ours.sendall(startup_message(self.config, self.port, listen_when_ready))
-        worker.listening = asyncio.create_task(self.listen(worker, ours))
-        return worker
 
     async def wait_for_exit(self, worker: Worker) -> int:
         """Wait for the process to end; return its exit code."""
@@ -209,8 +228,9 @@ class Supervisor:
         """Handle the messages of a worker until its channel closes."""
         reader, worker.writer = await asyncio.open_unix_connection(sock=channel, limit=MAX_LINE)
         try:
-            while (received := await reader.readline()).endswith(b"\n"):  # the last one may be incomplete
-                self.handle(worker, orjson.loads(received))
+            with suppress(ConnectionResetError):  # of a worker that was killed
+                while (received := await reader.readline()).endswith(b"\n"):  # the last one may be incomplete
+                    self.handle(worker, orjson.loads(received))
         finally:
             worker.writer.close()
 
@@ -305,7 +325,8 @@ def supervise(config: Config) -> int:
     """Run the service in several processes until a signal ends it; return the exit code."""
     settings = config.server
     start_logging(settings.log_level, settings.log_format)
-    raise_descriptor_limit()
+    if not raise_descriptor_limit():
+        return FAILED
     if settings.uds or not hasattr(socket, "SO_REUSEPORT"):
         print("assay: --workers cannot be combined with --uds: workers share a port", file=sys.stderr)
         return FAILED
@@ -313,5 +334,9 @@ def supervise(config: Config) -> int:
         bound = bind_shared(settings, settings.port, first=True)
     except OSError as error:
         return cannot_listen(settings, error)
+
+    async def run() -> NoReturn:
+        end_process(await Supervisor(config, bound.getsockname()[1]).run())  # the loop would restore signal handlers
+
     with bound:  # bound but not listening: reserves the port while workers come and go
-        return asyncio.run(Supervisor(config, bound.getsockname()[1]).run())
+        asyncio.run(run())

@@ -145,6 +145,7 @@ def test_a_key_from_both_sources_outlives_the_file(tmp_path, caplog):
     assert "keeping the current keys" in caplog.text
 
 
+@pytest.mark.attack
 def test_a_key_file_that_hangs_blocks_no_request(tmp_path, monkeypatch):
     """As on a network file system that does not respond."""
     path = tmp_path / "keys"
@@ -172,6 +173,7 @@ def test_a_key_file_that_hangs_blocks_no_request(tmp_path, monkeypatch):
         time.sleep(0.01)
 
 
+@pytest.mark.attack
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 def test_a_pipe_in_place_of_the_key_file_changes_nothing(operated):
     server, keys = operated
@@ -201,6 +203,7 @@ def test_an_unusable_cache_folder_is_logged_in_the_same_format(compiled, tmp_pat
     assert not list((tmp_path / "cache").glob("*/*"))
 
 
+@pytest.mark.attack
 def test_exceptions_are_logged_without_their_messages():
     try:
         raise ValueError("swordfish")

@@ -75,6 +75,7 @@ def test_every_file_is_served(client):
         assert reply.headers["content-type"].startswith(kind)
 
 
+@pytest.mark.attack
 def test_nothing_else_may_run_or_be_loaded(client):
     for address in ("/", *FILES):
         reply = client.get(address, headers={"accept": BROWSER})
@@ -110,6 +111,7 @@ def test_compressed_only_if_the_client_accepts_gzip(client):
         assert gzip.decompress(packed) == plain.content
 
 
+@pytest.mark.attack
 def test_the_files_have_no_external_addresses():
     """No URL with a host except SVG's namespace and links that a reader may follow; no inline script or style."""
     for path in FOLDER.iterdir():
@@ -123,6 +125,7 @@ def test_the_files_have_no_external_addresses():
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:|<script(?![^>]* src=)", html)
 
 
+@pytest.mark.attack
 def test_text_is_never_markup():
     for path in FOLDER.glob("*.js"):
         text = path.read_text(encoding="utf-8")

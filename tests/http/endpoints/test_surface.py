@@ -112,6 +112,7 @@ def test_a_valid_id_is_returned(client):
         assert (reply.headers["x-request-id"], reply.json()["instance"]) == (given, given)
 
 
+@pytest.mark.attack
 def test_an_invalid_id_is_replaced(client):
     for given in ("", "two words", "x" * 129, "tab\there", "caf\u00e9".encode("latin-1")):
         reply = client.get("/nope", headers={"x-request-id": given})
@@ -221,6 +222,7 @@ def test_openapi_describes_streams_and_tasks(description):
     assert one["enum"] == each["items"]["enum"] == list(REWARD_TASKS)
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
 def test_docs_load_only_what_the_service_has(client, slashes):
     reply = client.get(f"/docs{slashes}")
@@ -237,6 +239,7 @@ def test_docs_load_only_what_the_service_has(client, slashes):
     }
 
 
+@pytest.mark.attack
 def test_docs_run_only_what_the_service_sends(client):
     reply = client.get("/docs")
     policy = dict(part.split(maxsplit=1) for part in reply.headers["content-security-policy"].split("; "))
@@ -287,6 +290,7 @@ def test_a_valid_key_is_accepted(guarded):
         assert [reply.status_code for reply in replies] == [200] * len(replies), authorization
 
 
+@pytest.mark.attack
 def test_without_a_key_401(guarded):
     for authorization in (
         None,
@@ -312,6 +316,7 @@ def test_without_a_key_401(guarded):
             assert [challenge.split()[0] for challenge in challenges] == ["Bearer", "Basic"]
 
 
+@pytest.mark.attack
 def test_a_key_in_the_url(guarded):
     with httpx.Client(trust_env=False) as client:
         url = guarded.base_url.copy_with(userinfo=b"any:first-key", path="/v1/score")

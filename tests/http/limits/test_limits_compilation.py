@@ -64,6 +64,7 @@ def test_every_setting_is_tried() -> None:
     assert SETTINGS.keys() == ScoreSettings.model_fields.keys()
 
 
+@pytest.mark.attack
 @pytest.mark.slow
 def test_no_request_compiles(fresh_server, compiled, batch: bytes, single: bytes) -> None:
     before = signatures(fresh_server.url)
@@ -90,6 +91,7 @@ def test_no_request_compiles(fresh_server, compiled, batch: bytes, single: bytes
     assert signatures(fresh_server.url) == before
 
 
+@pytest.mark.attack
 def test_no_arrow_stream_compiles(fresh_server, compiled, batch: bytes) -> None:
     pa = pytest.importorskip("pyarrow")
     before = signatures(fresh_server.url)

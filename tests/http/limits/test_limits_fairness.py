@@ -22,6 +22,7 @@ ATTEMPTS = 3
 """Other work on the machine only makes measurements worse, so the best of several counts."""
 
 
+@pytest.mark.attack
 def test_singles_beside_batches(fresh_server, batch: bytes, single: bytes) -> None:
     seen = []
     for _ in range(ATTEMPTS):

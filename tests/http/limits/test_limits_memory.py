@@ -28,6 +28,7 @@ def size(process: int, name: str = "VmRSS") -> int:
     return int(found[1]) * 1024
 
 
+@pytest.mark.attack
 @pytest.mark.slow
 def test_resident_size_is_flat(fresh_server, batch: bytes) -> None:
     process = fresh_server.process.pid
@@ -43,6 +44,7 @@ def test_resident_size_is_flat(fresh_server, batch: bytes) -> None:
     assert sum(growth[:-1]) < 0.02 * windows[0]  # one increase may be late: of a thread that was not needed before
 
 
+@pytest.mark.attack
 def test_the_peak_of_one_batch(fresh_server, batch: bytes) -> None:
     process = fresh_server.process.pid
     idle = size(process)

@@ -19,6 +19,8 @@ from tests.http.limits.test_limits_memory import size
 from tests.http.samples import paths_with_bodies
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 MIB = 1 << 20
 PATHS = paths_with_bodies()
 LARGE, PARTS = MIB, 8

@@ -16,6 +16,8 @@ from tests.http.raw_connection import BODY, RawConnection, head, post
 from tests.http.samples import REQUEST, REWARDS
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 
 

@@ -12,6 +12,8 @@ from tests.http.raw_connection import BODY, RawConnection, chunked, head, post
 from tests.http.samples import PROBLEM_FIELDS, REQUEST, REWARDS
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 HEAD_BYTES = 8_192
 SECONDS = 1.0
 

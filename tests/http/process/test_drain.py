@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.http.process.drains import drains
+from tests.http.process.drains import EVERY_KIND, drain_at_random, drains, wait_for_workers
 from tests.http.raw_connection import BODY, RawConnection, post
 from tests.http.samples import REQUEST, REWARDS
-from tests.servers import COMMAND, ROOT, launched
+from tests.servers import COMMAND, ROOT, LiveServer, launched, processes_of
 
 STUCK = """
 import time
@@ -29,15 +33,93 @@ LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 SLOW_START = "import sys, time; import assay.kernels.warmup as k; k.warmup = lambda: time.sleep(600)\n"
 
 
+@pytest.mark.attack
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["one process", "two workers", "Unix socket"])
 def test_clients_without_retries_lose_nothing(place, tmp_path):
     flags = {"one process": (), "two workers": ("--workers", "2"), "Unix socket": ("--uds", str(tmp_path / "socket"))}
-    (drain,) = drains(1, 16, *flags[place])
-    assert drain.lost == []
-    assert drain.answered > 16
+    (drain,) = drains(1, EVERY_KIND, *flags[place])
+    assert drain.lost == drain.wrong == drain.left == []
+    assert drain.answered.total() > 16
 
 
+@pytest.mark.attack
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_drains_at_random_moments(workers):
+    """SIGTERM while all serve, while workers start, and after one was killed, under clients of every kind."""
+    for k in range(4):
+        drain, code, log = drain_at_random(workers, random.Random(f"suite {workers} {k}"))
+        assert code == 0, log
+        assert drain.lost == drain.wrong == drain.left == []
+        assert "Traceback" not in log
+
+
+@contextmanager
+def request_in_flight(server: LiveServer) -> Iterator[RawConnection]:
+    """Yield a connection to whose request one byte is missing; at the end, complete it and check the reply."""
+    with RawConnection(server.url) as connection:
+        connection.send(post()[:-1])
+        time.sleep(0.2)
+        yield connection
+        time.sleep(0.5)
+        connection.send(post()[-1:])
+        assert connection.reply().json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_signal_that_comes_twice_cuts_nothing_off(workers):
+    """As `timeout` sends it: to the process, and then to its group."""
+    with launched("--drain-seconds", "0.2", "--workers", workers) as server:
+        server.wait_until_ready()
+        with request_in_flight(server):
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.02)
+            server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == 0, server.log
+
+
+@pytest.mark.attack
+def test_a_signal_to_every_process_cuts_nothing_off():
+    """As job schedulers send it: to the supervisor and to its workers, which get it from the supervisor too."""
+    with launched("--drain-seconds", "0.2", "--workers", "2") as server:
+        server.wait_until_ready()
+        wait_for_workers(server, 2)
+        with request_in_flight(server):
+            for pid in processes_of(server):
+                os.kill(pid, signal.SIGTERM)
+                time.sleep(0.02)
+        assert server.process.wait(20) == 0, server.log
+
+
+@pytest.mark.attack
+def test_a_worker_killed_before_the_signal_is_no_failure_of_the_drain():
+    with launched("--drain-seconds", "0.2", "--workers", "2") as server:
+        server.wait_until_ready()
+        wait_for_workers(server, 2)
+        _, worker, *_ = sorted(processes_of(server))
+        os.kill(worker, signal.SIGKILL)
+        while worker in processes_of(server):  # until it is a zombie: the supervisor may not have looked again
+            time.sleep(0.001)
+        assert server.stop() == 0, server.log
+        assert f"(pid {worker}) ended: signal, code -9" in server.log
+        assert "Traceback" not in server.log
+
+
+def test_a_worker_killed_during_the_drain_is_a_failure():
+    with launched("--drain-seconds", "2", "--workers", "2") as server:
+        server.wait_until_ready()
+        wait_for_workers(server, 2)
+        _, worker, *_ = sorted(processes_of(server))
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        os.kill(worker, signal.SIGKILL)
+        assert server.process.wait(20) == 1
+        assert f"(pid {worker}) ended: signal, code -9" in server.log
+
+
+@pytest.mark.attack
 def test_a_new_connection_gets_time_for_its_first_request():
     """Its request may be in flight; the wait is bounded."""
     with launched("--drain-seconds", "0") as server:
@@ -63,6 +145,7 @@ def handles(pid: int, number: int) -> bool:
     )
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two workers"])
 @pytest.mark.parametrize(
     ("number", "moment"),
@@ -98,6 +181,7 @@ assay.service.http.process.supervisor.subprocess = SimpleNamespace(Popen=start)
 """The second worker never finishes compiling its kernels."""
 
 
+@pytest.mark.attack
 def test_a_worker_that_is_not_ready_never_listens():
     """A signal during its warm-up leaves all requests to the ready worker; its exit code is 0."""
     with launched("--workers", "2", "--drain-seconds", "2", before=SECOND_STARTS_SLOWLY) as server:
@@ -116,6 +200,7 @@ def test_a_worker_that_is_not_ready_never_listens():
         assert "Traceback" not in server.log
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("second", [True, False], ids=["a second signal", "shutdown_seconds"])
 def test_no_thread_delays_the_exit(second):
     with launched("--drain-seconds", "0", "--shutdown-seconds", "2", "--inline-bytes", "1000", before=SLEEP) as server:
@@ -126,7 +211,7 @@ def test_no_thread_delays_the_exit(second):
             started = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
             if second:
-                time.sleep(0.5)
+                time.sleep(1)
                 server.process.send_signal(signal.SIGTERM)
             assert connection.reply().status == 503
             assert server.process.wait(20) == 1
@@ -135,6 +220,7 @@ def test_no_thread_delays_the_exit(second):
         assert "Traceback" not in server.log
 
 
+@pytest.mark.attack
 def test_an_abandoned_job_does_not_delay_the_exit():
     with launched("--drain-seconds", "0", "--inline-bytes", "1000", "--deadline-seconds", "1", before=SLEEP) as server:
         server.wait_until_ready()
@@ -146,6 +232,7 @@ def test_an_abandoned_job_does_not_delay_the_exit():
         assert time.monotonic() - started < 8
 
 
+@pytest.mark.attack
 def test_a_thread_that_holds_the_gil_does_not_delay_the_exit():
     """Python code cannot run any more: the kernel kills the process."""
     with launched("--drain-seconds", "0", "--shutdown-seconds", "1", "--inline-bytes", "1000", before=HOLD) as server:

@@ -9,11 +9,14 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.servers import COMMAND, launched
 
 HOLDER = ["flock", "--shared", "{lease}", "sleep", "600"]
 
 
+@pytest.mark.attack
 def test_it_ends_with_the_last_lease_even_after_sigkill(tmp_path: Path) -> None:
     """One process and a supervisor of two, at the same time."""
     lease = tmp_path / "lease"

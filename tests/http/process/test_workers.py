@@ -102,6 +102,7 @@ def test_both_formats_can_be_parsed(fleet):
     assert len({s.name for family in text for s in family.samples if s.name.endswith("_bucket")}) > 3
 
 
+@pytest.mark.attack
 def test_a_killed_worker_is_replaced_and_its_counts_stay(fleet):
     pids = workers_of(fleet)
     assert len(pids) == WORKERS
@@ -136,6 +137,7 @@ def test_a_scrape_without_the_supervisor_fails():
         wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 30)
 
 
+@pytest.mark.attack
 @pytest.mark.slow
 def test_a_supervisor_that_is_killed_in_the_middle_of_a_message_leaves_no_worker():
     """Its unread messages reset the connection, which then does not close normally."""
@@ -163,6 +165,7 @@ def test_the_first_signal_drains_every_worker(fleet):
     assert "Traceback" not in fleet.log
 
 
+@pytest.mark.attack
 @pytest.mark.slow
 def test_a_supervisor_that_was_stopped_kills_no_worker():
     """It is stopped for twice the timeout of workers."""
@@ -214,6 +217,7 @@ class Crashing(Supervisor):
         return worker
 
 
+@pytest.mark.attack
 def test_a_crash_loop_ends_the_service(caplog):
     started = time.monotonic()
     supervisor = Crashing(Config(ServerSettings(workers=1, drain_seconds=0)), 0)
@@ -231,6 +235,7 @@ def test_the_machine_is_divided_among_the_workers(monkeypatch):
     assert (server.threads, server.max_work_bytes, server.max_queued_bytes) == (2, 64 << 20, 5)
 
 
+@pytest.mark.attack
 def test_a_port_in_use_is_not_shared(server, tmp_path):
     port = server.url.rsplit(":", 1)[1]
     with socket.socket() as sharing:

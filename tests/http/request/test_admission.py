@@ -103,6 +103,7 @@ def test_a_full_queue_refuses_except_patient_requests(limits):
     asyncio.run(scenario())
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("ending", ["deadline", "gone", "cancelled"])
 def test_leaving_the_queue_admits_the_next(ending):
     async def scenario():
@@ -141,6 +142,7 @@ def test_a_permit_is_returned_once_both_holders_release_it():
     asyncio.run(scenario())
 
 
+@pytest.mark.attack
 def test_a_body_of_unknown_length_is_charged_as_it_arrives():
     async def scenario():
         admission = Admission(ServerSettings(inline_bytes=1_000, max_work_bytes=2 * FIRST_RESERVE))
@@ -161,6 +163,7 @@ def test_a_body_of_unknown_length_is_charged_as_it_arrives():
     asyncio.run(scenario())
 
 
+@pytest.mark.attack
 def test_short_bodies_do_not_wait_for_batches_nor_patient_ones_for_anything():
     async def scenario():
         admission = Admission(ServerSettings(inline_bytes=1_000, max_work_bytes=2_000, max_queued_bytes=0))
@@ -181,6 +184,7 @@ def test_short_bodies_do_not_wait_for_batches_nor_patient_ones_for_anything():
     asyncio.run(scenario())
 
 
+@pytest.mark.attack
 def test_a_burst_does_not_block_the_loop():
     """Of ten thousand short requests at once only a few are scored per turn of the loop."""
 
@@ -206,6 +210,7 @@ def test_a_burst_does_not_block_the_loop():
     asyncio.run(scenario())
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("seed", range(5))
 def test_every_byte_is_returned(seed):
     """Ten thousand callers are admitted, wait, disconnect, are cancelled or time out at random moments."""

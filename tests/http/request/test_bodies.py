@@ -80,6 +80,7 @@ def test_zstd_is_unsupported_without_its_package(monkeypatch):
     assert decompress(gzipped(BODY), b"gzip", LIMIT) == BODY
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.parametrize(
     "damage",
@@ -105,6 +106,7 @@ def test_streams_of_several_frames(client, name):
     assert post(client, halves, content_encoding=name).status_code == 200
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("compress", [gzipped, zstd, unsized_zstd])
 def test_decompression_is_bounded_to_the_byte(compress):
     encoding = b"gzip" if compress is gzipped else b"zstd"
@@ -114,6 +116,7 @@ def test_decompression_is_bounded_to_the_byte(compress):
     assert raised.value.kind == "too-large"
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("compress", [gzipped, zstd, unsized_zstd])
 def test_bombs(narrow, compress):
     """256 MiB of one byte: 413 without being held in memory."""
@@ -125,6 +128,7 @@ def test_bombs(narrow, compress):
     assert errors_of(problem_of(post(narrow, bomb, content_encoding=name), 413)) == [("body", "too_large")]
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_floods_of_empty_frames(client, name):
     flood = ENCODINGS[name](b"") * (MAX_FRAMES + 1)
@@ -138,6 +142,7 @@ def test_bodies_up_to_the_limit(narrow):
     assert errors_of(document) == [("body", "too_large")]
 
 
+@pytest.mark.attack
 def test_chunked_bodies_are_counted(narrow):
     def chunks(total: int):
         yield BODY
@@ -148,6 +153,7 @@ def test_chunked_bodies_are_counted(narrow):
     assert problem_of(post(narrow, chunks(3 * LIMIT)), 413)
 
 
+@pytest.mark.attack
 def test_chunked_in_single_bytes(client):
     assert post(client, (bytes([byte]) for byte in BODY)).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
 
@@ -211,6 +217,7 @@ def test_unsupported_media_types(client, media_type):
     assert errors_of(problem_of(reply, 415)) == [("Content-Type", "unsupported_media_type")]
 
 
+@pytest.mark.attack
 def test_clients_that_disconnect_are_counted_and_not_logged(server, client, rollout_request):
     before = disconnects(client)
     batch = json.dumps(rollout_request(200, 5)).encode()
@@ -253,6 +260,7 @@ def read_reply(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
     return int(first.split()[1]), headers, body
 
 
+@pytest.mark.attack
 def test_the_overshoot_of_a_bomb_is_one_step():
     """Refusing a bomb takes memory for the limit and the expansion of one slice, not for the bomb."""
     import tracemalloc

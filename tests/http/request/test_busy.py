@@ -25,6 +25,7 @@ def batch_body(batch):
     return json.dumps(batch).encode()
 
 
+@pytest.mark.attack
 def test_other_routes_answer_while_a_big_batch_is_scored(server, client, batch, batch_body):
     waits: list[float] = []
     with ThreadPoolExecutor(1) as pool, server.client() as other:
@@ -43,6 +44,7 @@ def test_other_routes_answer_while_a_big_batch_is_scored(server, client, batch, 
     assert sum(map(float, timing.values())) > 0
 
 
+@pytest.mark.attack
 def test_concurrent_requests_get_their_own_rewards(server, rollout_request):
     requests = [rollout_request(6, 5, seed) for seed in range(24)]
     scorer = Scorer()
@@ -69,6 +71,7 @@ def test_an_invalid_timeout(client, given):
     assert errors_of(document) == [("X-Request-Timeout", "invalid_header")]
 
 
+@pytest.mark.attack
 def test_a_body_that_does_not_arrive_by_the_deadline(client):
     def slowly():
         yield b'{"references": ['
@@ -84,6 +87,7 @@ def server_head(client: httpx.Client, content, timeout: str):
     return client.stream("POST", "/v1/score", content=content, headers={"x-request-timeout": timeout})
 
 
+@pytest.mark.attack
 def test_the_queue_is_bounded():
     """One thread and a queue of one: of many batches at once some are refused, and all others scored.
 

@@ -22,6 +22,7 @@ def refuse(*_: object) -> None:
     raise MemoryError
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("document", REQUESTS.values(), ids=REQUESTS)
 def test_out_of_memory(monkeypatch, caplog, document):
     with running(create_app(Config())) as client:

@@ -22,6 +22,8 @@ from tests.http.raw_connection import RawConnection, head
 from tests.http.samples import paths_with_bodies, problem_of
 from tests.servers import LiveServer, launched, running
 
+pytestmark = pytest.mark.attack
+
 MAX_BODY_BYTES = 1 << 20
 
 

@@ -10,6 +10,8 @@ from assay.service.http.wire.problems import Problem
 from tests.http.samples import REQUEST, paths_with_bodies, problem_of
 from tests.servers import launched
 
+pytestmark = pytest.mark.attack
+
 JSON = {"content-type": "application/json"}
 HERE = {"host": "127.0.0.1:8000"}
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36"

@@ -27,6 +27,8 @@ from assay.service.http.wire.problems import MAX_ERRORS, Problem
 from assay.service.http.wire.stage_times import StageTimes
 from tests.own_process import environment
 
+pytestmark = pytest.mark.attack
+
 
 class Waiting:
     """Stands for an exchange whose client stays until `leave` is set."""

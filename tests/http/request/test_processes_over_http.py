@@ -24,6 +24,8 @@ import pytest
 from tests.http.raw_connection import post
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 MIB = 1 << 20
 JSON = {"content-type": "application/json"}
 GYM = "/compat/nemo-gym/aggregate_metrics"

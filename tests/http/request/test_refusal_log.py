@@ -17,6 +17,8 @@ from assay.service.http.wire.problems import KINDS, Problem
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 SECRET = "swordfish"
 FORGED = f"{SECRET}\n2026-01-01 00:00:00,000 ERROR assay the reward is wrong\x1b[2J\u2028"
 """A secret text that would forge a log line and clear a terminal."""

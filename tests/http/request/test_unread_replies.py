@@ -14,6 +14,8 @@ from tests.http.raw_connection import RawConnection, post
 from tests.http.samples import REFERENCE, REQUEST, REWARDS
 from tests.servers import LiveServer, launched
 
+pytestmark = pytest.mark.attack
+
 WORK_BYTES = 4 << 20
 ROWS = 65_000
 LARGE = gzip.compress(

@@ -81,11 +81,13 @@ def test_statistics_agree_with_their_definitions(records):
         assert found == pytest.approx(of(members), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.attack
 def test_statistics_that_are_not_finite_are_left_out():
     reply = aggregated([{"reward": 1.7e308}, {"reward": 1.7e308}])
     assert set(reply["agent_metrics"]) == {"max/reward", "min/reward"}
 
 
+@pytest.mark.attack
 def test_too_many_names_are_refused():
     records = [{f"n{k}": 1} for k in range(MAX_NAMES)]
     assert len(aggregated(records)["key_metrics"]) == MAX_NAMES
@@ -96,6 +98,7 @@ def test_too_many_names_are_refused():
     assert str(MAX_NAMES) in raised.value.detail
 
 
+@pytest.mark.attack
 def test_the_deadline_is_checked():
     with pytest.raises(Problem) as raised:
         aggregated([{"reward": 1}], seconds=0)
@@ -116,6 +119,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_cost_grows_with_the_records(shape):
     few, many = SHAPES[shape](10_000), SHAPES[shape](40_000)

@@ -29,6 +29,8 @@ from assay.service.http.wire.arrow_bounds import (  # noqa: E402
 )
 from assay.service.http.wire.arrow_codec import NotArrowError, OverLimitError, read_stream  # noqa: E402
 
+pytestmark = pytest.mark.attack
+
 MIB = 1 << 20
 GOOD = {"response": [PERFECT] * 3, "reference": [REFERENCE] * 3}
 

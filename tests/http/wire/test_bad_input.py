@@ -8,6 +8,8 @@ import pytest
 
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, REWARDS, SWAPPED, errors_of, problem_of
 
+pytestmark = pytest.mark.attack
+
 SECRET = "swordfish"
 """Occurs in invalid texts; no error may quote it."""
 
