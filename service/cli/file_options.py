@@ -47,6 +47,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SOURCE = click.Path(exists=True, dir_okay=False, allow_dash=True)
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 
+MAX_LINE_BYTES = 2**62
+"""Streams count bytes in 63 bits."""
+
 LAYOUTS = {"verl": Fields("output", "gts", "input")}
 """Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
 
@@ -73,7 +76,7 @@ output_format_option = click.option(
 
 max_line_bytes_option = click.option(
     "--max-line-bytes",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MAX_LINE_BYTES),
     default=64 * 2**20,
     show_default=True,
     help="Longer lines of JSONL are errors.",
