@@ -39,7 +39,6 @@ def test_a_signal_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     arguments = COMMANDS[command]
     serves = command == "serve"
     began = time.monotonic()
-    code = "import os, sys\nos.write(3, b'.')\n" + ASSAY[-1]
     if not serves:
         subprocess.run([*ASSAY, *arguments], env=environment(), capture_output=True, check=True)
     duration = 2.0 if serves else time.monotonic() - began
@@ -49,10 +48,10 @@ def test_a_signal_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         for path in outputs:
             path.write_text("before\n")
         reading, writing = os.pipe()
+        code = f"import os; os.write({writing}, b'.'); {ASSAY[-1]}"
         process = subprocess.Popen(
-            ["sh", "-c", 'exec 3>&"$0"; exec "$@"', str(writing), ASSAY[0], "-c", code, *arguments],
-            env=environment(), stdout=-1, stderr=-1, pass_fds=[writing],
-        )  # fmt: skip
+            [ASSAY[0], "-c", code, *arguments], env=environment(), stdout=-1, stderr=-1, pass_fds=[writing]
+        )
         _wait_for_first_line(reading, writing)
         time.sleep(0.05 + duration * moment / MOMENTS)
         process.send_signal(number)

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from assay.service.files import output_file
 from assay.service.files.output_file import Claim, claim, partial_name, release_claims, write_document
 from tests.command_line import KEY_LINE, RESPONSE, read_rows, write_rows
 
@@ -289,7 +288,7 @@ def test_a_document_is_written_as_it_is_given(folder: Path, monkeypatch) -> None
     write_document("out.json", b"{}")
     write_document("out.json", b"[]\n\n")
     assert Path("out.json").read_bytes() == b"[]\n"
-    monkeypatch.setattr(output_file.os, "fsync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
     with pytest.raises(OSError, match=r"Input/output error: 'out\.json'"):
         write_document("out.json", b"{}")
     assert Path("out.json").read_bytes() == b"[]\n"
