@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["Progress", "compiling", "print_omitted", "show", "table", "watched_start"]
+__all__ = ["Progress", "compiling", "print_omitted", "say", "show", "table", "visible", "watched_start"]
 
 WIDE = 100_000
 """Width where nothing wraps: of output that is not a terminal's."""
@@ -30,6 +30,27 @@ POLL_SECONDS = 0.2
 MAX_WAIT_SECONDS = 30.0
 """A command that has compiled nothing by then will not."""
 WARMUP = f"{__name__.partition('.')[0]}.kernels.warmup"
+
+
+CONTROLS = {
+    code: ascii(chr(code))[1:-1]
+    for code in (
+        *(code for code in range(0x20) if chr(code) not in "\n\t"),
+        *range(0x7F, 0xA0),
+        *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),
+    )
+}
+"""Escapes, as in Python, of the characters that may control a terminal or change the direction of its text."""
+
+
+def visible(text: str) -> str:
+    """Return the text with its control characters escaped; line ends and tabs stay."""
+    return text.translate(CONTROLS)
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print a message for people, which may name parts of files, to standard output or standard error."""
+    click.echo(visible(text), err=err)
 
 
 def console_for(error: bool) -> Console:
@@ -60,7 +81,7 @@ def show(*parts: str | Table, error: bool = False) -> None:
             least = Measurement.get(console, console.options.update_width(WIDE), part).minimum
             console.width = max(console.width, least)
     with console.capture() as captured:
-        console.print(*parts, sep="\n")
+        console.print(*(visible(part) if isinstance(part, str) else part for part in parts), sep="\n")
     text = "\n".join(line.rstrip() for line in captured.get().splitlines())
     click.echo(text, err=error, color=None if console.is_terminal else False)
 
@@ -70,7 +91,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) ->
     from rich import box
     from rich.table import Table
 
-    rows = list(rows)
+    heads, rows = [visible(head) for head in heads], [[visible(cell) for cell in row] for row in rows]
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for k, head in enumerate(heads):
         words = [word for row in rows for word in row[k].split()] if k >= left else []
@@ -88,7 +109,7 @@ def print_omitted(counts: Mapping[str, int], most: int, document: str = "--json"
     """
     for reason, count in counts.items():
         if count > most:
-            click.echo(f"… and {count - most:,} more: {reason} ({document} lists all)", err=True)
+            say(f"… and {count - most:,} more: {reason} ({document} lists all)", err=True)
 
 
 class Progress:
@@ -131,9 +152,9 @@ class Progress:
     def message(self, text: str) -> None:
         """Print a line above the bar."""
         if self._bar is None:
-            click.echo(text, err=True)
+            say(text, err=True)
         else:
-            self._bar.console.print(text, soft_wrap=True)
+            self._bar.console.print(visible(text), soft_wrap=True)
 
 
 @contextmanager

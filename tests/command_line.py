@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from assay.service.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
-ASSAY = [sys.executable, "-c", "import sys; sys.argv[0] = 'assay'; from assay.service.cli.main import main; main()"]
+ASSAY = [sys.executable, "-c", "import sys; sys.argv[0] = 'assay'; from assay.service.cli import start; start()"]
 
 
 def environment() -> dict[str, str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.service.http.app import Application
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = "from assay.service.cli.main import main; main()"
+CODE = "from assay.service.cli import start; start()"
 COMMAND = [sys.executable, "-c", CODE, "serve"]
 """What starts a server; the tests of trainers' code, whose Python has no service, put another one here."""
 START_SECONDS = 600

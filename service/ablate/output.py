@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from ..files.complete_output import json_output
 from ..files.formats import is_columnar
-from ..files.rows.output import array_output, line_output
 from .grids import Grid
 from .rewards import METRICS, Piece
 
@@ -31,7 +31,7 @@ def reward_output(target: str, fmt: str, grid: Grid, kind: str) -> Iterator[Call
         with column_output(target, fmt, schema) as write_table:
             yield lambda piece: write_table(pa.Table.from_pylist(list(rows_of(piece, grid)), schema))
         return
-    with line_output(target) if fmt == "jsonl" else array_output(target) as write:
+    with json_output(target, fmt) as write:
         yield lambda piece: write([orjson.dumps(row) for row in rows_of(piece, grid)])
 
 

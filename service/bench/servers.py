@@ -24,7 +24,7 @@ READY_WITHIN = 600.0
 SETTLING = 0.02
 """Time after a reply until the server is idle: it updates metrics and frees memory."""
 
-SERVE = ("-c", "from assay.service.cli.main import main; main()", "serve", "--drain-seconds", "0")
+SERVE = ("-c", "from assay.service.cli import start; start()", "serve", "--drain-seconds", "0")
 
 KEPT = ("ASSAY_CACHE_DIR",)
 

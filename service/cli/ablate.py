@@ -18,10 +18,12 @@ from ..files.formats import format_of, is_columnar, source_name
 from ..files.records import FileRecord, open_records
 from ..files.rows.rows import Fields
 from ..settings import ScoreSettings
-from ..terminal import Progress, show
+from ..terminal import Progress, say, show
 from .file_options import (
     OUTPUT,
     SOURCE,
+    append_option,
+    claim_outputs,
     document_options,
     document_targets,
     fields_given,
@@ -30,11 +32,9 @@ from .file_options import (
     input_format_option,
     max_line_bytes_option,
     output_format_option,
-    require_different_files,
     rollout_field_options,
     write_documents,
 )
-from .main import INTERRUPTED
 from .options import (
     SOME_FAILED,
     Command,
@@ -86,6 +86,7 @@ class Source(NamedTuple):
     help="Configurations: table21, table3 or table22 of the paper, or a TOML or JSON file.",
 )
 @click.option("-o", "--output", "target", type=OUTPUT, metavar="FILE", help="Write the rewards of every rollout.")
+@append_option
 @document_options(
     json="Write everything as JSON (-: standard output).",
     html="Write a report with distributions.",
@@ -106,6 +107,7 @@ def command(
     source: str,
     grid_name: str,
     target: str | None,
+    append: bool,
     response_field: str | None,
     reference_field: str | None,
     layout: str | None,
@@ -126,27 +128,23 @@ def command(
     configuration at hand, and with the evaluation metrics of the paper's Appendix F.
     A row that cannot be scored is listed on standard error; the exit code is then 1.
     """
+    from ..files.output_file import is_special
     from ..files.row_tasks import RowTasks
-    from ..files.rows.output import is_special
 
     fields = fields_given(layout, response_field, reference_field, group_field)
     read = Source(source, format_of(source, input_format, "--input-format"), fields, max_line_bytes)
     targets = document_targets(flags)
     outputs = [("--output", target), *((f"--{kind}", path) for kind, path in targets.items())]
     inputs = [("ROLLOUTS", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG")), ("--grid", grid_name)]
-    require_different_files(inputs, outputs)
     if target is not None:
         special = read.format if is_special(target) and not Path(target).suffix else None
         output_format = format_of(target, output_format or special, "--output-format")
+    claim_outputs(inputs, outputs, append, output_format or "jsonl")
     settings = load_config(flags, config_file).score
     grid = load_grid(grid_name, settings)
-    try:
-        with file_errors(target or read.name, read.name, read.format):
-            tasks = RowTasks(settings, field=task_field)
-            ablation = ablate(read, grid, tasks, target, output_format or "jsonl", quiet)
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted: there is no table.", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from None
+    with file_errors(target or read.name, read.name, read.format):
+        tasks = RowTasks(settings, field=task_field)
+        ablation = ablate(read, grid, tasks, target, output_format or "jsonl", quiet)
     write_documents(targets, contents_of(ablation))
     if all(path != "-" for _, path in outputs):
         show(*ablation.parts())
@@ -190,7 +188,7 @@ def ablate(source: Source, grid: Grid, tasks: RowTasks, target: str | None, fmt:
     if not quiet:
         report(rewards, grid, time.perf_counter() - started)
     if not (rewards or rewards.faults or rewards.others):
-        click.echo(f"warning: {source.name} has no rows", err=True)
+        say(f"warning: {source.name} has no rows", err=True)
     return Ablation(source.name, grid, rewards, command_line())
 
 
@@ -220,13 +218,13 @@ def output_of(source: Source, grid: Grid, target: str | None, fmt: str) -> Itera
 def report(rewards: Rewards, grid: Grid, seconds: float) -> None:
     """Print what was read to standard error."""
     count = plural(len(grid.configurations), "configuration")
-    click.echo(f"scored       {len(rewards):,} under {count} in {seconds:.2f} s", err=True)
+    say(f"scored       {len(rewards):,} under {count} in {seconds:.2f} s", err=True)
     if rewards.faults:
         listed = ", ".join(f"{reason} {number:,}" for reason, number in rewards.faults.most_common())
-        click.echo(f"not scored   {rewards.faults.total():,}: {listed}", err=True)
+        say(f"not scored   {rewards.faults.total():,}: {listed}", err=True)
     if rewards.others:
         listed = ", ".join(f"{task} {number:,}" for task, number in rewards.others.most_common())
-        click.echo(f"left out     {rewards.others.total():,} of other tasks: {listed}", err=True)
+        say(f"left out     {rewards.others.total():,} of other tasks: {listed}", err=True)
 
 
 def contents_of(ablation: Ablation) -> dict[str, Callable[[], bytes]]:

@@ -12,15 +12,15 @@ import orjson
 
 from ..files.formats import format_of, source_name
 from ..settings import ScoreSettings
-from ..terminal import Progress, print_omitted, show
+from ..terminal import Progress, print_omitted, say, show
 from .file_options import (
     SOURCE,
+    claim_outputs,
     document_options,
     document_targets,
     file_errors,
     input_format_option,
     max_line_bytes_option,
-    require_different_files,
     write_documents,
 )
 from .options import SOME_FAILED, Command, command_line, config_option, load_config, settings_options
@@ -110,7 +110,7 @@ def command(
     formats = [format_of(source, input_format, "--input-format") for source in sources]
     targets = document_targets(flags)
     outputs = [(f"--{kind}", path) for kind, path in targets.items()]
-    require_different_files([("REFERENCES", source) for source in sources], outputs)
+    claim_outputs([("REFERENCES", source) for source in sources], outputs)
     if len(set(sources)) < len(sources):
         raise click.UsageError("REFERENCES name a file twice")
     fields = FieldNames(reference_field, prompt_field, split_field, response_field)
@@ -132,7 +132,7 @@ def command(
         show(*terminal_parts(data), error=True)
     invalid = data.counts["error"]
     counted = f"{data.counts['checked']:,} checked, {invalid:,} invalid, {len(data.warned):,} with a warning"
-    click.echo(counted, err=True)
+    say(counted, err=True)
     if invalid:
         raise click.exceptions.Exit(SOME_FAILED)
 
@@ -156,7 +156,7 @@ class Listing:
         if bar is not None and sys.stdout.isatty():
             bar.message(str(finding))
         else:
-            click.echo(str(finding))
+            say(str(finding))
 
     def close(self) -> None:
         """Say how many findings were not printed."""
@@ -188,4 +188,4 @@ def _add(
                 listing.add(finding, bar)
             bar.advance(len(rows), sum(row.size for row in rows))
     if data.counts["checked"] == before:
-        click.echo(f"warning: {name} has no rows", err=True)
+        say(f"warning: {name} has no rows", err=True)

@@ -10,6 +10,7 @@ import orjson
 
 from ..config import SECRETS, TABLES, Config, ServerSettings
 from ..settings import ScoreSettings
+from ..terminal import say
 from .options import Command, config_option, echo_json, load_config, settings_options
 
 __all__ = ["command"]
@@ -36,7 +37,7 @@ def command(schema: bool, as_json: bool, config_file: Path | None, **flags: Any)
     if as_json:
         echo_json({"config_id": config.score.config_id, "signature": config.score.signature, **tables_of(config)})
     else:
-        click.echo(as_text(config))
+        say(as_text(config))
 
 
 def tables_of(config: Config) -> dict[str, dict[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ import orjson
 
 from ..conformance.vectors import KINDS, Case, VectorsNotFound, read_vectors
 from ..settings import RULES_VERSION
-from ..terminal import show, table
+from ..terminal import say, show, table
 from ..version import VERSION
 from .options import Command, Failure, echo_json, names_in
 
@@ -133,7 +133,7 @@ def _print(found: Comparison, problems: list[str], engine: str, exact: bool) -> 
         lines.append(f"{name}: {field}: expected {_shown(expected)}, got {_shown(got)}")
     if len(found.differences) > MAX_SHOWN:
         lines.append(f"and {len(found.differences) - MAX_SHOWN:,} more differences (--json lists all)")
-    click.echo("\n".join(lines))
+    say("\n".join(lines))
 
 
 def _encodable(difference: Difference) -> dict[str, Any]:

@@ -13,15 +13,15 @@ import click
 from ..errors import ScoringError, one_of
 from ..files.formats import format_of, source_name
 from ..files.rows.rows import DocumentError
-from ..terminal import Progress, show
+from ..terminal import Progress, say, show
 from .file_options import (
     SOURCE,
+    claim_outputs,
     document_failure,
     document_options,
     document_targets,
     input_format_option,
     max_line_bytes_option,
-    require_different_files,
     write_documents,
 )
 from .options import (
@@ -143,7 +143,7 @@ def command(
 
     targets = document_targets(flags)
     outputs = [(f"--{kind}", target) for kind, target in targets.items()]
-    require_different_files([("ANSWERS", source) for source in sources], outputs)
+    claim_outputs([("ANSWERS", source) for source in sources], outputs)
     models = model_names(sources, names)
     if baseline is not None and baseline not in models:
         raise click.UsageError(f"--baseline {one_of(baseline, models)}")
@@ -167,7 +167,7 @@ def command(
     with_table = "-" not in targets.values()
     if with_table:
         show(*output.parts())
-        click.echo(f"\n{found[0].result.signature}")
+        say(f"\n{found[0].result.signature}")
     for evaluated in found:
         print_notes(evaluated, quiet, with_table, len(found) > 1)
     left_out = list_left_out(output, found)
@@ -231,9 +231,9 @@ def _evaluate(
             evaluated.append(EvaluatedFile(source, task, shown, answers, found, result, command_line()))
     if not quiet:
         seconds = time.perf_counter() - started
-        click.echo(f"evaluated    {len(records):,} in {seconds:.2f} s", err=True)
+        say(f"evaluated    {len(records):,} in {seconds:.2f} s", err=True)
         if faults := sum(len(answers.faults) for answers in read):
-            click.echo(f"not evaluated {faults:,}", err=True)
+            say(f"not evaluated {faults:,}", err=True)
     return evaluated
 
 

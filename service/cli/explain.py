@@ -13,6 +13,7 @@ from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
 from ..files.formats import FORMATS, format_of, source_name
 from ..files.rows.rows import DocumentError, Fault, Fields
 from ..settings import ScoreSettings
+from ..terminal import say
 from .options import SOME_FAILED, Command, Failure, config_option, load_config, settings_options
 
 __all__ = ["command"]
@@ -105,5 +106,5 @@ def command(
 
 def _failed(where: str, faults: list[Fault]) -> click.exceptions.Exit:
     for fault in faults:
-        click.echo(f"{where}: {fault.detail} ({fault.reason})", err=True)
+        say(f"{where}: {fault.detail} ({fault.reason})", err=True)
     return click.exceptions.Exit(SOME_FAILED)

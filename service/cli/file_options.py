@@ -14,8 +14,9 @@ import click
 from ..errors import ScoringError
 from ..files.field_names import FieldError, find_fields
 from ..files.formats import FORMATS, is_columnar
-from ..files.rows.output import write_document
+from ..files.output_file import claim, write_document
 from ..files.rows.rows import DocumentError, Fields
+from ..terminal import say
 from .options import Failure
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "OUTPUT",
     "SOURCE",
+    "append_option",
+    "claim_outputs",
     "document_failure",
     "document_options",
     "document_targets",
@@ -35,7 +38,6 @@ __all__ = [
     "max_line_bytes_option",
     "output_format_option",
     "output_option",
-    "require_different_files",
     "rollout_field_options",
     "write_documents",
 ]
@@ -44,6 +46,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 SOURCE = click.Path(exists=True, dir_okay=False, allow_dash=True)
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
+
+MAX_LINE_BYTES = 2**62
+"""Streams count bytes in 63 bits."""
 
 LAYOUTS = {"verl": Fields("output", "gts", "input")}
 """Field names in the dumps of trainers: `trainer.rollout_data_dir` of verl."""
@@ -61,13 +66,17 @@ output_option = click.option(
     help="Where to write the rows  [default: -, standard output]",
 )
 
+append_option = click.option(
+    "--append", is_flag=True, help="Add the rows to -o, a JSONL file, as they come, instead of replacing it at the end."
+)
+
 output_format_option = click.option(
     "--output-format", type=click.Choice(FORMATS), help="Format of -o  [default: by the extension; - is jsonl]"
 )
 
 max_line_bytes_option = click.option(
     "--max-line-bytes",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MAX_LINE_BYTES),
     default=64 * 2**20,
     show_default=True,
     help="Longer lines of JSONL are errors.",
@@ -103,7 +112,7 @@ def found_fields(
     fields = find_fields(given, rows, kind, {task.response for task in others})
     for role, name, before in zip(Fields._fields, fields, given, strict=True):
         if name != before and not quiet:
-            click.echo(f"note: {role} was read from the {kind} {name}", err=True)
+            say(f"note: {role} was read from the {kind} {name}", err=True)
     return fields
 
 
@@ -129,7 +138,7 @@ def write_documents(targets: Mapping[str, str | None], contents: Mapping[str, Ca
     for kind, target in targets.items():
         if target is not None:
             with file_errors(target):
-                write_document(target, contents[kind]().rstrip(b"\n"))
+                write_document(target, contents[kind]())
 
 
 @contextmanager
@@ -161,8 +170,25 @@ NamedPath = tuple[str, str | os.PathLike[str] | None]
 """The name of a file in messages, and its path: "-" for a standard stream, None for no file."""
 
 
+def claim_outputs(
+    inputs: Iterable[NamedPath], outputs: Sequence[NamedPath], append: bool = False, fmt: str = "jsonl"
+) -> None:
+    """Keep other commands from writing the outputs until this one ends; raises UsageError as `require_different_files`.
+
+    append: add rows to the first output, whose format is fmt. Raises Failure for an output that another command writes,
+    or that cannot be written.
+    """
+    require_different_files(inputs, outputs)
+    if append and (fmt != "jsonl" or outputs[0][1] in (None, "-")):
+        raise click.UsageError("--append is for rows of JSONL in a file: name it with -o")
+    for k, (_, path) in enumerate(outputs):
+        if path is not None:
+            with file_errors(str(path)):
+                claim(str(path), append and k == 0)
+
+
 def require_different_files(inputs: Iterable[NamedPath], outputs: Iterable[NamedPath]) -> None:
-    """Raise click.UsageError if an output is the same file as an input or as another output.
+    """Raise UsageError if an output is the same file as an input or as another output.
 
     Links are followed, also from "-" to the file that a standard stream is redirected to; outputs that do not exist yet
     are compared by path.

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import shlex
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -15,10 +16,10 @@ from typing import Any
 import click
 
 from ..errors import did_you_mean
-from ..http.process.signals import handle_early
-from ..terminal import watched_start
+from ..interruption import INTERRUPTED, WRITTEN, Ended, end_by_signal
+from ..terminal import say, visible, watched_start
 
-__all__ = ["INTERRUPTED", "main"]
+__all__ = ["main"]
 
 COMMANDS = {
     "ablate": "Compare rewards under many configurations.",
@@ -40,9 +41,6 @@ QUIET = {"-q", "--quiet"}
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
-
 BROKEN_PIPE = 141
 """Exit code if the reader of standard output has gone, like that of a process killed by SIGPIPE."""
 
@@ -63,9 +61,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         ctx.obj = f"{ctx.info_name} {shlex.join(args)}"  # for `options.command_line`
-        if args[:1] == ["serve"]:  # handle signals while its imports take a second
-            ctx.call_on_close(handle_early())
-        elif QUIET.isdisjoint(args):  # a server logs its progress itself
+        if args[:1] != ["serve"] and QUIET.isdisjoint(args):  # a server logs its progress itself
             ctx.with_resource(watched_start())
         if args[:1] and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
@@ -77,12 +73,26 @@ class Commands(click.Group):
             sys.stdout.reconfigure(errors="replace")
         return super().main(*args, **options)
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Parse the flags before the subcommand; errors are safe to print."""
+        try:
+            return super().make_context(*args, **options)
+        except click.ClickException as error:
+            raise printable(error) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; exit silently if the reader of its output has gone (`assay … | head`)."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted.", err=True)
+        except click.ClickException as error:
+            raise printable(error) from None
+        except KeyboardInterrupt as error:
+            number = error.number if isinstance(error, Ended) else signal.SIGINT
+            with suppress(OSError):  # after SIGHUP, the terminal has gone
+                how = "Interrupted" if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}"
+                say(f"\n{how}{ctx.meta.get(WRITTEN, '')}.", err=True)
+            if number != signal.SIGINT:
+                end_by_signal(number)
             raise click.exceptions.Exit(INTERRUPTED) from None
         except OSError as error:
             broken_pipe = error.errno == errno.EPIPE
@@ -92,12 +102,26 @@ class Commands(click.Group):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if broken_pipe:
                 raise click.exceptions.Exit(BROKEN_PIPE) from None
-            click.echo(f"Error: standard output: {error.strerror}", err=True)
+            say(f"Error: standard output: {error.strerror}", err=True)
             raise click.exceptions.Exit(click.UsageError.exit_code) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+class PlainError(click.ClickException):
+    """An error without a line on the usage; the exit code is that of all errors."""
+
+    exit_code = click.UsageError.exit_code
+
+
+def printable(error: click.ClickException) -> click.ClickException:
+    """Return the error with a message that cannot control the terminal."""
+    message = visible(error.format_message())
+    if message == error.format_message():
+        return error
+    return click.UsageError(message, error.ctx) if isinstance(error, click.UsageError) else PlainError(message)
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, requested: bool) -> None:
@@ -120,7 +144,7 @@ def main() -> None:
     Settings come from flags, then ASSAY_… environment variables, then the TOML file named by --config, then defaults.
 
     Exit codes: 0 success; 1 some records could not be scored, or a requirement of a usual metric is missing; 2 usage
-    error; 130 interrupted; 141 broken pipe.
+    error; 130 interrupted; 141 broken pipe; 129 and 143 ended by SIGHUP and SIGTERM.
     """
 
 

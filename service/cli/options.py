@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -16,6 +17,9 @@ from pydantic_core import PydanticUndefined
 from ..config import Config, load
 from ..errors import Issue, ScoringError, one_of
 from ..extras import in_this_shell
+from ..files.output_file import release_claims, what_was_written
+from ..interruption import WRITTEN, ended_by_signals
+from ..terminal import say
 
 __all__ = [
     "SOME_FAILED",
@@ -59,11 +63,22 @@ config_option = click.option(
 
 
 class Command(click.Command):
-    """A command whose help has a section for each table of settings, and one with examples."""
+    """A command whose help has a section for each table of settings, and one with examples.
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+    serves: it handles signals itself; others end at a signal, and leave no file half written.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), serves: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
         self.examples = examples
+        self.serves = serves
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a signal ends it as Ctrl-C does, so that what it has begun is cleaned up."""
+        if self.serves:
+            return super().invoke(ctx)
+        with claimed_outputs(), ended_by_signals():
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[SettingOption]] = {}
@@ -90,6 +105,20 @@ class Command(click.Command):
             with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
                 for example in self.examples:
                     formatter.write(f"  {example}\n")
+
+
+@contextmanager
+def claimed_outputs() -> Iterator[None]:
+    """Release the outputs that are claimed within the context; say after an interruption which were written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        written = what_was_written()
+        if written is not None:
+            click.get_current_context().meta[WRITTEN] = f": {', '.join(written) or 'nothing was written'}"
+        raise
+    finally:
+        release_claims()
 
 
 class SettingOption(click.Option):
@@ -137,7 +166,7 @@ def load_config(flags: Mapping[str, Any], path: Path | None) -> Config:
         return load(flags, None, path)
     except ScoringError as error:
         for issue in error.issues:
-            click.echo(f"Error: {issue.path}: {issue.detail}", err=True)
+            say(f"Error: {issue.path}: {issue.detail}", err=True)
         raise click.exceptions.Exit(USAGE) from None
 
 

@@ -11,9 +11,8 @@ from ..explain.numbers import plural
 from ..files.formats import FORMATS, format_of
 from ..files.trainer_rows import COLUMNAR_TRAINERS, TRAINERS
 from ..prepare.options import Options, Stage
-from ..terminal import show
+from ..terminal import say, show
 from .file_options import document_failure, file_errors
-from .main import INTERRUPTED
 from .options import SOME_FAILED, Command, Failure
 
 __all__ = ["command"]
@@ -137,14 +136,11 @@ def command(
         raise document_failure(error.name, error.format, error.cause) from None
     except NothingLeft as error:
         raise Failure(str(error)) from None
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted: not everything was written.", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from None
     if not quiet:
         show(*summary.parts())
     for split in summary.empty_splits:
-        click.echo(f"warning: the split {split} is empty", err=True)
+        say(f"warning: the split {split} is empty", err=True)
     if summary.repeated_ids:
-        click.echo(f"warning: {plural(summary.repeated_ids, 'row')} have the id of another row", err=True)
+        say(f"warning: {plural(summary.repeated_ids, 'row')} have the id of another row", err=True)
     if summary.left_out.has_faults:
         raise click.exceptions.Exit(SOME_FAILED)

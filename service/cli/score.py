@@ -14,9 +14,11 @@ from ..files.field_names import objects_in, peek
 from ..files.formats import format_of, is_columnar, source_title
 from ..files.rows.rows import open_rows
 from ..settings import ScoreSettings
-from ..terminal import Progress, show
+from ..terminal import Progress, say, show
 from .file_options import (
     SOURCE,
+    append_option,
+    claim_outputs,
     fields_given,
     file_errors,
     found_fields,
@@ -24,10 +26,8 @@ from .file_options import (
     max_line_bytes_option,
     output_format_option,
     output_option,
-    require_different_files,
     rollout_field_options,
 )
-from .main import INTERRUPTED
 from .options import (
     SOME_FAILED,
     Command,
@@ -63,6 +63,7 @@ SCORE = "score"
 )
 @click.argument("source", metavar="INPUT", type=SOURCE)
 @output_option
+@append_option
 @click.option(
     "--include",
     multiple=True,
@@ -93,6 +94,7 @@ SCORE = "score"
 def command(
     source: str,
     target: str,
+    append: bool,
     include: tuple[str, ...],
     response_field: str | None,
     reference_field: str | None,
@@ -123,8 +125,8 @@ def command(
     """
     from ...kernels.score import COMPONENTS
     from ..evaluate.task_rewards import TASK_COMPONENTS
+    from ..files.output_file import is_special
     from ..files.row_tasks import RowTasks
-    from ..files.rows.output import is_special
     from ..files.score_rows import Job
 
     source_format = format_of(source, input_format, "--input-format")
@@ -142,16 +144,13 @@ def command(
         max_line_bytes=max_line_bytes,
     )
     inputs = [("INPUT", source), ("--config", config_file or os.environ.get("ASSAY_CONFIG"))]
-    require_different_files(inputs, [("OUTPUT", target), ("--report", report)])
+    if report == "-":
+        raise click.UsageError("--report cannot be written to standard output")
+    claim_outputs(inputs, [("OUTPUT", target), ("--report", report)], append, job.target_format)
     settings = load_config(flags, config_file).score
-    try:
-        with file_errors(target, job.source_name, job.source_format):
-            tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
-            failed = _run(job, tasks, quiet, report)
-    except KeyboardInterrupt:
-        kept = "finished rows were written" if job.keeps_finished_rows else "nothing was written"
-        click.echo(f"\nInterrupted: {kept}.", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from None
+    with file_errors(target, job.source_name, job.source_format):
+        tasks = RowTasks(settings, task_name, task_field, _options(task_field, task_options))
+        failed = _run(job, tasks, quiet, report)
     if failed:
         raise click.exceptions.Exit(SOME_FAILED)
 
@@ -234,15 +233,11 @@ def _options(task_field: str | None, pairs: Sequence[tuple[str, str]]) -> dict[s
 
 
 def _start_report(target: str | None, job: Job, tasks: RowTasks) -> Any:
-    """Return a report that observes the job, None without `target`; raises UsageError for an invalid path."""
+    """Return a report that observes the job, None without `target`."""
     if target is None:
         return None
     from ..report.report import Report
 
-    if target == "-":
-        raise click.UsageError("--report cannot be written to standard output")
-    if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
-        raise click.UsageError(f"{target}: the directory does not exist")
     name = source_title(job.source)
     return Report(tasks.scorer, name, command_line())
 
@@ -254,7 +249,7 @@ def _show(job: Job, summary: Summary, signature: str, started: float, quiet: boo
         files = [f"output       {job.target}"] if job.target != "-" else []
         files += [f"report       {report}"] if report is not None else []
         show(scored, *files, *rest, error=True)
-        click.echo(f"\n{signature}", err=True)
+        say(f"\n{signature}", err=True)
     if not summary.rows:
-        click.echo(f"warning: {job.source_name} has no rows", err=True)
+        say(f"warning: {job.source_name} has no rows", err=True)
     return bool(summary.faults)

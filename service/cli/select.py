@@ -12,12 +12,14 @@ import click
 import orjson
 
 from ..files.formats import format_of
-from ..files.rows.output import is_special
+from ..files.output_file import is_special
 from ..files.trainer_rows import SUPERVISED, TRAINERS
 from ..select.options import ALL, PAIR_TRAINERS, Mode, Options
-from ..terminal import show
+from ..terminal import say, show
 from .file_options import (
     SOURCE,
+    append_option,
+    claim_outputs,
     document_options,
     document_targets,
     file_errors,
@@ -25,10 +27,8 @@ from .file_options import (
     max_line_bytes_option,
     output_format_option,
     output_option,
-    require_different_files,
     write_documents,
 )
-from .main import INTERRUPTED
 from .options import SOME_FAILED, Command
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
 @click.option("--max-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts that more responses pass.")
 @click.option("--trainer", type=click.Choice(TRAINERS), help="Write the rows that this trainer reads.")
 @output_option
+@append_option
 @click.option(
     "--dropped", type=click.Path(dir_okay=False), help="Write the groups that are dropped, and why, as JSONL."
 )
@@ -123,6 +124,7 @@ def command(
     pairs: int | None,
     curriculum: bool,
     target: str,
+    append: bool,
     dropped: str | None,
     input_format: str | None,
     output_format: str | None,
@@ -156,17 +158,13 @@ def command(
         max_line_bytes=max_line_bytes,
     )
     outputs = [("OUTPUT", target), ("--dropped", dropped), ("--json", targets["json"])]
-    require_different_files([("INPUT", source)], outputs)
-    _check_outputs(options, job, outputs)
+    _check_format(options, job)
+    claim_outputs([("INPUT", source)], outputs, append, job.target_format)
     roles = ("reward", "response", "prompt", "reference", "group")
     fields = ScoredFields(**{role: flags[f"{role}_field"] for role in roles})
-    try:
-        with file_errors(target, job.source_name, job.source_format):
-            summary = select(job, options, fields, quiet)
-        write_documents(targets, {"json": lambda: orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2)})
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted: nothing was written.", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from None
+    with file_errors(target, job.source_name, job.source_format):
+        summary = select(job, options, fields, quiet)
+    write_documents(targets, {"json": lambda: orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2)})
     if not quiet:
         files = [f"output       {target}"] if target != "-" else []
         files += [f"dropped      {dropped}"] if dropped is not None else []
@@ -174,7 +172,7 @@ def command(
         show(first, *files, *rest, error=True)
     if not summary.written:
         why = "no rows" if not summary.reader.read else "nothing that is selected"
-        click.echo(f"warning: {job.source_name} has {why}; the output is empty", err=True)
+        say(f"warning: {job.source_name} has {why}; the output is empty", err=True)
     if summary.reader.faults:
         raise click.exceptions.Exit(SOME_FAILED)
 
@@ -197,11 +195,8 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _check_outputs(options: Options, job: Job, outputs: Iterable[tuple[str, str | None]]) -> None:
-    """Raise UsageError for outputs that cannot be written, or that the trainer cannot read."""
-    for _, path in outputs:
-        if path not in (None, "-") and not os.path.isdir(os.path.dirname(os.path.realpath(path))):
-            raise click.UsageError(f"{path}: the directory does not exist")
+def _check_format(options: Options, job: Job) -> None:
+    """Raise UsageError for a format that the trainer cannot read."""
     if options.trainer == "verl" and options.mode != "curriculum" and job.target_format != "parquet":
         rows = "responses" if options.mode == "best" else "pairs"
         raise click.UsageError(f"verl reads {rows} only from Parquet; write it with -o NAME.parquet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..terminal import say
 from .options import Command
 
 __all__ = ["command"]
@@ -21,5 +22,5 @@ def command() -> None:
     from ...kernels.warmup import warmup
 
     report = warmup()
-    click.echo(f"{report.signatures} kernel signatures ready after {report.seconds:.2f} s")
-    click.echo(f"cache: {report.cache or 'none (no writable directory)'}")
+    say(f"{report.signatures} kernel signatures ready after {report.seconds:.2f} s")
+    say(f"cache: {report.cache or 'none (no writable directory)'}")

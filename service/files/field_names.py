@@ -88,7 +88,9 @@ def guess_field(name: str, usual: Sequence[str], rows: Iterable[Collection[str]]
 def absent_field(name: str, rows: Sequence[Collection[str]], flag: str, kind: str = "field") -> FieldError:
     """Return the error about a field that no row has; it lists the fields there are and how to name the right one."""
     there = sorted({field for row in rows for field in row})
-    listed = ", ".join(there[:MAX_LISTED]) + (f" and {len(there) - MAX_LISTED} more" if there[MAX_LISTED:] else "")
+    listed = ", ".join(name.replace("\n", "\\n") for name in there[:MAX_LISTED]) + (
+        f" and {len(there) - MAX_LISTED} more" if there[MAX_LISTED:] else ""
+    )
     where = " in any row" if len(rows) > 1 else ""
     if len(rows) >= SAMPLE_ROWS:
         where = f" in any of the first {SAMPLE_ROWS} rows"

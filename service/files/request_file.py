@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import click
 import orjson
 
 from ..errors import InvalidRequest, Issue, ScoringError
@@ -16,9 +15,12 @@ from ..http.wire.task_request import answer_here, names_other_task
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
+from ..terminal import say
+from .complete_output import json_output
 from .formats import is_columnar
+from .output_file import write_document
 from .row_tasks import RowTasks
-from .rows.output import line_output, with_results, write_document
+from .rows.output import with_results
 from .rows.rows import JSON_WHITESPACE, DocumentError, Location, Rollout
 from .score_rows import Job, Observe, column_results, row_output
 from .summary import Summary
@@ -124,7 +126,7 @@ def write_rows(job: Job, rollouts: list[Rollout], scores: Scores, reply: dict[st
 def write_issues(job: Job, issues: Sequence[Issue]) -> None:
     """List issues on standard error and, if it is JSON, in the output."""
     for issue in issues:
-        click.echo(f"{job.source_name}: {issue.path}: {issue.detail} ({issue.reason})", err=True)
+        say(f"{job.source_name}: {issue.path}: {issue.detail} ({issue.reason})", err=True)
     if is_columnar(job.target_format):
         return
     errors = [issue._asdict() for issue in issues]
@@ -132,5 +134,5 @@ def write_issues(job: Job, issues: Sequence[Issue]) -> None:
     if job.target_format == "json":
         write_document(job.target, document)
         return
-    with line_output(job.target) as write:
+    with json_output(job.target, "jsonl") as write:
         write([document])

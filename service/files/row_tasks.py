@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-import click
 import numpy as np
 
 from ...kernels.score import COMPONENTS
@@ -17,6 +16,7 @@ from ..evaluate.task_rewards import REWARD_TASKS, SCORE, TaskScores, reward_resp
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
 from ..settings import ScoreSettings
+from ..terminal import say
 from .field_names import SAMPLE_ROWS, absent_field, has_field, value_at
 from .rows.groups import numbered
 from .rows.rows import Fault, Fields, Rollout, fill_rollout, missing_fields, reference_faults, set_group
@@ -99,7 +99,7 @@ class RowTasks:
         absent = absent_field(self.field, rows, "--task-field", kind)
         if len(rows) < SAMPLE_ROWS:
             raise absent
-        click.echo(f"warning: {absent}; rows without it are of the task score", err=True)
+        say(f"warning: {absent}; rows without it are of the task score", err=True)
 
     def named_by(self, record: Mapping[str, Any]) -> tuple[str, Fault | None]:
         """Return the task of a row, or the fault of a row that names none that gives rewards."""

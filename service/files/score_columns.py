@@ -19,8 +19,9 @@ from .columns.results import SpooledResults, column_output
 from .columns.source import ColumnSource, json_text_of, json_values
 from .columns.task_batches import batch_scorer
 from .formats import is_columnar
+from .output_file import temp_dir_for
 from .row_tasks import RowTasks
-from .rows.output import RESULT_NAMES, temp_dir_for
+from .rows.output import RESULT_NAMES
 from .rows.rows import DocumentError, Location, Rollout
 from .score_rows import Job, Observe, row_output
 from .summary import Summary

@@ -14,10 +14,12 @@ import orjson
 
 from ..scoring.scores import Scores
 from ..terminal import Progress
+from .complete_output import json_output
 from .formats import is_columnar, source_name
+from .output_file import Write, temp_dir_for
 from .row_tasks import RowTasks
 from .rows.groups import numbered
-from .rows.output import Write, array_output, error_row, line_output, temp_dir_for, with_results
+from .rows.output import error_row, with_results
 from .rows.rows import PIECE_BYTES, Fields, Rollout, Row, decode_rollout, pieces
 from .summary import GroupedRewards, Summary
 
@@ -41,11 +43,6 @@ class Job(NamedTuple):
     def source_name(self) -> str:
         """The name of the source in messages."""
         return source_name(self.source)
-
-    @property
-    def keeps_finished_rows(self) -> bool:
-        """Whether rows are written as they are scored, not all at the end."""
-        return self.target_format == "jsonl" and not self.advantages and not is_columnar(self.source_format)
 
 
 Observe = Callable[[Sequence[Rollout], Any], None]
@@ -131,7 +128,7 @@ def row_output(job: Job, identity: Mapping[str, str]) -> AbstractContextManager[
         from .columns.from_rows import rows_as_columns  # needs the extra
 
         return rows_as_columns(job.target, job.target_format, job.fields, job.components, job.advantages, identity)
-    return line_output(job.target) if job.target_format == "jsonl" else array_output(job.target)
+    return json_output(job.target, job.target_format)
 
 
 def column_results(scores: Scores, components: Sequence[str]) -> Iterator[dict[str, Any]]:

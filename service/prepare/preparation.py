@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from errno import EINVAL
 from hashlib import file_digest
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import orjson
 
 from ..explain.numbers import plural
 from ..files.complete_output import complete_output, output_pieces
-from ..files.rows.output import write_document
+from ..files.output_file import Claim, claim, complete_together, write_document
 from ..files.rows.rows import DocumentError, Fault
 from ..files.trainer_rows import Row, json_text
 from ..scoring.scorer import Scorer
@@ -88,10 +89,37 @@ class Member(NamedTuple):
 def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     """Read all records, write `train`, `test` and the manifest; list records that are left out on standard error.
 
-    The same records and options give the same bytes; files are written completely or not at all. Raises
+    The same records and options give the same bytes. The files appear together, when all are complete, and that of an
+    earlier run for a split without rows is removed then. Raises
     MalformedSource, NothingLeft, FieldError for a group field that no record has, NotInstalled without datasketch,
     UsageError for a trainer that lacks the stage and for sources that cannot be read or would be replaced, and OSError.
     """
+    with claimed(job) as claims:
+        return _prepare(job, options, claims, quiet)
+
+
+@contextmanager
+def claimed(job: Job) -> Iterator[Mapping[str, Claim]]:
+    """Make the folder and claim its files, which are completed together; yield the claims by path."""
+    is_new = not os.path.isdir(job.folder)
+    os.makedirs(job.folder, exist_ok=True)
+    claims: dict[str, Claim] = {}
+    try:
+        for path in (*job.outputs.values(), job.manifest):
+            held = claim(path, together=True)
+            if held is None:
+                raise OSError(EINVAL, "it is not a regular file", path)
+            claims[path] = held
+        yield claims
+    finally:
+        for held in claims.values():
+            held.discard()
+        if is_new:
+            with suppress(OSError):  # it has files
+                os.rmdir(job.folder)
+
+
+def _prepare(job: Job, options: Options, claims: Mapping[str, Claim], quiet: bool) -> Summary:
     libraries, maker = Libraries(options.seed, options.distractors), RowMaker(options)
     with Progress(None, quiet) as progress:
         left_out = LeftOut(progress.message)
@@ -114,7 +142,7 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     summary = Summary(
         options=options,
         sources=sources,
-        files=write(job, kept, rows),
+        files=write(job, kept, rows, claims),
         left_out=left_out,
         groups=groups,
         digest=split_digest((one.group, one.example.id, one.split) for one in kept),
@@ -125,6 +153,9 @@ def prepare(job: Job, options: Options, quiet: bool = True) -> Summary:
     )
     manifest = orjson.dumps(summary.document(), option=orjson.OPT_INDENT_2)
     write_document(job.manifest, manifest)
+    names = {file.path for file in summary.files} | {job.manifest}
+    empty = [path for path in job.outputs.values() if path not in names]
+    complete_together([held for path, held in claims.items() if path in names], empty)
     return summary
 
 
@@ -225,18 +256,16 @@ def prompt_for(
     return messages_of(example, actions), actions
 
 
-def write(job: Job, kept: Sequence[Member], rows: Sequence[bytes]) -> list[Written]:
-    """Write a file for each split that has rows, and remove that of an earlier run for one that has none."""
-    os.makedirs(job.folder, exist_ok=True)
+def write(job: Job, kept: Sequence[Member], rows: Sequence[bytes], claims: Mapping[str, Claim]) -> list[Written]:
+    """Write a file for each split that has rows."""
     written = []
     for split, path in job.outputs.items():
         own = [(one.group, row) for one, row in zip(kept, rows, strict=True) if one.split == split]
         if not own:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
             continue
         with complete_output(path, job.output_format) as write_rows:
             for piece in output_pieces(row for _, row in own):
                 write_rows(piece)
-        written.append(Written(split, path, len(own), len({group for group, _ in own}), digest_of(path)))
+        digest = digest_of(claims[path].partial)
+        written.append(Written(split, path, len(own), len({group for group, _ in own}), digest))
     return written

@@ -5,8 +5,6 @@ Numbers of the table are formatted as in the papers of the benchmarks.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import sys
 from collections import Counter
@@ -26,7 +24,7 @@ from ..files.formats import source_name
 from ..files.rows.rows import Location
 from ..terminal import table
 from .comparison.agreement import Agreement
-from .tables import ERROR, NOTHING, TextTable, split
+from .tables import ERROR, NOTHING, TextTable, csv_text, split
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -215,9 +213,7 @@ class EvaluatedFile:
 
     def csv(self) -> str:
         """Return one line per record: location, id, groups, every metric and, if it failed, the reason."""
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(self.csv_rows())
-        return text.getvalue()
+        return csv_text(self.csv_rows())
 
     def csv_rows(self) -> Iterator[list[Any]]:
         """Yield the header and a row for each record."""

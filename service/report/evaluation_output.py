@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from ..evaluate.evaluation import every_task
 from ..extras import in_this_shell
 from ..files.formats import source_name
-from ..terminal import print_omitted
+from ..terminal import print_omitted, say
 from .comparison.compared_files import ComparedFiles
 from .comparison.page import comparison_page
 from .evaluated_file import EvaluatedFile
@@ -45,9 +43,9 @@ def contents_of(output: EvaluatedFile | ComparedFiles) -> dict[str, Callable[[],
 def print_warnings(evaluated: EvaluatedFile) -> None:
     """Print a warning if the file is empty, and those of the evaluation."""
     if not evaluated.answers.records and not evaluated.answers.faults:
-        click.echo(f"warning: {evaluated.source} has no records", err=True)
+        say(f"warning: {evaluated.source} has no records", err=True)
     for sentence in evaluated.result.warnings:
-        click.echo(f"warning: {evaluated.source}: {in_this_shell(sentence)}", err=True)
+        say(f"warning: {evaluated.source}: {in_this_shell(sentence)}", err=True)
 
 
 def print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool, several: bool) -> None:
@@ -58,13 +56,13 @@ def print_notes(evaluated: EvaluatedFile, quiet: bool, with_table: bool, several
         return
     start = f"note: {name}: " if several else "note: "
     for field, source in evaluated.answers.aliases.items():
-        click.echo(f"{start}{field} was read from the field {Path(source).name}", err=True)
+        say(f"{start}{field} was read from the field {Path(source).name}", err=True)
     for metrics, reason in () if with_table else evaluated.unavailable():
-        click.echo(f"{start}{metrics}: not computed. {in_this_shell(reason)}", err=True)
+        say(f"{start}{metrics}: not computed. {in_this_shell(reason)}", err=True)
     answers = {reason: count for (reason, of_response), count in evaluated.failures().items() if of_response}
     for reason, count in sorted(answers.items(), key=lambda pair: -pair[1]):
         what = f"{count:,} of {len(evaluated.answers.records):,} answers failed: {reason}"
-        click.echo(f"{start}{what}: {evaluated.task.failures[reason]}", err=True)
+        say(f"{start}{what}: {evaluated.task.failures[reason]}", err=True)
 
 
 def list_left_out(output: EvaluatedFile | ComparedFiles, files: Sequence[EvaluatedFile]) -> int:
@@ -86,7 +84,7 @@ def print_rows(rows: Iterable[Row]) -> int:
     for where, sentence, reason in rows:
         counts[reason] += 1
         if counts[reason] <= MAX_LISTED:
-            click.echo(f"{where}: {sentence} ({reason})", err=True)
+            say(f"{where}: {sentence} ({reason})", err=True)
     print_omitted(counts, MAX_LISTED)
     return counts.total()
 
@@ -94,12 +92,12 @@ def print_rows(rows: Iterable[Row]) -> int:
 def print_tasks() -> None:
     """Print every task with its metrics and options."""
     for task in every_task():
-        click.echo(f"{task.name}\n    {task.description}")
+        say(f"{task.name}\n    {task.description}")
         for metric in task.metrics:
-            click.echo(f"    {metric.name:<24}{metric.description}{'' if metric.default else ' By name only.'}")
+            say(f"    {metric.name:<24}{metric.description}{'' if metric.default else ' By name only.'}")
         for name, field in task.options.model_json_schema()["properties"].items():
             if name not in NOT_LISTED:
-                click.echo(f"    --option {name:<20} {described(field)}")
+                say(f"    --option {name:<20} {described(field)}")
 
 
 def described(field: Mapping[str, Any]) -> str:

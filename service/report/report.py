@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files.rows.output import write_atomic
+from ..files.output_file import write_document
 from ..files.summary import QUANTILES, quantiles
 from ..scoring.scorer import Scorer
 from ..settings import MAX_CONTENT, ScoreSettings
@@ -40,7 +40,7 @@ class Report(Statistics):
 
     def write(self, target: str, faults: Mapping[str, int], others: Mapping[str, int] | None = None) -> None:
         """Write the page, completely or not at all: see `page`. Raises OSError."""
-        write_atomic(target, self.page(faults, datetime.now(UTC), others).encode())
+        write_document(target, self.page(faults, datetime.now(UTC), others).encode())
 
     def page(self, faults: Mapping[str, int], moment: datetime, others: Mapping[str, int] | None = None) -> str:
         """Return the HTML of the report.

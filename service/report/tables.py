@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["ERROR", "NOTHING", "TextTable", "split"]
+from ..terminal import visible
+
+__all__ = ["ERROR", "NOTHING", "TextTable", "csv_text", "split"]
 
 NOTHING = "–"
 """A cell without a value."""
@@ -17,6 +20,14 @@ ERROR = " ± "
 """Between a value and its standard error."""
 
 CELL = re.compile(r"(?P<value>.*?)(?: ± (?P<error>\S+))?(?: \((?P<count>[\d,]+)\))?", re.DOTALL)
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""Beginnings of cells that spreadsheets compute, or that they remove to find one of the others."""
+
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?: ?%)?|[+-]?(?:inf|nan)", re.ASCII)
+
+APOSTROPHE = "'"
+"""Before a cell: what follows is text."""
 
 LATEX = str.maketrans(
     {
@@ -62,20 +73,20 @@ class TextTable:
 
     def markdown(self) -> str:
         """Return a table as GitHub and most other renderers of Markdown read it."""
-        heads, *rows = ([cell.translate(MARKDOWN) for cell in row] for row in (self.heads, *self.rows))
+        heads, *rows = ([visible(cell).translate(MARKDOWN) for cell in row] for row in (self.heads, *self.rows))
         for row, column in self.best:
             rows[row][column] = f"**{rows[row][column]}**"
         rule = [*[":--"] * self.left, *["--:"] * (len(heads) - self.left)]
         lines = [f"| {' | '.join(row)} |\n" for row in (heads, rule, *rows)]
-        title = [f"{self.title.translate(MARKDOWN)}\n\n"] if self.title else []
-        return "".join([*title, *lines, *(f"\n{note.translate(MARKDOWN)}\n" for note in self.notes)])
+        title = [f"{visible(self.title).translate(MARKDOWN)}\n\n"] if self.title else []
+        return "".join([*title, *lines, *(f"\n{visible(note).translate(MARKDOWN)}\n" for note in self.notes)])
 
     def latex(self) -> str:
         """Return a tabular environment with the rules of the package booktabs; title and notes are comments.
 
         A rule is between rows of different groups, whose names are in the first of several columns of text.
         """
-        heads, *rows = ([cell.translate(LATEX) for cell in row] for row in (self.heads, *self.rows))
+        heads, *rows = ([visible(cell).translate(LATEX) for cell in row] for row in (self.heads, *self.rows))
         for row, column in self.best:
             rows[row][column] = rf"\textbf{{{rows[row][column]}}}"
         lines = []
@@ -85,7 +96,7 @@ class TextTable:
             lines.append(" & ".join(cells) + r" \\")
         return "\n".join(
             [
-                *(f"% {' '.join(line.split())}" for line in (self.title, *self.notes) if line),
+                *(f"% {visible(' '.join(line.split()))}" for line in (self.title, *self.notes) if line),
                 rf"\begin{{tabular}}{{{'l' * self.left + 'r' * (len(heads) - self.left)}}}",
                 r"\toprule",
                 " & ".join(heads) + r" \\",
@@ -106,9 +117,25 @@ class TextTable:
             for name, column in zip((head, f"{head} standard error", f"{head} n"), parts, strict=True):
                 if name == head or any(column):
                     columns.append([name, *column])
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(zip(*columns, strict=True))
-        return text.getvalue()
+        return csv_text(zip(*columns, strict=True))
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as comma-separated values that a spreadsheet does not compute: see `inert`."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([inert(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def inert(cell: Any) -> Any:
+    """Return text that a spreadsheet could take for a formula with an apostrophe before it; numbers unchanged.
+
+    Control characters are escaped. See OWASP, "CSV Injection".
+    """
+    if not isinstance(cell, str):
+        return cell
+    formula = cell.lstrip(" ").startswith(FORMULAS) and NUMBER.fullmatch(cell) is None
+    return f"{APOSTROPHE}{visible(cell)}" if formula else visible(cell)
 
 
 def split(cell: str) -> tuple[str, str, str]:

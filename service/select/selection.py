@@ -17,8 +17,8 @@ from ..evaluate.task import OK
 from ..files.complete_output import complete_output, output_pieces
 from ..files.field_names import SAMPLE_ROWS, FieldError, objects_among, peek
 from ..files.formats import is_columnar, source_name
+from ..files.output_file import output_file, temp_dir_for
 from ..files.records import FileRecord, open_records
-from ..files.rows.output import atomic_file, temp_dir_for
 from ..files.rows.rows import Fault, pieces
 from ..terminal import Progress
 from .choices import Choice, choose, figures_of
@@ -60,7 +60,7 @@ def select(job: Job, options: Options, fields: ScoredFields, quiet: bool = True)
         members = reader.rows.members()
         choice = choose(reader.rows, members, options)
         writer = RowWriter(options.trainer, fields, reader.rows.has_chats)
-        dropped = atomic_file(job.dropped) if job.dropped is not None else nullcontext()
+        dropped = output_file(job.dropped) if job.dropped is not None else nullcontext()
         with (
             dropped as stream,
             complete_output(job.target, job.target_format) as write,

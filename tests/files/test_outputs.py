@@ -119,7 +119,7 @@ def test_the_keeper_cuts_a_full_file_back_to_its_last_whole_line(tmp_path, size,
 def test_every_line_is_whole_on_a_full_disk(run, tmp_path, size) -> None:
     source = write_rows(tmp_path / "in.jsonl", [{**GOOD, "more": "m" * size, "n": n} for n in range(2_000)])
     target = tmp_path / "out.jsonl"
-    result = run("score", source, "-o", target, preexec_fn=limited)
+    result = run("score", source, "-o", target, "--append", preexec_fn=limited)
     assert result.returncode == 2
     assert f"{target}: File too large".encode() in result.stderr
     content = target.read_bytes()
@@ -129,9 +129,9 @@ def test_every_line_is_whole_on_a_full_disk(run, tmp_path, size) -> None:
     assert len(content) + 2 * max(map(len, content.splitlines())) > LIMIT
 
 
-@pytest.mark.parametrize("name", ["out.json", "out.parquet", "out.arrow"])
+@pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.parquet", "out.arrow"])
 def test_a_full_disk_leaves_no_part_of_a_file(run, tmp_path, name) -> None:
-    if not name.endswith("json"):
+    if not name.startswith("out.json"):
         pytest.importorskip("pyarrow")
     rows = [{**GOOD, "more": os.urandom(400).hex(), "n": n} for n in range(2_000)]
     source, target = write_rows(tmp_path / "in.jsonl", rows), tmp_path / name

@@ -1,4 +1,4 @@
-"""`assay score`: every output line is whole, even if the run is interrupted."""
+"""`assay score`: every appended line is whole, and every file is, even if the run is interrupted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def wait_for_rest(path: Path) -> bytes:
 def test_lines_are_whole_after_a_signal(start, tmp_path: Path, example_rollouts, number: int, code: int) -> None:
     line = json.dumps(example_rollouts[0]).encode() + b"\n"
     target = tmp_path / "out.jsonl"
-    process = start("score", "-", "-o", target, stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    process = start("score", "-", "-o", target, "--append", stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
     feeder = feed(process, line)
     wait_for_size(target, 20_000_000 + number * 1_000_003)
     process.send_signal(number)
@@ -77,14 +77,14 @@ def test_lines_are_whole_after_a_signal(start, tmp_path: Path, example_rollouts,
     assert json.loads(rows[0])["reason"]
     assert b"Traceback" not in complaint
     if number == signal.SIGINT:
-        assert b"Interrupted: finished rows were written." in complaint
+        assert f"Interrupted: finished rows were added to {target}.".encode() in complaint
 
 
 def test_a_json_document_appears_whole_or_not_at_all(start, tmp_path: Path, example_rollouts) -> None:
     source, target = write_rows(tmp_path / "in.jsonl", example_rollouts * 1500), tmp_path / "out.json"
     target.write_text("earlier\n")
     process = start("score", source, "-o", target, stderr=subprocess.PIPE)
-    while not list(tmp_path.glob(".out.json.*")):
+    while not (tmp_path / ".out.json.assay-partial").exists():
         assert process.poll() is None
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...errors import InvalidRequest, Issue
 from ...scoring.text_columns import references_as_column
-from ..rows.output import Write, temp_dir_for
+from ..output_file import Write, temp_dir_for
 from ..rows.rows import PIECE_BYTES, Fields
 from .results import column_output, result_fields
 

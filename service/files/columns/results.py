@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from ...evaluate.task_rewards import TaskScores
 from ...http.wire.arrow_codec import REASON_NAMES
 from ...scoring.scores import Scores
-from ..rows.output import atomic_file, temp_dir_for
+from ..output_file import output_file, temp_dir_for
 from ..summary import GroupedRewards
 from .batch_scorer import ScoredBatch
 
@@ -122,7 +122,7 @@ def column_output(target: str, fmt: str, schema: Any) -> Iterator[Callable[[Any]
     An `arrow` file keeps dictionaries only if they never change.
     """
     special = temp_dir_for(target) is None  # the writers need a position, which pipes do not have
-    with atomic_file(target) as stream, tempfile.TemporaryFile() if special else nullcontext(stream) as stage:
+    with output_file(target) as stream, tempfile.TemporaryFile() if special else nullcontext(stream) as stage:
         if fmt == "parquet":
             with pq.ParquetWriter(stage, schema) as writer:
                 yield from _row_groups(writer)

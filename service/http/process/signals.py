@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -37,6 +36,8 @@ def handle_early() -> Callable[[], None]:
 
 def end_process(code: int) -> NoReturn:
     """Flush the logs and exit at once, without waiting for other threads."""
+    import logging  # takes longer than the rest of this module, which a process loads first
+
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # the reader has gone

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +15,7 @@ from ...evaluate.task import Metric, Task
 from ...explain.numbers import first_n, plural
 from ...files.formats import source_name
 from ..evaluated_file import FIRST_GROUPS, EvaluatedFile, as_json, formatted, terminal_table
-from ..tables import NOTHING, TextTable
+from ..tables import NOTHING, TextTable, csv_text
 from .agreement import Agreement
 from .blocks import Block, block_of
 from .bootstrap import CONFIDENCE
@@ -254,17 +252,15 @@ class ComparedFiles:
 
     def csv(self) -> str:
         """Return one line per model and record: model, location, id, groups, every metric and why it failed."""
-        text = io.StringIO()
         tables = [file.csv_rows() for file in self.files]
         heads = [next(rows) for rows in tables]
         names = list(dict.fromkeys(name for head in heads for name in head[:-1]))
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["model", *names, heads[0][-1]])
+        lines: list[list[Any]] = [["model", *names, heads[0][-1]]]
         for model, head, rows in zip(self.names, heads, tables, strict=True):
             for row in rows:
                 of_name = dict(zip(head, row, strict=True))
-                writer.writerow([model, *(of_name.get(name, "") for name in names), row[-1]])
-        return text.getvalue()
+                lines.append([model, *(of_name.get(name, "") for name in names), row[-1]])
+        return csv_text(lines)
 
 
 def distinct_names(sources: Sequence[str]) -> list[str]:
