@@ -74,15 +74,22 @@ class RequestMiddleware:
     async def answer(self, exchange: Exchange, error: Exception) -> None:
         """Reply with an error, unless the client has disconnected or a reply has begun."""
         if isinstance(error, ClientGone):
-            self.state.metrics.disconnects.inc()
-            exchange.status = exchange.status or CLIENT_GONE
+            self.count_gone(exchange)
             return
         problem = self.problem_of(exchange, error)
         self.state.metrics.rejected(problem.kind)
         if not exchange.status:
             if isinstance(error, (Problem, HTTPException)):  # anything else is logged already
                 self.log_refusal(exchange, problem)
-            await exchange.reply_problem(problem)
+            try:
+                await exchange.reply_problem(problem)
+            except ClientGone:
+                self.count_gone(exchange)
+
+    def count_gone(self, exchange: Exchange) -> None:
+        """Count a request whose client has disconnected before its reply."""
+        self.state.metrics.disconnects.inc()
+        exchange.status = CLIENT_GONE
 
     def log_refusal(self, exchange: Exchange, problem: Problem) -> None:
         """Log why a request was refused, at a limited rate.

@@ -47,8 +47,8 @@ class ScoreEndpoint:
         assert result is not None
         if isinstance(result, Rest):
             result = await self._processes.complete(result, exchange, limits)
-        self._metrics.scored(result.scores, times, exchange.run)
         await exchange.reply(result.body, body.media_type)
+        self._metrics.scored(result.scores, times, exchange.run)
 
 
 def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:

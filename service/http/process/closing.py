@@ -45,8 +45,8 @@ class ClosingProtocol(UvicornProtocol):
     """Sent before the connection is closed, once all earlier requests are answered."""
     lingering = False
     linger_deadline = 0.0
-    half_closed = False
-    """Whether the client has closed its sending side and waits for a reply."""
+    reply_lost = False
+    """Whether the connection ended before the last reply was sent."""
     probed = False
     last_state = (-1, IDLE, False)
     last_change = 0.0
@@ -72,6 +72,7 @@ class ClosingProtocol(UvicornProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.reply_lost = self.write_paused
         super().connection_lost(exc)
         if self.on_disconnect is not None:
             self.on_disconnect()
@@ -204,6 +205,7 @@ class ClosingProtocol(UvicornProtocol):
         events = self.events()
         if events & select.POLLRDHUP and not self.probed:
             self.probe()
+            events = self.events()  # a client on the same machine has answered already
         return bool(events & (select.POLLHUP | select.POLLERR))
 
     def probe(self) -> None:

@@ -7,10 +7,12 @@ a second (`ClosingProtocol.check_timeouts`).
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 
 import httptools
 
+from ..wire.compression import too_large
 from ..wire.problems import Problem
 from .closing import BODY, HEAD, IDLE, ClosingProtocol
 from .connection_limits import Guard, Refused, head_too_large, no_descriptors, not_http, problem_refusal, too_many_ahead
@@ -27,6 +29,10 @@ MAX_CHUNKS = 1 << 16
 EXTRA_BYTES = 1 << 20
 """Bytes of chunk framing and trailers that are allowed on top of the body."""
 
+SIZE = re.compile(rb"[0-9A-Fa-f]+")
+MAX_SIZE_BYTES = 64
+"""Bytes of a piece of data that are kept, in case that the size of a chunk begins there."""
+
 
 class GuardedProtocol(ClosingProtocol):
     """uvicorn's protocol with the limits of its class attribute `guard`."""
@@ -42,6 +48,10 @@ class GuardedProtocol(ClosingProtocol):
     framing_bytes = 0
     """Bytes since the last body data: chunk extensions and trailers."""
     chunks = 0
+    chunk_bytes = -1
+    """Bytes of an incomplete chunk in the current piece of data; -1 if its size is in an earlier piece."""
+    last_bytes = b""
+    """The end of the previous piece, in which the size of a chunk may have begun."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -61,6 +71,8 @@ class GuardedProtocol(ClosingProtocol):
             self.feed(data)
             if self.receiving:
                 self.check_limits()
+                if self.chunks:
+                    self.check_chunk_size(data)
         except Refused as refusal:
             self.refuse(refusal)
         except httptools.HttpParserUpgrade:
@@ -85,6 +97,21 @@ class GuardedProtocol(ClosingProtocol):
             if self.framing_bytes > self.guard.settings.max_head_bytes + self.chunk_size:
                 raise problem_refusal(Problem("head-too-large", "The chunk extensions or trailers are too long."))
 
+    def check_chunk_size(self, data: bytes) -> None:
+        """Raise Refused if the incomplete chunk of a body is longer than a body may be.
+
+        The parser reports where its data begins, but not its size, which is the last line before the data. A size that
+        is spread over more than two pieces is not seen, and its body takes its time.
+        """
+        if self.chunk_bytes >= 0:
+            before = (self.last_bytes + data)[: len(self.last_bytes) + len(data) - self.chunk_bytes]
+            line = before[before.rfind(b"\n", 0, -1) + 1 :]
+            digits = SIZE.match(line)
+            if digits and int(digits[0], 16) > self.guard.settings.max_body_bytes:
+                raise problem_refusal(too_large(self.guard.settings.max_body_bytes))
+        self.chunk_bytes = -1
+        self.last_bytes = data[-MAX_SIZE_BYTES:]
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.receiving = HEAD
@@ -106,12 +133,18 @@ class GuardedProtocol(ClosingProtocol):
 
     def on_chunk_header(self) -> None:
         self.chunks += 1
+        self.chunk_bytes = 0
         if self.chunks > MAX_CHUNKS:
             raise problem_refusal(Problem("too-large", f"A body may have at most {MAX_CHUNKS} chunks."))
 
     def on_body(self, body: bytes) -> None:
         self.framing_bytes = -self.chunk_size  # `check_limits` adds it back
+        if self.chunk_bytes >= 0:
+            self.chunk_bytes += len(body)
         super().on_body(body)
+
+    def on_chunk_complete(self) -> None:
+        self.chunk_bytes = -1
 
     def on_message_complete(self) -> None:
         self.receiving = IDLE

@@ -160,7 +160,7 @@ class DrainingServer(uvicorn.Server):
         now = time.monotonic()
         for connection in self.open_connections():
             connection.check_timeouts(now)
-        self.state.admission.batches.admit_waiting()
+        self.state.admission.check()
         self.state.keys.follow()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -30,6 +30,13 @@ class UvicornProtocol(HttpToolsProtocol):
         """Close the connection once all has been answered; called after a reply with `Connection: close`."""
         raise NotImplementedError
 
+    half_closed = False
+    """Whether the client has closed its sending side and waits for a reply."""
+
+    def has_disconnected(self) -> bool:
+        """Return whether the client has disconnected, not only closed its sending side."""
+        raise NotImplementedError
+
     # Parsing
 
     def feed(self, data: bytes) -> None:
@@ -121,8 +128,12 @@ class UvicornProtocol(HttpToolsProtocol):
 
     # Sending
 
-    def send_whole(self, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Write a reply with one call instead of two messages, unless the client has disconnected.
+    def send_whole(
+        self, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes, waited: bool
+    ) -> bool:
+        """Write a reply with one call instead of two messages; return False if the client has disconnected.
+
+        The kernel is asked for that, which takes some microseconds, if the request has `waited`, or half-closed.
 
         `send` is that of the request's cycle, which is left as its own `send` would leave it. Two messages, and the two
         small writes that follow from them, make a request with one response a sixth slower
@@ -132,10 +143,11 @@ class UvicornProtocol(HttpToolsProtocol):
         assert isinstance(cycle, RequestResponseCycle)
         transport = self.transport
         if cycle.disconnected or cycle.response_started:
-            return
-        if transport.is_closing():
+            return False
+        if transport.is_closing() or ((waited or self.half_closed) and self.has_disconnected()):
             cycle.disconnected = True  # uvicorn reports it only to the latest request
-            return
+            transport.abort()
+            return False
         lines = [STATUS_LINE[status]]
         closing = False
         for name, value in (*cycle.default_headers, *headers):
@@ -158,3 +170,4 @@ class UvicornProtocol(HttpToolsProtocol):
         if not cycle.keep_alive:
             self.close_after_reply()
         cycle.on_response()
+        return True

@@ -1,8 +1,9 @@
 """Admission control by bytes: a budget for bodies being read or scored, with a bounded queue.
 
-A long body, which the threads score, is admitted by its declared length before its first byte is read: while it waits,
-the client keeps it. Short bodies have a separate budget and are charged as they arrive, so that no batch delays them
-and a client that only announces bytes uses no budget. A body without a declared length counts as short until it has
+Bodies are charged for the bytes that have arrived, so a client that only announces bytes uses no budget. Short bodies
+have a separate budget, and no batch delays them. A long body, which the threads score, waits in a queue, before its
+first byte and between any two messages, while the budget is needed for what bodies before it are about to send; a body
+that waits is not read, so the client keeps the rest. A body without a declared length counts as short until it has
 become long; then it joins the queue.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from bisect import insort
 from collections import deque
 from collections.abc import Awaitable, Callable
 from time import perf_counter
@@ -21,10 +23,27 @@ from .deadline import deadline_exceeded
 from .exchange import ClientGone, Exchange
 from .resident_memory import ResidentGuard
 
-__all__ = ["Admission", "ByteBudget", "LoopBudget", "Permit"]
+__all__ = ["Admission", "BatchBudget", "BatchPermit", "ByteBudget", "LoopBudget", "Permit"]
 
 FIRST_RESERVE = 1 << 20
-"""Bytes that a body of unknown length reserves when it becomes long; any more are charged as they arrive."""
+"""Bytes for which a body of unknown length queues when it becomes long."""
+
+MESSAGE_BYTES = 1 << 18
+"""Bytes that have to be free before a long body is read on: about as much as the server reads from a socket at once."""
+
+TICK_SECONDS = 0.05
+TICKS_A_SECOND = 20
+"""How often the rates of fast bodies are measured."""
+
+FAST_BYTES = 1 << 18
+"""Bodies from which fewer bytes are expected within a second do not delay others."""
+
+RANK_RATE = 1 << 24
+"""Bytes per second that delay a body's place in the queue, so that announcing 60 MiB does not delay batches of 4."""
+
+LEAST_RATE = 1 << 18
+PATIENCE = 2.0
+"""Minimum bytes per second of a long body while others wait, and the seconds for which it may send nothing."""
 
 MAX_PER_TURN = 64
 """Maximum short requests scored per turn of the event loop, which takes some milliseconds."""
@@ -36,17 +55,21 @@ MAX_RETRY_SECONDS = 30
 class Permit:
     """Bytes of a budget, returned once all holders (the exchange and its job) have released them."""
 
-    __slots__ = ("_budget", "_holders", "_since", "nbytes")
+    __slots__ = ("_holders", "budget", "nbytes", "since", "timer", "too_slow")
 
     def __init__(self, budget: ByteBudget, nbytes: int) -> None:
+        self.budget = budget
         self.nbytes = nbytes
-        self._budget = budget
+        self.since = perf_counter()
+        self.timer: asyncio.Timeout | None = None
+        """Limits the wait for the next message of the body."""
+        self.too_slow = False
+        """True once the body is refused because it is slower than `LEAST_RATE`."""
         self._holders = 1
-        self._since = perf_counter()
 
     def grow(self, nbytes: int, *, patient: bool = False) -> None:
-        """Charge more bytes without waiting (see `ByteBudget.charge`): waiting holders could deadlock."""
-        self._budget.charge(nbytes, patient=patient)
+        """Charge more bytes without waiting (see `ByteBudget.charge`)."""
+        self.budget.charge(nbytes, patient=patient)
         self.nbytes += nbytes
 
     def hold(self) -> None:
@@ -57,15 +80,80 @@ class Permit:
         """Remove a holder; the last one returns the bytes. Call it on the event loop's thread."""
         self._holders -= 1
         if not self._holders:
-            self._budget.give_back(self.nbytes, perf_counter() - self._since)
-
-
-Place = tuple[asyncio.Future[Permit], int]
-"""A request in the queue of a budget: its future permit, and its bytes."""
+            self.budget.give_back(self)
 
 
 class ByteBudget:
-    """A budget of bytes in use with a FIFO queue. Not thread-safe: for the event loop only."""
+    """A budget of bytes in use, without a queue. Not thread-safe: for the event loop only."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.in_use = 0
+        """Charged bytes."""
+
+    def charge(self, nbytes: int, *, patient: bool = False) -> None:
+        """Charge bytes; raise Problem `over-capacity` if they do not fit.
+
+        A `patient` request may exceed the budget, and so may the only body in work.
+        """
+        if not patient and self.in_use and self.in_use + nbytes > self.capacity:
+            raise self.over_capacity()
+        self.in_use += nbytes
+
+    def give_back(self, permit: Permit) -> None:
+        """Return the bytes of a permit."""
+        self.in_use -= permit.nbytes
+
+    def over_capacity(self) -> Problem:
+        """Return the problem `over-capacity`."""
+        return over_capacity(1)
+
+
+def over_capacity(seconds: float) -> Problem:
+    """Return the problem `over-capacity`, with a `Retry-After` of at least `seconds`."""
+    retry_after = b"%d" % min(MAX_RETRY_SECONDS, max(1, math.ceil(seconds)))
+    detail = "The bytes in work and in the queue have reached their limit."
+    return Problem("over-capacity", detail, headers=[(b"retry-after", retry_after)])
+
+
+class BatchPermit(Permit):
+    """The bytes of a long body that have arrived, and the body's place in the queue."""
+
+    __slots__ = ("complete", "credit", "last_tick", "place", "queued", "since_check", "this_tick", "to_come", "turn")
+
+    def __init__(self, budget: BatchBudget, nbytes: int) -> None:
+        """Create the permit of a body that will have `nbytes` at most."""
+        super().__init__(budget, 0)
+        self.place = self.since + nbytes / RANK_RATE
+        """Its place in the queue: before bodies of a greater number."""
+        self.to_come = nbytes
+        """Bytes that have not arrived."""
+        self.complete = False
+        self.queued = 0
+        """Bytes of the body while it waits for its first turn; 0 afterwards."""
+        self.turn: asyncio.Future[None] | None = None
+        """Set while the body waits to be read on."""
+        self.this_tick = self.last_tick = 0
+        """Bytes that arrived in this tick and in the one before."""
+        self.since_check = 0
+        """Bytes that have arrived since `BatchBudget.check_rates`."""
+        self.credit = PATIENCE
+        """Seconds for which the body may send nothing."""
+
+    @property
+    def expected(self) -> int:
+        """Bytes that will arrive within a second, at the rate of the last ticks: 0 from a client that has stopped."""
+        return min(self.to_come, TICKS_A_SECOND * max(self.this_tick, self.last_tick))
+
+
+class BatchBudget(ByteBudget):
+    """A budget for long bodies, with a queue in the order of their arrival and length. For the event loop only.
+
+    A body is read on if the budget has room for its next message and for what is expected of the bodies before it. So a
+    burst of fast clients is read a few bodies at a time, each to its end, and a client that is slow or has stopped
+    delays nobody. If half-read bodies fill the budget, no body would ever be complete: then the first one in the queue
+    is the leader, which may exceed the budget until it is complete.
+    """
 
     def __init__(
         self,
@@ -74,98 +162,201 @@ class ByteBudget:
         max_waiting: int = 0,
         memory_full: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create a budget that admits nothing while `memory_full` returns True."""
-        self.capacity, self.max_queued_bytes = capacity, max_queued_bytes
-        self._memory_full = memory_full
-        self.in_use = 0
-        """Admitted bytes."""
+        """Create a budget that admits no new body while `memory_full` returns True."""
+        super().__init__(capacity)
+        self.max_queued_bytes = max_queued_bytes
         self.queued_bytes = 0
-        """Bytes in the queue."""
+        """Bytes of bodies that wait for their first turn."""
+        self.waiting = 0
+        """Number of these bodies."""
         self._max_waiting = max_waiting
-        self._queue: deque[Place] = deque()
+        self._memory_full = memory_full
+        self._queue: list[BatchPermit] = []
+        """The bodies that wait, for their first turn or a later one, by place."""
+        self._reading: dict[BatchPermit, None] = {}
+        """The bodies that are not complete."""
+        self._to_come = 0
+        """Sum of their bytes to come."""
+        self._fast: dict[BatchPermit, None] = {}
+        """Those from which much is expected."""
+        self._leader: BatchPermit | None = None
+        self._complete = 0
+        """Number of bodies that are complete and hold bytes."""
+        self._ticking = False
         self._held_seconds = 0.1
         """Moving average of the seconds for which bytes are held."""
 
-    @property
-    def waiting(self) -> int:
-        """Requests in the queue."""
-        return len(self._queue)
+    async def enter(
+        self, exchange: Exchange, nbytes: int, *, patient: bool = False, queued: int | None = None
+    ) -> BatchPermit:
+        """Wait until a body of at most `nbytes` may be read, and return its permit, which holds no bytes yet.
 
-    async def enter(self, exchange: Exchange, nbytes: int, *, patient: bool = False) -> Permit:
-        """Wait until `nbytes` (capped at the whole budget) fit, then return a permit for them.
-
-        Unless `patient`, raise Problem `over-capacity` if the queue is full, and `memory-full`. Raise Problem
-        `deadline` or ClientGone if that happens first.
+        It counts as `queued` bytes in the queue, by default `nbytes`, but never as more than the whole budget. Unless
+        `patient`, raise Problem `over-capacity` if the queue is full, and `memory-full`. Raise Problem `deadline` or
+        ClientGone if that happens first.
         """
-        nbytes = min(nbytes, self.capacity)
+        queued = min(nbytes if queued is None else queued, self.capacity)
         full = self._memory_full()
-        if not self._queue and self.in_use + nbytes <= self.capacity and not full:
-            self.in_use += nbytes
-            return Permit(self, nbytes)
         if full and not patient:
             detail = "The service's memory is close to its ceiling."
             raise Problem("memory-full", detail, headers=[(b"retry-after", b"1")])
-        if not patient and (self.queued_bytes + nbytes > self.max_queued_bytes or self.waiting >= self._max_waiting):
+        permit = BatchPermit(self, nbytes)
+        waits = full or bool(self._queue) or not self._fits(permit)
+        queue_full = self.queued_bytes + queued > self.max_queued_bytes or self.waiting >= self._max_waiting
+        if waits and queue_full and not patient and (self._queue or not self._may_lead(permit)):
             raise self.over_capacity()
-        return await self._wait(nbytes, exchange)
+        self._reading[permit] = None
+        self._to_come += nbytes
+        if waits:
+            permit.queued = queued
+            self.queued_bytes += queued
+            self.waiting += 1
+            try:
+                await self._wait(permit, exchange)
+            except BaseException:
+                permit.release()
+                raise
+            permit.since = perf_counter()
+        return permit
 
-    async def _wait(self, nbytes: int, exchange: Exchange) -> Permit:
+    async def take_turn(self, permit: BatchPermit, exchange: Exchange) -> None:
+        """Wait until the next message of a body may be read; raise Problem `deadline` and ClientGone."""
+        others_first = self._queue and self._queue[0].place < permit.place
+        if permit is not self._leader and (others_first or not self._fits(permit)):
+            await self._wait(permit, exchange)
+
+    def _fits(self, permit: BatchPermit, granted: int = 0) -> bool:
+        """Return whether a body may be read on, after turns for `granted` bytes."""
+        to_come = self._to_come + (0 if permit in self._reading else permit.to_come)
+        if self.in_use + to_come <= self.capacity:  # the usual case: everything fits
+            return True
+        used = self.in_use + granted + min(MESSAGE_BYTES, permit.to_come)
+        return used <= self.capacity and used + self._expected_before(permit) <= self.capacity
+
+    def _expected_before(self, permit: BatchPermit) -> int:
+        """Return the bytes expected of bodies with an earlier place."""
+        return sum(other.expected for other in self._fast if other.place < permit.place)
+
+    def _may_lead(self, permit: BatchPermit) -> bool:
+        """Return whether a body may exceed the budget, as nothing in work will make room for it."""
+        return self._leader is None and not self._complete and not self._expected_before(permit)
+
+    async def _wait(self, permit: BatchPermit, exchange: Exchange) -> None:
         started = perf_counter()
-        granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
-        place = granted, nbytes
-        self._queue.append(place)
-        self.queued_bytes += nbytes
-        exchange.on_disconnect(lambda: None if granted.done() else granted.set_exception(ClientGone()))
+        turn = permit.turn = asyncio.get_running_loop().create_future()
+        insort(self._queue, permit, key=lambda waiting: waiting.place)
+        exchange.on_disconnect(lambda: None if turn.done() else turn.set_exception(ClientGone()))
+        self.serve_queue()
         try:
             async with asyncio.timeout(exchange.deadline.left):
-                return await granted
-        except BaseException as error:
-            try:
-                self._queue.remove(place)
-            except ValueError:  # admitted at the same moment
-                granted.result().release()
-            else:
-                self.queued_bytes -= nbytes
-                self.admit_waiting()  # the next in line may fit now
-            if isinstance(error, TimeoutError):
-                raise deadline_exceeded() from None
-            raise
+                await turn
+        except TimeoutError:
+            raise deadline_exceeded() from None
         finally:
+            permit.turn = None
+            if permit in self._queue:
+                self._leave_queue(permit)
+                self.serve_queue()  # the next in line may be read now
             exchange.times.queue += perf_counter() - started
             exchange.on_disconnect(None)
 
-    def charge(self, nbytes: int, *, patient: bool = False) -> None:
-        """Charge bytes without waiting; raise Problem `over-capacity` if they do not fit.
+    def _leave_queue(self, permit: BatchPermit) -> None:
+        self._queue.remove(permit)
+        if permit.queued:
+            self.queued_bytes -= permit.queued
+            self.waiting -= 1
+            permit.queued = 0
 
-        A `patient` request may exceed the budget, and so may the only body in work.
-        """
-        if not patient and self.in_use and self.in_use + nbytes > self.capacity:
-            raise self.over_capacity()
-        self.in_use += nbytes
-
-    def give_back(self, nbytes: int, held: float) -> None:
-        """Return bytes that were held for `held` seconds."""
-        self.in_use -= nbytes
-        self._held_seconds += 0.1 * (held - self._held_seconds)
-        self.admit_waiting()
-
-    def admit_waiting(self) -> None:
-        """Admit what fits from the head of the queue; also called every second, when memory may be free again."""
-        while self._queue:
-            granted, nbytes = self._queue[0]
-            if granted.done() or self.in_use + nbytes > self.capacity or self._memory_full():
+    def serve_queue(self) -> None:
+        """Read on the first bodies of the queue; also called every second, when memory may be free again."""
+        granted, full = 0, bool(self._queue) and self._memory_full()
+        for permit in tuple(self._queue):
+            if permit.turn is None or permit.turn.done():
                 return  # a request that has left cleans up after itself
-            self._queue.popleft()
-            self.queued_bytes -= nbytes
-            self.in_use += nbytes
-            granted.set_result(Permit(self, nbytes))
+            if full and permit.queued:
+                continue
+            if not self._fits(permit, granted):
+                if granted or not self._may_lead(permit):
+                    return
+                self._leader = permit
+            granted += min(MESSAGE_BYTES, permit.to_come)
+            self._leave_queue(permit)
+            permit.turn.set_result(None)
+
+    def arrive(self, permit: BatchPermit, nbytes: int) -> None:
+        """Charge `nbytes` more of a body, but in total never more than the whole budget."""
+        charged = min(nbytes, self.capacity - permit.nbytes)
+        permit.nbytes += charged
+        self.in_use += charged
+        arrived = min(nbytes, permit.to_come)
+        permit.to_come -= arrived
+        self._to_come -= arrived
+        permit.this_tick += nbytes
+        permit.since_check += nbytes
+        if permit.expected >= FAST_BYTES:
+            self._fast[permit] = None
+            self._start_ticking()
+
+    def complete(self, permit: BatchPermit) -> None:
+        """Count a body as complete: its bytes will be released, whatever its client does."""
+        self._forget(permit)
+        permit.complete = True
+        self._complete += 1
+        self.serve_queue()
+
+    def give_back(self, permit: Permit) -> None:
+        """Return the bytes of a permit."""
+        assert isinstance(permit, BatchPermit)
+        super().give_back(permit)
+        if permit.complete:
+            self._complete -= 1
+            self._held_seconds += 0.1 * (perf_counter() - permit.since - self._held_seconds)
+        else:
+            self._forget(permit)
+        self.serve_queue()
+
+    def _forget(self, permit: BatchPermit) -> None:
+        """Expect no more bytes of a body."""
+        self._to_come -= permit.to_come
+        permit.to_come = 0
+        del self._reading[permit]
+        self._fast.pop(permit, None)
+        if self._leader is permit:
+            self._leader = None
+
+    def _start_ticking(self) -> None:
+        if not self._ticking:
+            self._ticking = True
+            asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        """Measure the rates of bodies, so that those that have stopped delay nobody."""
+        self._ticking = False
+        for permit in list(self._fast):
+            if permit.turn is None:  # not the budget delays it
+                permit.last_tick, permit.this_tick = permit.this_tick, 0
+                if permit.expected < FAST_BYTES:
+                    del self._fast[permit]
+        self.serve_queue()
+        if self._fast:
+            self._start_ticking()
+
+    def check_rates(self) -> None:
+        """Refuse bodies that are too slow while others wait; called every second."""
+        if not self._queue:
+            return
+        now = asyncio.get_running_loop().time()
+        for permit in self._reading:
+            if permit.turn is None and permit.timer is not None:
+                permit.credit = min(PATIENCE, permit.credit + permit.since_check / LEAST_RATE) - 1
+                if permit.credit < 0:
+                    permit.too_slow = True
+                    permit.timer.reschedule(now)
+            permit.since_check = 0
 
     def over_capacity(self) -> Problem:
         """Return the problem `over-capacity`; its `Retry-After` estimates when the queue will be empty."""
-        seconds = self._held_seconds * (1 + self.queued_bytes / self.capacity)
-        retry_after = b"%d" % min(MAX_RETRY_SECONDS, max(1, math.ceil(seconds)))
-        detail = "The bytes in work and in the queue have reached their limit."
-        return Problem("over-capacity", detail, headers=[(b"retry-after", retry_after)])
+        return over_capacity(self._held_seconds * (1 + self.queued_bytes / self.capacity))
 
 
 class LoopBudget:
@@ -211,7 +402,7 @@ class Admission:
         self.short = settings.inline_bytes
         """Bodies below this many bytes are short."""
         self.resident = ResidentGuard(settings.max_work_bytes)
-        self.batches = ByteBudget(
+        self.batches = BatchBudget(
             settings.max_work_bytes, settings.max_queued_bytes, settings.max_queued, lambda: self.resident.exceeded
         )
         self.singles = ByteBudget(settings.max_work_bytes)
@@ -242,24 +433,41 @@ class Admission:
             self.unread -= nbytes
 
     async def admit(self, exchange: Exchange, nbytes: int) -> None:
-        """Give the exchange a permit for a batch of `nbytes`; raise as `ByteBudget.enter` does."""
+        """Wait until a batch of `nbytes` may be read, and give its exchange a permit; raise as `BatchBudget.enter`."""
         patient = exchange.max_queue_seconds is not None
-        permit = await self.batches.enter(exchange, nbytes, patient=patient)
-        if exchange.permit is not None:
-            exchange.permit.release()
-        exchange.permit = permit
+        exchange.permit = await self.batches.enter(exchange, nbytes, patient=patient)
 
-    async def charge_chunk(self, exchange: Exchange, nbytes: int, total: int) -> None:
-        """Charge `nbytes` more of a body that was not admitted by its length and now has `total` bytes."""
-        patient = exchange.max_queue_seconds is not None
-        permit = exchange.permit
-        if exchange.short and total >= self.short:
+    async def charge(
+        self, exchange: Exchange, nbytes: int, total: int, at_most: int, more: bool, weight: int = 1
+    ) -> None:
+        """Charge `nbytes` more of a body, which now has `total` bytes and will have `at_most`.
+
+        With `more` to come, wait until it may be read. Each byte of a long body counts `weight` times. Raise Problem as
+        `BatchBudget.enter` does, and ClientGone.
+        """
+        patient, permit = exchange.max_queue_seconds is not None, exchange.permit
+        if not isinstance(permit, BatchPermit):
+            if total < self.short:
+                if permit is None:
+                    self.singles.charge(nbytes, patient=patient)
+                    exchange.permit = Permit(self.singles, nbytes)
+                else:
+                    permit.grow(nbytes, patient=patient)
+                return
             exchange.short = False
-            await self.admit(exchange, max(total, FIRST_RESERVE))
-        elif permit is None:
-            self.singles.charge(nbytes, patient=patient)
-            exchange.permit = Permit(self.singles, nbytes)
-        elif exchange.short:
-            permit.grow(nbytes, patient=patient)
-        elif total > permit.nbytes:
-            permit.grow(total - permit.nbytes)
+            longest, queued = (at_most, max(total, FIRST_RESERVE)) if more else (total, total)
+            batch = await self.batches.enter(exchange, weight * longest, patient=patient, queued=weight * queued)
+            if permit is not None:
+                permit.release()
+            exchange.permit = permit = batch
+            nbytes = total
+        self.batches.arrive(permit, weight * nbytes)
+        if more:
+            await self.batches.take_turn(permit, exchange)
+        else:
+            self.batches.complete(permit)
+
+    def check(self) -> None:
+        """Refuse bodies that are too slow, and read on those that fit; called every second."""
+        self.batches.check_rates()
+        self.batches.serve_queue()

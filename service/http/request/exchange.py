@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from asyncio import Timeout
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from time import perf_counter
@@ -51,6 +52,8 @@ class Permit(Protocol):
     """Bytes of a budget that a request holds (see `admission.py`)."""
 
     nbytes: int
+    timer: Timeout | None
+    too_slow: bool
 
     def grow(self, nbytes: int, *, patient: bool = False) -> None: ...
     def hold(self) -> None: ...
@@ -122,8 +125,9 @@ class Exchange(Request):
     ) -> None:
         """Send the complete reply, with the headers of every reply.
 
-        Return once the socket has accepted all of it or the client has disconnected; until then the request keeps its
-        permit. Raise Problem `over-capacity` for a long reply to a short body while too many replies are unread.
+        Return once the socket has accepted all of it; until then the request keeps its permit. Raise ClientGone if the
+        client has disconnected before, and Problem `over-capacity` for a long reply to a short body while too many
+        replies are unread.
         """
         unadmitted = len(body) > LONG_REPLY and self.short and self.max_queue_seconds is None
         if unadmitted and status == OK and self._replies.replies_full:
@@ -147,9 +151,13 @@ class Exchange(Request):
             return
         if connection.write_paused:  # the previous reply is not read yet
             await connection.drain()
-        connection.send_whole(self.send_message, status, lines, body)
+        waited = not self.short or self.times.queue > 0  # so long that the client may have disconnected
+        if not connection.send_whole(self.send_message, status, lines, body, waited):
+            raise ClientGone
         if connection.write_paused:
             await self._replies.count_unread(len(body), connection.drain())
+            if connection.reply_lost:
+                raise ClientGone
 
     async def reply_problem(self, problem: Problem) -> None:
         """Send an error in the form of RFC 9457."""

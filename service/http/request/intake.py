@@ -1,15 +1,14 @@
 """Checks of every request with a body, before its endpoint is called.
 
-In this order: deadline, readiness, media type, query, encoding, and the body, which is admitted by its declared size
-before it is read, or counted while it arrives. Every route that takes a body has an `Intake`, and stores the body as
+In this order: deadline, readiness, media type, query, encoding, and the body, which is counted while it arrives (see
+`admission.py`). Every route that takes a body has an `Intake`, and stores the body as
 `exchange.request_body`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from time import perf_counter
 
 from starlette.types import Message
@@ -112,37 +111,24 @@ class Intake:
         declared = int(length) if length.isdigit() else 0
         if declared > self._max_bytes:
             raise too_large(self._max_bytes)
-        admission = self._admission
-        if declared < admission.short:
-            return await self._read_counted(exchange)
-        exchange.short = False
-        await admission.admit(exchange, declared * COMPRESSED if compressed else declared)
-        body = bytearray()
-        more = True
-        async with in_time(exchange, self._settings.body_seconds):
-            while more:
-                message = await exchange.receive_message()
-                body += self._part(message, len(body))
-                more = message.get("more_body", False)
-        return body
-
-    async def _read_counted(self, exchange: Exchange) -> bytes | bytearray:
-        """Return a body that is short, or of unknown length, and count it while it arrives."""
         admission, left = self._admission, self._settings.body_seconds
+        weight = COMPRESSED if compressed else 1
+        if declared >= admission.short:
+            exchange.short = False
+            await admission.admit(exchange, weight * declared)
         body = bytearray()
         while True:
             if exchange.has_message:  # the usual case of short bodies: needs no timer
                 message = await exchange.receive_message()
             else:
                 started = perf_counter()
-                async with in_time(exchange, left):
-                    message = await exchange.receive_message()
+                message = await receive(exchange, left)
                 left -= perf_counter() - started
             part = self._part(message, len(body))
             more = message.get("more_body", False)
             total = len(body) + len(part)
             if more or body or total >= admission.short:  # not one message that is scored at once
-                await admission.charge_chunk(exchange, len(part), total)
+                await admission.charge(exchange, len(part), total, declared or self._max_bytes, more, weight)
             if not more:
                 break
             body += part
@@ -163,17 +149,26 @@ class Intake:
         return part
 
 
-@asynccontextmanager
-async def in_time(exchange: Exchange, seconds: float) -> AsyncIterator[None]:
-    """Raise Problem `too-slow` after `seconds`, or `deadline` at the deadline of the request."""
-    until_deadline = exchange.deadline.left
+async def receive(exchange: Exchange, seconds: float) -> Message:
+    """Return the next message.
+
+    Raise Problem `too-slow` after `seconds`, or once its permit says so, and `deadline` at the deadline of the request.
+    """
+    permit, until_deadline = exchange.permit, exchange.deadline.left
     try:
-        async with asyncio.timeout(min(seconds, until_deadline)):
-            yield
+        async with asyncio.timeout(min(seconds, until_deadline)) as timer:
+            if permit is not None:
+                permit.timer = timer
+            return await exchange.receive_message()
     except TimeoutError:
+        if permit is not None and permit.too_slow:
+            raise too_slow("The body arrives too slowly, while others wait.") from None
         raise (too_slow() if seconds < until_deadline else deadline_exceeded()) from None
+    finally:
+        if permit is not None:
+            permit.timer = None
 
 
-def too_slow() -> Problem:
+def too_slow(detail: str = "The body did not arrive in time.") -> Problem:
     """Return the problem of a slow body; the connection is closed after this reply."""
-    return Problem("too-slow", "The body did not arrive in time.", headers=[(b"connection", b"close")])
+    return Problem("too-slow", detail, headers=[(b"connection", b"close")])

@@ -6,7 +6,8 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,13 +25,50 @@ LARGE = BODY[:-1] + b" " * 90_000 + b"}"
 # Clients that close their sending side, or all
 
 
+HOLDING = """
+import os, time
+from assay.service.http.request.worker_threads import WorkerThreads
+def held(job):
+    while os.path.exists({path!r}):
+        time.sleep(0.01)
+    return job()
+submit = WorkerThreads._submit
+WorkerThreads._submit = lambda self, job, *others: submit(self, lambda: held(job), *others)
+"""
+"""Lets batches wait in their threads while a file exists."""
+
+
 @pytest.fixture(scope="module")
-def narrow() -> Iterator[LiveServer]:
+def hold(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of a file; while it exists, `narrow` scores no batch."""
+    return tmp_path_factory.mktemp("narrow") / "hold"
+
+
+@pytest.fixture(scope="module")
+def narrow(hold: Path) -> Iterator[LiveServer]:
     """Yield a server with room for one batch; others wait."""
-    with launched("--max-work-bytes", "100000", "--inline-bytes", "1000", "--drain-seconds", "0") as server:
+    flags = ("--max-work-bytes", "100000", "--inline-bytes", "1000", "--drain-seconds", "0")
+    with launched(*flags, before=HOLDING.format(path=str(hold))) as server:
         server.wait_until_ready()
         yield server
         assert "Traceback" not in server.log
+
+
+@contextmanager
+def occupied(server: LiveServer, hold: Path) -> Iterator[None]:
+    """Fill the budget with a batch that is not scored until the end."""
+    hold.touch()
+    try:
+        with RawConnection(server.url) as first:
+            first.send(post(LARGE))
+            assert comes_to(server, work_bytes=len(LARGE), queued_requests=0)
+            try:
+                yield
+            finally:
+                hold.unlink()
+            assert final_reply(first).status == 200
+    finally:
+        hold.unlink(missing_ok=True)
 
 
 def final_reply(connection: RawConnection):
@@ -50,18 +88,15 @@ def test_a_half_closed_client_gets_the_reply_to_its_batch(narrow, version):
         assert connection.is_closed()
 
 
-def test_half_closed_clients_stay_in_the_queue(narrow):
-    with RawConnection(narrow.url) as first:
-        first.send(head("Content-Length: 100000"))
-        assert comes_to(narrow, work_bytes=100_000)
-        with RawConnection(narrow.url) as waiting:
+def test_half_closed_clients_stay_in_the_queue(narrow, hold):
+    with RawConnection(narrow.url) as waiting:
+        with occupied(narrow, hold):
             waiting.send(post(LARGE))
             waiting.socket.shutdown(socket.SHUT_WR)
             assert comes_to(narrow, queued_requests=1)
             time.sleep(2.5)  # the server looks at it once a second
             assert metric(narrow, "assay_queued_requests") == 1
-            first.close()
-            assert final_reply(waiting).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
+        assert final_reply(waiting).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
     assert comes_to(narrow, work_bytes=0)
 
 
@@ -100,7 +135,7 @@ def test_an_unread_reply_does_not_delay_the_exit():
         server.wait_until_ready()
         with RawConnection(server.url) as connection:
             connection.send(post(many) + head("Content-Length: 100000") + b"{")
-            assert comes_to(server, work_bytes=len(many) + 100_000)
+            assert comes_to(server, work_bytes=len(many) + 1)
             started = time.monotonic()
             assert server.stop() == 1
             assert time.monotonic() - started < 5
@@ -108,18 +143,16 @@ def test_an_unread_reply_does_not_delay_the_exit():
         assert "Traceback" not in server.log
 
 
-def test_a_client_that_leaves_the_queue_frees_its_slot(narrow):
+def test_a_client_that_leaves_the_queue_frees_its_slot(narrow, hold):
     """Even without reading from it. (With a body larger than the socket buffers, it is noticed at its turn.)"""
-    with RawConnection(narrow.url) as first:
-        first.send(head("Content-Length: 100000"))  # holds the whole budget, and lets everyone wait
-        assert comes_to(narrow, queued_requests=0, work_bytes=100_000)
+    with occupied(narrow, hold):
         waiting = [RawConnection(narrow.url) for _ in range(5)]
         for connection in waiting:
             connection.send(post(LARGE))
-        assert comes_to(narrow, queued_requests=5, work_bytes=100_000)
+        assert comes_to(narrow, queued_requests=5, work_bytes=len(LARGE))
         for connection in waiting[:-1]:
             connection.close()
-        assert comes_to(narrow, queued_requests=1, work_bytes=100_000)
+        assert comes_to(narrow, queued_requests=1, work_bytes=len(LARGE))
     assert final_reply(waiting[-1]).json()["rewards"] == pytest.approx(REWARDS, abs=1e-12)
     assert comes_to(narrow, queued_requests=0, work_bytes=0)
     waiting[-1].close()
@@ -135,6 +168,66 @@ def test_a_disconnect_during_scoring_is_noticed():
             connection.send(post(LARGE))
             assert comes_to(server, batches_unfinished=1)
         assert comes_to(server, client_disconnects_total=1)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("path", ["/v1/score", "/compat/slime"])
+def test_clients_that_hang_up_after_their_body_are_not_counted_as_served(narrow, hold, path):
+    """Clients send a whole batch and disconnect at once: neither their requests nor their rewards count as served."""
+    texts = {"response": "x" * 90_000, "label": REQUEST["references"][0]}
+    body = LARGE if path == "/v1/score" else json.dumps(texts).encode()
+    before = served(narrow, path)
+    with RawConnection(narrow.url) as connection:
+        connection.send(post(body, path=path))
+        assert final_reply(connection).status == 200
+    assert comes_to(narrow, work_bytes=0)
+    once = served(narrow, path)
+    assert once[0] == before[0] + 1
+    assert once[1] > before[1]
+    gone = metric(narrow, "assay_client_disconnects_total")
+    for held in (False, True):
+        if held:
+            hold.touch()
+        with RawConnection(narrow.url) as connection:
+            connection.send(post(body, path=path))
+            if not held:  # wait until it is gone for certain, although its batch takes only milliseconds
+                hold.touch()
+        time.sleep(0.1)
+        hold.unlink()
+        gone += 1
+        assert comes_to(narrow, work_bytes=0, client_disconnects_total=gone)
+    assert served(narrow, path) == once
+
+
+@pytest.mark.attack
+def test_a_short_request_of_a_client_that_has_gone_is_not_counted_as_served():
+    """The event loop is busy while a client sends its request and disconnects."""
+    busy = "import time; from assay.service.http.request.admission import LoopBudget\ntake = LoopBudget.take\n"
+    busy += "async def late(self, times):\n    time.sleep(0.2); times.queue += 0.2; await take(self, times)\n"
+    busy += "LoopBudget.take = late"
+    with launched("--drain-seconds", "0", before=busy) as server:
+        server.wait_until_ready()
+        with RawConnection(server.url) as connection:
+            connection.send(post())
+            assert connection.reply().status == 200
+        once = served(server, "/v1/score")
+        with RawConnection(server.url) as connection:
+            connection.send(post())
+        assert comes_to(server, client_disconnects_total=1)
+        assert served(server, "/v1/score") == once
+
+
+def served(server: LiveServer, path: str) -> tuple[float, float]:
+    """Return the requests that a route has answered with 200, and the number of all rewards."""
+    with server.client() as client:
+        lines = client.get("/metrics").text.splitlines()
+
+    def total(name: str, *labels: str) -> float:
+        series = (line for line in lines if line.startswith(f"{name}{{") and all(label in line for label in labels))
+        return sum(float(line.split()[-1]) for line in series)
+
+    requests = total("assay_request_duration_seconds_count", f'route="{path}"', 'code="200"')
+    return requests, total("assay_reward_count")
 
 
 # Replies that nobody reads

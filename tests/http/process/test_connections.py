@@ -259,6 +259,40 @@ def test_invalid_http(connection, strict, sent):
     assert rejected(strict, "not_http") == before + 1
 
 
+CHUNKS = head("Transfer-Encoding: chunked")
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [CHUNKS + b"ffffffffffffffff\r\n"],
+        [CHUNKS + b"FFFFFFFFFFFFFFFF;name=value\r\n{"],
+        [CHUNKS, b"7fffffffffffffff\r\n{"],
+        [CHUNKS + b"ffff", b"ffffffffffff\r\n"],
+        [CHUNKS + b"1\r\n{\r\n", b"40000000\r\n  "],
+        [CHUNKS + b"1\r\n{\r\n0000f4241\r\n"],
+        [head("Content-Length: 18446744073709551615")],
+        [head("Content-Length: 18446744073709551615", path="/nowhere")],
+    ],
+)
+def test_absurd_sizes_are_refused_at_once(connection, pieces):
+    """Announce a chunk or a body of up to 2^64 - 1 bytes, and then wait."""
+    for piece in pieces:
+        connection.send(piece)
+        time.sleep(0.05)
+    started = time.monotonic()
+    assert connection.reply().status in (404, 413)
+    assert time.monotonic() - started < 0.5 * SECONDS
+
+
+@pytest.mark.parametrize("size", [b"0000000000000000000000000000000000000000001", b"1;ffffffffffffffff", b"1 "])
+def test_chunks_that_only_look_long_are_read(connection, size):
+    connection.send(CHUNKS + size + b"\r\n{\r\n" + b"9" + b"\r\nffffffff\n\r\n")
+    connection.send(b"0\r\n\r\n")
+    assert connection.reply().status == 400  # not JSON
+
+
 def test_http_1_0_needs_no_host(connection):
     connection.send(b"GET /livez HTTP/1.0\r\n\r\n")
     assert connection.reply().status == 200

@@ -74,7 +74,7 @@ def refused(server: LiveServer, case: int | str, by: Post, times: int) -> list[i
     found: list[int | str] = []
     with RawConnection(server.url) as other:
         if case == 429:
-            other.send(head("Content-Length: 1000000", "Authorization: Bearer key"))
+            other.send(head("Content-Length: 2000000", "Authorization: Bearer key") + bytes(1_500_000))
             assert comes_to(server, work_bytes=1_000_000)
         for _ in range(times):
             try:
