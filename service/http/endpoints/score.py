@@ -46,7 +46,7 @@ class ScoreEndpoint:
             result = await self._paths.answer_in_thread(exchange, partial(general, body._replace(inline=False)))
         assert result is not None
         if isinstance(result, Rest):
-            result = await self._processes.complete(result, exchange, limits)
+            result = await self._processes.complete(result, exchange, limits, partial=True)
         await exchange.reply(result.body, body.media_type)
         self._metrics.scored(result.scores, times, exchange.run)
 

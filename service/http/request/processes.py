@@ -241,13 +241,14 @@ class Processes:
         call = new_call(job, exchange.deadline, limits, body.encoding, arguments)
         await exchange.reply(await self.run(call, lambda: [body.data], exchange, joined))
 
-    async def complete(self, rest: Rest, exchange: Exchange, limits: Limits) -> Answer:
+    async def complete(self, rest: Rest, exchange: Exchange, limits: Limits, *, partial: bool = False) -> Answer:
         """Return the answer to a request whose rows of other tasks are left; raise as `run` does.
 
-        The few of a short request are scored here at once. If there is no time for all others, those that are left get
-        the reason `out_of_time`, so that the rows of SCORE keep their rewards; a request without any is over its
-        deadline then.
+        The few of a short request are scored here at once. partial: if there is no time for all others, those that are
+        left get the reason `out_of_time`, so that the rows of SCORE keep their rewards. A request without any is over
+        its deadline then.
         """
+        partial = partial and rest.has_score
         others = rest.others
         if exchange.request_body.inline and others.is_quick:
             times = StageTimes()
@@ -256,12 +257,12 @@ class Processes:
             return rest.complete(outcomes)
 
         def completed(reply: Reply) -> Answer:
-            if reply.error is not None and not (rest.has_score and reply.error.kind == "deadline"):
+            if reply.error is not None and not (partial and reply.error.kind == "deadline"):
                 raise reply.error
             return rest.complete(assemble(others, read_pieces(others, reply.frames)))
 
         deadline = exchange.deadline
-        if not rest.has_score:
+        if not partial:
             return await self.run(new_call("reward", deadline, limits), others.pack, exchange, completed)
         reserve = min(MAX_RESERVE_SECONDS, RESERVE * deadline.left)
         call = new_call("reward", deadline.earlier(2 * reserve), limits)
