@@ -86,9 +86,8 @@ def replaced(document: Any, path: Path, value: Any) -> Any:
         members = dict(document) if isinstance(document, dict) else {}
         return members | {step: replaced(members.get(step), following, value)}
     elements = list(document) if isinstance(document, list) else []
-    return [*elements[:step], replaced(elements[step] if step < len(elements) else None, following, value)] + elements[
-        step + 1 :
-    ]
+    before, element, after = elements[:step], elements[step : step + 1], elements[step + 1 :]
+    return [*before, replaced(element[0] if element else None, following, value), *after]
 
 
 def bases(description: dict[str, Any]) -> Iterator[Base]:

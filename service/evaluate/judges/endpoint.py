@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
+import math
 import random
+import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from .replies import Judgement, Replies, name_of
 
@@ -29,8 +32,10 @@ class JudgeFault(Exception):
 class Endpoint:
     """One judge; safe to use from several threads at once.
 
-    timeout: seconds for each try. retries: further tries after a transient fault; `Retry-After` is honoured up to
-    30 seconds. Redirects are not followed: they would send the key elsewhere. replies: where its replies are kept;
+    timeout: seconds for each try, up to the last byte of the reply; only resolving the name and the TLS handshake may
+    take longer. retries: further tries after a transient fault; `Retry-After` is honoured up to
+    30 seconds. Redirects are not followed: they would send the key elsewhere. A proxy of the environment is used.
+    Compressed replies are not asked for, nor read. replies: where its replies are kept;
     without base_url, there are no others. reached: whether it has replied to any request.
     """
 
@@ -44,7 +49,7 @@ class Endpoint:
         self.reached = False
         self._replies = replies
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        self._opener = urllib.request.build_opener(NoRedirects)
+        self._opener = urllib.request.build_opener(NoRedirects, TimedHandler, TimedSecureHandler)
 
     def ask(self, prompt: str, options: Mapping[str, Any], occasion: str) -> Judgement:
         """Return the reply to a prompt, the one that is kept if there is one; raises JudgeFault.
@@ -96,6 +101,65 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class Timed(http.client.HTTPConnection):
+    """A connection whose timeout is that of the whole exchange, so that a judge cannot trickle its reply."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.ends = time.monotonic() + (self.timeout or 0.0)
+
+    def response_class(  # type: ignore[override]  # a class there, which is only called
+        self, sock: socket.socket, *arguments: Any, **options: Any
+    ) -> http.client.HTTPResponse:
+        """Return the reply that will be read from a socket, here or in front of a tunnel through a proxy."""
+        return http.client.HTTPResponse(cast("socket.socket", TimedSocket(sock, self.ends)), *arguments, **options)
+
+
+class TimedSecure(Timed, http.client.HTTPSConnection):
+    """The same with TLS."""
+
+
+class TimedHandler(urllib.request.HTTPHandler):
+    """Opens http addresses within a deadline."""
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(Timed, request)
+
+
+class TimedSecureHandler(urllib.request.HTTPSHandler):
+    """Opens https addresses within a deadline."""
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(TimedSecure, request)
+
+
+class TimedSocket(io.RawIOBase):
+    """What a reply reads from a socket until the deadline `ends`, in seconds of the monotonic clock."""
+
+    def __init__(self, sock: socket.socket, ends: float) -> None:
+        self._socket = sock
+        self._stream = sock.makefile("rb", buffering=0)
+        self._ends = ends
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """Return this as a buffered stream, which is all that a reply does with a socket."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        seconds = self._ends - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("the reply takes too long")
+        self._socket.settimeout(seconds)
+        return self._stream.readinto(buffer)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
 def cause_of(error: Exception) -> object:
     """Return the exception that urllib has wrapped."""
     reason = getattr(error, "reason", None)
@@ -114,9 +178,10 @@ def read(content: bytes) -> Judgement:
     """Parse a chat completion; raises ValueError for anything else."""
     try:
         choices = json.loads(content)["choices"]
-        texts = [choice["message"]["content"] or "" for choice in choices]
+        contents = [choice["message"]["content"] for choice in choices]
+        texts = ["" if content is None else content for content in contents]
         logprobs = first_token(choices[0])
-    except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError("not a chat completion") from error
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("not a chat completion")
@@ -128,4 +193,7 @@ def first_token(choice: Mapping[str, Any]) -> dict[str, float] | None:
     content = (choice.get("logprobs") or {}).get("content")
     if not content:
         return None
-    return {str(entry["token"]): float(entry["logprob"]) for entry in content[0]["top_logprobs"]}
+    logprobs = {str(entry["token"]): float(entry["logprob"]) for entry in content[0]["top_logprobs"]}
+    if any(map(math.isnan, logprobs.values())):
+        raise ValueError("not a chat completion")
+    return logprobs
