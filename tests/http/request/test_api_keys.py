@@ -8,7 +8,6 @@ from contextlib import nullcontext
 import pytest
 from pydantic import SecretStr
 
-from assay.service.http.request import api_keys
 from assay.service.http.request.api_keys import Keys
 from assay.service.http.wire.problems import Problem
 
@@ -39,7 +38,7 @@ def test_every_key_is_compared_by_its_digest_without_an_early_end(monkeypatch, s
         compared.append((len(one), len(other)))
         return compare(one, other)
 
-    monkeypatch.setattr(api_keys.hmac, "compare_digest", counted)
+    monkeypatch.setattr(hmac, "compare_digest", counted)
     keys = Keys(SecretStr(key) for key in KEYS)
     with nullcontext() if sent in KEYS else pytest.raises(Problem, match="unauthorized"):
         keys.check(Sent(sent))  # type: ignore[arg-type]
