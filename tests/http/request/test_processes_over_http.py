@@ -31,7 +31,7 @@ JSON = {"content-type": "application/json"}
 GYM = "/compat/nemo-gym/aggregate_metrics"
 
 PQA = {"task": "bioprobench.pqa", "records": [{"answer": "a", "generated_response": "[ANSWER_START]a&9[ANSWER_END]"}]}
-PROGRAM = "f(a=1, b=[2, 3])\n" * 10_000
+PROGRAM = "f(a=1, b=[2, 3])\n" * 8_000
 """A reference of maximum length: Python's parser takes a third of a second for it."""
 
 SHORT_PROGRAMS = orjson.dumps({"task": "bioplanner", "references": [PROGRAM], "responses": ["f()"] * 3})
