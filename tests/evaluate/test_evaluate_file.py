@@ -203,7 +203,7 @@ def test_libraries_bring_their_metrics(tmp_path):
         (["--task", "bioprobench.gen", "--option", f"delta_sweep={[0.5] * 33}"], "must have at most 32 items"),
         (["--task", "llam_eval", "--option", "base_url=judge"], "--option base_url: must match ^https?://"),
         (["--json", "-", "--csv", "-"], "only one of"),
-        (["--json", "/nowhere/at/all.json"], "No such file"),
+        (["--json", "/nowhere/at/all.json"], "the directory does not exist"),
     ],
 )
 def test_usage(tmp_path, arguments, told):
