@@ -75,7 +75,7 @@ class ScoreReplies:
 
 
 def merge(scores: Scores, part: Scores, rows: Sequence[int]) -> bool:
-    """Write the scores of some rows over those of all; return False if they are of another configuration or version."""
+    """Replace the scores of some rows; return False if they are of another configuration or version."""
     components, others = scores.components or {}, part.components or {}
     origin = scores.config_id, scores.signature, components.keys()
     if origin != (part.config_id, part.signature, others.keys()):

@@ -111,7 +111,7 @@ class Commands(click.Group):
 
 
 class PlainError(click.ClickException):
-    """An error without a line on the usage; the exit code is that of all errors."""
+    """An error without a line on the usage, with the usual exit code."""
 
     exit_code = click.UsageError.exit_code
 

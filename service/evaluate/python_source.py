@@ -3,7 +3,7 @@
 Its time and memory are linear in the text but for three forms, on Python 3.11 to 3.13:
 
 - a field of an f-string takes time in proportion to what precedes it in the string (3.11 only);
-- a dotted name in an import is built anew, and kept, for each of its names;
+- a dotted name in an import is built again, and kept, for each of its names;
 - normalizing an identifier (NFKC) takes quadratic time on a run of combining marks.
 
 Each has a limit, also where its characters are in strings and comments. The limits are the same on every version,

@@ -180,17 +180,17 @@ def write_document(target: str, document: bytes) -> None:
 
 
 def temp_dir_for(target: str) -> str | None:
-    """Return the directory for temporary files of the output's size: that of the output; None for the default."""
+    """Return the directory for temporary files as large as the output: its own; None for the default."""
     return None if target == "-" or is_special(target) else os.path.dirname(os.path.realpath(target))
 
 
 def is_special(target: str) -> bool:
-    """Return whether a path is a device, a pipe or an open descriptor, none of which can be replaced."""
+    """Return whether a path is a device, a pipe or an open descriptor, which cannot be replaced."""
     return _descriptor_of(target) is not None or (os.path.exists(target) and not os.path.isfile(target))
 
 
 def open_special(target: str) -> IO[bytes]:
-    """Open a special path for writing; a descriptor goes on where it is, also if it is that of a regular file."""
+    """Open a special path for writing; a descriptor continues at its position, also in a regular file."""
     number = _descriptor_of(target)
     try:
         return open(target if number is None else os.dup(number), "wb")

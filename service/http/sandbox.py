@@ -22,7 +22,7 @@ ALLOW, REFUSE = 0x7FFF0000, 0x00050001
 """Perform the system call, or let it fail with EPERM."""
 
 OTHER_ABI = 1 << 30
-"""Numbers from here on are those of x32, another interface of the same kernel."""
+"""The first number of x32, another interface of the same kernel."""
 
 REFUSED = {
     "x86_64": (
@@ -46,7 +46,7 @@ REFUSED = {
         },
     ),
 }
-"""The kernel's number of each processor (AUDIT_ARCH_…), and those of the system calls that no job needs."""
+"""The kernel's number of each processor (AUDIT_ARCH_…), and the numbers of the system calls that no job needs."""
 
 
 def drop_rights() -> bool:

@@ -20,7 +20,7 @@ THREADS = 256
 MAX_PEAK = 10_000
 """Bytes of memory per call that waits, with its task and its result."""
 MAX_GROWTH = 5_000_000
-"""Bytes by which three more rounds of calls may grow the process, of which each needs more than this."""
+"""Bytes by which three more rounds of calls may grow the process; each round needs more than this."""
 
 
 def echo(connection: Any, request: Any) -> bool:

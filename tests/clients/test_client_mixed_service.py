@@ -136,7 +136,7 @@ def test_rewards_are_counted_under_the_name_of_the_run(face: Any, server: LiveSe
 
 
 def test_a_part_of_a_request_has_the_scores_and_the_identity_of_the_whole(face: Any, server: LiveServer) -> None:
-    """The client may send some responses again, and merges their scores with those of the first reply."""
+    """The client may send some responses again, and merges their scores with the first reply's scores."""
     client = face(base_url=server.url)
     whole = client.score(RESPONSES, REFERENCES, task=TASKS)
     rows = [k for k, task in enumerate(TASKS) if task != "score"]

@@ -79,7 +79,7 @@ def test_a_reason_of_a_newer_service_does_not_make_its_rewards_wrong(face: Any, 
 
 @pytest.mark.attack
 def test_a_reply_with_two_lengths_is_retried_on_a_fresh_connection(face: Any, faults: FaultServer) -> None:
-    """A reply with both Content-Length and Transfer-Encoding, of which a proxy may have believed the other."""
+    """A reply with both Content-Length and Transfer-Encoding: a proxy may have believed the other one."""
 
     def with_both(connection: Any, request: Any) -> bool:
         coding = {"Transfer-Encoding": "chunked"}

@@ -153,7 +153,7 @@ def test_the_other_service_is_used(face: Any, dns: NameServer, faults: FaultServ
 @pytest.mark.attack
 @pytest.mark.parametrize("window", [0.0, 0.01])
 def test_a_thousand_calls_wait_for_one_resolution(dns: NameServer, faults: FaultServer, window: float) -> None:
-    """Calls pile up while the name server hangs: one thread resolves, and the event loop goes on."""
+    """Calls pile up while the name server hangs: one thread resolves, and the event loop continues."""
     url, turns = dns.resolve_to(faults), 0
     dns.answering.clear()
 

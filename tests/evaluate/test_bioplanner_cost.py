@@ -159,7 +159,7 @@ def write_out(program: Program) -> None:
 @pytest.mark.attack
 @pytest.mark.parametrize("inner", ["1," * 40_000, "-1," * 30_000, "a(b=c)," * 14_000, f"'{'a ' * 100_000}'+1"])
 def test_nested_calls_are_not_written_out_again_and_again(inner: str) -> None:
-    """A long argument in 45 calls, each of which writes it out: 6 s for one answer of an evaluation."""
+    """A long argument in 45 calls that each write it out: 6 s for one answer of an evaluation."""
     program = Program("f(" * 45 + inner + ")" * 45)
     for _ in range(3):
         if seconds(write_out, program) < 5 * seconds(parse, ORDINARY):

@@ -1,4 +1,4 @@
-"""/metrics with the greatest number of runs, and many clients that ask for it in a loop: exact, and scoring goes on."""
+"""/metrics with the greatest number of runs, and many clients that ask in a loop: exact, and scoring continues."""
 
 from __future__ import annotations
 

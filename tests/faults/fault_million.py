@@ -29,7 +29,7 @@ ALLOWED = 0.05
 NAMES = 1000
 CLIENTS = 4
 MIXED_EVERY = 200
-"""One request in so many has rows of other tasks, which separate processes score."""
+"""One request in this many has rows of other tasks, which separate processes score."""
 
 
 def check_flat(sizes: list[tuple[int, int]]) -> None:
@@ -88,7 +88,7 @@ class Traffic:
 
 
 def test_a_service_with_many_runs_stays_flat(singles):
-    """1,000 names of runs, of which 32 label metrics; a tenth of the requests is refused."""
+    """1,000 names of runs, 32 in labels of metrics; a tenth of the requests is refused."""
     sizes: list[tuple[int, int]] = []
     with launched("--drain-seconds", "0", environ=AS_DEPLOYED) as server:
         server.wait_until_ready()

@@ -211,7 +211,7 @@ def test_the_longest_names(call, folder: Path, name: str) -> None:
 
 
 def test_open_descriptors_go_on_where_they_are(run, folder: Path) -> None:
-    """`-o /dev/stdout >> log` adds to the log: a file behind a descriptor is not replaced."""
+    """`-o /dev/stdout >> log` adds to the log: the file of a descriptor is not replaced."""
     source = write_rows(Path("in.jsonl"), [GOOD] * 2)
     Path("log").write_text("before\n")
     for name in ("/dev/stdout", "/dev/fd/1"):

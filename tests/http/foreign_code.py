@@ -59,7 +59,7 @@ def hostile_bodies(path: Path) -> list[bytes]:
 
 
 def lexical(offset: int) -> bytes:
-    """Return a request whose rewards differ from those of every other offset."""
+    """Return a request whose rewards differ for each offset."""
     texts = TEXTS[offset:] + TEXTS[:offset]
     config = {"reward": "rouge_l"}
     return orjson.dumps({"task": "lexical", "responses": TEXTS, "references": texts, "config": config})

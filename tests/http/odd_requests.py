@@ -78,7 +78,7 @@ def paths_in(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def replaced(document: Any, path: Path, value: Any) -> Any:
-    """Return a document with another value at a path; objects and arrays on the way are made where there are none."""
+    """Return a document with another value at a path; missing objects and arrays on the way are made."""
     if not path:
         return value
     step, following = path[0], path[1:]

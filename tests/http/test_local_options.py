@@ -57,7 +57,7 @@ def test_an_evaluation_cannot_set_it(client: httpx.Client, task: str, name: str,
 @pytest.mark.attack
 @pytest.mark.parametrize(("task", "name"), REWARDED)
 def test_a_request_for_rewards_cannot_set_it(client: httpx.Client, task: str, name: str) -> None:
-    """The option in the configuration of one task, and among those of several tasks."""
+    """The option in the configuration of one task, and of several tasks."""
     row = SAMPLES[task]
     body = {"responses": [row.response], "references": [row.reference]}
     for value in ("x", 1, None):

@@ -1,4 +1,4 @@
-"""Connections to the addresses of a service, some of which may not answer.
+"""Connections to the addresses of a service; some may not answer.
 
 Each address of a name is tried a short delay after the previous one, or as soon as that one has failed; the first
 connection wins (Happy Eyeballs, RFC 8305). An address that drops packets therefore costs only the delay. Event loops

@@ -79,7 +79,7 @@ class Lookup:
                 self._waiting.discard(future)
 
     def result(self, name: Name) -> list[Target]:
-        """Return the addresses, those of the last success without new ones; raise Fault or the cause."""
+        """Return the addresses, or without new ones the addresses of the last success; raise Fault or the cause."""
         targets = self.targets or _last_targets.get(name)
         if targets:
             return targets

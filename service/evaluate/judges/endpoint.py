@@ -102,7 +102,7 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class Timed(http.client.HTTPConnection):
-    """A connection whose timeout is that of the whole exchange, so that a judge cannot trickle its reply."""
+    """A connection whose timeout covers the whole exchange, so that a judge cannot trickle its reply."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

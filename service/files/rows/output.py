@@ -1,4 +1,4 @@
-"""Makes the rows of scored rollouts: those of the input with their results."""
+"""Makes the rows of scored rollouts: the input's rows with their results."""
 
 from __future__ import annotations
 

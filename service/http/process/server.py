@@ -126,7 +126,7 @@ class DrainingServer(uvicorn.Server):
     def repeats(self, sig: int) -> bool:
         """Return whether a second signal is the first one once more, which must not cut off any request.
 
-        A worker gets SIGTERM from its supervisor, and from whoever signals every process of the service; its
+        A worker gets SIGTERM from its supervisor, and from a program that signals every process of the service; its
         supervisor sends SIGINT to end it at once.
         """
         if self.state.fleet is not None:

@@ -49,7 +49,7 @@ class Kind(NamedTuple):
     pause: float = 0.0
     """Maximum seconds between its connection and its request."""
     slow: bool = False
-    """Whether it reads its reply in small pieces, most of which do not fit into the kernel's buffers."""
+    """Whether it reads its reply in small pieces; most of the reply does not fit into the kernel's buffers."""
 
 
 BATCH = {"references": REQUEST["references"], "responses": REQUEST["responses"] * 400}

@@ -94,7 +94,7 @@ def test_a_supervisor_killed_during_the_drain_cuts_nothing_off():
 
 @pytest.mark.slow
 def test_whatever_ends_a_worker_it_is_replaced():
-    """SIGTERM, SIGINT, SIGUSR1 and SIGQUIT to one worker after another; the service goes on and ends with 0."""
+    """SIGTERM, SIGINT, SIGUSR1 and SIGQUIT to one worker after another; the service continues and ends with 0."""
     with launched(*TWO_WORKERS) as server:
         server.wait_until_ready()
         wait_for_workers(server, 2)

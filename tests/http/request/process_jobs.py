@@ -112,7 +112,7 @@ def error_of(function: Callable[[], object]) -> str:
 
 
 def count_up(body: bytes, call: Call, times: StageTimes) -> Iterator[list[bytes]]:
-    """Yield numbers, the last of which never comes."""
+    """Yield numbers, then never end."""
     for number in range(call.arguments["number"]):
         yield [b"%d" % number]
     sum_for_ever(body, call, times)

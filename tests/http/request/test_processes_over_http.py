@@ -217,11 +217,13 @@ def test_rows_without_time_cost_rows_of_score_nothing(own, include):
         "include": include,
     }
     with own.client() as client:
+        counts = reward_counts(client)
         alone = client.post("/v1/score", json={"references": [SCORE_REFERENCE], "responses": [SCORE_RESPONSE, "x"]})
         began = time.perf_counter()
         reply = client.post("/v1/score", json=body, headers={"x-request-timeout": "4"})
         took = time.perf_counter() - began
         late = client.post("/v1/score", json=body, headers={"x-request-timeout": "0.3"})
+        counts = [after - before for before, after in zip(counts, reward_counts(client), strict=True)]
     assert (reply.status_code, late.status_code) == (200, 200), reply.text
     assert took < 4.5
     for answer in (reply.json(), late.json()):
@@ -237,6 +239,17 @@ def test_rows_without_time_cost_rows_of_score_nothing(own, include):
             assert advantages[0] > 0 > advantages[1]
             assert advantages[61:] == [0.0] * 102
     assert reply.json()["reasons"].count("ok") > 31  # programs that were scored in time
+    reasons = reply.json()["reasons"][61:161] + late.json()["reasons"][61:161]
+    assert counts == [reasons.count("ok"), reasons.count("out_of_time")]
+
+
+def reward_counts(client: httpx.Client) -> list[float]:
+    """Return how many rewards of programs the metrics have counted, and how many programs there was no time for."""
+    text = client.get("/metrics").text
+    labels = 'run="unnamed",task="bioplanner"'
+    names = (f"assay_reward_count{{{labels}}}", f'assay_responses_total{{reason="out_of_time",{labels}}}')
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines())
+    return [float(lines.get(name, 0)) for name in names]
 
 
 def processor_seconds(pids: set[int]) -> float:

@@ -53,12 +53,12 @@ class Renderer:
         """Render the series with these values; families and series may only have grown since the last call."""
         for family in families[len(self._lines) :]:
             self._lines[family.name] = []
-        known = len(self._places)
-        differs = values[:known].view(np.int64) != self._values.view(np.int64)  # of bits: 0.0 and -0.0, and NaN
-        changed = np.r_[np.flatnonzero(differs), known : len(values)].tolist()
+        rendered = len(self._places)
+        differs = values[:rendered].view(np.int64) != self._values.view(np.int64)  # of bits: 0.0 and -0.0, and NaN
+        changed = np.r_[np.flatnonzero(differs), rendered : len(values)].tolist()
         for start in range(0, len(changed), CHUNK):
             for number in changed[start : start + CHUNK]:
-                if number >= known:
+                if number >= rendered:
                     self._add(series[number])
                 lines, position = self._places[number]
                 lines[position] = f"{number_text(values[number])}\n"
@@ -128,7 +128,7 @@ class Paced(Generic[Result]):
         async with self._turn:
             await asyncio.sleep(self._earliest - time.monotonic())
             self._earliest = time.monotonic() + self._seconds
-            self._next = None  # whoever comes from here on waits for the next call
+            self._next = None  # callers from here on wait for the next call
             return await self._run()
 
 

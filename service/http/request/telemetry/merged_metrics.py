@@ -33,13 +33,13 @@ class Differences:
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """Yield messages for `WorkerMetrics.update`: of one moment, even if the table changes between two of them."""
-        values, series, known = self._table.values.copy(), self._table.series, len(self._sent)
+        values, series, sent = self._table.values.copy(), self._table.series, len(self._sent)
         families, self._families = self._table.families[self._families :], len(self._table.families)
-        changed = np.flatnonzero(values[:known] != self._sent)
+        changed = np.flatnonzero(values[:sent] != self._sent)
         self._sent = values
         if families:
             yield {"families": list(map(tuple, families))}
-        for start in range(known, len(values), CHUNK):
+        for start in range(sent, len(values), CHUNK):
             end = min(start + CHUNK, len(values))
             yield {"series": list(map(tuple, series[start:end])), "values": values[start:end]}
         for start in range(0, len(changed), CHUNK):
@@ -114,7 +114,7 @@ class MergedMetrics:
         self._ended[slot][self._cumulative] = counts[self._cumulative]
 
     def merge(self, workers: Mapping[int, WorkerMetrics], metrics: Iterable[Metric]) -> SeriesTable:
-        """Add up the metrics of the workers by their slots, and those of the supervisor itself."""
+        """Add up the metrics of the workers by their slots, and add the supervisor's own."""
         slots = sorted(workers.keys() | self._ended.keys())
         self._table.values[:] = sum(self._counts(slot, workers.get(slot)) for slot in slots)
         for number, choose in self._choices.items():

@@ -103,9 +103,9 @@ class Metrics:
         self.batches.observe(len(scores))
         if len(scores):
             self.rewards.count(label, scores)
-            known = slice(None) if scores.unscored is None else ~scores.unscored
-            if len(scores.rewards[known]):
-                self.rewards.count_groups(label, scores.rewards[known], scores.group_index[known])
+            scored = slice(None) if scores.unscored is None else ~scores.unscored
+            if len(scores.rewards[scored]):
+                self.rewards.count_groups(label, scores.rewards[scored], scores.group_index[scored])
 
     def _count_singles(self) -> None:
         """Count the buffered requests of one response to SCORE."""

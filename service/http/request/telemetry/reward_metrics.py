@@ -139,8 +139,8 @@ class RewardMetrics:
         for code in present:
             task = REWARD_TASKS[code]
             rows = codes == code if len(present) > 1 else slice(None)
-            known = rows if scores.unscored is None else (codes == code) & ~scores.unscored
-            self._rewards.observe_column(np.maximum(scores.rewards[known], 0.0), run, task)
+            scored = rows if scores.unscored is None else (codes == code) & ~scores.unscored
+            self._rewards.observe_column(np.maximum(scores.rewards[scored], 0.0), run, task)
             counters, start = self._tasks[task], self._start(run, task)
             self._table.values[start : start + counters.width] += counters.sums(scores, rows, None, 1)[0]
 
