@@ -77,7 +77,7 @@ class Replica:
         except ScoringError as error:
             raise ValueError(str(error), [issue._asdict() for issue in error.issues]) from None
         times.score = perf_counter() - began
-        service.metrics.scored(scores, times, run)
+        service.metrics.counting(scores, times, run)()
         return {
             "rewards": scores.rewards,
             "reasons": scores.reasons.tolist(),

@@ -47,8 +47,9 @@ class ScoreEndpoint:
         assert result is not None
         if isinstance(result, Rest):
             result = await self._processes.complete(result, exchange, limits, partial=True)
+        count = self._metrics.counting(result.scores, times, exchange.run)
         await exchange.reply(result.body, body.media_type)
-        self._metrics.scored(result.scores, times, exchange.run)
+        count()
 
 
 def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:

@@ -28,7 +28,7 @@ MAX_ROWS = 64
 class FastPath:
     """Scores bodies of up to `max_bytes`. Not thread-safe.
 
-    It holds one request at a time: `read` it, then `score` it. The columns are valid until the next `read`.
+    It holds one request at a time: `read` it, then `score` it. The columns of one row are valid until the next `read`.
     """
 
     def __init__(self, scorer: Scorer, max_bytes: int, limits: Limits) -> None:
@@ -92,4 +92,6 @@ class FastPath:
         if columns is None:
             measured = request.rewards[0, :rows], request.reasons[0, :rows], request.components[0, :, :rows]
             columns = self._columns[rows] = (*measured, request.reference_index[:rows])
+        if rows > 1:  # the next request may be read before these have been counted
+            columns = columns[0].copy(), columns[1].copy(), columns[2].copy(), columns[3].copy()
         return Scores(*columns, self._ddof)

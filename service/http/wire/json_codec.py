@@ -203,7 +203,10 @@ def check_readings(envelope: Envelope, scorers: Sequence[Scorer], max_bytes: int
 
 
 class Answer(NamedTuple):
-    """The bytes of a reply, and the scores that the metrics count (of the fast path: valid until its next request)."""
+    """The bytes of a reply, and the scores that the metrics count.
+
+    The scores of one response that took the fast path are valid until the next request.
+    """
 
     body: bytes
     scores: Scores

@@ -105,8 +105,9 @@ class TrainerEndpoint:
             self._refusals.log(exchange, exchange.scope["path"], masked.problem, masked=True)
             await exchange.reply(masked.body)
             return
+        count = self._metrics.counting(result.scores, times, exchange.run)
         await exchange.reply(result.body)
-        self._metrics.scored(result.scores, times, exchange.run)
+        count()
 
     def _answer_short(self, body: Body, parsed: ParsedQuery, times: StageTimes) -> Answer | Rest:
         """Answer a short request, on the fast path if possible."""

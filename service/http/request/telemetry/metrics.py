@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info, ProcessCollector, disable_created_metrics
@@ -88,16 +89,25 @@ class Metrics:
         if counter is not None:
             counter.inc()
 
-    def scored(self, scores: Scores, times: StageTimes, run: str = "") -> None:
-        """Count one scored request of a run, by its name; empty for a request without one."""
+    def counting(self, scores: Scores, times: StageTimes, run: str = "") -> Callable[[], None]:
+        """Return a function that counts one scored request of a run, by its name; empty for a request without one.
+
+        Call it once the reply is sent. The scores of a single request may have changed by then.
+        """
         label = self.runs.label(run)
         if type(scores) is Scores and len(scores.rewards) == 1:
             seconds = times.decode, times.score, times.encode, times.queue
             measures = scores.measures.tobytes()
-            self._singles.append((label, *seconds, scores.rewards.item(), scores.reason_codes.item(), measures))
-            if len(self._singles) == MAX_WAITING:
-                self._count_singles()
-            return
+            single = (label, *seconds, scores.rewards.item(), scores.reason_codes.item(), measures)
+            return partial(self._count_single, single)
+        return partial(self._count_batch, label, scores, times)
+
+    def _count_single(self, single: Single) -> None:
+        self._singles.append(single)
+        if len(self._singles) == MAX_WAITING:
+            self._count_singles()
+
+    def _count_batch(self, label: str, scores: Scores, times: StageTimes) -> None:
         for stage in STAGES:
             self.stages.observe(getattr(times, stage), stage)
         self.batches.observe(len(scores))
