@@ -78,7 +78,8 @@ def test_a_single_request_is_counted_as_it_was_scored():
     scores = Scores(np.full(1, 0.25), np.zeros(1, np.uint8), np.ones((len(COMPONENTS), 1)), np.zeros(1, np.int64), 1)
     count = metrics.counting(scores, StageTimes())
     scores.rewards[:], scores.reason_codes[:], scores.measures[:] = 2.5, 3, 0.0
-    assert b'assay_responses_total{reason="ok",run="unnamed",task="score"} 0.0' in render(Renderer(), metrics.refresh())[0]
+    text = render(Renderer(), metrics.refresh())[0]
+    assert b'assay_responses_total{reason="ok",run="unnamed",task="score"} 0.0' in text
     count()
     text = render(Renderer(), metrics.refresh())[0]
     assert b'assay_reward_sum{run="unnamed",task="score"} 0.25' in text
