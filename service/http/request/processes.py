@@ -22,6 +22,7 @@ from time import perf_counter
 from typing import BinaryIO, TypeVar
 
 from ...errors import Issue
+from ...evaluate.task_rewards import TaskScores
 from ..wire.frames import Buffer, read_frames
 from ..wire.json_codec import Answer, Limits
 from ..wire.other_tasks import assemble, read_pieces, score_others
@@ -259,7 +260,11 @@ class Processes:
         def completed(reply: Reply) -> Answer:
             if reply.error is not None and not (partial and reply.error.kind == "deadline"):
                 raise reply.error
-            return rest.complete(assemble(others, read_pieces(others, reply.frames)))
+            outcomes = assemble(others, read_pieces(others, reply.frames))
+            left_out = any(isinstance(each, TaskScores) and each.unscored is not None for each in outcomes)
+            if left_out and reply.error is None:
+                raise RuntimeError("a job has left out rows")
+            return rest.complete(outcomes)
 
         deadline = exchange.deadline
         if not partial:
