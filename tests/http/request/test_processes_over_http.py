@@ -243,6 +243,26 @@ def test_rows_without_time_cost_rows_of_score_nothing(own, include):
     assert counts == [reasons.count("ok"), reasons.count("out_of_time")]
 
 
+@pytest.mark.attack
+@pytest.mark.parametrize("others", ["score", "bioplanner"])
+def test_programs_of_f_strings_cost_others_nothing(own, others):
+    """Send three answers of 255 KB whose f-strings took Python's parser half a minute, among 61 usual rows."""
+    hostile = "f(f'" + "{x}" * 85_000 + "')"
+    usual = (SCORE_RESPONSE, SCORE_REFERENCE) if others == "score" else ("f(1)\ng(2)", "f(1)\ng(2)")
+    body = {
+        "task": [others] * 61 + ["bioplanner"] * 3,
+        "responses": [usual[0]] * 61 + [hostile] * 3,
+        "references": [usual[1], "f(1)"],
+        "reference_index": [0] * 61 + [1] * 3,
+    }
+    with own.client() as client:
+        alone = client.post("/v1/score", json={"task": others, "responses": [usual[0]], "references": [usual[1]]})
+        reply = client.post("/v1/score", json=body, headers={"x-request-timeout": "20"})
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["rewards"] == alone.json()["rewards"] * 61 + [0.0] * 3
+    assert reply.json()["reasons"] == ["ok"] * 61 + ["too_large"] * 3
+
+
 def reward_counts(client: httpx.Client) -> list[float]:
     """Return how many rewards of programs the metrics have counted, and how many programs there was no time for."""
     text = client.get("/metrics").text
