@@ -19,7 +19,7 @@ MAX_BATCH = 512
 THREADS = 256
 MAX_PEAK = 10_000
 """Bytes of memory per call that waits, with its task and its result."""
-MAX_GROWTH = 5_000_000
+MAX_GROWTH = 10_000_000
 """Bytes by which three more rounds of calls may grow the process; each round needs more than this."""
 
 

@@ -34,7 +34,7 @@ def sending(send: Callable[[socket.socket], None]) -> Iterator[str]:
                 connection, _ = listener.accept()
                 connection.settimeout(5)
                 with connection:
-                    connection.recv(65_536)
+                    read_request(connection)
                     send(connection)
 
     thread = threading.Thread(target=serve)
@@ -45,6 +45,14 @@ def sending(send: Callable[[socket.socket], None]) -> Iterator[str]:
         ended.set()
         thread.join()
         listener.close()
+
+
+def read_request(connection: socket.socket) -> None:
+    """Read a whole request: closing a connection with unread bytes would reset it."""
+    with connection.makefile("rb") as stream:
+        lines = iter(stream.readline, b"\r\n")
+        length = [line.partition(b":")[2] for line in lines if line.lower().startswith(b"content-length:")]
+        stream.read(int(length[0]))
 
 
 def trickle(first: bytes, piece: bytes) -> Callable[[socket.socket], None]:
