@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 
 import pytest
 
@@ -50,9 +51,9 @@ def sending(send: Callable[[socket.socket], None]) -> Iterator[str]:
 def read_request(connection: socket.socket) -> None:
     """Read a whole request: closing a connection with unread bytes would reset it."""
     with connection.makefile("rb") as stream:
-        lines = iter(stream.readline, b"\r\n")
+        lines = takewhile(bytes.strip, stream)
         length = [line.partition(b":")[2] for line in lines if line.lower().startswith(b"content-length:")]
-        stream.read(int(length[0]))
+        stream.read(int(length[0]) if length else 0)
 
 
 def trickle(first: bytes, piece: bytes) -> Callable[[socket.socket], None]:
