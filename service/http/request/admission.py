@@ -41,9 +41,11 @@ FAST_BYTES = 1 << 18
 RANK_RATE = 1 << 24
 """Bytes per second that delay a body's place in the queue, so that announcing 60 MiB does not delay batches of 4."""
 
-LEAST_RATE = 1 << 18
-PATIENCE = 2.0
-"""Minimum bytes per second of a long body while others wait, and the seconds for which it may send nothing."""
+LEAST_RATE = 1 << 16
+PATIENCE = 5.0
+"""Minimum bytes per second of a long body while others wait, and the seconds for which it may send nothing. A burst of
+many clients on one busy machine is slow too, and must not be refused; stalled bodies delay others less than that,
+because the first one in the queue may exceed the budget."""
 
 MAX_PER_TURN = 64
 """Maximum short requests scored per turn of the event loop, which takes some milliseconds."""
