@@ -142,7 +142,7 @@ def test_a_name_that_does_not_exist(face: Any, dns: NameServer, faults: FaultSer
 
 
 def test_the_other_service_is_used(face: Any, dns: NameServer, faults: FaultServer) -> None:
-    """Of two services, one is behind a name server that hangs."""
+    """One of two services has a name that a hanging name server should resolve."""
     dns.answering.clear()
     client = face(base_url=[dns.resolve_to(faults), faults.url], timeout=20, connect_timeout=0.2)
     for _ in range(4):

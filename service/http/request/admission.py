@@ -41,7 +41,7 @@ FAST_BYTES = 1 << 18
 RANK_RATE = 1 << 24
 """Bytes per second that delay a body's place in the queue, so that announcing 60 MiB does not delay batches of 4."""
 
-LEAST_RATE = 1 << 16
+MIN_RATE = 1 << 16
 PATIENCE = 5.0
 """Minimum bytes per second of a long body while others wait, and the seconds for which it may send nothing. A burst of
 many clients on one busy machine is slow too, and must not be refused; stalled bodies delay others less than that,
@@ -66,7 +66,7 @@ class Permit:
         self.timer: asyncio.Timeout | None = None
         """Limits the wait for the next message of the body."""
         self.too_slow = False
-        """True once the body is refused because it is slower than `LEAST_RATE`."""
+        """True once the body is refused because it is slower than `MIN_RATE`."""
         self._holders = 1
 
     def grow(self, nbytes: int, *, patient: bool = False) -> None:
@@ -350,7 +350,7 @@ class BatchBudget(ByteBudget):
         now = asyncio.get_running_loop().time()
         for permit in self._reading:
             if permit.turn is None and permit.timer is not None:
-                permit.credit = min(PATIENCE, permit.credit + permit.since_check / LEAST_RATE) - 1
+                permit.credit = min(PATIENCE, permit.credit + permit.since_check / MIN_RATE) - 1
                 if permit.credit < 0:
                     permit.too_slow = True
                     permit.timer.reschedule(now)

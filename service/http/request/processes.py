@@ -261,7 +261,7 @@ class Processes:
             if reply.error is not None and not (partial and reply.error.kind == "deadline"):
                 raise reply.error
             outcomes = assemble(others, read_pieces(others, reply.frames))
-            left_out = any(isinstance(each, TaskScores) and each.unscored is not None for each in outcomes)
+            left_out = any(isinstance(outcome, TaskScores) and outcome.unscored is not None for outcome in outcomes)
             if left_out and reply.error is None:
                 raise RuntimeError("a job has left out rows")
             return rest.complete(outcomes)

@@ -45,7 +45,7 @@ else:
 
 
 class Body(NamedTuple):
-    """The body of a request as received, with its encoding and media type. It can be pickled."""
+    """The body of a request as received, with its encoding and media type."""
 
     data: bytes | bytearray
     encoding: bytes

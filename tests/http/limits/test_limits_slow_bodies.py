@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 ANNOUNCED = 60 << 20
 SECONDS = 3.0
-LEAST_RATIO = 0.3
+MIN_RATIO = 0.3
 """Of the rate of batches without an attack; each socket of an attack also costs time on a machine of two cores."""
 
 FIRST_BYTES = {"one byte": 1, "a byte now and then": 1, "some MiB": 4 << 20, "chunks": 200_000}
@@ -95,7 +95,7 @@ def test_announced_bodies_stop_no_batch(steady, kind, sockets):
     with announcing(steady.url, kind, sockets):
         beside = rate(steady.url, batch)
     print(f"\n{kind}, {sockets} sockets: {beside:.1f} batches/s of {alone:.1f}")
-    assert beside > LEAST_RATIO * alone
+    assert beside > MIN_RATIO * alone
 
 
 def test_a_slow_client_is_served_and_delays_nobody(steady):
@@ -118,4 +118,4 @@ def test_a_slow_client_is_served_and_delays_nobody(steady):
     beside = rate(steady.url, batch)
     thread.join()
     assert statuses == [b"HTTP/1.1 200"]
-    assert beside > LEAST_RATIO * alone
+    assert beside > MIN_RATIO * alone

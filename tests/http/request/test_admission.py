@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from assay.service.config import ServerSettings
 from assay.service.http.request.admission import (
     FIRST_RESERVE,
-    LEAST_RATE,
     MAX_PER_TURN,
+    MIN_RATE,
     PATIENCE,
     Admission,
     BatchBudget,
@@ -250,7 +250,7 @@ def test_a_body_that_is_too_slow_is_refused_only_while_others_wait():
         await settle()
         for second in range(int(PATIENCE) + 3):
             assert slow.too_slow == (second > PATIENCE)
-            brisk.since_check = LEAST_RATE
+            brisk.since_check = MIN_RATE
             budget.check_rates()
         assert not brisk.too_slow
         await asyncio.wait_for(timers[0], 5)
