@@ -16,7 +16,7 @@ from assay_client.tasks import OWN_COMPONENTS
 
 from .rows import PreparedRow
 
-__all__ = ["Scored", "score_response_async", "score_responses", "score_responses_async"]
+__all__ = ["Scored", "metrics_of", "score_response_async", "score_responses", "score_responses_async"]
 
 Scored = Score
 """The client's score of one response; the functions here leave it the components that its task has."""
@@ -64,3 +64,12 @@ def _scored(scores: Scores) -> list[Scored]:
 def _with_own_components(score: Score) -> Scored:
     """Remove the components of other tasks, which are 0 in a mixed batch: they would distort means."""
     return score._replace(components={name: score.components[name] for name in OWN_COMPONENTS[score.task]})
+
+
+def metrics_of(score: Scored) -> dict[str, float]:
+    """Return the components of the row's task by the names that they have in training logs, and two shares.
+
+    These are whether the response passes, and whether it is readable: its reason is `ok`.
+    """
+    shares = {"score_passed": score.passed, "score_readable": float(score.reason == "ok")}
+    return shares | {f"score_{name}": value for name, value in score.components.items()}

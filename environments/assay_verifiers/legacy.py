@@ -12,9 +12,7 @@ from datasets import Dataset
 from verifiers import Error, Rubric, SingleTurnEnv
 
 from assay_client.adapters.common import completion_text
-from assay_environments import PreparedRow, read_rows, score_responses_async
-
-from .metrics import metrics_of
+from assay_environments import PreparedRow, metrics_of, read_rows, score_responses_async
 
 __all__ = ["AssayRubric", "single_turn_environment"]
 

@@ -10,9 +10,7 @@ import verifiers.v1 as vf
 from pydantic import Field
 
 from assay_client.adapters.common import completion_text
-from assay_environments import PreparedRow, read_rows, score_response_async
-
-from .metrics import metrics_of
+from assay_environments import PreparedRow, metrics_of, read_rows, score_response_async
 
 __all__ = ["AssayConfig", "AssayData", "AssayTask", "AssayTaskConfig", "AssayTaskset"]
 

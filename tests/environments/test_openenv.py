@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -161,13 +162,35 @@ def test_rows_that_assay_prepare_wrote(at: str, tmp_path: Path) -> None:
     assert (scored.reward, scored.passed, scored.reason) == (1.0, True, "ok")
 
 
-def test_openenv_validates_the_server(address: str) -> None:
-    command = [sys.executable, "-m", "openenv.cli", "validate", "--url", address, "--timeout", "60"]
+def validated(*arguments: str, succeeds: bool = True) -> Any:
+    """Return the report of OpenEnv's own command, which must say by its status whether it succeeds."""
+    command = [sys.executable, "-m", "openenv.cli", "validate", "--json", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    report = json.loads(done.stdout)
+    assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_openenv_validates_the_server(address: str) -> None:
+    report = validated("--url", address, "--timeout", "60")
     assert [one["id"] for one in report["criteria"] if not one["passed"]] == []
     assert report["passed"]
     assert httpx.get(f"{address}/metadata", trust_env=False).json()["name"] == "assay"
+
+
+def test_openenv_validates_the_folder(tmp_path: Path) -> None:
+    """By what the manifest declares: without an image, the checks that run one are skipped."""
+    folder = files("assay_openenv")
+    report = validated(str(folder), "--level", "static")
+    assert report["verdict"] == "pass"
+    assert [(one["check_id"], one["status"]) for one in report["results"]] == [("static.manifest", "pass")]
+    everything = {one["check_id"]: one["status"] for one in validated(str(folder))["results"]}
+    assert everything.pop("static.manifest") == "pass"
+    assert set(everything.values()) == {"skip"}
+    manifest = yaml.safe_load(folder.joinpath("openenv.yaml").read_text(encoding="utf-8"))
+    del manifest["validation"]
+    (tmp_path / "openenv.yaml").write_text(yaml.safe_dump(manifest), encoding="utf-8")
+    (failure,) = validated(str(tmp_path), "--level", "static", succeeds=False)["results"]
+    assert "no `validation:` block" in failure["evidence"][0]
 
 
 def test_the_manifest_names_the_application() -> None:
@@ -176,10 +199,12 @@ def test_the_manifest_names_the_application() -> None:
     assert getattr(importlib.import_module(module), name) is new_app
 
 
-def test_the_readme_runs(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_runs(address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     readme = files("assay_openenv").joinpath("README.md").read_text(encoding="utf-8")
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     code = snippet.replace("http://127.0.0.1:8001", address)
     assert code != snippet
-    exec(compile(code, "README.md", "exec"), {"generate": lambda messages: SAMPLES[0].answer})
+    model = SimpleNamespace(generate=lambda messages: SAMPLES[0].answer)
+    monkeypatch.setitem(sys.modules, "my_package", model)
+    exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.startswith("1.0 ok {'format': 1.0")

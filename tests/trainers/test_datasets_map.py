@@ -1,4 +1,4 @@
-"""The lines of docs/trainers.md for `datasets.map`."""
+"""The lines of docs/trainers/other.md for `datasets.map`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from datasets.fingerprint import Hasher
 from assay_client import InvalidReference
 from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainers.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainers" / "other.md"
 
 
 def code() -> str:

@@ -25,7 +25,9 @@ import typing_extensions
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from assay_client.adapters.components import REWARD_COMPONENTS
 from assay_client.adapters.for_trl import score_reward
+from assay_client.adapters.metrics import METRICS
 from tests import servers
 from tests.by_path import loaded
 from tests.servers import launched
@@ -67,6 +69,11 @@ def test_verl(tmp_path: Path) -> None:
     hint = re.search(r"\+reward\S+=lcs", (EXAMPLES / "verl.sh").read_text(encoding="utf-8"))
     assert hint is not None
     assert composed([*arguments[2:], hint[0]]).reward.custom_reward_function.reward_kwargs.config.order == "lcs"
+    script = (EXAMPLES / "verl.sh").read_text(encoding="utf-8")
+    gdpo = re.findall(r"\+?algorithm\.(?:adv_estimator=gdpo|gdpo_reward_keys=\S+)", script)
+    algorithm = composed([*arguments[2:], *(argument.replace("'", "") for argument in gdpo)]).algorithm
+    assert algorithm.adv_estimator == "gdpo"
+    assert set(algorithm.gdpo_reward_keys) <= set(METRICS)
     _, *arguments = arguments_of("verl.sh", tmp_path, LEARNING_RATE="5e-6", KL="0.0005")
     actor = composed(arguments[2:]).actor_rollout_ref.actor
     assert (actor.optim.lr, actor.kl_loss_coef) == (5e-6, 0.0005), "those of the public script"
@@ -227,7 +234,7 @@ from swift.arguments import RLHFArguments
 from transformers import HfArgumentParser
 
 found = argparse.ArgumentParser.parse_args(HfArgumentParser([RLHFArguments]), sys.argv[1:])
-names = ("rlhf_type", "reward_funcs", "num_generations", "external_plugins")
+names = ("rlhf_type", "reward_funcs", "num_generations", "external_plugins", "scale_rewards")
 print(json.dumps({name: getattr(found, name) for name in names}))
 """
 """Its own process: the import changes transformers' Trainer for everybody. Not into the data class: that loads the
@@ -240,7 +247,16 @@ def test_ms_swift(tmp_path: Path) -> None:
     read = subprocess.run([sys.executable, "-P", "-c", SWIFT, *arguments], capture_output=True, text=True, check=True)
     found = json.loads(read.stdout.splitlines()[-1])
     assert [Path(plugin).name for plugin in found.pop("external_plugins")] == ["for_ms_swift.py"]
+    found.pop("scale_rewards")
     assert found == {"rlhf_type": "grpo", "reward_funcs": ["assay"], "num_generations": 8}
+    hint = re.search(r'REWARDS="(.+)" \./ms_swift.sh (.+)', (EXAMPLES / "ms_swift.sh").read_text(encoding="utf-8"))
+    assert hint is not None
+    _, _, *arguments = arguments_of("ms_swift.sh", tmp_path, REWARDS=hint[1])
+    arguments += hint[2].split()
+    read = subprocess.run([sys.executable, "-P", "-c", SWIFT, *arguments], capture_output=True, text=True, check=True)
+    found = json.loads(read.stdout.splitlines()[-1])
+    assert (found["scale_rewards"], found["reward_funcs"]) == ("gdpo", hint[1].split())
+    assert {name.removeprefix("assay_") for name in found["reward_funcs"]} <= set(REWARD_COMPONENTS)
 
 
 AREAL = """

@@ -17,7 +17,7 @@ import skyrl_gym
 import torch
 from skyrl_gym.envs import register
 from swift.rewards import ORM, orms
-from swift.rl_core.advantage import compute_advantages_dynamic
+from swift.rl_core.advantage import compute_advantages_dynamic, nanstd
 from swift.rl_core.data import GRPOSample
 from swift.rl_core.grpo_algorithm import score_completions
 from swift.utils import import_external_file
@@ -73,11 +73,11 @@ def swift_reward() -> Any:
     return reward
 
 
-def swift_rewards(reward: Any, rows: list[dict[str, Any]]) -> torch.Tensor:
-    """Return the rewards that its trainer gets for rollouts of these rows of the data set."""
+def swift_rewards(rows: list[dict[str, Any]], *rewards: Any) -> torch.Tensor:
+    """Return the rewards that its trainer gets for rollouts of these rows of the data set, by reward function."""
     samples = [GRPOSample.from_row({"prompt_id": str(row["id"]), "request_id": str(row["id"])} | row) for row in rows]
     state = types.SimpleNamespace(global_step=0)
-    return score_completions(samples, [reward], None, False, torch.device("cpu"), trainer_state=state)
+    return score_completions(samples, list(rewards), None, False, torch.device("cpu"), trainer_state=state)
 
 
 def answered(text: str) -> list[dict[str, str]]:
@@ -86,7 +86,7 @@ def answered(text: str) -> list[dict[str, str]]:
 
 def test_ms_swift(at: str, swift_reward: Any) -> None:
     rows = [{"messages": answered(text), "reference": REFERENCE, "id": k} for k, text in enumerate(TEXTS)]
-    assert swift_rewards(swift_reward, rows)[:, 0].tolist() == pytest.approx(EXPECTED)
+    assert swift_rewards(rows, swift_reward)[:, 0].tolist() == pytest.approx(EXPECTED)
 
 
 def test_ms_swift_with_several_tasks(at: str, swift_reward: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_ms_swift_with_several_tasks(at: str, swift_reward: Any, monkeypatch: py
         | ({} if row.task == "score" else {"task": row.task})
         for k, row in enumerate(ROWS)
     ]
-    rewards = swift_rewards(swift_reward, rows)
+    rewards = swift_rewards(rows, swift_reward)
     assert rewards.tolist() == torch.tensor([[row.reward] for row in ROWS]).tolist()
     prompts, requests = [repr(row.group) for row in ROWS], list(map(str, range(len(ROWS))))
     advantages, _ = compute_advantages_dynamic(rewards, torch.ones(1), prompts, requests)
@@ -109,7 +109,47 @@ def test_ms_swift_with_several_tasks(at: str, swift_reward: Any, monkeypatch: py
         assert advantage == pytest.approx(expected or 0, abs=1e-5)
     rows[4]["reference"] = json.dumps(BAD_RECORD)
     with pytest.raises(InvalidReference, match=r"record 4: references\[4\]: \w+ \(bioprobench\.ord: "):
-        swift_rewards(swift_reward, rows)
+        swift_rewards(rows, swift_reward)
+
+
+def test_ms_swift_with_components_as_rewards(at: str, swift_reward: Any, requests_served: Any) -> None:
+    """GDPO: each is normalized over the rows that have it, and all of them come from one request."""
+    rows = [
+        {"messages": answered(row.response), "reference": reference_in_column(row), "task": row.task, "id": k}
+        for k, row in enumerate(row for row in ROWS if row.task in ("score", "bioprobench.ord"))
+    ]
+    names = ["assay_format", "assay_content", "assay_exact_match", "assay"]
+    before = requests_served()
+    rewards = swift_rewards(rows, *(orms[name](args=None) for name in names))
+    assert requests_served() - before == 1
+    for column, task in enumerate(["score", "score", "bioprobench.ord"]):
+        missing = [row["task"] != task for row in rows]
+        assert rewards[:, column].isnan().tolist() == missing
+    assert not rewards[:, -1].isnan().any()
+
+
+def steps_of(amounts: list[str]) -> str:
+    steps = [f'{{"action": "add", "objects": ["PBS"], "parameters": ["{amount}"]}}' for amount in amounts]
+    return "\n".join(f"Step {k}: {step}" for k, step in enumerate(steps, 1))
+
+
+@pytest.mark.parametrize("responses", [5, 6, 7, 8, 10, 12, 16])
+def test_equal_components_have_no_advantage_in_ms_swift(at: str, swift_reward: Any, responses: int) -> None:
+    """Its GDPO divides by the standard deviation plus 1e-8: the rounding of a mean would become an advantage."""
+    amounts = ["1 ml", "2 ml", "3 ml", "4 ml", "5 ml", "6 ml"]
+    names = "assay_scale", "assay_content"
+    seen: set[float] = set()
+    for count in range(1, 6):
+        prose = "\n".join(f"Step {k}: Add {amount} of PBS." for k, amount in enumerate(amounts[:count], 1))
+        text = f"<think>.</think><key>\n{steps_of(amounts[:count])}\n</key><orc>\n{prose}\n</orc><note>-</note>"
+        rows = [{"messages": answered(text), "reference": steps_of(amounts), "id": k} for k in range(responses)]
+        for name in names:
+            rewards = swift_rewards(rows, orms[name](args=None))
+            mean = torch.nanmean(rewards, dim=0)
+            deviation = nanstd(rewards, dim=0) + 1e-8
+            assert ((rewards - mean) / deviation).abs().max() < 0.01
+            seen |= set(rewards[:, 0].tolist())
+    assert len(seen - {0.0, 1.0}) >= 3, "else nothing was shown"
 
 
 def test_skyrl(at: str) -> None:

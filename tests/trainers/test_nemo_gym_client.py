@@ -35,6 +35,7 @@ from omegaconf import OmegaConf
 from tests.trainers.pairs import EXPECTED, REFERENCE, TEXTS
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "trainers" / "nemo_gym" / "app.py"
+PQA = ["[ANSWER_START]2 h & 90[ANSWER_END]", "[ANSWER_START]3 h & 90[ANSWER_END]", "It is 2 h."]
 PARAMS = {"input": [{"role": "user", "content": "Add PBS."}], "temperature": 1.0}
 
 
@@ -167,6 +168,48 @@ def test_metrics(at: str) -> None:
     responses = [{**reply, "_ng_task_index": 0, "_ng_rollout_index": k} for k, reply in enumerate(verified)]
     ((status, _),) = posted(at, "/aggregate_metrics", [{"verify_responses": responses}])
     assert status == 200
+
+
+def test_gyms_own_models_of_a_reply_have_the_fields_of_the_row(at: str) -> None:
+    """As those of a resources server that declares them; Gym's statistics then have the numbers among them."""
+
+    class RowReply(BaseVerifyResponse):
+        id: str
+        level: int
+
+    ((status, reply),) = posted(at, "/verify", [{**row(TEXTS[0]), "id": "r-1"}])
+    assert status == 200
+    assert (RowReply.model_validate(reply).id, RowReply.model_validate(reply).level) == ("r-1", 2)
+
+
+def test_the_statistics_of_the_example_are_by_task(at: str) -> None:
+    """Gym's own, without the zeros of other tasks, and those of each task; masked rollouts are only counted."""
+    app = app_of_the_example(at)
+    pqa = '{"answer": "2 h"}'
+    sent = [
+        row(TEXTS[0]) | {"task": "score"},
+        *(row(text, reference=pqa) | {"task": "bioprobench.pqa"} for text in PQA),
+    ]
+    replies = [reply for _, reply in posted(at, "/verify?task_field=task", sent)]
+    records = [{**reply, "_ng_task_index": k // 2, "_ng_rollout_index": k % 2} for k, reply in enumerate(replies)]
+    masked = {"_ng_task_index": 9, "_ng_rollout_index": 0, "reward": 0.0, "mask_sample": True}
+
+    async def run() -> list[Any]:
+        transport = httpx.ASGITransport(app)
+        async with gyms_connections(), httpx.AsyncClient(transport=transport, base_url="http://gym") as client:
+            runs = [
+                await client.post("/aggregate_metrics", json={"verify_responses": some})
+                for some in ([*records, masked], [masked])
+            ]
+        return [reply.json() for reply in runs]
+
+    metrics, nothing = asyncio.run(run())
+    found = metrics["key_metrics"]
+    assert found["mean/score_accuracy"] == found["bioprobench.pqa/mean/score_accuracy"] == pytest.approx(1 / 3)
+    assert found["mean/score_format"] == found["score/mean/score_format"] == 1.0
+    assert (found["mean/reward"], found["coverage/masked_rollouts"]) == (0.5, 1)
+    assert metrics["agent_metrics"]["num_repeats"] == len(metrics["repeat_level_metrics"]) == 2
+    assert nothing["key_metrics"]["coverage/measured_rollouts"] == 0
 
 
 @pytest.mark.parametrize("reference", [None, "Step 1: nothing"])

@@ -217,6 +217,7 @@ def test_trl(
     """Run trl_grpo.py, whole: training on four tasks, validation on the test rows, KL, and the saved model."""
     overrides = {"use_cpu": True, "bf16": False, "max_steps": 3, "gradient_accumulation_steps": 7, "eval_steps": 3}
     quiet = {"report_to": [], "disable_tqdm": True, "max_completion_length": 150}
+    monkeypatch.setenv("ASSAY_CLIENT_LOG", "all")
     main, made = example(tokenizer, monkeypatch, **overrides, **quiet)
     main(policy, str(prepared.rows_for("trl")), str(tmp_path / "out"))
     (trainer,) = made

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from statistics import stdev
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,7 +20,16 @@ from protocols import Protocol, Step, careless_answer, phrases_of, right_answer
 from trl import GRPOConfig, GRPOTrainer
 
 from assay_client import Client, InvalidReference, Unavailable
-from assay_client.adapters.for_trl import async_score_reward, score_reward
+from assay_client.adapters.for_trl import (
+    async_score_reward,
+    score_accuracy,
+    score_content,
+    score_exact_match,
+    score_format,
+    score_kendall_tau,
+    score_reward,
+)
+from assay_client.tasks import OWN_COMPONENTS
 from tests.trainers.pairs import BAD_RECORD, GONE
 
 STEPS = 3
@@ -92,7 +101,12 @@ class Recorded:
 
 
 def trained(
-    policy: tuple[Any, Any], functions: Any, folder: Path, rows: list[dict[str, Any]] | None = None, prompts: int = 2
+    policy: tuple[Any, Any],
+    functions: Any,
+    folder: Path,
+    rows: list[dict[str, Any]] | None = None,
+    prompts: int = 2,
+    **options: Any,
 ) -> list[dict[str, float]]:
     """Return what the trainer logged, one entry a step; `prompts` go into each step."""
     rows = rows or [{"prompt": one.prompt, "reference": right_answer(one), "id": one.prompt} for one in PROTOCOLS]
@@ -110,6 +124,7 @@ def trained(
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
+        **options,
     )
     model, tokenizer = policy
     trainer = GRPOTrainer(
@@ -183,7 +198,10 @@ def rows_of_tasks() -> list[dict[str, Any]]:
     return [protocol, *questions]
 
 
-def test_a_data_set_of_several_tasks(policy: Any, at: str, requests_served: Any, tmp_path: Path) -> None:
+def test_a_data_set_of_several_tasks(
+    policy: Any, at: str, requests_served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_LOG", "all")
     before, recorded = requests_served(), Recorded(score_reward)
     log = trained(policy, recorded, tmp_path, rows_of_tasks(), prompts=4)
     assert requests_served() - before == len(log) == STEPS, "one request a step for all tasks"
@@ -204,6 +222,29 @@ def test_a_data_set_of_several_tasks(policy: Any, at: str, requests_served: Any,
             assert math.isfinite(entry["loss"])
     for task in ("score", *(one.task for one in QUESTIONS)):
         assert any(entry[f"score/reward_{task}"] > 0 for entry in log), "else nothing was shown"
+
+
+def test_components_as_reward_functions_of_their_own(
+    policy: Any, at: str, requests_served: Any, tmp_path: Path
+) -> None:
+    """GDPO: each is normalized over the rows that have it, and all of them come from one request."""
+    functions = [score_format, score_content, score_accuracy, score_exact_match, score_kendall_tau, score_reward]
+    recorded, before = [Recorded(function) for function in functions], requests_served()
+    options = {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": [1.0] * 5 + [0.0]}
+    log = trained(policy, recorded, tmp_path, rows_of_tasks(), prompts=4, **options)
+    assert requests_served() - before == len(log) == STEPS
+    for step, entry in enumerate(log):
+        assert math.isfinite(entry["loss"])
+        tasks = [task or "score" for task in recorded[0].calls[step][1]["task"]]
+        for function in recorded[:-1]:
+            name, rewards = function.__name__, function.calls[step][2]
+            component = name.removeprefix("score_")
+            applies = [component in OWN_COMPONENTS[task] for task in tasks]
+            assert [reward is not None for reward in rewards] == applies
+            mean = fmean(reward for reward in rewards if reward is not None)
+            assert entry[f"rewards/{name}/mean"] == pytest.approx(mean, abs=1e-3), "None is not 0"
+        assert None not in recorded[-1].calls[step][2]
+    assert any(entry["rewards/score_format/mean"] > 0 for entry in log), "else nothing was shown"
 
 
 def test_an_unreadable_reference_of_a_task_names_its_record(policy: Any, at: str, tmp_path: Path) -> None:

@@ -1,0 +1,256 @@
+"""The Tinker cookbook's rollouts, metrics and training data, with a stand-in for the model and a real service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tinker
+from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
+from tinker_cookbook.exceptions import AllTrajectoriesFailedError
+from tinker_cookbook.renderers import get_renderer
+from tinker_cookbook.rl import train
+from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
+from tinker_cookbook.rl.metric_util import RLTestSetEvaluator, compute_trajectory_metrics
+from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
+from tinker_cookbook.rl.rollouts import do_group_rollout
+from tinker_cookbook.rl.types import TrajectoryGroup
+from tinker_cookbook.tokenizer_utils import register_tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from assay_client import AssayError, InvalidReference
+from assay_tinker import AssayDatasetBuilder
+from assay_tinker.environment import answer_of
+from tests.environments.harness_runs import THINK, answered
+from tests.environments.samples import BAD_REFERENCE, CONFIG, SAMPLES, Sample, rewards_of, score_requests, write_rows
+
+if TYPE_CHECKING:
+    from tests.servers import LiveServer
+
+MODEL = "Qwen/Qwen3-8B"
+END = {"qwen3": "<|im_end|>", "role_colon": "\n\nUser:"}
+GROUP = 4
+
+
+def new_tokenizer() -> Any:
+    """Return a tokenizer of bytes that has the special tokens of Qwen3 and needs no files."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>", "<|endoftext|>"])
+    tokenizer.add_tokens(["<think>", "</think>"])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>", name_or_path=MODEL)
+
+
+TOKENIZER = new_tokenizer()
+
+
+class Policy(TokenCompleter):
+    """Answers each prompt with the answers to it in turn, as tokens."""
+
+    def __init__(self, answers: dict[str, list[str]], end: str = END["qwen3"]) -> None:
+        self.answers = {question: list(texts) for question, texts in answers.items()}
+        self.end = end
+        self.prompts: list[str] = []
+
+    async def __call__(
+        self, model_input: tinker.ModelInput, stop: Any, *, max_tokens: int | None = None
+    ) -> TokensWithLogprobs:
+        prompt = TOKENIZER.decode(model_input.to_ints())
+        self.prompts.append(prompt)
+        (question,) = [question for question in self.answers if question in prompt]
+        texts = self.answers[question]
+        texts.append(texts.pop(0))
+        tokens = TOKENIZER.encode(texts[-1] + self.end)
+        return TokensWithLogprobs(tokens=tokens, maybe_logprobs=[-0.5] * len(tokens))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _offline() -> Iterator[None]:
+    register_tokenizer(MODEL, lambda: TOKENIZER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASSAY_CLIENT_CONFIG", CONFIG)
+        yield
+
+
+def builder_of(path: Path, renderer: str = "qwen3", **options: Any) -> AssayDatasetBuilder:
+    about = {"model_name_for_tokenizer": MODEL, "renderer_name": renderer, "group_size": GROUP, **options}
+    return AssayDatasetBuilder(path=str(path), **about)
+
+
+def groups_of(builder: AssayDatasetBuilder) -> list[Any]:
+    """Return the groups to train on, in every batch."""
+    dataset, _ = asyncio.run(builder())
+    return [group for index in range(len(dataset)) for group in dataset.get_batch(index)]
+
+
+def rolled_out(groups: list[Any], policy: Policy, **options: Any) -> list[TrajectoryGroup]:
+    async def run() -> list[TrajectoryGroup]:
+        return await asyncio.gather(*(do_group_rollout(group, policy, **options) for group in groups))
+
+    return asyncio.run(run())
+
+
+def to_all(samples: list[Sample], *others: str) -> dict[str, list[str]]:
+    return {one.question: [one.answer, *others] for one in samples}
+
+
+@pytest.mark.parametrize("renderer", END)
+def test_rewards_are_those_of_the_service_and_groups_share_requests(
+    server: LiveServer, at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renderer: str
+) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_WINDOW", "100")  # a request is sent as soon as all answers have joined it
+    monkeypatch.setenv("ASSAY_CLIENT_MAX_BATCH", str(GROUP * len(SAMPLES)))
+    expected = {one.row["id"]: row for one, row in zip(SAMPLES, rewards_of(at), strict=True)}
+    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl"), renderer))
+    assert sorted(group.row.id for group in groups) == sorted(expected)
+    policy, count = Policy(to_all(SAMPLES), END[renderer]), score_requests(server)
+    results = rolled_out([pickle.loads(pickle.dumps(group)) for group in groups], policy)
+    assert count() == 1
+    for group, result in zip(groups, results, strict=True):
+        reward, reason, passed, components = expected[group.row.id]
+        assert result.get_total_rewards() == [reward] * GROUP
+        for trajectory in result.trajectories_G:
+            (step,) = trajectory.transitions
+            shares = {"score_passed": passed, "score_readable": float(reason == "ok")}
+            assert step.metrics == shares | {f"score_{name}": value for name, value in components.items()}
+            assert step.logs["id"] == group.row.id
+            assert (step.logs["task"], step.logs["reason"]) == (group.row.task, reason)
+    for sample in SAMPLES:
+        texts = [message["content"] for message in sample.row["prompt"]]
+        assert sum(all(text in prompt for text in texts) for prompt in policy.prompts) == GROUP
+
+
+def test_means_are_over_the_rows_of_their_task(at: str, tmp_path: Path) -> None:
+    """By the cookbook's own function, for the whole batch and for each task."""
+    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl")))
+    results = rolled_out(groups, Policy(to_all(SAMPLES)))
+    found = compute_trajectory_metrics(results, [group.logging_tags() for group in groups])
+    expected: dict[str, list[float]] = {}
+    for sample, (reward, _, _, components) in zip(SAMPLES, rewards_of(at), strict=True):
+        numbers = {"reward/total": reward} | {f"score_{name}": value for name, value in components.items()}
+        for name, value in numbers.items():
+            expected.setdefault(f"env/{sample.row['task']}/{name}", []).append(value)
+            expected.setdefault(f"env/all/{name}", []).append(value)
+    assert {name: found[name] for name in expected} == pytest.approx({k: fmean(v) for k, v in expected.items()})
+    others = {name for name in found if "/score_" in name} - set(expected)
+    assert {name.rpartition("/")[2] for name in others} == {"score_passed", "score_readable"}
+
+
+@pytest.mark.usefixtures("at")
+def test_advantages_are_those_of_the_group(tmp_path: Path) -> None:
+    """And the answer's tokens are what is trained on."""
+    sample = SAMPLES[0]
+    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", [sample]), group_size=2))
+    results = rolled_out(groups, Policy(to_all([sample], "nothing")))
+    assert sorted(results[0].get_total_rewards()) == [0.0, 1.0]
+    advantages = compute_advantages(results)
+    assert sorted(advantages[0].tolist()) == [-0.5, 0.5]
+    data, _ = assemble_training_data(results, advantages)
+    trained = {max(datum.loss_fn_inputs["advantages"].data): sum(datum.loss_fn_inputs["mask"].data) for datum in data}
+    assert trained[0.5] == len(TOKENIZER.encode(sample.answer + END["qwen3"]))
+
+
+def test_the_test_split_is_evaluated_by_the_cookbook(at: str, tmp_path: Path) -> None:
+    write_rows(tmp_path / "train.jsonl", SAMPLES[:3])
+    write_rows(tmp_path / "test.jsonl", SAMPLES)
+    dataset, test = asyncio.run(builder_of(tmp_path, batch_size=2)())
+    assert [len(dataset.get_batch(index)) for index in range(len(dataset))] == [2, 1]
+    with pytest.raises(IndexError):
+        dataset.get_batch(2)
+    evaluator = RLTestSetEvaluator(test, max_tokens=10)
+    found = asyncio.run(evaluator.eval_token_completer(Policy(to_all(SAMPLES))))
+    assert found["test/env/all/total_episodes"] == len(SAMPLES)
+    assert found["test/env/all/reward/total"] == pytest.approx(fmean(reward for reward, *_ in rewards_of(at)))
+
+
+def test_rows_are_selected_and_shuffled(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl")
+    for where in ({}, {"task": "score"}, {"type": "planning", "level": "1"}):
+        found = [group.row.id for group in groups_of(builder_of(rows, where=where))]
+        chosen = [one.row["id"] for one in SAMPLES if all(one.row[name] == value for name, value in where.items())]
+        assert sorted(found) == sorted(chosen)
+    orders = [[group.row.id for group in groups_of(builder_of(rows, seed=seed))] for seed in (0, 0, 1)]
+    assert orders[0] == orders[1] != orders[2]
+    with pytest.raises(ValueError, match="has no row with"):
+        groups_of(builder_of(rows, where={"type": "none"}))
+
+
+@pytest.mark.usefixtures("at")
+def test_an_invalid_reference_has_no_reward(tmp_path: Path) -> None:
+    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", [BAD_REFERENCE])))
+    with pytest.raises(InvalidReference, match="record row-99"):
+        rolled_out(groups, Policy(to_all([BAD_REFERENCE])))
+
+
+def test_without_a_service_there_are_no_rewards(nowhere: str, tmp_path: Path) -> None:
+    """Whether the cookbook retries, or the run ends."""
+    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", SAMPLES[:1])))
+    with pytest.raises(AssayError, match=nowhere):
+        rolled_out(groups, Policy(to_all(SAMPLES[:1])))
+    with pytest.raises((AssayError, AllTrajectoriesFailedError)):
+        rolled_out(groups, Policy(to_all(SAMPLES[:1])), strategy=RetryOnFailure(max_retries=1))
+
+
+@pytest.mark.usefixtures("at")
+def test_settings_of_the_reward(tmp_path: Path) -> None:
+    groups = groups_of(builder_of(write_rows(tmp_path / "rows.jsonl", SAMPLES[:1]), config={"order": "strict"}))
+    (result,) = rolled_out(groups, Policy(to_all(SAMPLES[:1])))
+    assert "|order:strict|" in result.trajectories_G[0].transitions[0].logs["signature"]
+
+
+WRITTEN = {
+    "thoughts first": answered([]),
+    "thoughts elsewhere": f"Here it is. {THINK}\n<key>\n</key>{THINK}<orc></orc>",
+    "an empty block": "<think></think>\n<key>",
+    "an empty block at the end": "<think>Wash.</think>\n<key><think></think>",
+    "no thoughts": "[ANSWER_START]2 h & 90[ANSWER_END]",
+    "thoughts that do not end": "<think>Wash, then",
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize("name", END)
+def test_an_answer_is_what_the_model_wrote(name: str, text: str) -> None:
+    renderer = get_renderer(name, tokenizer=TOKENIZER)
+    assert answer_of(renderer, TOKENIZER.encode(text + END[name])) == text
+    assert answer_of(renderer, TOKENIZER.encode(text)) == text
+
+
+def test_thoughts_that_the_prompt_begins_are_part_of_the_answer() -> None:
+    renderer = get_renderer("qwen3_5", tokenizer=TOKENIZER)
+    prompt = TOKENIZER.decode(renderer.build_generation_prompt([{"role": "user", "content": "Why?"}]).to_ints())
+    assert prompt.endswith("<think>\n")
+    answer = answer_of(renderer, TOKENIZER.encode("Wash.\n</think>\n\n<key>" + END["qwen3"]))
+    assert answer == "<think>Wash.\n</think>\n\n<key>"
+
+
+def test_the_readme_runs(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the training itself, which needs Tinker's servers: in its place, the rollouts of the first batch."""
+    readme = files("assay_tinker").joinpath("README.md").read_text(encoding="utf-8")
+    code = readme.split("```python\n")[1].split("```")[0]
+    (tmp_path / "prepared").mkdir()
+    for split in ("train", "test"):
+        write_rows(tmp_path / "prepared" / f"{split}.jsonl", SAMPLES[:2])
+    monkeypatch.chdir(tmp_path)
+    rewards: list[list[float]] = []
+
+    async def rollouts(config: train.Config) -> None:
+        assert json.dumps(config.model_name) in code
+        dataset, _ = await config.dataset_builder()
+        for group in dataset.get_batch(0):
+            result = await do_group_rollout(group, Policy(to_all(SAMPLES[:2])))
+            rewards.append(result.get_total_rewards())
+
+    monkeypatch.setattr(train, "main", rollouts)
+    exec(compile(code, "README.md", "exec"), {})
+    assert sorted(rewards) == sorted([reward] * 8 for reward, *_ in rewards_of(at, SAMPLES[:2]))
