@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from rich.table import Table
 from rich.text import Text
 from rollouts import as_request
 
-ROLLOUTS = Path(__file__).with_name("rollouts.jsonl")
+ROLLOUTS = Path(__file__).resolve().with_name("rollouts.jsonl")
 START = "from assay.service.cli.main import main; main()"
 READY_WITHIN = 300.0
 MAX_WIDTH = 80
@@ -70,7 +71,7 @@ def wait_until_ready(base: str, server: subprocess.Popen[bytes], show: Callable[
                 return time.monotonic() - started
         except urllib.error.HTTPError as error:  # 503 while kernels are compiled
             if found := re.search(rb"(\d+) of (\d+)", error.read()):
-                show(f"compiling kernels (once on this machine, about 40 s): {found[0].decode()}")
+                show(f"compiling kernels (once, about 40 s): {found[0].decode()}")
         except OSError:  # not listening yet
             pass
         time.sleep(0.1)
@@ -136,15 +137,16 @@ def show_explained(console: Console, rollout: Rollout, explanation: dict[str, An
 
 
 def show_table(console: Console, rollouts: list[Rollout], reply: dict[str, Any]) -> None:
-    """Show one line per rollout, the groups of a prompt apart."""
+    """Show one line per rollout, the groups of a prompt apart; components only where there is room for them."""
+    components = COMPONENTS if console.width >= MAX_WIDTH else ()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     table.add_column("rollout")
-    for name in ("reward", "advantage", *COMPONENTS):
+    for name in ("reward", "advantage", *components):
         table.add_column(name, justify="right")
     table.add_column("reason")
     for k, rollout in enumerate(rollouts):
         reward, reason = rewarded(reply["rewards"][k], reply["reasons"][k]).split(" ")
-        numbers = [f"{reply['components'][name][k]:.4f}" for name in COMPONENTS]
+        numbers = [f"{reply['components'][name][k]:.4f}" for name in components]
         last_of_prompt = k + 1 < len(rollouts) and rollouts[k + 1]["prompt"] != rollout["prompt"]
         table.add_row(
             rollout["id"], reward, f"{reply['advantages'][k]:+.4f}", *numbers, reason, end_section=last_of_prompt
@@ -181,6 +183,21 @@ def start(console: Console, base: str, server: subprocess.Popen[bytes]) -> None:
     console.print(f"Ready after {seconds:.1f} s at {base}")
 
 
+def relative(path: Path) -> str:
+    """Return a path as it is typed in the current folder."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+
+
+def show_next(console: Console) -> None:
+    """Show what to type next: the command may be in an environment that is not active."""
+    programs = relative(Path(sys.executable).parent)
+    console.print(Text("\nType next:", "bold"))
+    for arguments in (f"explain {relative(ROLLOUTS)} -n 1", "--help"):
+        console.print(f"  {programs}/assay {arguments}", style="cyan", soft_wrap=True)
+    console.print(f"After `source {programs}/activate`, it is `assay`.", soft_wrap=True)
+
+
 def stay(console: Console, base: str, server: subprocess.Popen[bytes]) -> None:
     """Keep the service running until Ctrl-C."""
     console.print(
@@ -213,10 +230,13 @@ def main() -> None:
         try:
             start(console, base, server)
             show(console, base, rollouts)
+            show_next(console)
             if sys.stdin.isatty() and sys.stdout.isatty() and not chosen.stop:
                 stay(console, base, server)
             else:
-                console.print("The service is stopped. Run `make serve`, and open http://127.0.0.1:8000/ in a browser.")
+                console.print(
+                    "\nThe service has stopped. `make serve` starts it again, on http://127.0.0.1:8000/ for browsers."
+                )
         except ServiceEndedError as error:
             log.seek(0)
             raise SystemExit(f"{log.read().decode()}{error}") from None

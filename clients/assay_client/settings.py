@@ -46,6 +46,7 @@ ADAPTER_VARIABLES = (
     "ASSAY_CLIENT_TASK",
     "ASSAY_CLIENT_ON_FAILURE",
     "ASSAY_CLIENT_DATA_SOURCES",
+    "ASSAY_CLIENT_LOG",
 )
 """Variables with the client's prefix that the adapters read."""
 

@@ -2,7 +2,7 @@
 
 Weights & Biases and MLflow have an active run in this process, or nothing is logged; TensorBoard has a folder that the
 environment names (TENSORBOARD_DIR, as verl and slime read it, or TENSORBOARD_LOGGING_DIR of Hugging Face). A logger
-that fails never fails a reward: that is a warning, once.
+that fails never fails a reward: that is a warning, once. ASSAY_CLIENT_LOG=all logs every number, in TRL's log, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
-__all__ = ["log_means", "run_name", "tensorboard_writer"]
+from .errors import invalid_setting
+from .tasks import REWARD_TASKS
+
+__all__ = ["chosen_means", "log_means", "run_name", "tensorboard_writer"]
 
 logger = logging.getLogger("assay_client")
 
@@ -25,6 +28,21 @@ TENSORBOARD_VARIABLES = ("TENSORBOARD_DIR", "TENSORBOARD_LOGGING_DIR")
 SUBFOLDER = "assay"
 """Of the trainer's folder: TensorBoard follows one file of a folder, and would leave the trainer's."""
 
+CHOICES = ("main", "all")
+LEFT_OUT = {
+    f"score/{name}"
+    for name in (
+        *("step_gap", "semantics", "anchors", "score"),  # parts, sums and multiples of others
+        *("accuracy", "exact_match", "text_similarity"),  # `passed` or `reward` of their tasks
+        *("confidence", "called_erroneous"),  # neither good nor bad
+        *(f"share_{task}" for task in REWARD_TASKS),  # of the data set, not of the policy
+    )
+}
+"""Means that are logged on request only: the others tell as much."""
+
+EVENTS = "score/reason_", "score/readable_"
+"""Shares that are logged once something has happened: a reason, or an unreadable response of a task."""
+
 Log = Callable[[Mapping[str, float], int], None]
 """Logs the means of a step."""
 
@@ -33,6 +51,8 @@ _axes: set[str] = set()
 """Runs of Weights & Biases in which the axis is defined."""
 _writers: dict[tuple[int, str], Any] = {}
 _failed: set[str] = set()
+_happened: set[str] = set()
+"""Names of EVENTS that this process logs from then on, so that a share can also fall to 0 again."""
 
 
 def log_means(means: Callable[[], dict[str, float]], step: int | None = None, tensorboard: bool = True) -> None:
@@ -42,19 +62,37 @@ def log_means(means: Callable[[], dict[str, float]], step: int | None = None, te
     environment says.
     """
     loggers = active_loggers(tensorboard)
-    found = means() if loggers else {}
-    if not found:
+    chosen = chosen_means(means()) if loggers else {}
+    if not chosen:
         return
     if step is None:
         step = next(_batches)
-        found[BATCH] = step
+        chosen[BATCH] = step
     for name, log in loggers.items():
         try:
-            log(found, step)
+            log(chosen, step)
         except Exception as error:  # noqa: PERF203  # of any kind: a library or its server
             if name not in _failed:
                 _failed.add(name)
                 logger.warning("%s does not take the means of a batch: %s: %s", name, type(error).__name__, error)
+
+
+def chosen_means(means: Mapping[str, float]) -> dict[str, float]:
+    """Return the means of a batch that say something: all of them if ASSAY_CLIENT_LOG is `all`; raise InvalidSetting.
+
+    `main`, the default, leaves out what follows from other means or from the data set, and the share of a reason, or of
+    the readable responses of a task, until it has happened once that it is not 0, or not 1.
+    """
+    choice = os.environ.get("ASSAY_CLIENT_LOG") or "main"
+    if choice not in CHOICES:
+        raise invalid_setting("ASSAY_CLIENT_LOG", f"must be one of: {', '.join(CHOICES)}")
+    if choice == "all":
+        return dict(means)
+    usual = {name: float(name.startswith("score/readable_")) for name in means if name.startswith(EVENTS)}
+    _happened.update(name for name, share in usual.items() if means[name] != share)
+    return {
+        name: mean for name, mean in means.items() if name not in LEFT_OUT and (name in _happened or name not in usual)
+    }
 
 
 def active_loggers(tensorboard: bool) -> dict[str, Log]:

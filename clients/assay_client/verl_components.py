@@ -18,16 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .adapters.metrics import MIXED_METRICS, spread_means
-from .tasks import OWN_COMPONENTS, REWARD_TASKS, TASK_COMPONENTS
+from .adapters.metrics import MEANINGFUL, sample_means, spread_means
 from .training_logs import tensorboard_writer
 
 __all__ = ["main", "step_means"]
 
-COMPONENT_COLUMNS = {f"score_{name}" for name in TASK_COMPONENTS}
 SPREAD = ("score_group_std", "score_groups_without_spread")
-NUMBERS = tuple(name for name in MIXED_METRICS if name not in ("score_task", "score_reason_code"))
-COLUMNS = ("step", "samples", "score", *NUMBERS, *SPREAD)
+COLUMNS = ("step", "samples", "score", *MEANINGFUL, *SPREAD)
 SETTLE_SECONDS = 2.0
 """A file that has not changed for this long is complete."""
 
@@ -35,27 +32,20 @@ SETTLE_SECONDS = 2.0
 def step_means(path: Path) -> dict[str, float]:
     """Return the means over the samples of one step, by column; a column without numbers is left out.
 
-    That of a component is over the samples of tasks that have it. The groups are the samples with the same prompt.
+    The mean of a component or of a reason is over the samples of tasks that have it. The groups are the samples with
+    the same prompt.
     """
     with path.open(encoding="utf-8") as lines:
         samples = [sample for sample in map(json.loads, lines) if sample.get("score_applies") != 0]
     means = {"step": float(path.stem), "samples": float(len(samples))}
-    for name in ("score", *NUMBERS):
-        numbers = [sample[name] for sample in samples if has_number(sample, name)]
-        if numbers:
-            means[name] = sum(numbers) / len(numbers)
-    grouped = [sample for sample in samples if has_number(sample, "score") and "input" in sample]
+    scored = [sample for sample in samples if isinstance(sample.get("score"), (int, float))]
+    if scored:
+        means["score"] = sum(sample["score"] for sample in scored) / len(scored)
+    means |= sample_means(samples)
+    grouped = [sample for sample in scored if "input" in sample]
     groups = [(sample["input"], str(sample.get("gts"))) for sample in grouped]
     spread = spread_means([sample["score"] for sample in grouped], groups)
     return means | {name.replace("/", "_"): mean for name, mean in spread.items()}
-
-
-def has_number(sample: dict[str, Any], name: str) -> bool:
-    """Return whether a sample has a number of this name that is one of its task's."""
-    if not isinstance(sample.get(name), (int, float)):
-        return False
-    task = REWARD_TASKS[int(sample.get("score_task", 0))]
-    return name not in COMPONENT_COLUMNS or name.removeprefix("score_") in OWN_COMPONENTS[task]
 
 
 def finished_steps(folder: Path, follow: bool, poll: float = 1.0) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """AReaL: the reward by its import path, so that every worker process of the pool has a separate client.
 
-    assay prepare records.jsonl --trainer areal -o rows
+    assay prepare records.jsonl --trainer areal -o rows  # needs the extra prepare
     ASSAY_URL=http://reward-host:8000 python areal_grpo.py --config grpo.yaml
 
 AReaL counts a reward as 0 after 15 s: the function raises after 12 s, and AReaL raises after its retries.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # OpenRLHF: nothing to install, the service has a route for it. Labels name their task; settings of the reward
 # go into the address, too: …/compat/openrlhf?task_field=task&order=lcs
-#   assay prepare records.jsonl --trainer openrlhf -o rows
+#   assay prepare records.jsonl --trainer openrlhf -o rows  # needs the extra prepare
 #   ASSAY_URL=http://reward-host:8000 MODEL=Qwen/Qwen3-8B ./openrlhf.sh
 set -euo pipefail
 address=${ASSAY_URL:-http://127.0.0.1:8000}/compat/openrlhf?task_field=task

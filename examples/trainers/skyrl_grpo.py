@@ -1,6 +1,6 @@
 """SkyRL: a single-turn environment with the reward of the service; SkyRL averages the components as metrics.
 
-    assay prepare records.jsonl --trainer skyrl -o rows
+    assay prepare records.jsonl --trainer skyrl -o rows  # needs the extra prepare
     ASSAY_URL=http://reward-host:8000 python skyrl_grpo.py environment.env_class=assay \
         data.train_data="['rows/train.parquet']" data.val_data="['rows/test.parquet']" trainer.logger=console \
         trainer.policy.model.path=Qwen/Qwen3-8B generator.n_samples_per_prompt=8

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # slime: runs in its checkout, with MODEL_ARGS of scripts/models/….sh. The reward is a function or an address.
-#   assay prepare records.jsonl --trainer slime -o rows
+#   assay prepare records.jsonl --trainer slime -o rows  # needs the extra prepare
 #   ASSAY_URL=http://reward-host:8000 SLIME=/path/to/slime MODEL_SCRIPT=scripts/models/qwen3-8B.sh ./slime.sh
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,6 +1,6 @@
-"""TRL: one request per step, with all components in the trainer's log as `score/…`.
+"""TRL: one request per step, with the components in the trainer's log as `score/…`.
 
-assay prepare records.jsonl --trainer trl -o rows
+assay prepare records.jsonl --trainer trl -o rows  # needs the extra prepare
 ASSAY_URL=http://reward-host:8000 accelerate launch trl_grpo.py Qwen/Qwen3-0.6B rows
 
 Learning rate and KL are the paper's, where its public script has 5e-6 and 0.0005; the group of 5 responses of at most
@@ -26,7 +26,10 @@ def main(model: str, rows: str, output: str = "out") -> None:
     test = splits.get("test")
     trainer = GRPOTrainer(
         model=model,
-        reward_funcs=score_reward,  # or async_score_reward, with other slow rewards
+        # async_score_reward beside other slow rewards. GDPO, which normalizes each component separately and sums them:
+        # [score_format, score_consistency, score_scale, score_order, score_content] of the same module, with
+        # multi_objective_aggregation="normalize_then_sum" below. They share one request, too.
+        reward_funcs=score_reward,
         args=GRPOConfig(
             output_dir=output,
             learning_rate=7e-6,

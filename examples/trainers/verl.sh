@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # verl, GRPO: one asynchronous call per sample; concurrent calls share requests to the service.
-#   assay prepare records.jsonl --trainer verl -o rows
+#   assay prepare records.jsonl --trainer verl -o rows  # needs the extra prepare
 #   ASSAY_URL=http://reward-host:8000 MODEL=Qwen/Qwen3-8B ./verl.sh
 # The settings are those of Thoth's public script, for 8 GPUs, but LEARNING_RATE and KL are the paper's (the script has
 # 5e-6 and 0.0005), and prompts may have 2048 tokens (1024), as those of `assay prepare` explain the format.
@@ -54,3 +54,6 @@ python3 -m verl.trainer.main_ppo \
 #   +reward.custom_reward_function.reward_kwargs.config.order=lcs
 # In older versions the option is custom_reward_function.path. Components of the rewards, per step:
 #   python3 -m assay_client.verl_components rollouts --follow --csv components.csv --tensorboard runs/assay
+# GDPO normalizes each component separately and sums them: arguments of this script,
+#   algorithm.adv_estimator=gdpo \
+#   +algorithm.gdpo_reward_keys='[score_format,score_consistency,score_scale,score_order,score_content]'

@@ -152,7 +152,8 @@ def test_the_log_of_trl_with_several_tasks() -> None:
     logged: dict[str, float] = {}
     for_trl.score_reward(["p"] * 4, TEXTS, log_metric=logged.__setitem__, **COLUMNS)
     assert logged[f"score/reward_{ORD}"] == 0.002
-    assert {"score/kendall_tau", "score/format", "score/share_score"} <= logged.keys()
+    assert {"score/kendall_tau", "score/format", "score/passed_score"} <= logged.keys()
+    assert not {"score/text_similarity", "score/share_score"} & logged.keys()
 
 
 def test_null_members_of_a_column_of_objects_are_missing(service: FaultServer) -> None:
@@ -244,9 +245,16 @@ def test_components_per_step_of_several_tasks(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("ASSAY_CLIENT_DATA_SOURCES", f"scirecipe=score, pqa={PQA}, {ORD}")
     rows = [{"input": f"p{k // 2}", "gts": "r", **row} for k, row in enumerate(verl_batch())]
     rows[1]["score_kendall_tau"] = 0.25
+    rows[3]["score_reason_missing_sections"] = 1.0
     (tmp_path / "3.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     means = step_means(tmp_path / "3.jsonl")
     assert means["score_kendall_tau"] == 0.25, "of the one row that has it"
+    assert means["score_reason_missing_sections"] == 0.5, "of the two rows of SCORE"
+    assert "score_text_similarity" not in means
+    episodes = [{}, *rows]  # the first has not ended
+    aggregated = for_skyrl.AssayEnv.aggregate_metrics(episodes)
+    assert aggregated == {name: mean for name, mean in means.items() if name in aggregated}
+    assert {"score_kendall_tau", "score_reason_missing_sections"} <= aggregated.keys()
     assert (means["score"], means["score_passed"]) == (0.0025, 1)
     assert means["score_group_std"] == pytest.approx(0.001 / 2**0.5)
     assert means["score_groups_without_spread"] == 0

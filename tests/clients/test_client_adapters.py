@@ -59,7 +59,8 @@ TRL = pytest.mark.parametrize("function", [for_trl.score_reward, for_trl.async_s
 
 
 @TRL
-def test_trl(function: Any, at: str) -> None:
+def test_trl(function: Any, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CLIENT_LOG", "all")
     log = Log({}, {})
     assert trl(function, TEXTS, log, reference=[REFERENCE] * 3, other=[1, 2, 3]) == pytest.approx(EXPECTED)
     shares = ["readable", "passed", *(f"reason_{name}" for name in FREQUENT_REASONS)]

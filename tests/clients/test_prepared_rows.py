@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -164,5 +166,7 @@ def test_the_snippet_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prepared").mkdir()
     written(tmp_path / "prepared" / "test.jsonl", *rows)
-    exec(compile(snippet, "README.md", "exec"), {"generate": lambda messages: ROWS[0].response})
+    model = SimpleNamespace(generate=lambda messages: ROWS[0].response)
+    monkeypatch.setitem(sys.modules, "my_package", model)
+    exec(compile(snippet, "README.md", "exec"), {})
     assert capsys.readouterr().out.splitlines() == ["1.0 ok True"] * len(rows)

@@ -47,7 +47,7 @@ def test_scripts_pass_everything_on(path: Path, tmp_path: Path) -> None:
     given = done.stdout.splitlines()
     assert "http://reward-host:8000" in given[0]
     assert given[-1] == "one more"
-    files = [found for line in given for found in re.findall(r"/\S*/adapters/\S+\.py", line)]
+    files = [found for line in given for found in re.findall(r"/.*/adapters/\S+\.py", line)]
     assert all(Path(file).is_file() for file in files)
     assert files or re.search(r"http://reward-host:8000/compat/|assay_client\.adapters\.for_slime", done.stdout)
 

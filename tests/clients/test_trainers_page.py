@@ -1,4 +1,4 @@
-"""The snippets of docs/trainers.md for trainers without an adapter, called as by these trainers."""
+"""The snippets of docs/trainers/other.md for trainers without an adapter, called as by these trainers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay_client import COMPONENTS, InvalidReference
 from tests.clients.adapter_samples import EXPECTED, TEXTS
 from tests.http.samples import REFERENCE
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainers.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainers" / "other.md"
 
 
 def snippet(word: str) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from assay_client import training_logs
+from assay_client import InvalidSetting, training_logs
 from assay_client.adapters import for_areal, for_easyr1, for_ms_swift, for_slime, for_trl, for_verl
 from assay_client.adapters.metrics import batch_means
 from assay_client.results import Score, scores_of
-from assay_client.tasks import COMPONENTS, TASK_COMPONENTS
+from assay_client.tasks import COMPONENTS, REWARD_TASKS, TASK_COMPONENTS
 from tests.clients.fault_server import FaultServer
 
 ORD = "bioprobench.ord"
@@ -60,7 +60,13 @@ def _inactive(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in (*training_logs.TENSORBOARD_VARIABLES, "WANDB_NAME", "RANK"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in (("_failed", set()), ("_axes", set()), ("_batches", count(1)), ("_writers", {})):
+    for name, value in (
+        ("_failed", set()),
+        ("_axes", set()),
+        ("_batches", count(1)),
+        ("_writers", {}),
+        ("_happened", set()),
+    ):
         monkeypatch.setattr(training_logs, name, value)
     for_slime._rollout.clear()
     yield
@@ -134,6 +140,34 @@ def test_means_of_several_tasks_are_those_of_the_rows_that_have_them() -> None:
     assert means["score/readable"] == means[f"score/share_{ORD}"] == means["score/share_score"] == 0.5
     assert (means[f"score/reward_{ORD}"], means["score/reward_score"]) == (0.5, pytest.approx(0.35))
     assert means[f"score/readable_{ORD}"] == 0.5
+
+
+def test_means_that_say_nothing_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that follow from others, and shares of what has not happened yet in this run."""
+    first = batch_means(rows_of((0.5, "ok", "score"), (1.0, "ok", ORD), (0.0, "ok", ORD)), ["p", "q", "q"])
+    logged = training_logs.chosen_means(first)
+    assert logged.keys() == {
+        *(f"score/{name}" for name in ("format", "consistency", "coverage", "mean_words", "scale", "order", "content")),
+        *("score/kendall_tau", "score/readable", "score/passed", "score/group_std", "score/groups_without_spread"),
+        *(f"score/{name}_{task}" for name in ("reward", "passed") for task in ("score", ORD)),
+    }
+    assert logged.items() <= first.items()
+    broken = batch_means(rows_of((0.5, "no_steps", "score"), (0.5, "low_coverage", "score"), (0.0, "no_markers", ORD)))
+    events = {"score/reason_low_coverage", "score/readable_score", f"score/readable_{ORD}"}
+    assert training_logs.chosen_means(broken).keys() & {*events, "score/reason_step_count"} == events
+    assert training_logs.chosen_means(first)["score/reason_low_coverage"] == 0, "it happened before"
+    monkeypatch.setenv("ASSAY_CLIENT_LOG", "all")
+    assert training_logs.chosen_means(first) == first
+    monkeypatch.setenv("ASSAY_CLIENT_LOG", "every")
+    with pytest.raises(InvalidSetting, match="ASSAY_CLIENT_LOG: must be one of: main, all"):
+        training_logs.chosen_means(first)
+
+
+def test_a_run_of_all_tasks_logs_fewer_numbers() -> None:
+    scores = rows_of(*((0.5, "ok", task) for task in REWARD_TASKS for _ in range(2)))
+    means = batch_means(scores, [str(k // 2) for k in range(12)])
+    assert len(means) >= 44
+    assert len(training_logs.chosen_means(means)) <= 28
 
 
 STATE = SimpleNamespace(global_step=6)

@@ -17,7 +17,7 @@ except ModuleNotFoundError:  # loaded by its path: the package is around this fi
 from typing import Any
 
 from assay_client.adapters.common import record_of, required, sync_client, task_of
-from assay_client.adapters.metrics import METRICS, MIXED_METRICS, metrics_of
+from assay_client.adapters.metrics import METRICS, MIXED_METRICS, metrics_of, sample_means
 
 try:
     from skyrl_gym.envs.base_text_env import BaseTextEnv
@@ -45,5 +45,10 @@ class AssayEnv(BaseTextEnv):  # type: ignore[misc]  # Any where SkyRL is not ins
         return {"observations": [], "reward": score.reward, "done": True, "metadata": {"reason": score.reason}}
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the metrics of the reward, which the trainer averages."""
+        """Return the metrics of the reward."""
         return self.metrics
+
+    @staticmethod
+    def aggregate_metrics(metrics: list[dict[str, Any]]) -> dict[str, float]:
+        """Return the mean of each metric over the episodes of tasks that have it, for the trainer's log."""
+        return sample_means(metrics)

@@ -1,6 +1,8 @@
 """Reward function for TRL (GRPOTrainer, RLOOTrainer, AsyncGRPOTrainer) and for axolotl's `trl.reward_funcs`.
 
-The whole local batch is one request; means of the components go to the trainer's log.
+The whole local batch is one request; means of the components go to the trainer's log. `score_format` and so on are
+components as reward functions of their own, for `multi_objective_aggregation="normalize_then_sum"` (GDPO): all that a
+trainer has, `score_reward` among them, share that request.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from assay_client.adapters.common import (
     sync_client,
     tasks_of,
 )
+from assay_client.adapters.components import PASSED, REWARD, Outcome, SharedBatches
 from assay_client.adapters.metrics import batch_means, groups_of
 from assay_client.errors import (
     AssayError,
@@ -40,10 +43,29 @@ from assay_client.errors import (
 )
 from assay_client.exchange import BaseClient
 from assay_client.results import Scores
-from assay_client.training_logs import log_means
+from assay_client.training_logs import chosen_means, log_means
 from assay_client.transport.sync import completed
 
-__all__ = ["async_score_reward", "score_reward"]
+__all__ = [
+    "async_score_reward",
+    "score_accuracy",
+    "score_consistency",
+    "score_content",
+    "score_coverage",
+    "score_exact_match",
+    "score_format",
+    "score_function_precision",
+    "score_function_recall",
+    "score_kendall_tau",
+    "score_order",
+    "score_order_similarity",
+    "score_passed",
+    "score_reward",
+    "score_scale",
+    "score_score",
+    "score_semantics",
+    "score_text_similarity",
+]
 
 MAX_LOGGED = 100
 """Invalid references that one process logs."""
@@ -54,23 +76,60 @@ Batch = tuple[list[str], list[Any], "list[object] | None", "list[str] | None"]
 """Responses, references, records and tasks of all rows."""
 
 
-def score_reward(
-    prompts: Sequence[Any],
-    completions: Sequence[Any],
-    log_metric: Callable[[str, float], None] | None = None,
-    log_extra: Callable[[str, list[Any]], None] | None = None,
-    *,
-    none_if_failed: bool | None = None,
-    **columns: Any,
-) -> list[float | None]:
-    """Return one reward per completion. The references are a column of the data set (see ASSAY_CLIENT_REFERENCE).
+batches = SharedBatches()
 
-    A row whose reference is None belongs to another task and gets None, which this trainer leaves to its other reward
-    functions. Raise AssayError if scoring fails for good. With ASSAY_CLIENT_ON_FAILURE=none, a row with an invalid
-    reference gets None, as do all rows while the service does not answer; every other error is still raised.
+
+def reward_function(component: str) -> Callable[..., list[float | None]]:
+    """Return the reward function of a component; its name is the one that the component has in verl's samples."""
+
+    def function(
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        log_metric: Callable[[str, float], None] | None = None,
+        log_extra: Callable[[str, list[Any]], None] | None = None,
+        *,
+        none_if_failed: bool | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        client, batch, tolerant = sync_client(), batch_of(completions, columns), none_on_failure(none_if_failed)
+
+        def score() -> Outcome:
+            return completed(outcome_of(client, prompts, batch, columns, tolerant, log_metric, log_extra))
+
+        return batches.outcome(component, (client.settings, tolerant, *batch), score).rewards(component)
+
+    function.__name__ = function.__qualname__ = f"score_{component}"
+    function.__doc__ = f"""Return `{component}` of each completion, None for a row whose task does not have it.
+
+    It has the arguments, columns and errors of `score_reward`, and shares its request for a batch.
     """
-    rows = prompts, completions, columns
-    return completed(rewards_of(sync_client(), *rows, none_if_failed, log_metric, log_extra))
+    return function
+
+
+score_reward = reward_function(REWARD)
+score_reward.__doc__ = """Return one reward per completion. The references are a column of the data set.
+
+The column is ASSAY_CLIENT_REFERENCE, or one of the usual names. A row whose reference is None belongs to another task
+and gets None, which this trainer leaves to its other reward functions. Raise AssayError if scoring fails for good. With
+ASSAY_CLIENT_ON_FAILURE=none, a row with an invalid reference gets None, as do all rows while the service does not
+answer; every other error is still raised.
+"""
+score_format = reward_function("format")
+score_consistency = reward_function("consistency")
+score_coverage = reward_function("coverage")
+score_scale = reward_function("scale")
+score_order = reward_function("order")
+score_content = reward_function("content")
+score_semantics = reward_function("semantics")
+score_score = reward_function("score")
+score_accuracy = reward_function("accuracy")
+score_exact_match = reward_function("exact_match")
+score_kendall_tau = reward_function("kendall_tau")
+score_text_similarity = reward_function("text_similarity")
+score_order_similarity = reward_function("order_similarity")
+score_function_precision = reward_function("function_precision")
+score_function_recall = reward_function("function_recall")
+score_passed = reward_function(PASSED)
 
 
 async def async_score_reward(
@@ -83,40 +142,45 @@ async def async_score_reward(
     **columns: Any,
 ) -> list[float | None]:
     """Return as `score_reward`, but asynchronously: several reward functions can run concurrently."""
-    rows = prompts, completions, columns
-    return await rewards_of(async_client(), *rows, none_if_failed, log_metric, log_extra)
+    batch, tolerant = batch_of(completions, columns), none_on_failure(none_if_failed)
+    outcome = await outcome_of(async_client(), prompts, batch, columns, tolerant, log_metric, log_extra)
+    return outcome.rewards(REWARD)
 
 
-async def rewards_of(
+def batch_of(completions: Sequence[Any], columns: Mapping[str, Any]) -> Batch:
+    """Return the rows of a batch; raise AssayError."""
+    references = column_of(columns)
+    records = records_of(columns, len(completions))
+    tasks = tasks_of(columns, references, records)
+    return (*pairs_of(map(completion_text, completions), references, tasks), records, tasks)
+
+
+async def outcome_of(
     client: BaseClient,
     prompts: Sequence[Any],
-    completions: Sequence[Any],
+    batch: Batch,
     columns: Mapping[str, Any],
-    none_if_failed: bool | None,
+    tolerant: bool,
     log_metric: Callable[[str, float], None] | None,
     log_extra: Callable[[str, list[Any]], None] | None,
-) -> list[float | None]:
-    """Return the rewards of all rows, and log their means and their reasons.
+) -> Outcome:
+    """Return the scores of all rows that have one, and log their means and their reasons.
 
     Raise every error that is not tolerated.
     """
-    given, n = column_of(columns), len(completions)
-    records = records_of(columns, n)
-    tasks = tasks_of(columns, given, records)
-    texts, references = pairs_of(map(completion_text, completions), given, tasks)
-    batch = texts, references, records, tasks
-    rows, scores = await score_tolerantly(client, batch, none_on_failure(none_if_failed))
+    n = len(batch[0])
+    rows, scores = await score_tolerantly(client, batch, tolerant)
     if scores is not None:
         groups = groups_of(n, prompts)
         of_rows = groups and [groups[k] for k in rows]
         if log_metric is None:  # an older version of TRL
             log_means(lambda: batch_means(scores, of_rows), step_of(columns.get("trainer_state")))
         else:
-            for name, mean in batch_means(scores, of_rows).items():
+            for name, mean in chosen_means(batch_means(scores, of_rows)).items():
                 log_metric(name, mean)
     if log_extra is not None:
         log_extra("score_reason", scatter(scores.reasons if scores else [], rows, n))
-    return scatter(scores.rewards if scores else [], rows, n)
+    return Outcome(n, rows, scores)
 
 
 async def score_tolerantly(client: BaseClient, batch: Batch, tolerant: bool) -> tuple[list[int], Scores | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from math import fsum, sqrt
 from typing import Any
@@ -12,12 +12,14 @@ from ..tasks import COMPONENTS, OWN_COMPONENTS, REWARD_TASKS, SCORE, TASK_COMPON
 
 __all__ = [
     "FREQUENT_REASONS",
+    "MEANINGFUL",
     "METRICS",
     "MIN_SPREAD",
     "MIXED_METRICS",
     "batch_means",
     "groups_of",
     "metrics_of",
+    "sample_means",
     "spread_means",
 ]
 
@@ -44,6 +46,9 @@ METRICS = (*REASON_METRICS, "score_passed", *(f"score_{name}" for name in COMPON
 MIXED_METRICS = (*METRICS, *(f"score_{name}" for name in TASK_COMPONENTS if name not in COMPONENTS))
 """Names of the metrics in a run whose rows name their task, the same for every task."""
 
+MEANINGFUL = tuple(name for name in MIXED_METRICS if name not in ("score_task", "score_reason_code"))
+"""Names of the metrics whose means have a meaning."""
+
 MIN_SPREAD = 1e-9
 """Rewards of a group that differ by no more than this are equal: the rest is rounding."""
 
@@ -67,6 +72,26 @@ def reason_metrics(task: str, reason: str) -> dict[str, float]:
     code = reasons.index(reason) if reason in reasons else -1
     numbers = [REWARD_TASKS.index(task), code, *(reason == name for name in ("ok", *FREQUENT_REASONS))]
     return dict(zip(REASON_METRICS, map(float, numbers), strict=True))
+
+
+def sample_means(samples: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the mean of each metric over the samples whose task has it; one without such samples is left out."""
+    tasks = [REWARD_TASKS[int(sample.get("score_task", 0))] for sample in samples]
+    means = {}
+    for name in MEANINGFUL:
+        having = [sample for sample, task in zip(samples, tasks, strict=True) if has_metric(task, name)]
+        numbers = [sample[name] for sample in having if isinstance(sample.get(name), (int, float))]
+        if numbers:
+            means[name] = fsum(numbers) / len(numbers)
+    return means
+
+
+def has_metric(task: str, name: str) -> bool:
+    """Return whether the samples of a task have a metric of their own under this name, and not 0 in its place."""
+    component = name.removeprefix("score_")
+    if name.startswith("score_reason_"):
+        return task == SCORE
+    return component not in TASK_COMPONENTS or component in OWN_COMPONENTS[task]
 
 
 def batch_means(scores: Scores, groups: Sequence[Hashable] | None = None) -> dict[str, float]:
