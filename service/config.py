@@ -55,8 +55,10 @@ class ServerSettings(BaseModel):
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
     uds: str | None = Field(None, min_length=1, description="Path of a Unix socket to listen on in place of a port.")
-    backlog: int = Field(2048, ge=1, le=65_535, description="Connections that may wait to be accepted.")
-    workers: int = Field(1, ge=1, le=256, description="Processes that share the port; one scrape covers them all.")
+    backlog: int = Field(2048, ge=1, le=65_535, description="Maximum number of connections waiting to be accepted.")
+    workers: int = Field(
+        1, ge=1, le=256, description="Worker processes that share the port; one scrape covers them all."
+    )
     worker_timeout_seconds: float = Field(
         10.0, ge=1, le=3600, description="Restart a worker that has not responded for this long."
     )
@@ -65,7 +67,7 @@ class ServerSettings(BaseModel):
     max_body_bytes: int = Field(64 << 20, ge=1, le=1 << 31, description="Maximum body, before and after decompression.")
     max_responses: int = Field(65_536, ge=1, description="Maximum number of responses in one request.")
     max_reference_bytes: int = Field(262_144, ge=1, le=1 << 23, description="Maximum size of a reference.")
-    deadline_seconds: float = Field(30.0, gt=0, le=86_400, description="Time after which a request is answered 504.")
+    deadline_seconds: float = Field(30.0, gt=0, le=86_400, description="Time after which a request gets 504.")
 
     max_head_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="Maximum head: request line and headers.")
     head_seconds: float = Field(10.0, gt=0, le=3600, description="Time for a request's head to arrive.")
@@ -76,7 +78,7 @@ class ServerSettings(BaseModel):
     max_work_bytes: int = Field(
         default_factory=lambda: work_bytes(usable_cores()),
         ge=1,
-        description="Maximum total size of requests in work; each may take six times as much memory.",
+        description="Maximum total size of requests being read and scored; they may take six times as much memory.",
     )
     max_queued_bytes: int = Field(
         default_factory=lambda: 8 * work_bytes(usable_cores()),
@@ -87,7 +89,7 @@ class ServerSettings(BaseModel):
         65_536, ge=0, description="Requests up to this size are scored on the event loop instead of a worker thread."
     )
     threads: int = Field(default_factory=usable_cores, ge=1, le=1024, description="Threads that score batches.")
-    max_queued: int = Field(1024, ge=1, description="Batches that may wait; more are answered 429.")
+    max_queued: int = Field(1024, ge=1, description="Maximum number of queued batches; beyond it, requests get 429.")
 
     docs: bool = Field(True, description="Serve /docs and /openapi.json.")
     playground: bool = Field(True, description="Serve the playground to browsers at /.")
@@ -99,11 +101,13 @@ class ServerSettings(BaseModel):
 
     max_runs: int = Field(32, ge=1, le=128, description="Training runs that metrics name; further ones are `other`.")
     log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object per line.")
-    traces: bool = Field(False, description="Send a span of every request to OpenTelemetry (extra `otel`).")
+    traces: bool = Field(False, description="Send a span of every request but probes to OpenTelemetry (extra `otel`).")
     access_log: bool = Field(False, description="Log every request, not only failures.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Minimum log level.")
-    drain_seconds: float = Field(2.0, ge=0, le=3600, description="Time after SIGTERM: not ready, but still accepting.")
-    shutdown_seconds: int = Field(30, ge=1, le=3600, description="Time after that to finish requests in flight.")
+    drain_seconds: float = Field(
+        2.0, ge=0, le=3600, description="Time after SIGTERM in which the service is not ready, but still accepts."
+    )
+    shutdown_seconds: int = Field(30, ge=1, le=3600, description="Time limit after that for requests in flight.")
 
     _normalize_zero = field_validator("*")(normalize_zero)
 
@@ -122,7 +126,7 @@ class ServerSettings(BaseModel):
         for key in keys:
             text = key.get_secret_value()
             if not text or not all("!" <= character <= "~" for character in text):
-                raise ValueError("a key is made of visible ASCII characters without spaces")
+                raise ValueError("a key must consist of visible ASCII characters without spaces")
         return keys
 
 
@@ -270,7 +274,7 @@ def keys_of_file(values: Mapping[str, Any], origins: Mapping[str, str], issues: 
     except OSError as error:
         detail = error.strerror or type(error).__name__
     except ValidationError:
-        detail = "a key is made of visible ASCII characters without spaces"
+        detail = "a key must consist of visible ASCII characters without spaces"
     except UnicodeDecodeError:
         detail = "the file is not UTF-8"
     except ValueError as error:
@@ -292,7 +296,7 @@ def read_keys(path: str | os.PathLike[str]) -> tuple[SecretStr, ...]:
     given = [line for line in lines if line and not line.startswith("#")]
     keys = ServerSettings.model_validate({"api_keys": given}).api_keys
     if not keys:
-        raise ValueError("the file holds no key")
+        raise ValueError("the file contains no key")
     return keys
 
 

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, StrictStr
+from typing import Annotated, Any
 
-__all__ = ["EXAMPLE_COMPONENTS", "EXAMPLE_REFERENCE", "EXAMPLE_RESPONSE", "Contract", "Step", "Steps"]
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, WithJsonSchema
+
+from .settings import ScoreSettings
+
+__all__ = [
+    "EXAMPLE_COMPONENTS",
+    "EXAMPLE_REFERENCE",
+    "EXAMPLE_RESPONSE",
+    "Contract",
+    "KeyLines",
+    "Overrides",
+    "Step",
+    "Steps",
+]
 
 EXAMPLE_REFERENCE = (
     'Step 1: {"action": "add", "objects": ["lysis buffer"], "parameters": ["5 ml"]}\n'
@@ -41,7 +54,7 @@ class Contract(BaseModel):
 class Step(Contract):
     """One key step of a reference."""
 
-    action: StrictStr
+    action: StrictStr = Field(pattern=r"\S", description="At least one word.")
     objects: list[StrictStr]
     parameters: list[StrictStr]
 
@@ -49,4 +62,11 @@ class Step(Contract):
 class Steps(Contract):
     """A reference given as its steps."""
 
-    steps: list[Step]
+    steps: list[Step] = Field(min_length=1)
+
+
+KeyLines = Annotated[StrictStr, Field(pattern=r"\{", description="Text with at least one key step: `Step 1: {…}`.")]
+"""A reference of SCORE as text."""
+
+Overrides = Annotated[dict[str, Any], WithJsonSchema(ScoreSettings.model_json_schema() | {"title": "Overrides"})]
+"""A request's settings, which `ScoreSettings.overridden` validates."""

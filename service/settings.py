@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -13,7 +13,15 @@ from ..kernels.rules import PARAMETER_WEIGHT
 from .errors import InvalidSetting, Issue, did_you_mean
 from .signature import signature_of
 
-__all__ = ["MAX_CONTENT", "RULES_VERSION", "ScoreSettings", "normalize_zero", "setting_detail", "setting_issues"]
+__all__ = [
+    "MAX_CONTENT",
+    "RULES_VERSION",
+    "ScoreSettings",
+    "SettingOverrides",
+    "normalize_zero",
+    "setting_detail",
+    "setting_issues",
+]
 
 MAX_NAME = 100
 """Characters of an unknown name that an error quotes."""
@@ -68,35 +76,39 @@ class ScoreSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    order: Literal["strict", "lcs"] = Field("strict", description="Action order: subsequence or LCS / m.")
-    semantics: Literal["sum", "product"] = Field("sum", description="How order and content combine.")
-    total: Literal["product", "sum"] = Field("product", description="How scale and semantics combine.")
+    order: Literal["strict", "lcs"] = Field(default="strict", description="Action order: subsequence or LCS / m.")
+    semantics: Literal["sum", "product"] = Field(default="sum", description="How order and content combine.")
+    total: Literal["product", "sum"] = Field(default="product", description="How scale and semantics combine.")
     content_denominator: Literal["matched", "max_len"] = Field(
-        "matched", description="Content is divided by the number of anchors, or by max(n, m)."
+        default="matched", description="Content is divided by the number of anchors, or by max(n, m)."
     )
     length_penalty: Literal["absolute", "relative"] = Field(
-        "absolute", description="g above max_mean_words: the mean itself, or the mean over max_mean_words."
+        default="absolute", description="g above max_mean_words: the mean itself, or the mean over max_mean_words."
     )
     reward_scale: Literal["unit", "raw", "double", "shift"] = Field(
-        "unit", description="How SCORE is mapped to the reward."
+        default="unit", description="How SCORE is mapped to the reward."
     )
     # τ of the consistency gate
-    min_coverage: float = Field(0.95, ge=0, le=1, description="Smallest share of a step's words found in its prose.")
+    min_coverage: float = Field(
+        default=0.95, ge=0, le=1, description="Smallest share of a step's words found in its prose."
+    )
     # L of the length penalty g
-    max_mean_words: float = Field(30.0, ge=1, description="Mean words per prose step above which g applies.")
+    max_mean_words: float = Field(default=30.0, ge=1, description="Mean words per prose step above which g applies.")
     object_similarity: Literal["fallback", "max"] = Field(
-        "fallback", description="Obj: words where no object is equal, or the larger of the two similarities."
+        default="fallback", description="Obj: words where no object is equal, or the larger of the two similarities."
     )
     # λ of the position factor m_ij
-    position_decay: float = Field(1.5, gt=0, description="Exponent of the position factor.")
-    use_step_gap: bool = Field(True, description="Ablation: the step-count factor f.")
-    use_length: bool = Field(True, description="Ablation: the length penalty g.")
-    use_position: bool = Field(True, description="Ablation: the position factor m_ij.")
-    use_order: bool = Field(True, description="Ablation: the order term.")
-    think_prefilled: bool = Field(False, description="Responses begin inside <think>.")
-    advantage_ddof: int = Field(1, ge=0, le=1, description="Degrees of freedom of the group's standard deviation.")
-    max_response_bytes: int = Field(262_144, ge=1, description="Longer responses are too_long.")
-    max_steps: int = Field(1_024, ge=1, description="Responses with more steps are too_long.")
+    position_decay: float = Field(default=1.5, gt=0, description="Exponent of the position factor.")
+    use_step_gap: bool = Field(default=True, description="Ablation: the step-count factor f.")
+    use_length: bool = Field(default=True, description="Ablation: the length penalty g.")
+    use_position: bool = Field(default=True, description="Ablation: the position factor m_ij.")
+    use_order: bool = Field(default=True, description="Ablation: the order term.")
+    think_prefilled: bool = Field(default=False, description="Responses begin inside <think>.")
+    advantage_ddof: int = Field(
+        default=1, ge=0, le=1, description="Degrees of freedom of the group's standard deviation."
+    )
+    max_response_bytes: int = Field(default=262_144, ge=1, description="Longer responses are too_long.")
+    max_steps: int = Field(default=1_024, ge=1, description="Responses with more steps are too_long.")
 
     _normalize_zero = field_validator("*")(normalize_zero)
 
@@ -142,7 +154,7 @@ class ScoreSettings(BaseModel):
 
     @property
     def signature(self) -> str:
-        """The configuration in one line, `SCORE|rules:2|order:strict|…|v:0.2.0`, to be quoted beside a result."""
+        """The configuration in one line, `SCORE|rules:2|order:strict|…|v:0.3.0.dev0`, to be quoted beside a result."""
         return self.signature_with({})
 
     def signature_with(self, further: Mapping[str, Any]) -> str:
@@ -151,6 +163,29 @@ class ScoreSettings(BaseModel):
         known = {name: values.pop(field) for field, name in IN_EVERY_SIGNATURE.items()}
         changed = {name: value for name, value in values.items() if value != type(self).model_fields[name].default}
         return signature_of("SCORE", {"rules": RULES_VERSION, **known, **changed, **further})
+
+
+class SettingOverrides(TypedDict, total=False):
+    """Some fields of `ScoreSettings` as keyword arguments, for type checkers; a test compares the two."""
+
+    order: Literal["strict", "lcs"]
+    semantics: Literal["sum", "product"]
+    total: Literal["product", "sum"]
+    content_denominator: Literal["matched", "max_len"]
+    length_penalty: Literal["absolute", "relative"]
+    reward_scale: Literal["unit", "raw", "double", "shift"]
+    min_coverage: float
+    max_mean_words: float
+    object_similarity: Literal["fallback", "max"]
+    position_decay: float
+    use_step_gap: bool
+    use_length: bool
+    use_position: bool
+    use_order: bool
+    think_prefilled: bool
+    advantage_ddof: int
+    max_response_bytes: int
+    max_steps: int
 
 
 def setting_issues(error: ValidationError, known: Iterable[str] = ScoreSettings.model_fields) -> list[Issue]:

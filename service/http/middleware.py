@@ -37,6 +37,7 @@ class RequestMiddleware:
         self.app = app
         self.state = state
         self.routes = routes
+        self.paths = frozenset(path for path, _ in routes)
         self.tracing = state.tracing
         self.access_log = state.config.server.access_log
 
@@ -49,7 +50,10 @@ class RequestMiddleware:
         if path[-1:] == "/" and path != "/":
             path = scope["path"] = path.rstrip("/") or "/"
         route = scope["route"] = self.routes.get((path, scope["method"]))
-        span = None if self.tracing is None else self.tracing.begin(exchange)
+        span = None
+        if self.tracing is not None and (route is None or route.traced):
+            span = self.tracing.begin(exchange, "" if route is None else path, known=path in self.paths)
+        cut_off = False
         try:
             if self.state.origin is not None:
                 self.state.origin.check(scope["method"], exchange.raw_headers)
@@ -60,6 +64,7 @@ class RequestMiddleware:
         except CancelledError:  # by the server, which stops before the request is done: answer while there is time
             problem = Problem("not-ready", "The service is shutting down.", headers=[(b"retry-after", b"1")])
             self.state.aborted_requests += 1
+            cut_off = True
             connection = scope.get(CONNECTION)
             if connection is None or not connection.write_paused:  # do not wait for a client that does not read
                 await self.answer(exchange, problem)
@@ -67,8 +72,10 @@ class RequestMiddleware:
             if exchange.permit is not None:
                 exchange.permit.release()
             self.count(exchange)
+            if scope["method"] == "POST" and exchange.status not in (0, CLIENT_GONE) and not cut_off:
+                self.state.metrics.answered += 1
             if self.tracing is not None and span is not None:
-                self.tracing.end(span, exchange, route_of(exchange))
+                self.tracing.end(span, exchange)
             del scope[EXCHANGE]  # so that the garbage collector need not find the cycle
 
     async def answer(self, exchange: Exchange, error: Exception) -> None:

@@ -15,7 +15,7 @@ from .endpoints import docs
 from .endpoints.about import About
 from .endpoints.evaluate import evaluate_endpoint
 from .endpoints.explain import MAX_BODY_BYTES, explain_endpoint
-from .endpoints.openapi import EXAMPLE_REPLY, RUN_PARAMETERS, STREAM_PARAMETERS, STREAMS, body_of, problems_of, text_of
+from .endpoints.openapi import EXAMPLE_REPLY, RUN_PARAMETERS, SCORE_PARAMETERS, STREAMS, body_of, problems_of, text_of
 from .endpoints.playground import Playground
 from .endpoints.probes import Probes
 from .endpoints.score import ScoreEndpoint
@@ -81,6 +81,7 @@ class RouteTable:
         kinds: tuple[str, ...] = (),
         intake: Intake | None = None,
         models: tuple[type[BaseModel], ...] = (),
+        traced: bool = True,
         **description: Any,
     ) -> None:
         """Register one route with its kinds of errors; POST routes get a default `intake`."""
@@ -101,6 +102,7 @@ class RouteTable:
         assert isinstance(route, DirectRoute)
         self.by_address[path, method] = route
         route.models = (*models, description.get("response_model"))
+        route.traced = traced
         if is_guarded(path):
             route.keys = self._keys
         if method == "POST":
@@ -134,7 +136,7 @@ class RouteTable:
         """Register HEAD for every GET route."""
         for (path, method), route in list(self.by_address.items()):
             if method == "GET":
-                self.add("HEAD", path, route.endpoint, include_in_schema=False)
+                self.add("HEAD", path, route.endpoint, traced=route.traced, include_in_schema=False)
 
 
 def add_routes(app: FastAPI, state: ServiceState, about: About) -> dict[tuple[str, str], DirectRoute]:
@@ -165,8 +167,8 @@ def add_scoring(table: RouteTable, state: ServiceState) -> None:
         (ScoreRequest, TaskRewardRequest),
         (EXAMPLE_REQUEST, EXAMPLE_REPLY),
         ("not-arrow", *SCORING_KINDS),
-        table.intake(media_types=(JSON, ARROW), named_runs=True),
-        [*RUN_PARAMETERS, *STREAM_PARAMETERS],
+        table.intake(media_types=(JSON, ARROW), check_query=endpoint.check_query, named_runs=True),
+        [*RUN_PARAMETERS, *SCORE_PARAMETERS],
         STREAMS,
         response_model=ScoreReply,
         summary="Score responses",
@@ -227,7 +229,8 @@ def add_trainers(table: RouteTable, state: ServiceState) -> None:
         (gym, sessions.alive, "NeMo Gym: ready to score", trainers.AliveReply),
         (f"{gym}/reverify_mode", sessions.reverify_mode, "NeMo Gym: rescoring of saved rollouts", Literal["stateless"]),
     ):
-        table.add("GET", path, probe, ("not-ready",), response_model=reply, summary=summary, tags=["trainers"])
+        description: dict[str, Any] = {"response_model": reply, "summary": summary, "tags": ["trainers"]}
+        table.add("GET", path, probe, ("not-ready",), traced=path != gym, **description)
 
 
 def add_index(table: RouteTable, about: About, *, with_playground: bool) -> None:
@@ -243,17 +246,17 @@ def add_index(table: RouteTable, about: About, *, with_playground: bool) -> None
 
 def add_probes(table: RouteTable, state: ServiceState, about: About) -> None:
     probes = Probes(state.readiness, (state.fleet or state.metrics).exposition)
-    probe: dict[str, Any] = {"response_model": StatusReply, "tags": ["operation"]}
+    probe: dict[str, Any] = {"response_model": StatusReply, "tags": ["operation"], "traced": False}
     for path in ("/livez", "/v2/health/live"):
         table.add("GET", path, probes.live, summary="Alive", **probe)
-    for path in ("/readyz", "/v2/health/ready", "/health", "/ping"):
+    for path in ("/readyz", "/v2/health/ready", "/health", "/healthz", "/ping"):
         table.add("GET", path, probes.ready, ("not-ready",), summary="Ready to score", **probe)
     table.add("GET", "/version", about.version, response_model=VersionReply, summary="Version", tags=["operation"])
     exposition: dict[str, Any] = {
         "reply": text_of("text/plain", "application/openmetrics-text"),
         "response_class": PlainTextResponse,
     }
-    table.add("GET", "/metrics", probes.metrics, summary="Metrics", tags=["operation"], **exposition)
+    table.add("GET", "/metrics", probes.metrics, summary="Metrics", tags=["operation"], traced=False, **exposition)
 
 
 def add_docs(table: RouteTable) -> None:

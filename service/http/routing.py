@@ -38,6 +38,9 @@ class DirectRoute(APIRoute):
     keys: Keys | None = None
     """The accepted keys; None for routes that need no key."""
 
+    traced = True
+    """False for probes and metrics: they are called every few seconds, and most spans would be theirs."""
+
     models: tuple[Any, ...] = ()
     """The models of requests and replies, or unions of them, whose schemas belong to the OpenAPI document."""
 

@@ -40,6 +40,7 @@ class Fleet(Protocol):
     def exposition(self, openmetrics: bool) -> Awaitable[bytes]: ...
     def join(self, readiness: Readiness, metrics: Metrics, preparing: Thread) -> Awaitable[None]: ...
     def listens(self) -> None: ...
+    def ends(self, cut_off: int) -> Awaitable[None]: ...
 
 
 class ServiceState:
@@ -95,7 +96,7 @@ class ServiceState:
         return [
             ("assay_ready", "1 once the service is ready to score.", lambda: ready.obstacle is None),
             ("assay_draining", "1 from SIGTERM on.", lambda: ready.draining),
-            ("assay_work_bytes", "Bytes of bodies that are read or scored.", lambda: admission.in_use),
+            ("assay_work_bytes", "Bytes of bodies that are being read or scored.", lambda: admission.in_use),
             ("assay_work_bytes_limit", "Limit of bytes in work.", lambda: admission.batches.capacity),
             (
                 "assay_resident_limit_bytes",
@@ -106,7 +107,7 @@ class ServiceState:
             ("assay_queued_bytes", "Bytes of queued bodies.", lambda: admission.batches.queued_bytes),
             ("assay_queued_bytes_limit", "Limit of queued bytes.", lambda: admission.batches.max_queued_bytes),
             ("assay_queued_requests", "Queued requests.", lambda: admission.batches.waiting),
-            ("assay_batches_unfinished", "Batches that run or are queued.", lambda: self.workers.unfinished),
+            ("assay_batches_unfinished", "Batches that are running or queued.", lambda: self.workers.unfinished),
             (
                 "assay_compiled_signatures",
                 "Compiled signatures of kernels; flat once the service is ready.",

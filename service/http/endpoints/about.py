@@ -31,7 +31,7 @@ SCORE_REASONS = {
     "no_steps": "The <key> section has no steps.",
     "bad_step_line": "A line of <key> is not of the form 'Step N: {...}'.",
     "bad_step_json": "The braces of a line of <key> do not contain one valid JSON object.",
-    "bad_step_schema": "A line of <key> has other fields than action (a string with at least one word), objects and "
+    "bad_step_schema": "A line of <key> has fields other than action (a string with at least one word), objects and "
     "parameters (arrays of strings).",
     "key_numbering": "The steps of <key> are not numbered 1, 2, 3, ….",
     "orc_numbering": "The steps of <orc> are not numbered 1, 2, 3, ….",

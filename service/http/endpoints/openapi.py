@@ -11,11 +11,12 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ...contract import EXAMPLE_COMPONENTS
-from ..wire.compression import ARROW
+from ...evaluate.task_rewards import REWARD_TASKS
+from ..wire.compression import ARROW, ENCODINGS
 from ..wire.contract import ProblemDocument
 from ..wire.problems import KINDS
 
-__all__ = ["RUN_PARAMETERS", "STREAMS", "STREAM_PARAMETERS", "body_of", "complete", "problems_of", "text_of"]
+__all__ = ["RUN_PARAMETERS", "SCORE_PARAMETERS", "STREAMS", "body_of", "complete", "problems_of", "text_of"]
 
 REFERENCE = "#/components/schemas/{model}"
 PROBLEM_SCHEMA = {"$ref": REFERENCE.format(model="ProblemDocument")}
@@ -31,14 +32,17 @@ ANY_KIND = (
 )
 """Errors that every route can return."""
 
-REPLY_HEADERS = {
-    "X-Request-ID": {"description": "The request's id, or a generated one.", "schema": {"type": "string"}},
-    "Server-Timing": {
-        "description": "Milliseconds of decode, score, encode and queue.",
-        "schema": {"type": "string"},
-        "example": "decode;dur=0.041, score;dur=0.093, encode;dur=0.012, queue;dur=0.000",
-    },
+REPLY_HEADERS: dict[str, Any] = {
+    "X-Request-ID": {"description": "The request's id, or a generated one.", "schema": {"type": "string"}}
 }
+STAGE_HEADERS: dict[str, Any] = {
+    "Server-Timing": {
+        "description": "Milliseconds of decode, score, encode and queue, as far as the request got to them.",
+        "schema": {"type": "string"},
+        "example": "decode;dur=0.041, score;dur=0.093, encode;dur=0.012",
+    }
+}
+"""Headers of replies to requests with a body."""
 STATUS_HEADERS = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
     405: {"Allow": {"description": "Methods of this address.", "schema": {"type": "string"}}},
@@ -54,15 +58,16 @@ REQUEST_ID_PARAMETER = {
 TIMEOUT_PARAMETER = {
     "name": "X-Request-Timeout",
     "in": "header",
-    "description": "Seconds until the request's deadline; can only shorten the service's own.",
-    "schema": {"type": "number", "exclusiveMinimum": 0},
+    "description": "Seconds until the request's deadline; can only shorten the service's own. Less than a millisecond "
+    "is over before the request is read (504).",
+    "schema": {"type": "number", "minimum": 0.001},
     "example": 30,
 }
 ENCODING_PARAMETER = {
     "name": "Content-Encoding",
     "in": "header",
-    "description": "Compression of the body: identity, gzip, or zstd, which needs the extra `zstd`.",
-    "schema": {"type": "string"},
+    "description": "Compression of the body. Other services may differ: `zstd` needs the extra `zstd`.",
+    "schema": {"type": "string", "enum": list(ENCODINGS)},
 }
 RUN_PARAMETERS = [
     {
@@ -73,13 +78,26 @@ RUN_PARAMETERS = [
     }
     for name, place in (("X-Assay-Run", "header"), ("run", "query"))
 ]
-STREAM_PARAMETERS = [
-    {"name": name, "in": "query", "description": f"Of Arrow streams only: {description}", "schema": {"type": "string"}}
-    for name, description in (
-        ("config", "the field `config`, as JSON."),
-        ("include", "`components`, `advantages`, or both with a comma."),
-        ("task", "the task of every row; or a column `task`."),
-    )
+SCORE_PARAMETERS = [
+    {
+        "name": "config",
+        "in": "query",
+        "description": "The field `config`, as JSON: of an Arrow stream, or instead of the field in a JSON body.",
+        "schema": {"type": "string", "contentMediaType": "application/json"},
+        "example": '{"order":"lcs"}',
+    },
+    {
+        "name": "include",
+        "in": "query",
+        "description": "The field `include`, likewise: `components`, `advantages`, or both with a comma.",
+        "schema": {"type": "string", "pattern": "^((components|advantages)?(,|$))*$"},
+    },
+    {
+        "name": "task",
+        "in": "query",
+        "description": "The field `task`, likewise: the task of every response. A stream may have a column instead.",
+        "schema": {"type": "string", "enum": list(REWARD_TASKS)},
+    },
 ]
 STREAMS = {
     ARROW.decode(): {
@@ -102,7 +120,7 @@ EXAMPLE_REPLY = {
     "components": {name: [value, 0.0] for name, value in EXAMPLE_COMPONENTS.items()},
     "advantages": [0.7071067811865475, -0.7071067811865475],
     "config_id": "0123456789abcdef",
-    "signature": "SCORE|rules:2|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95|v:0.2.0",
+    "signature": "SCORE|rules:2|order:strict|semantics:sum|total:product|reward:unit|coverage:0.95|v:0.3.0.dev0",
 }
 
 
@@ -177,9 +195,9 @@ def complete(app: FastAPI, is_guarded: Callable[[str], bool]) -> dict[str, Any]:
     document.setdefault("components", {})["schemas"] = dict(sorted(schemas["$defs"].items()))
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
     for path, operations in document["paths"].items():
-        for operation in operations.values():
+        for method, operation in operations.items():
             operation.setdefault("parameters", []).append(REQUEST_ID_PARAMETER)
             operation["security"] = [{}, {"bearer": []}, {"basic": []}] if is_guarded(path) else []
             for response in operation["responses"].values():
-                response.setdefault("headers", dict(REPLY_HEADERS))
+                response.setdefault("headers", dict(REPLY_HEADERS)).update(STAGE_HEADERS if method == "post" else {})
     return document

@@ -63,7 +63,7 @@ class StaticFile:
     async def reply_not_modified(self, exchange: Exchange) -> None:
         """Send 304 without a body or its length (RFC 9110 section 15.4.5)."""
         exchange.status = 304
-        lines = [(b"x-request-id", exchange.request_id), (b"server-timing", exchange.times.header()), *self.headers]
+        lines = [(b"x-request-id", exchange.request_id), *self.headers]
         await exchange.send_message({"type": "http.response.start", "status": 304, "headers": lines})
         await exchange.send_message({"type": "http.response.body", "body": b""})
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...errors import ScoringError
+from ...errors import Issue, ScoringError, one_of
+from ...evaluate.task_rewards import REWARD_TASKS
 from ...scoring.scorer import Scorer
 from ..request.exchange import Exchange
 from ..request.paths import Paths
 from ..request.processes import Processes
 from ..request.telemetry.metrics import Metrics
-from ..wire.arrow_request import answer_arrow
-from ..wire.compression import ARROW, Body
+from ..wire.arrow_request import answer_arrow, read_query
+from ..wire.compression import ARROW, JSON, Body
+from ..wire.envelope import Envelope
 from ..wire.fast_path import FastPath
 from ..wire.json_codec import Answer, Limits, decode_score_request, encode, parse_envelope
 from ..wire.problems import invalid_request
@@ -32,15 +34,23 @@ class ScoreEndpoint:
         self._processes = processes
         self._metrics = metrics
 
+    def check_query(self, exchange: Exchange, media_type: bytes) -> None:
+        """Raise Problem unless the query of a JSON request has valid fields; that of a stream is read with it."""
+        query = exchange.scope["query_string"]
+        if query and media_type == JSON:
+            asked, issues = read_query(query)
+            if asked.task is not None and asked.task not in REWARD_TASKS:
+                issues.append(Issue("query.task", "unknown_task", one_of(asked.task, REWARD_TASKS)))
+            if issues:
+                raise invalid_request(issues)
+
     async def score(self, exchange: Exchange) -> None:
         """Score every response against its reference; return rewards, reasons and, on request, further columns."""
         body, times, limits = exchange.request_body, exchange.times, self._paths.limits
-        general: Callable[[Body], Answer | Rest | None]
-        general = partial(answer_json, scorer=self._paths.scorer, limits=limits, times=times)
-        if body.media_type == ARROW:
-            query = exchange.scope["query_string"]
-            general = partial(answer_arrow, query=query, scorer=self._paths.scorer, limits=limits, times=times)
-        fast = partial(fast_answer, body, self._paths.fast_path, times)
+        query = exchange.scope["query_string"]
+        answer: Callable[..., Answer | Rest | None] = answer_arrow if body.media_type == ARROW else answer_json
+        general = partial(answer, query=query, scorer=self._paths.scorer, limits=limits, times=times)
+        fast = partial(fast_answer, body, self._paths.fast_path, times, query)
         result = await self._paths.answer(exchange, fast, partial(general, body))
         if result is None:
             result = await self._paths.answer_in_thread(exchange, partial(general, body._replace(inline=False)))
@@ -52,10 +62,10 @@ class ScoreEndpoint:
         count()
 
 
-def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
+def fast_answer(body: Body, path: FastPath, times: StageTimes, query: bytes = b"") -> Answer | None:
     """Answer a request that the fast path handles; return None for any other."""
     times.start()
-    if not path.read(bytes(body.data)):
+    if query or not path.read(bytes(body.data)):
         return None
     times.decoded()
     scores = path.score()
@@ -65,7 +75,9 @@ def fast_answer(body: Body, path: FastPath, times: StageTimes) -> Answer | None:
     return Answer(reply, scores)
 
 
-def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -> Answer | Rest | None:
+def answer_json(
+    body: Body, scorer: Scorer, limits: Limits, times: StageTimes, query: bytes = b""
+) -> Answer | Rest | None:
     """Answer any JSON request; return what is left of one with rows of other tasks, which a separate process scores.
 
     None if the body is `inline` but has `configs`, which may be more work than the event loop should do. Raise Problem
@@ -73,6 +85,8 @@ def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -
     """
     times.start()
     envelope = parse_envelope(body.plain(limits.max_body_bytes), limits)
+    if query:
+        take_fields(envelope, query)
     if names_other_task(envelope):
         return answer_tasks(envelope, scorer, limits, times)
     if body.inline and "configs" in envelope.values:
@@ -87,3 +101,18 @@ def answer_json(body: Body, scorer: Scorer, limits: Limits, times: StageTimes) -
         raise invalid_request(error.issues) from None
     times.encoded()
     return Answer(reply, scores[0])
+
+
+def take_fields(envelope: Envelope, query: bytes) -> None:
+    """Add the fields of a valid query to those of the body; raise Problem if a field is in both."""
+    asked, _ = read_query(query)
+    fields = {"config": asked.config, "include": asked.include, "task": asked.task}
+    named = {name: value for name, value in fields.items() if value}
+    issues = [
+        Issue(f"query.{name}", "repeated_setting", "the body has this field")
+        for name in named
+        if name in envelope.values
+    ]
+    if issues:
+        raise invalid_request(issues)
+    envelope.values.update(named)

@@ -9,7 +9,19 @@ import orjson
 
 __all__ = ["JsonLines", "start_logging"]
 
-FIELDS = ("request_id", "run", "trace_id", "method", "route", "status", "seconds", "problem", "suppressed")
+FIELDS = (
+    "request_id",
+    "run",
+    "trace_id",
+    "method",
+    "route",
+    "status",
+    "seconds",
+    "problem",
+    "suppressed",
+    "answered",
+    "cut_off",
+)
 """Names that log calls may pass as `extra`."""
 
 

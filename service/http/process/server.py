@@ -24,7 +24,7 @@ from .connection_limits import Guard
 from .log_format import start_logging
 from .signals import ENDING, REPEAT_SECONDS, end_process
 from .sockets import Listener, address, listen
-from .startup_log import StartupLog, announce, announce_ready
+from .startup_log import StartupLog, announce, announce_drain, announce_ready, announce_stop
 
 __all__ = [
     "DONE",
@@ -86,6 +86,8 @@ class DrainingServer(uvicorn.Server):
         self.stop_at: float | None = None
         self.signalled_at = 0.0
         """When the first signal to end came."""
+        self.signal: signal.Signals | None = None
+        """That signal, until the log has it."""
         self.reload_keys = False
         self.startup_log = StartupLog(state.readiness, self.announce_ready)
 
@@ -114,6 +116,7 @@ class DrainingServer(uvicorn.Server):
             self.should_exit = self.force_exit = True
         else:
             self.signalled_at = time.monotonic()
+            self.signal = signal.Signals(sig)
             max_seconds += QUEUE_SECONDS + FIRST_REQUEST_SECONDS + settings.shutdown_seconds
             if sig == signal.SIGTERM:
                 self.stop_at = time.monotonic() + settings.drain_seconds
@@ -146,6 +149,7 @@ class DrainingServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Run periodic work, ten times a second; return True to leave the main loop."""
         self.startup_log.check()
+        self.log_drain()
         if self.stop_at is not None and time.monotonic() >= self.stop_at:
             self.should_exit = True
         if self.reload_keys:
@@ -154,6 +158,13 @@ class DrainingServer(uvicorn.Server):
         if counter % TICKS_A_SECOND == 0:
             self.periodic_checks()
         return await super().on_tick(counter)
+
+    def log_drain(self) -> None:
+        """Log the first signal, outside of its handler, which may interrupt another line; of workers, nothing."""
+        number, self.signal = self.signal, None
+        if number is not None and self.state.fleet is None:
+            seconds = self.state.config.server.drain_seconds if number == signal.SIGTERM else 0.0
+            announce_drain(number.name, seconds, f"in flight: {len(self.server_state.tasks)}")
 
     def periodic_checks(self) -> None:
         """Check timeouts of connections, waiting batches and changed keys."""
@@ -165,6 +176,7 @@ class DrainingServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening and finish requests in flight, until the time is up or a second signal arrives."""
+        self.log_drain()
         aborting = asyncio.ensure_future(self.abort_when_forced())
         checking = asyncio.ensure_future(self.keep_checking())
         await self.take_last_connections()
@@ -178,6 +190,8 @@ class DrainingServer(uvicorn.Server):
         checking.cancel()
         for connection in list(self.server_state.connections):  # unread replies must not delay the exit
             connection.transport.abort()
+        if self.state.fleet is not None:
+            await self.state.fleet.ends(self.state.aborted_requests)
 
     async def take_last_connections(self) -> None:
         """Accept the connections in the listen queue and give them time to send a request."""
@@ -256,6 +270,8 @@ def run_server(config: Config, state: ServiceState, listening: Callable[[], List
         server.listener.close()
     if state.aborted_requests:
         log.error("requests cut off: %d", state.aborted_requests)
+    if server.started and state.fleet is None:
+        announce_stop(time.monotonic() - server.signalled_at, state.metrics.answered, state.aborted_requests)
     return DONE if server.started and not state.aborted_requests else FAILED
 
 

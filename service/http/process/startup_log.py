@@ -1,4 +1,4 @@
-"""What the log says about the start: where the service listens, how far the compilation is, and that it is ready."""
+"""What the log says about the start, where the service listens and when it is ready, and about the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...terminal import compiling
 from ...version import VERSION
 from ..request.readiness import Readiness
 
-__all__ = ["StartupLog", "announce", "announce_ready"]
+__all__ = ["StartupLog", "announce", "announce_drain", "announce_ready", "announce_stop"]
 
 log = logging.getLogger("assay")
 
@@ -56,3 +56,17 @@ def announce_ready(config: Config, url: str) -> None:
         pages += [f"{url}/ (playground)"] if config.server.playground else []
         pages += [f"{url}/docs"] if config.server.docs else []
     log.info("ready: %s", ", ".join(pages) or url)
+
+
+def announce_drain(name: str, seconds: float, in_flight: str) -> None:
+    """Log that the signal `name` ends the service; `seconds`: for which new requests are still answered."""
+    if seconds:
+        log.info("draining: %s, new requests are answered for %g s, %s", name, seconds, in_flight)
+    else:
+        log.info("stopping: %s, %s", name, in_flight)
+
+
+def announce_stop(seconds: float, answered: int, cut_off: int) -> None:
+    """Log that the service has ended, `seconds` after the signal; its requests are counted since the start."""
+    counts = {"answered": answered, "cut_off": cut_off}
+    log.info("stopped after %.1f s; requests answered: %d, cut off: %d", seconds, answered, cut_off, extra=counts)

@@ -32,7 +32,7 @@ from .log_format import start_logging
 from .server import DONE, FAILED, cannot_listen, raise_descriptor_limit
 from .signals import REPEAT_SECONDS, end_process
 from .sockets import address, bind_shared
-from .startup_log import announce, announce_ready
+from .startup_log import announce, announce_drain, announce_ready, announce_stop
 from .worker import BLOCKED_SIGNALS, MAX_LINE, encode_message, startup_message
 
 __all__ = ["CRASH_LOOP", "Supervisor", "supervise"]
@@ -75,6 +75,9 @@ class Worker:
         self.stopping = False
         """Whether it was still alive when it was told to end."""
         self.metrics = WorkerMetrics()
+        self.answered = 0
+        self.cut_off = 0
+        """Requests that it answered and cut off, as of its last message."""
         self.runs_sent = 0
         """Names of runs that it knows from the supervisor."""
         self.listening: asyncio.Task[None] | None = None
@@ -100,6 +103,9 @@ class Supervisor:
         """The names of runs that label the merged metrics."""
         self.merged = MergedMetrics(self.runs)
         self.exit_code = DONE
+        self.answered = 0
+        self.cut_off = 0
+        """Requests that were answered and cut off by workers that have ended."""
         self._signalled_at = 0.0
         self._announced = False
         self._asked = 0
@@ -126,6 +132,7 @@ class Supervisor:
             self.exit_code = self.exit_code or FAILED
             await asyncio.wait(slots)
         watch.cancel()
+        announce_stop(time.monotonic() - self._signalled_at, self.answered, self.cut_off)
         return self.exit_code
 
     def stop(self, number: signal.Signals) -> None:
@@ -136,6 +143,8 @@ class Supervisor:
                 self.signal_workers(signal.SIGINT)  # they take any number of SIGTERM for one
             return
         self._signalled_at = now
+        seconds = self.config.server.drain_seconds if number == signal.SIGTERM else 0.0
+        announce_drain(number.name, seconds, f"workers: {len(self.workers)}")
         self._stopping.set()
         self._one_is_ready.set()
         for worker in self.workers.values():
@@ -163,6 +172,8 @@ class Supervisor:
                 code = await self.wait_for_exit(worker)
                 del self.workers[slot]
                 self.merged.end(slot, worker.metrics)
+                self.answered += worker.answered
+                self.cut_off += worker.cut_off
                 cause = worker.cause or ("signal" if code < 0 else "exit")
                 if code or not worker.stopping:
                     log.error("worker %d (pid %d) ended: %s, code %d", slot, worker.process.pid, cause, code)
@@ -237,6 +248,8 @@ class Supervisor:
     def handle(self, worker: Worker, message: dict[str, Any]) -> None:
         worker.last_message = time.monotonic()
         self.merged.update(worker.metrics, message)
+        worker.answered = message.get("answered", worker.answered)
+        worker.cut_off = message.get("cut_off", worker.cut_off)
         if worker.runs_sent < len(self.runs.admitted):
             worker.runs_sent = len(self.runs.admitted)
             worker.send({"runs": self.runs.admitted})
@@ -282,7 +295,7 @@ class Supervisor:
         for cause, number in self.restarts.items():
             restarts.add_metric([cause], number)
         return [
-            GaugeMetricFamily("assay_workers", "Worker processes that should be.", self.config.server.workers),
+            GaugeMetricFamily("assay_workers", "Worker processes that are configured.", self.config.server.workers),
             GaugeMetricFamily("assay_workers_ready", "Worker processes that are ready.", ready),
             restarts,
         ]
@@ -307,7 +320,7 @@ class Supervisor:
         candidates = (one for one in self.workers.values() if not one.cause)
         worker = min(candidates, key=lambda one: one.last_message, default=None)
         if worker is not None and now - worker.last_message > self.config.server.worker_timeout_seconds:
-            log.error("worker %d (pid %d) is silent: killing it", worker.slot, worker.process.pid)
+            log.error("worker %d (pid %d) does not respond: killing it", worker.slot, worker.process.pid)
             worker.cause = "silence"
             worker.process.kill()
 

@@ -51,6 +51,8 @@ MAX_LINE = 2 << 20
 
 BEAT_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
+SEND_SECONDS = 0.01
+"""Time for the event loop to send the last message."""
 
 
 def encode_message(message: dict[str, Any]) -> bytes:
@@ -86,6 +88,11 @@ class WorkerChannel:
     def listens(self) -> None:
         """Report that this worker accepts connections from now on."""
         self._send({"listening": True})
+
+    async def ends(self, cut_off: int) -> None:
+        """Report the last counts for the log, as far as the supervisor reads."""
+        self._send({"answered": self._metrics.answered, "cut_off": cut_off})
+        await asyncio.sleep(SEND_SECONDS)
 
     async def exposition(self, openmetrics: bool) -> bytes:
         """Return the metrics of all workers; raises Problem `not-ready` if the supervisor does not answer."""
@@ -125,7 +132,8 @@ class WorkerChannel:
                     self._send(message)
                     await asyncio.sleep(0)
                     await self._writer.drain()
-                self._send({"ready": self._readiness.obstacle is None, "answers": asked})
+                ready, answered = self._readiness.obstacle is None, self._metrics.answered
+                self._send({"ready": ready, "answers": asked, "answered": answered})
                 await self._writer.drain()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), BEAT_SECONDS)

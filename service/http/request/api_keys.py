@@ -72,7 +72,7 @@ class Keys:
         except (OSError, ValueError) as error:
             log.error("keeping the current keys: %s cannot be used (%s)", self._path, type(error).__name__)
         else:
-            log.info("keys read again from %s, now %d", self._path, len(self._known))
+            log.info("keys reloaded from %s: now %d", self._path, len(self._known))
 
     def check(self, exchange: Exchange) -> None:
         """Raise Problem `unauthorized` unless the request has one of the keys."""

@@ -137,7 +137,7 @@ class Exchange(Request):
             (b"content-type", media_type),
             (b"content-length", b"%d" % len(body)),
             (b"x-request-id", self.request_id),
-            (b"server-timing", self.times.header()),
+            *self.times.header(),
             *headers,
         ]
         if self.span is not None:

@@ -331,9 +331,9 @@ class Processes:
             except NotTaken:
                 continue
             except OSError as error:
-                log.error("no process for a job: %s", error.strerror or error)
+                log.error("a process for a job cannot be started: %s", error.strerror or error)
                 break
-        detail = "The service has no process for this request now."
+        detail = "The service cannot start a process for this request now."
         raise Problem("not-ready", detail, headers=[(b"retry-after", b"1")])
 
     def _run_once(

@@ -21,7 +21,7 @@ from .task_batch import Rest, TaskBatch
 from .task_request import read_config
 from .validation import INCLUDES, issues_of, parse_query
 
-__all__ = ["answer_arrow"]
+__all__ = ["answer_arrow", "read_query"]
 
 QUERY = ("config", "include", "task")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...errors import Issue
 from .problems import Problem
 
-__all__ = ["ARROW", "JSON", "Body", "check_encoding", "decompress", "media_type_of", "too_large"]
+__all__ = ["ARROW", "ENCODINGS", "JSON", "Body", "check_encoding", "decompress", "media_type_of", "too_large"]
 
 JSON = b"application/json"
 ARROW = b"application/vnd.apache.arrow.stream"
@@ -42,6 +42,10 @@ except ImportError:  # an optional extra: without it, zstd is not supported
 else:
     ERRORS = (zlib.error, zstandard.ZstdError)
     DECOMPRESSORS[b"zstd"] = lambda: zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
+
+
+ENCODINGS = tuple(name.decode() for name in (*ENCODING_NAMES, *DECOMPRESSORS))
+"""The values of Content-Encoding that this service takes."""
 
 
 class Body(NamedTuple):

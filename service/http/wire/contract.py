@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
-from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
+from ...contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, KeyLines, Overrides, Steps
+from ...evaluate.evaluation import TASKS
 from ...evaluate.task_rewards import REWARD_TASKS
 from ...settings import ScoreSettings
 
@@ -59,7 +60,7 @@ class ScoreRequest(Contract):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_REQUEST]})
 
-    references: list[StrictStr | Steps] = Field(
+    references: list[KeyLines | Steps] = Field(
         description="A complete Sketch-and-Fill answer, the lines of its <key> section without the tags, or steps."
     )
     responses: list[StrictStr] = Field(description="What is scored. A response of any content gets a reward.")
@@ -67,24 +68,23 @@ class ScoreRequest(Contract):
         default=[],
         description="The reference of each response. Optional with one reference, or one per response.",
     )
-    config: dict[str, Any] = Field(
+    config: Overrides = Field(
         default={},
-        description="Settings to override for this request; GET /v1/config has their schema. "
-        "max_response_bytes and max_steps can only be lowered.",
+        description="Settings to override for this request. max_response_bytes and max_steps can only be lowered.",
     )
-    configs: list[dict[str, Any]] = Field(
+    configs: list[Overrides] = Field(
         default_factory=list,
         min_length=1,
         max_length=64,
         description="Further configurations, each like `config` and independent of it: the reply's `configs` has a "
-        "column of rewards for each. A response counts once for each towards `max_responses`.",
+        "column of rewards for each. A response counts once for each of them towards `max_responses`.",
     )
     include: list[Literal["components", "advantages"]] = Field(default=[], description="Further columns of the reply.")
     task: Literal["score"] = Field(default="score", description="The reward to give.")
     groups: list[StrictStr | StrictInt] = Field(
         default=[],
-        description="The group of each response, such as its prompt: advantages are within groups. Without it, "
-        "responses with one reference are a group.",
+        description="The group of each response, such as its prompt: advantages are computed within groups. Without "
+        "it, responses with the same reference are a group.",
     )
 
 
@@ -150,7 +150,8 @@ class ScoreReply(Contract):
     config_id: str = Field(description="Digest of the effective configuration and the rules' version.")
     signature: str = Field(description="The same in one readable line, to be quoted beside the rewards.")
     configs: list[ConfigScores] | None = Field(
-        default=None, description="The results of each of the request's `configs`, in their order; only if it has some."
+        default=None,
+        description="The results of each of the request's `configs`, in their order; only if there are any.",
     )
 
 
@@ -169,7 +170,10 @@ class ProblemDocument(Contract):
     title: str = Field(examples=["Invalid request"])
     status: int = Field(examples=[422])
     detail: str = Field(examples=["1 error; nothing was scored. See `errors`."])
-    instance: str = Field(description="The request's id, as in X-Request-ID.")
+    instance: str = Field(
+        description="The request's id, as in X-Request-ID, percent-encoded.",
+        json_schema_extra={"format": "uri-reference"},
+    )
     errors: list[IssueModel] = Field(description="The errors of the request, at most 100.")
     error_count: int = Field(description="Number of errors, including those that `errors` omits.")
 
@@ -200,7 +204,9 @@ class EvaluateRequest(Contract):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_EVALUATION]})
 
-    task: StrictStr = Field(default="score", description="Name of a task of GET /v1/tasks.")
+    task: StrictStr = Field(
+        default="score", description="Name of a task of GET /v1/tasks.", json_schema_extra={"enum": list(TASKS)}
+    )
     records: list[dict[str, Any]] = Field(description="Records of that task; GET /v1/tasks has their schema.")
     options: dict[str, Any] = Field(default={}, description="Options of that task; GET /v1/tasks has their schema.")
 
@@ -216,7 +222,9 @@ class EvaluateReply(Contract):
     """Columns in the order of the records, and their aggregates."""
 
     task: str
-    signature: str = Field(description="Task, options and versions of the libraries that decide, in one line.")
+    signature: str = Field(
+        description="Task, options and versions of the libraries that affect the values, in one line."
+    )
     per_record: dict[str, list[float | None]] = Field(description="By metric; null if a record has no value.")
     aggregate: dict[str, float | int | None] = Field(description="`count`, and every metric over all records.")
     by: dict[str, dict[str, dict[str, float | int | None]]] = Field(
@@ -235,7 +243,7 @@ class EvaluateReply(Contract):
     )
     warnings: list[str] = Field(
         default=[],
-        description="Sentences on what makes the values mean less than they seem to, such as a field of `options.by` "
+        description="Warnings about values that may mislead, such as a field of `options.by` "
         "that no record has; omitted if empty.",
     )
 

@@ -197,7 +197,7 @@ def check_readings(envelope: Envelope, scorers: Sequence[Scorer], max_bytes: int
     columns = envelope.references, envelope.responses
     nbytes = sum(int(column.lengths.sum()) for column in columns if column is not None)
     if readings > 1 and readings * nbytes > max_bytes:
-        issue = Issue("configs", "too_many", f"{nbytes} bytes of texts, to be read {readings} times")
+        issue = Issue("configs", "too_many", f"{nbytes} bytes of text, to be read {readings} times")
         detail = f"Texts count once for each combination of {', '.join(READING)}, up to {max_bytes} bytes."
         raise Problem("too-large", detail, [issue])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
 import orjson
 from pydantic import BaseModel, ConfigDict
@@ -88,14 +89,17 @@ class Problem(Exception):
         return KINDS[self.kind].status
 
     def document(self, request_id: str) -> bytes:
-        """Return the document as bytes; `errors` lists the first `MAX_ERRORS` issues."""
+        """Return the document as bytes; `errors` lists the first `MAX_ERRORS` issues.
+
+        Its `instance` must be a URI reference, but a request's id may have any visible character.
+        """
         return orjson.dumps(
             {
                 "type": f"/docs#problem-{self.kind}",
                 "title": KINDS[self.kind].title,
                 "status": self.status,
                 "detail": self.detail,
-                "instance": request_id,
+                "instance": quote(request_id, safe=""),
                 "errors": [issue._asdict() for issue in self.listed],
                 "error_count": self.error_count,
             }

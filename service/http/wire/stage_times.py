@@ -10,7 +10,7 @@ STAGES = ("decode", "score", "encode", "queue")
 
 
 class StageTimes:
-    """Seconds spent in each stage; 0 for a skipped one.
+    """Seconds spent in each stage; 0 for one that did not run.
 
     Call `start` first, then `decoded`, `scored` and `encoded` at the end of each stage.
     """
@@ -44,11 +44,14 @@ class StageTimes:
         self.score += other.score
         self.encode += other.encode
 
-    def header(self) -> bytes:
-        """Return the value of `Server-Timing`, in milliseconds."""
-        return b"decode;dur=%.3f, score;dur=%.3f, encode;dur=%.3f, queue;dur=%.3f" % (
-            self.decode * 1e3,
-            self.score * 1e3,
-            self.encode * 1e3,
-            self.queue * 1e3,
-        )
+    def ran(self) -> list[str]:
+        """Return the names of the stages that ran."""
+        return [stage for stage in STAGES if getattr(self, stage)]
+
+    def header(self) -> list[tuple[bytes, bytes]]:
+        """Return `Server-Timing`, the milliseconds of the stages that ran; no header if none did."""
+        if self.encode and not self.queue:  # the usual reply of a route that scores
+            milliseconds = self.decode * 1e3, self.score * 1e3, self.encode * 1e3
+            return [(b"server-timing", b"decode;dur=%.3f, score;dur=%.3f, encode;dur=%.3f" % milliseconds)]
+        durations = [f"{stage};dur={getattr(self, stage) * 1e3:.3f}" for stage in self.ran()]
+        return [(b"server-timing", ", ".join(durations).encode("ascii"))] if durations else []

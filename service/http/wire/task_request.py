@@ -54,7 +54,7 @@ def decode_task_request(envelope: Envelope, scorer: Scorer, limits: Limits) -> T
     issues = envelope_issues(envelope)
     invalid = {issue.path for issue in issues}
     if "configs" in envelope.values:
-        detail = "there is no such field with other tasks than score: it has settings of SCORE"
+        detail = "this field is only for the task score: it has settings of SCORE"
         issues = [*(issue for issue in issues if issue.path != "configs"), Issue("configs", "unknown_field", detail)]
     values, rows = envelope.values, None if envelope.responses is None else envelope.responses.rows
     codes, fixed, options = None, None, None

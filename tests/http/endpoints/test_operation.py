@@ -10,9 +10,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.trace import SpanKind, StatusCode
 from pydantic import SecretStr
 
 from assay.service.config import Config, read_keys
@@ -25,6 +28,16 @@ from assay.service.http.state import ServiceState
 from tests.http.samples import PERFECT, REFERENCE, REQUEST, problem_of
 from tests.servers import LiveServer, launched, running, wait_for
 
+PROBES = (
+    "/livez",
+    "/v2/health/live",
+    "/readyz",
+    "/v2/health/ready",
+    "/health",
+    "/ping",
+    "/metrics",
+    "/compat/nemo-gym",
+)
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 
@@ -224,8 +237,9 @@ def test_a_rejection_is_counted(client):
     assert count() == before + 1
 
 
-def test_a_span_for_every_request():
-    """Its parent is the client's span, the reply has its id, and it contains no text of the request."""
+@pytest.fixture
+def traced() -> Iterator[tuple[httpx.Client, Any]]:
+    """Start a service that keeps its spans in memory."""
     pytest.importorskip("opentelemetry.sdk")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -238,19 +252,63 @@ def test_a_span_for_every_request():
     state.tracing = Tracing(provider)
     with running(create_app(state=state)) as client:
         wait_for(client, "/readyz", 200)
-        memory.clear()
-        sent = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "find-me"}
-        scored = client.post("/v1/score", json=REQUEST, headers=sent)
-        client.get("/nowhere/swordfish")
-    first, second = memory.get_finished_spans()
-    assert (first.name, second.name) == ("POST /v1/score", "GET unmatched")
+        yield client, memory
+
+
+def test_a_span_for_every_request_but_probes(traced):
+    """Its parent is the client's span, the reply has its id, and it contains no text of the request."""
+    client, memory = traced
+    sent = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "find-me"}
+    scored = client.post("/v1/score/?run=grpo", json=REQUEST, headers=sent)
+    client.get("/nowhere/swordfish?swordfish=swordfish", headers={"user-agent": "swordfish"})
+    client.request("PROPFIND", "/v1/score")
+    for method in ("GET", "HEAD"):
+        for path in PROBES:
+            client.request(method, path, headers=sent)
+    client.get("/version")
+    port = client.base_url.port
+    first, second, third, last = memory.get_finished_spans()
+    assert [span.name for span in (first, second, third, last)] == ["POST /v1/score", "GET", "HTTP", "GET /version"]
+    assert {span.kind for span in (first, second, third, last)} == {SpanKind.SERVER}
     assert f"{first.parent.span_id:016x}" == PARENT
     assert scored.headers["traceparent"] == f"00-{TRACE}-{first.context.span_id:016x}-01"
     assert second.parent is None
-    assert first.attributes["http.response.status_code"] == 200
-    assert first.attributes["assay.request_id"] == "find-me"
-    assert first.attributes["assay.score_seconds"] > 0
+    server = {
+        "url.scheme": "http",
+        "server.address": "127.0.0.1",
+        "server.port": port,
+        "network.protocol.version": "1.1",
+    }
+    stages = {name: seconds for name, seconds in first.attributes.items() if name.endswith("_seconds")}
+    assert dict(first.attributes) == server | stages | {
+        "http.request.method": "POST",
+        "http.route": "/v1/score",
+        "http.response.status_code": 200,
+        "url.path": "/v1/score",
+        "assay.request_id": "find-me",
+        "assay.run": "grpo",
+    }
+    assert stages.keys() == {"assay.decode_seconds", "assay.score_seconds", "assay.encode_seconds"}
+    assert min(stages.values()) > 0
+    assert dict(second.attributes) == server | {
+        "http.request.method": "GET",
+        "http.response.status_code": 404,
+        "url.path": "REDACTED",
+        "assay.request_id": second.attributes["assay.request_id"],
+    }
+    assert third.attributes["http.request.method"] == "_OTHER"
+    assert third.attributes["http.request.method_original"] == "PROPFIND"
+    assert (third.attributes["url.path"], "http.route" in third.attributes) == ("/v1/score", False)
     assert "swordfish" not in str(second.to_json())
+    assert {span.status.status_code for span in (first, second, third, last)} == {StatusCode.UNSET}
+
+
+def test_a_span_of_an_error_says_so(traced):
+    client, memory = traced
+    problem_of(client.post("/v1/score", json=REQUEST, headers={"x-request-timeout": "1e-9"}), 504)
+    (span,) = memory.get_finished_spans()
+    assert span.status.status_code == StatusCode.ERROR
+    assert (span.attributes["http.response.status_code"], span.attributes["error.type"]) == (504, "504")
 
 
 def test_traces_without_opentelemetry_are_refused_at_the_start(monkeypatch):

@@ -95,7 +95,7 @@ def test_a_cached_file_is_not_modified(client):
             assert (again.status_code, again.content) == (304, b""), address
             assert "content-length" not in again.headers
             assert again.headers["etag"] == first.headers["etag"]
-            assert {"x-request-id", "server-timing"} <= again.headers.keys()
+            assert "x-request-id" in again.headers
         assert client.get(address, headers={"accept": BROWSER, "if-none-match": '"other"'}).status_code == 200
 
 

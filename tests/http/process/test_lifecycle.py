@@ -94,7 +94,7 @@ def test_drain_is_announced_before_it_happens():
             assert "connection" not in client.get("/livez").headers
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.3)
-            for path in ("/readyz", "/health", "/ping"):
+            for path in ("/readyz", "/health", "/healthz", "/ping"):
                 reply = client.get(path)
                 problem_of(reply, 503)
                 assert reply.headers["connection"] == "close"
@@ -108,6 +108,47 @@ def test_drain_is_announced_before_it_happens():
         assert scored
         assert server.process.wait(30) == 0
         assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize(
+    ("flags", "drain"),
+    [
+        (("--drain-seconds", "0.2"), "draining: SIGTERM, new requests are answered for 0.2 s, in flight: 0"),
+        (("--drain-seconds", "0"), "stopping: SIGTERM, in flight: 0"),
+        (
+            ("--drain-seconds", "0.2", "--workers", "2"),
+            "draining: SIGTERM, new requests are answered for 0.2 s, workers: 2",
+        ),
+    ],
+)
+def test_a_stop_is_logged_with_the_number_of_requests(flags, drain):
+    """Once, by the supervisor of several workers; probes do not count."""
+    with launched(*flags, "--log-format", "json") as server:
+        server.wait_until_ready()
+        server.wait_for_log("ready: ")
+        for _ in range(5):
+            assert httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False).status_code == 200
+        assert server.stop() == 0
+        draining, stopped = [json.loads(line) for line in server.log.splitlines()[-2:]]
+        assert draining["message"] == drain
+        assert re.fullmatch(r"stopped after [\d.]+ s; requests answered: 5, cut off: 0", stopped["message"])
+        assert (stopped["answered"], stopped["cut_off"]) == (5, 0)
+        assert server.log.count("stopped after") == server.log.count(drain) == 1
+
+
+def test_requests_that_a_stop_cuts_off_are_counted_apart():
+    body = json.dumps({"references": [REFERENCE], "responses": [PERFECT]}).encode()
+    head = f"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with launched("--drain-seconds", "0", "--shutdown-seconds", "1") as server:
+        server.wait_until_ready()
+        assert httpx.post(f"{server.url}/v1/score", json=REQUEST, trust_env=False).status_code == 200
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(head + body[:10])
+            time.sleep(0.3)
+            assert server.stop() == 1
+        assert "stopping: SIGTERM, in flight: 1\n" in server.log
+        assert server.log.endswith("requests answered: 1, cut off: 1\n")
 
 
 @pytest.mark.attack

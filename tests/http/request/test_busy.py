@@ -100,7 +100,7 @@ def test_the_queue_is_bounded():
             running = [pool.submit(client.post, "/v1/score", content=body) for _ in range(32)]
             with server.client() as prober:
                 while not all(one.done() for one in running):
-                    for path in ("/readyz", "/health", "/ping", "/livez"):
+                    for path in ("/readyz", "/health", "/healthz", "/ping", "/livez"):
                         assert prober.get(path).status_code == 200
             replies = [one.result() for one in running]
             assert {reply.status_code for reply in replies} == {200, 429}

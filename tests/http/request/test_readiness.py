@@ -35,7 +35,7 @@ def test_not_ready_until_the_warm_up_is_done(gate):
         return warmup()
 
     with running(create_app(Config(), warmup=slow)) as client:
-        for path in ("/readyz", "/v2/health/ready", "/health", "/ping"):
+        for path in ("/readyz", "/v2/health/ready", "/health", "/healthz", "/ping"):
             reply = client.get(path)
             problem_of(reply, 503)
             assert int(reply.headers["retry-after"]) >= 1
@@ -48,7 +48,7 @@ def test_not_ready_until_the_warm_up_is_done(gate):
         assert "assay_compiled_signatures 0.0" in client.get("/metrics").text
         gate.set()
         wait_for(client, "/readyz", 200)
-        for path in ("/v2/health/ready", "/health", "/ping"):
+        for path in ("/v2/health/ready", "/health", "/healthz", "/ping"):
             assert client.get(path).status_code == 200
         assert client.post("/v1/score", json=REQUEST).status_code == 200
         assert "assay_ready 1.0" in client.get("/metrics").text

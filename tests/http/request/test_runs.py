@@ -20,7 +20,7 @@ from assay.kernels.score import COMPONENTS
 from assay.service.config import ServerSettings
 from assay.service.evaluate.evaluation import task_named
 from assay.service.evaluate.mixed import settings_of
-from assay.service.evaluate.task_rewards import reasons_of
+from assay.service.evaluate.task_rewards import REWARD_TASKS, TaskScores, reasons_of
 from assay.service.http.endpoints.trainers.contract import EXAMPLES
 from assay.service.http.process.worker import encode_message
 from assay.service.http.request.runs import RunNames, read_run
@@ -123,7 +123,7 @@ def test_an_invalid_name_and_other_errors_of_the_query_are_one_reply(client):
         ("query.ordr", "unknown_setting"),
     ]
     document = problem_of(client.post("/v1/score", json=REQUEST, params={"run": "a", "order": "lcs"}), 422)
-    assert errors_of(document) == [("query", "unknown_field")]
+    assert errors_of(document) == [("query.order", "unknown_field")]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,8 @@ def test_all_metrics_of_rewards_count_by_run(client, rollout_request):
     for run in ("first run", "second run"):
         index, rewards = requests[run]["reference_index"], replies[run]["rewards"]
         check_groups(found, run, index, rewards)
-    assert ("assay_group_reward_std_count", frozenset({("run", "one by one")})) not in found
+    one_by_one = frozenset({("run", "one by one"), ("task", "score")})
+    assert ("assay_group_reward_std_count", one_by_one) not in found
 
 
 def check_tasks(found: Samples, run: str, reply: dict[str, list[Any]]) -> None:
@@ -199,7 +200,6 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     metrics = RewardMetrics(table)
     scores = Scorer(**settings).score(**batch, task_options=task_options)
     metrics.count("mixed", scores)
-    metrics.count_groups("mixed", scores.rewards, scores.group_index)
     found = values_of(table)
     reply = {
         "task": batch["task"],
@@ -212,7 +212,7 @@ def test_a_batch_of_several_tasks_is_counted_by_task():
     for task in set(batch["task"]):
         passed = [passed for name, passed in zip(batch["task"], scores.passed, strict=True) if name == task]
         assert of(found, "assay_responses_passed_total", run="mixed", task=task) == sum(passed)
-    check_groups(found, "mixed", [repr(group) for group in batch["groups"]], reply["rewards"])
+    check_groups_by_task(found, "mixed", batch, reply["rewards"])
 
 
 def test_rewards_of_all_tasks_are_counted_over_http(client):
@@ -220,7 +220,7 @@ def test_rewards_of_all_tasks_are_counted_over_http(client):
     reply = client.post("/v1/score", json=batch, headers={RUN: "mixed"}).json()
     found = samples(client)
     check_tasks(found, "mixed", reply | {"task": batch["task"]})
-    check_groups(found, "mixed", [repr(group) for group in batch["groups"]], reply["rewards"])
+    check_groups_by_task(found, "mixed", batch, reply["rewards"])
     for task, label in (("bioprobench.pqa", "5 \u00b5M"), ("bioprobench.err", {"is_correct": False})):
         query = {"run": "other tasks", "task": task}
         assert client.post("/compat/slime", json={"response": "x", "label": label}, params=query).status_code == 200
@@ -228,19 +228,38 @@ def test_rewards_of_all_tasks_are_counted_over_http(client):
         assert of(samples(client), "assay_reward_count", **labels) == 1
 
 
-def check_groups(found: Samples, run: str, index: Sequence[Any], rewards: list[float]) -> None:
-    """Compare the metrics of groups with the definition."""
+def test_a_group_of_several_tasks_counts_for_each_of_them():
+    table, tasks = SeriesTable(), ["score", "lexical", "score", "lexical", "lexical", "score", "lexical"]
+    scores = TaskScores(np.array([REWARD_TASKS.index(task) for task in tasks], np.uint8), np.zeros(7, np.int64))
+    scores.rewards[:] = [1.0, 0.4, 0.5, 0.4, 0.1, 0.2, 0.1]
+    scores.groups = np.array([0, 0, 0, 0, 1, 1, 1])
+    RewardMetrics(table).count("mixed", scores)
+    found = values_of(table)
+    flat = {task: of(found, "assay_groups_without_spread_total", run="mixed", task=task) for task in set(tasks)}
+    assert flat == {"score": 0, "lexical": 2}
+    check_groups_by_task(found, "mixed", {"task": tasks, "groups": scores.groups}, scores.rewards.tolist())
+
+
+def check_groups_by_task(found: Samples, run: str, batch: dict[str, Any], rewards: list[float]) -> None:
+    """Compare the metrics of the groups of each task with the definition."""
+    for task in set(batch["task"]):
+        rows = [k for k, name in enumerate(batch["task"]) if name == task]
+        check_groups(found, run, [repr(batch["groups"][k]) for k in rows], [rewards[k] for k in rows], task)
+
+
+def check_groups(found: Samples, run: str, index: Sequence[Any], rewards: list[float], task: str = "score") -> None:
+    """Compare the metrics of a task's groups with the definition."""
     rows = sorted(zip(index, rewards, strict=True))
     groups = [[reward for _, reward in group] for _, group in groupby(rows, lambda row: row[0])]
     several = [group for group in groups if len(group) > 1]
     flat = [group for group in several if max(group) - min(group) <= 1e-9]
     deviations = [0.0 if group in flat else statistics.stdev(group) for group in several]
-    assert of(found, "assay_groups_without_spread_total", run=run) == len(flat)
+    assert of(found, "assay_groups_without_spread_total", run=run, task=task) == len(flat)
     if several:
-        assert of(found, "assay_group_reward_std_count", run=run) == len(several)
-        total = of(found, "assay_group_reward_std_sum", run=run)
+        assert of(found, "assay_group_reward_std_count", run=run, task=task) == len(several)
+        total = of(found, "assay_group_reward_std_sum", run=run, task=task)
         assert total == pytest.approx(sum(deviations), abs=1e-7)
-        assert of(found, "assay_group_reward_std_bucket", run=run, le="0.0") == deviations.count(0.0)
+        assert of(found, "assay_group_reward_std_bucket", run=run, task=task, le="0.0") == deviations.count(0.0)
 
 
 REWARD = st.sampled_from([0.0, 0.3, 0.3 + 1e-12, 0.3 + 1e-8, 0.8444444444444444, 1.0]) | st.floats(0, 5)
@@ -251,7 +270,7 @@ def test_groups_agree_with_the_definition(rows):
     table = SeriesTable()
     metrics = RewardMetrics(table)
     index, rewards = [row[0] for row in rows], [row[1] for row in rows]
-    metrics.count_groups("unnamed", np.array(rewards), np.array(index))
+    metrics.count_groups("unnamed", "score", np.array(rewards), np.array(index))
     found = values_of(table)
     check_groups(found, "unnamed", index, rewards)
 

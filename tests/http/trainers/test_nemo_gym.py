@@ -80,10 +80,12 @@ def row_of(reference: Any, *output: dict[str, Any], **others: Any) -> dict[str, 
     }
 
 
-def check_reply(reply: Any, row: dict[str, Any], expected: dict[str, float]) -> None:
+def check_reply(reply: Any, row: dict[str, Any], expected: dict[str, float], *echoed: str) -> None:
+    """Check a reply; echoed: the fields of the row that are expected to come back, besides prompt and output."""
     assert reply.status_code == 200, reply.text
     document = reply.json()
-    assert tuple(document) == ("responses_create_params", "response", "reward", *NUMBERS)
+    assert tuple(document) == ("responses_create_params", "response", *echoed, "reward", *NUMBERS)
+    assert {name: document.pop(name) for name in echoed} == {name: row[name] for name in echoed}
     assert document.pop("responses_create_params") == row["responses_create_params"]
     assert document.pop("response") == row["response"]
     check_numbers(document, ("reward", *NUMBERS))
@@ -144,6 +146,40 @@ def test_the_echo_is_unchanged(client):
         b'{"responses_create_params":' + parameters + b',"response":' + response + b',"reward":1.0,'
     )
     assert reply.json()["responses_create_params"]["seed"] == 123456789012345678901234567890
+
+
+LABELS_OF_ROW = {"id": "row-µ", "task": "score", "type": "planning", "level": 2, "weight": 0.25, "is_hard": True}
+
+
+@pytest.mark.parametrize("ballast", [0, 100_000])
+def test_scalar_fields_of_the_row_are_echoed(client, ballast):
+    """Nothing else: no objects and arrays, no null, no long texts, and not the reference."""
+    others = {"group": None, "tags": ["a"], "metadata": {"id": 1}, "notes": "x" * 1_025, "y" * 1_025: 1}
+    row = row_of(REFERENCE, message(PERFECT), **LABELS_OF_ROW, **others, ballast=["x" * ballast])
+    (expected,) = expected_of([Rollout(PERFECT, REFERENCE)])
+    check_reply(post(client, VERIFY, by_orjson(row)), row, expected, *LABELS_OF_ROW)
+    masked = {**row, "reference": None}
+    document = client.post(VERIFY, params={"on_bad_reference": "mask"}, json=masked).json()
+    assert {name: document[name] for name in LABELS_OF_ROW} == LABELS_OF_ROW
+
+
+def test_names_of_the_reply_are_not_echoed(client):
+    """As in a rollout that is scored again, which has the numbers and perhaps the mask of its old reply."""
+    old = {"reward": 7.0, "score_order": 7.0, "score_accuracy": 7.0, "mask_sample": True, "failure_kind": "x"}
+    row = row_of(REFERENCE, message(PERFECT), **old, failure_reason="y", instance_config="z", _ng_failure_class="w")
+    (expected,) = expected_of([Rollout(PERFECT, REFERENCE)])
+    check_reply(post(client, VERIFY, by_orjson(row)), row, expected)
+
+
+def test_the_echo_of_a_row_is_bounded(client):
+    (expected,) = expected_of([Rollout(PERFECT, REFERENCE)])
+    many = {f"field_{k}": k for k in range(100)}
+    row = row_of(REFERENCE, message(PERFECT), **many)
+    check_reply(post(client, VERIFY, by_orjson(row)), row, expected, *list(many)[:64])
+    huge = row_of(REFERENCE, message(PERFECT), id="r", ballast=["x" * (1 << 20)])
+    check_reply(post(client, VERIFY, by_orjson(huge)), huge, expected)
+    infinite = by_orjson(row_of(REFERENCE, message(PERFECT), id="MARK")).replace(b'"MARK"', b"1e999")
+    check_reply(post(client, VERIFY, infinite), row, expected)
 
 
 @pytest.mark.parametrize(
@@ -409,6 +445,69 @@ def test_masked_rollouts_are_excluded_from_statistics(client):
     assert none["group_level_metrics"] == []
     assert none["agent_metrics"] == none["key_metrics"]
     assert none["key_metrics"]["coverage/measured_rollouts"] == 0
+
+
+TEXTS_OF_TASKS = {
+    "bioprobench.pqa": (
+        '{"answer": "2 h"}',
+        ["[ANSWER_START]2 h & 90[ANSWER_END]", "[ANSWER_START]3 h & 90[ANSWER_END]"],
+    ),
+    "bioprobench.err": ('{"is_correct": true}', ["[ANSWER_START]True[ANSWER_END]"] * 2),
+    "score": (REFERENCE, [PERFECT, "nothing", SWAPPED]),
+}
+
+
+def mixed_run(client, tasks: list[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the replies of /verify to rows of these tasks, and their statistics."""
+    rows = [
+        row_of(TEXTS_OF_TASKS[task][0], message(text), task=task) | {"_ng_task_index": k, "_ng_rollout_index": place}
+        for k, task in enumerate(tasks)
+        for place, text in enumerate(TEXTS_OF_TASKS[task][1])
+    ]
+    replies = [client.post(VERIFY, params={"task_field": "task"}, json=row).json() for row in rows]
+    assert [reply["task"] for reply in replies] == [row["task"] for row in rows]
+    records = [{**reply, **places(row)} for reply, row in zip(replies, rows, strict=True)]
+    return replies, client.post(f"{PATH}/aggregate_metrics", json={"verify_responses": records}).json()
+
+
+def places(row: dict[str, Any]) -> dict[str, int]:
+    return {name: row[name] for name in ("_ng_task_index", "_ng_rollout_index")}
+
+
+def test_means_are_over_the_rows_of_their_task(client):
+    """Rows of other tasks have 0 in the place of a number that they lack, which would dilute the mean."""
+    replies, run = mixed_run(client, list(TEXTS_OF_TASKS))
+    metrics = run["key_metrics"]
+    assert metrics["bioprobench.pqa/mean/score_accuracy"] == 0.5
+    assert metrics["bioprobench.err/mean/score_accuracy"] == 1.0
+    assert metrics["mean/score_accuracy"] == 0.75  # over the rows that have it
+    assert metrics["mean/score_brier"] == metrics["bioprobench.pqa/mean/score_brier"] > 0.4
+    assert metrics["mean/score_format"] == metrics["score/mean/score_format"] == pytest.approx(2 / 3)
+    assert metrics["mean/score_reason_missing_sections"] == pytest.approx(1 / 3)
+    assert metrics["mean/reward"] == pytest.approx(np.mean([reply["reward"] for reply in replies]))
+    for task in TEXTS_OF_TASKS:
+        rewards = [reply["reward"] for reply in replies if reply["task"] == task]
+        assert metrics[f"{task}/mean/reward"] == pytest.approx(np.mean(rewards))
+        assert run["agent_metrics"][f"{task}/std/reward"] == pytest.approx(np.std(rewards, ddof=1))
+        assert f"{task}/mean/score_readable" in metrics
+    assert not {"bioprobench.pqa/mean/score_order", "score/mean/score_accuracy", "score/mean/score_task"} & set(metrics)
+    of_prompt = {name for name in run["group_level_metrics"][0] if name.startswith("mean/")}
+    assert {"mean/score_accuracy", "mean/score_brier"} <= of_prompt
+    assert "mean/score_order" not in of_prompt
+
+
+def test_a_run_of_one_task_has_no_names_of_tasks(client):
+    _, run = mixed_run(client, ["bioprobench.pqa"])
+    assert run["key_metrics"]["mean/score_accuracy"] == 0.5
+    assert not [name for name in run["agent_metrics"] if name.startswith("bioprobench") or "kendall" in name]
+
+
+def test_records_without_a_task_count_for_the_whole_only(client):
+    """As those that Gym adds for rollouts that failed: a reward of 0 and nothing else."""
+    records = [{"reward": 1.0, "score_task": 1.0}, {"reward": 0.5, "score_task": 0.0}, {"reward": 0.0}]
+    run = client.post(f"{PATH}/aggregate_metrics", json={"verify_responses": records}).json()
+    rewards = {name: value for name, value in run["key_metrics"].items() if name.endswith("reward")}
+    assert rewards == {"mean/reward": 0.5, "score/mean/reward": 0.5, "bioprobench.pqa/mean/reward": 1.0}
 
 
 def test_no_rollouts_have_no_statistics(client):

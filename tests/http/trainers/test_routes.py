@@ -273,5 +273,5 @@ def test_settings_are_described(client, description, path):
         "/compat/slime": {"format"},
         f"{GYM}/verify": {"reference_field", "on_bad_reference"},
     }
-    assert set(parameters) == {*settings, "run", "task", "task_field", *own[path]}
+    assert set(parameters) == {*settings, "run", "task", "task_field", "options", *own[path]}
     assert all(one["description"] for one in parameters.values())

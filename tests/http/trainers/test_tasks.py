@@ -20,7 +20,7 @@ from tests.http.samples import PERFECT, REFERENCE, STEPS, errors_of, problem_of
 from tests.http.trainers.trainer_bytes import EOS, PROMPT, TASK_NUMBERS, by_aiohttp, check_numbers, post
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
+PAGES = ROOT / "docs" / "trainers"
 OPENRLHF, SLIME, GYM = "/compat/openrlhf", "/compat/slime", "/compat/nemo-gym/verify"
 PATHS = [OPENRLHF, SLIME, GYM]
 FIELDS = {OPENRLHF: "task", SLIME: "label.task", GYM: "metadata.task"}
@@ -278,7 +278,7 @@ def test_a_masked_row(client):
 
 
 def test_the_labels_of_the_page(client):
-    (block,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```text\n(.*?)^```", (PAGES / "index.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
     labels = block.splitlines()
     answers = ["[ANSWER_START]5 µM & 80[ANSWER_END]", RIGHT, PERFECT]
     reply = client.post(f"{OPENRLHF}?task_field=task", json=openrlhf(answers, labels))
@@ -291,11 +291,10 @@ def test_the_labels_of_the_page(client):
 
 
 def test_the_filter_of_the_page():
-    (code,) = (
-        one for one in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if "some_pass" in one
-    )
+    page = PAGES / "slime.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(code, "docs/trainers.md", "exec"), names)
+    exec(compile(code, str(page), "exec"), names)
     for passed, kept in (([0, 1, 0], True), ([0, 0], False), ([1, 1], False)):
         samples = [SimpleNamespace(reward={"reward": 0.5, "score_passed": float(one)}) for one in passed]
         assert names["some_pass"](None, samples) is kept

@@ -276,4 +276,6 @@ def test_bad_requests_do_not_affect_good_ones(client, server):
 
 
 def test_a_query_is_refused_not_ignored(client):
-    assert errors_of(problem_of(client.post("/v1/score?order=lcs", json=REQUEST), 422)) == [("query", "unknown_field")]
+    assert errors_of(problem_of(client.post("/v1/score?order=lcs", json=REQUEST), 422)) == [
+        ("query.order", "unknown_field")
+    ]

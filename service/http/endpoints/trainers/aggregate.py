@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import orjson
 
+from .....kernels.score import COMPONENTS
 from ....errors import Issue
+from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_task
 from ...request.exchange import Exchange
 from ...request.jobs import Call
 from ...request.processes import Processes
@@ -19,6 +22,7 @@ from ...wire.json_codec import Limits
 from ...wire.problems import Problem, invalid_request
 from ...wire.stage_times import StageTimes
 from .json_document import Document, MemberNames
+from .reply_numbers import IDENTIFIERS, REASON_NUMBERS, TASK_NUMBERS
 
 __all__ = ["aggregate_endpoint", "answer"]
 
@@ -40,6 +44,13 @@ MAX_NAMES = 1_024
 """Maximum distinct names of numbers in a run: each has five statistics per group."""
 
 RECORDS_PER_CHECK = 1_024
+
+TASK_NUMBER = IDENTIFIERS[0]
+TASKS = range(len(REWARD_TASKS))
+NO_TASK = -1
+OF_EVERY_TASK = (*IDENTIFIERS, "score_readable")
+"""The numbers of reasons that rows of every task have."""
+
 LABELS = ("mean", "max", "min", "median", "std")
 
 
@@ -47,9 +58,11 @@ def aggregate_endpoint(limits: Limits, processes: Processes) -> Callable[[Exchan
     """Return the endpoint, which computes statistics in separate processes."""
 
     async def aggregate(exchange: Exchange) -> None:
-        """Return mean, maximum, minimum, median and standard deviation of every number, per task and over all rollouts.
+        """Return the mean, maximum, minimum, median and standard deviation of every number.
 
-        Rollouts with `mask_sample` are excluded, and counted under Gym's names (`coverage/masked_rollouts`, …).
+        Per prompt and over all rollouts, and if these are of several tasks, also of each task, with its name in front
+        (`bioprobench.pqa/mean/reward`). Numbers that a row's task does not have, which are 0 in its reply, do not
+        count. Rollouts with `mask_sample` are excluded, and counted under Gym's names (`coverage/masked_rollouts`, …).
         """
         await processes.answer("aggregate", exchange, limits)
 
@@ -93,15 +106,36 @@ def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the top-level numbers of a record and those of its token usage, without Gym's own names (_…)."""
+    """Return the top-level numbers of a record and those of its token usage.
+
+    Without Gym's own names (_…), and without the numbers that are 0 because the row's task does not have them.
+    """
     response = record.get("response")
     usage = response.get("usage") if isinstance(response, dict) else None
     members = {**record, **(usage if isinstance(usage, dict) else {})}
+    absent = absent_numbers(task_of(record))
     return {
         name: value + 0
         for name, value in members.items()
-        if isinstance(value, (bool, int, float)) and (name[:1] != "_" or name in POSITIONS)
+        if isinstance(value, (bool, int, float)) and (name[:1] != "_" or name in POSITIONS) and name not in absent
     }
+
+
+def task_of(record: Mapping[str, Any]) -> int:
+    """Return the number of the task that scored a record; -1 for a record that is no reply of /verify."""
+    number: Any = record.get(TASK_NUMBER)
+    return int(number) if number in TASKS else NO_TASK
+
+
+@cache
+def absent_numbers(task: int) -> frozenset[str]:
+    """Return the numbers of a reply to /verify that rows of a task do not have: components and reasons of others."""
+    if task == NO_TASK:
+        return frozenset()
+    name = REWARD_TASKS[task]
+    components = COMPONENTS if name == SCORE else reward_task(name).components
+    reasons = REASON_NUMBERS if name == SCORE else OF_EVERY_TASK
+    return frozenset(TASK_NUMBERS) - {*reasons, "score_passed", *(f"score_{component}" for component in components)}
 
 
 class Rollouts:
@@ -159,9 +193,27 @@ def reply_parts(rollouts: Rollouts, check: Callable[[], None]) -> Iterator[bytes
     overall: dict[str, float] = {}
     if rollouts.records:
         (overall,) = statistics(rollouts, np.zeros_like(groups), 1, check)
-    means = {name: value for name, value in overall.items() if name.startswith("mean/")}
+        overall |= statistics_by_task(rollouts, check)
+    means = {name: value for name, value in overall.items() if "mean" in name.split("/", 2)[:2]}
     coverage = rollouts.coverage()
     yield b'],"agent_metrics":%b,"key_metrics":%b}' % (orjson.dumps(overall | coverage), orjson.dumps(means | coverage))
+
+
+def statistics_by_task(rollouts: Rollouts, check: Callable[[], None]) -> dict[str, float]:
+    """Return the statistics of the rows of each task, by names such as `TASK/mean/NAME`; empty if there is one task.
+
+    Without the numbers that identify the task and its reasons.
+    """
+    codes = np.array([task_of(record) for record in rollouts.records], np.int64)
+    present, groups = np.unique(codes, return_inverse=True)
+    if len(present) < 2:
+        return {}
+    return {
+        f"{REWARD_TASKS[task]}/{name}": value
+        for task, values in zip(present.tolist(), statistics(rollouts, groups, len(present), check), strict=True)
+        for name, value in values.items()
+        if task != NO_TASK and not name.endswith(IDENTIFIERS)
+    }
 
 
 def statistics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, StrictStr, create_model
 
@@ -27,7 +27,7 @@ __all__ = [
     "VerifyRequest",
 ]
 
-Reference = StrictStr | Steps | StrictBool | dict[str, Any]
+Reference = StrictStr | Steps | StrictBool | Annotated[dict[str, Any], Field(min_length=1)]
 """SCORE's, as text or steps, or that of another task: a record, or the answer itself."""
 
 DESCRIPTIONS = {
@@ -106,7 +106,11 @@ ScoreColumns = numbers_model("ScoreColumns", "The numbers besides the rewards, a
 SlimeReply = numbers_model("SlimeReply", "A reward and further numbers.", float, reward=(float, ...))
 VERIFIED: dict[str, Any] = {"responses_create_params": (dict[str, Any], ...), "response": (ResponseObject, ...)}
 VerifyReply = numbers_model(
-    "VerifyReply", "The request's fields, the reward and further numbers.", float, **VERIFIED, reward=(float, ...)
+    "VerifyReply",
+    "Prompt, response and scalar fields of the row, the reward and further numbers.",
+    float,
+    **VERIFIED,
+    reward=(float, ...),
 )
 MaskedReply = numbers_model(
     "MaskedReply",
@@ -147,9 +151,12 @@ class AliveReply(BaseModel):
 class AggregateReply(BaseModel):
     """Statistics by names such as `mean/reward`."""
 
-    group_level_metrics: list[dict[str, Any]] = Field(description="Statistics of each task.")
-    agent_metrics: dict[str, float] = Field(description="Statistics of all rollouts.")
-    key_metrics: dict[str, float] = Field(description="Means over all rollouts.")
+    group_level_metrics: list[dict[str, Any]] = Field(description="Statistics of the rollouts of each prompt.")
+    agent_metrics: dict[str, float] = Field(
+        description="Statistics of all rollouts that have the number; with several tasks of each task too, as "
+        "`TASK/mean/NAME`."
+    )
+    key_metrics: dict[str, float] = Field(description="The means among them.")
 
 
 PROMPT = "<|im_start|>user\nHow are cells lysed?<|im_end|>\n<|im_start|>assistant\n"

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .....kernels.column import TextColumn
 from ....errors import Issue
+from ....evaluate.task_rewards import REWARD_TASKS
 from ....scoring.scores import Scores
 from ...wire.envelope import TooManyError, open_envelope
 from ...wire.json_codec import Limits
@@ -47,7 +48,9 @@ class RouteOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     task: str | None = Field(
-        None, description="The task of every row, by its name in GET /v1/tasks; its options are names of the query."
+        None,
+        description="The task of every row, by its name in GET /v1/tasks; its options are names of the query.",
+        json_schema_extra={"enum": list(REWARD_TASKS)},
     )
     task_field: str | None = Field(
         None,

@@ -5,8 +5,9 @@ Its statistics of a run are in `aggregate.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Literal
 
 import orjson
@@ -35,6 +36,20 @@ NO_STATE = b"{}"
 BAD_REFERENCE = "assay:bad_reference"
 """Gym requires the form `SERVER:KIND` for kinds of failure outside its own list."""
 
+MASK = ("mask_sample", "failure_kind", "failure_reason", "instance_config")
+"""Members of a masked rollout's reply."""
+
+RESERVED = frozenset({"responses_create_params", "response", "reward", *MASK})
+RESERVED_PREFIXES = ("score_", "_")
+"""Fields of a row with these names are not echoed: they are the reply's own, or Gym's, and may be from an old reply."""
+
+MAX_ROW_BYTES = 1 << 20
+"""Maximum bytes of a row without prompt, response and reference; of a longer row no other field is echoed."""
+
+MAX_FIELDS = 64
+MAX_FIELD_LENGTH = 1_024
+"""Limits of the echoed fields: their number, and the characters of a name or a text."""
+
 
 class NemoGymOptions(RouteOptions):
     """Where to find the reference, and how to answer for an invalid one."""
@@ -48,15 +63,20 @@ class NemoGymOptions(RouteOptions):
         "which makes NeMo Gym 0.7 and NeMo RL skip the row. Do not mask for clients that read only `reward`.",
     )
 
+    @property
+    def outer_field(self) -> str:
+        """Return the row's field that is the reference, or holds it."""
+        return self.reference_field.partition(".")[0]
+
 
 class NemoGym(Dialect):
-    """A data-set row plus the model's output; both are echoed unchanged."""
+    """A data-set row plus the model's output; prompt and output are echoed unchanged, and scalar fields of the row."""
 
     options = NemoGymOptions
     fields = ("responses_create_params", "response")
 
     def names(self, options: NemoGymOptions) -> MemberNames:
-        return MemberNames(*self.fields, options.reference_field.partition(".")[0])
+        return MemberNames(*self.fields, options.outer_field)
 
     def label(self, document: Document, options: NemoGymOptions) -> ValueSpan:
         nested = options.reference_field.split(".")[1:]
@@ -85,7 +105,7 @@ class NemoGym(Dialect):
         return options.reference_field
 
     def encode(self, scores: Scores, document: Document, options: NemoGymOptions) -> bytes:
-        return echoed(document, reply_of_one(scores, options.names_tasks))
+        return echoed(document, options, reply_of_one(scores, options.names_tasks))
 
     def masked(self, issues: Sequence[Issue], document: Document, options: NemoGymOptions) -> bytes | None:
         if options.on_bad_reference == "error":
@@ -93,19 +113,43 @@ class NemoGym(Dialect):
         reason = "; ".join(f"{issue.path}: {issue.detail} ({issue.reason})" for issue in issues)
         # Gym's models require a number as the reward, and look for the mask at the top level. NeMo RL takes the names
         # of numbers from a group's first reply, and looks for the mask in `instance_config`.
-        mask = {"mask_sample": True, "failure_kind": BAD_REFERENCE, "failure_reason": reason}
+        mask = dict(zip(MASK, (True, BAD_REFERENCE, reason, {"mask_sample": True}), strict=True))
         names = TASK_NUMBERS if options.names_tasks else NUMBERS
         numbers = {"reward": 0.0, **dict.fromkeys(names, 0.0), **dict.fromkeys(IDENTIFIERS, -1.0)}
-        return echoed(document, orjson.dumps({**numbers, **mask, "instance_config": {"mask_sample": True}}))
+        return echoed(document, options, orjson.dumps(numbers | mask))
 
 
 MISSING = Issue("references[0]", "missing_field", "the row's reference; `reference_field` names another field")
 
 
-def echoed(document: Document, members: bytes) -> bytes:
+def echoed(document: Document, options: NemoGymOptions, members: bytes) -> bytes:
     """Return the reply: the echoed fields, then the members of this JSON object."""
     parameters, response = document.raw(document.spans[PARAMETERS]), document.raw(document.spans[RESPONSE])
-    return b'{"responses_create_params":%b,"response":%b,%b' % (parameters, response, members[1:])
+    fields = dict(islice(fields_of_row(document, options), MAX_FIELDS))
+    others = b"," + orjson.dumps(fields)[1:-1] if fields else b""
+    return b'{"responses_create_params":%b,"response":%b%b,%b' % (parameters, response, others, members[1:])
+
+
+def fields_of_row(document: Document, options: NemoGymOptions) -> Iterator[tuple[str, Any]]:
+    """Yield the name and value of each field that is echoed: texts, numbers and truth values, such as id and task.
+
+    A row with a number that no double can represent has none.
+    """
+    large = sorted({span for span in document.spans if span != ABSENT})
+    if len(document.body) - sum(stop - start for start, stop in large) > MAX_ROW_BYTES:
+        return
+    ends = [0, *(stop for _, stop in large)]
+    starts = [*(start for start, _ in large), len(document.body)]
+    try:
+        row = orjson.loads(b"null".join(document.body[end:start] for end, start in zip(ends, starts, strict=True)))
+    except orjson.JSONDecodeError:
+        return
+    for name, value in row.items():
+        is_own = name in RESERVED or name == options.outer_field or name.startswith(RESERVED_PREFIXES)
+        is_scalar = isinstance(value, str | float | int)  # a bool is an int
+        is_short = len(name) <= MAX_FIELD_LENGTH and (type(value) is not str or len(value) <= MAX_FIELD_LENGTH)
+        if is_scalar and is_short and not is_own:
+            yield name, value
 
 
 def output_text(reader: Document | type[PythonReader], response: Any) -> tuple[str, list[Issue]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from ....errors import Issue, one_of
 from ....evaluate.mixed import TaskOptions
 from ....evaluate.task import Options
-from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_task
+from ....evaluate.task_rewards import REWARD_TASKS, SCORE, reward_schema, reward_task
 from ....scoring.scorer import Scorer
 from ....settings import ScoreSettings, setting_issues
 from ...wire.problems import invalid_request
@@ -141,12 +142,39 @@ def in_query(issues: Iterable[Issue]) -> list[Issue]:
 def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
     """Return the query parameters of a route for OpenAPI."""
     properties = options.model_json_schema().get("properties", {}) | ScoreSettings.model_json_schema()["properties"]
-    return [
+    parameters = [
         {
             "name": name,
             "in": "query",
             "description": schema["description"],
-            "schema": {key: value for key, value in schema.items() if key not in ("description", "title")},
+            "schema": {key: value for key, value in text_schema(schema).items() if key != "description"},
         }
         for name, schema in properties.items()
     ]
+    description = "Options of other tasks: `repeats` with `task`, `bioprobench.ord.repeats` with `task_field`."
+    further = {"name": "options", "in": "query", "description": description, "style": "form", "explode": True}
+    return [*parameters, {**further, "schema": task_options_schema()}]
+
+
+@cache
+def task_options_schema() -> dict[str, Any]:
+    """Return the schema of the options of other tasks in a query, each by its own name and as `TASK.NAME`."""
+    by_task = {
+        f"{task}.{name}": text_schema(schema)
+        for task in OTHERS
+        for name, schema in reward_schema(reward_task(task), remote=True)["properties"].items()
+    }
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for name, schema in by_task.items():
+        same = by_name.setdefault(name.rpartition(".")[2], [])
+        if schema not in same:
+            same.append(schema)
+    properties = {name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for name, schemas in by_name.items()}
+    return {"type": "object", "properties": properties | by_task, "additionalProperties": False}
+
+
+def text_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field in a query, which cannot say null: the field is left out."""
+    (kind,) = [kind for kind in schema.get("anyOf", [{}]) if kind.get("type") != "null"]
+    described = {key: value for key, value in schema.items() if key not in ("anyOf", "title")} | kind
+    return {key: value for key, value in described.items() if value is not None}

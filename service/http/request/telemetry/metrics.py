@@ -57,13 +57,15 @@ class Metrics:
     ) -> None:
         self.table = SeriesTable()
         self.runs = runs
+        self.answered = 0
+        """POST requests that got their reply, for the log: no probes."""
         self._singles: list[Single] = []
         self.requests = Histogram(
             self.table, "assay_request_duration_seconds", "From a request's head to its reply.", DURATIONS, REQUEST
         )
         self.stages = Histogram(self.table, "assay_stage_duration_seconds", "Stages of scoring.", DURATIONS, ("stage",))
         self.batches = Histogram(self.table, "assay_batch_responses", "Responses in a scored request.", BATCHES)
-        waited = "Waiting of requests that had to wait."
+        waited = "Waiting time of requests that had to wait."
         self.waits = Histogram(self.table, "assay_queue_wait_seconds", waited, DURATIONS)
         self.rewards = RewardMetrics(self.table)
         self._rendering = paced_rendering(self._refreshed)
@@ -71,7 +73,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a series for each counter that nobody reads
         gone = "Clients that left before their reply was ready."
         self.disconnects = Counter("assay_client_disconnects", gone, registry=self._plain)
-        turned_away = "Requests that were turned away, by the reason."
+        turned_away = "Requests that were turned away, by reason."
         self.rejections = self._counters("assay_rejections", turned_away, REJECTIONS)
         Info("assay_build", "Version of the service, and its default configuration.", registry=self._plain).info(build)
         for name, documentation, read in gauges:
@@ -113,9 +115,6 @@ class Metrics:
         self.batches.observe(len(scores))
         if len(scores):
             self.rewards.count(label, scores)
-            scored = slice(None) if scores.unscored is None else ~scores.unscored
-            if len(scores.rewards[scored]):
-                self.rewards.count_groups(label, scores.rewards[scored], scores.group_index[scored])
 
     def _count_singles(self) -> None:
         """Count the buffered requests of one response to SCORE."""

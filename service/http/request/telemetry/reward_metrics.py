@@ -30,16 +30,16 @@ FLAT_GROUPS = "assay_groups_without_spread"
 FAMILIES = (
     (RESPONSES, "Scored responses by reason.", "counter"),
     (PASSED, "Responses that pass: for SCORE, both gates with the reference's order of actions.", "counter"),
-    (REWARD_BELOW, "Sum of the rewards below 0, without their sign.", "counter"),
-    (COMPONENT_BELOW, "Sum of the values of a component below 0, without their sign.", "counter"),
+    (REWARD_BELOW, "Sum of the absolute values of the rewards below 0.", "counter"),
+    (COMPONENT_BELOW, "Sum of the absolute values of a component below 0.", "counter"),
     (
         COMPONENT,
-        "Components of the scored responses, 0 for one that fails a gate; the sum is that of those above 0.",
+        "Components of the scored responses, 0 if a gate fails; the sum counts only values above 0.",
         "summary",
     ),
     (
         FLAT_GROUPS,
-        "Groups of two or more responses whose rewards lie within 1e-9, which therefore have no advantages.",
+        "Groups of two or more responses whose rewards lie within 1e-9 of each other, so all advantages are 0.",
         "counter",
     ),
 )
@@ -48,8 +48,8 @@ FAMILIES = (
 class TaskCounters:
     """The counters of one task, which have consecutive numbers in every run.
 
-    They are the responses by reason, those that pass, the sum of the rewards below 0, and for each component the count,
-    the sum above 0 and the sum below 0.
+    They are the responses by reason, those that pass, the sum of the rewards below 0, for each component the count, the
+    sum above 0 and the sum below 0, and last the groups without spread.
     """
 
     def __init__(self, task: str) -> None:
@@ -67,10 +67,10 @@ class TaskCounters:
             by = (("component", component), *labels)
             series += (Series(COMPONENT, f"{COMPONENT}_{part}", by) for part in ("count", "sum"))
             series.append(Series(COMPONENT_BELOW, f"{COMPONENT_BELOW}_total", by))
-        return series
+        return [*series, Series(FLAT_GROUPS, f"{FLAT_GROUPS}_total", labels)]
 
     def sums(self, scores: Scores, rows: slice | np.ndarray, numbers: np.ndarray | None, m: int) -> np.ndarray:
-        """Add up the rows of each of m runs; return float64 (m, width).
+        """Add up the rows of each of m runs; return float64 (m, width), without the groups.
 
         numbers : position of each row's run, int64; None for rows of one run.
         """
@@ -111,29 +111,28 @@ class RewardMetrics:
 
     def __init__(self, table: SeriesTable) -> None:
         self._table = table
-        rewards = "Rewards, as they were sent; the sum is that of those above 0."
+        rewards = "Rewards as they were sent; the sum counts only rewards above 0."
         self._rewards = Histogram(table, "assay_reward", rewards, REWARDS, ("run", "task"))
         spread = "Standard deviation (n - 1) of the rewards of a group of two or more responses in one request."
-        self._deviations = Histogram(table, "assay_group_reward_std", spread, DEVIATIONS, ("run",))
+        self._deviations = Histogram(table, "assay_group_reward_std", spread, DEVIATIONS, ("run", "task"))
         for family in FAMILIES:
             table.add_family(*family)
         self._tasks = {task: TaskCounters(task) for task in REWARD_TASKS}
         self._starts: dict[tuple[str, str], int] = {}
-        self._flat_groups: dict[str, int] = {}
         self._start(UNNAMED, SCORE)
 
     def _start(self, run: str, task: str) -> int:
         """Return the first counter of a task in a run; a new one has every reason, so that shares are defined."""
         start = self._starts.get((run, task))
         if start is None:
-            if run not in self._flat_groups:
-                flat = Series(FLAT_GROUPS, f"{FLAT_GROUPS}_total", (("run", run),))
-                self._flat_groups[run] = self._table.add([flat])
             start = self._starts[run, task] = self._table.add(self._tasks[task].series(run))
         return start
 
     def count(self, run: str, scores: Scores) -> None:
-        """Count the responses of a run, of any tasks."""
+        """Count the responses of one request of a run, of any tasks, and their groups.
+
+        A group with responses of several tasks counts once for each of them: their rewards have no common scale.
+        """
         codes = scores.task_codes
         present = np.flatnonzero(np.bincount(codes)).tolist()
         for code in present:
@@ -143,6 +142,7 @@ class RewardMetrics:
             self._rewards.observe_column(np.maximum(scores.rewards[scored], 0.0), run, task)
             counters, start = self._tasks[task], self._start(run, task)
             self._table.values[start : start + counters.width] += counters.sums(scores, rows, None, 1)[0]
+            self.count_groups(run, task, scores.rewards[scored], scores.group_index[scored])
 
     def count_singles(self, labels: Sequence[str], scores: Scores) -> None:
         """Count responses to SCORE, each of its run: `labels` has one name for each of them."""
@@ -156,8 +156,10 @@ class RewardMetrics:
         rows = starts[:, None] + np.arange(counters.width)
         self._table.values[rows] += counters.sums(scores, slice(None), numbers, len(runs))
 
-    def count_groups(self, run: str, rewards: np.ndarray, groups: np.ndarray) -> None:
-        """Count the groups of two or more responses of one request; `groups` numbers them, int64 (n,), n > 0."""
+    def count_groups(self, run: str, task: str, rewards: np.ndarray, groups: np.ndarray) -> None:
+        """Count a task's groups of two or more responses of one request; `groups` numbers them, int64 (n,)."""
+        if not len(rewards):
+            return
         order = np.argsort(groups, kind="stable")
         numbers, grouped = groups[order], rewards[order]
         starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
@@ -167,5 +169,6 @@ class RewardMetrics:
         deviations = np.sqrt(np.add.reduceat(centred * centred, starts) / np.maximum(sizes - 1, 1))
         several, flat = sizes > 1, ranges <= NO_SPREAD
         if several.any():
-            self._deviations.observe_column(np.where(flat, 0.0, deviations)[several], run)
-            self._table.values[self._flat_groups[run]] += np.count_nonzero(several & flat)
+            self._deviations.observe_column(np.where(flat, 0.0, deviations)[several], run, task)
+            number = self._start(run, task) + self._tasks[task].width
+            self._table.values[number] += np.count_nonzero(several & flat)

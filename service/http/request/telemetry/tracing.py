@@ -1,4 +1,4 @@
-"""OpenTelemetry tracing: one span per request, exported as the OTEL_… environment variables say.
+"""OpenTelemetry tracing: a span for each request but those of probes, exported as the OTEL_… variables say.
 
 Enabled by the setting `traces`; OpenTelemetry's SDK and exporter (the extra `otel`) are imported only then.
 """
@@ -14,7 +14,6 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from ....errors import AssayError
 from ....extras import install_command
 from ....version import VERSION
-from ...wire.stage_times import STAGES
 from ..exchange import Exchange
 from ..trace_context import parent_context
 
@@ -22,40 +21,64 @@ __all__ = ["Tracing", "TracingUnavailable", "otlp_tracing", "require_opentelemet
 
 SERVER_ERROR = 500
 
+METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+"""The methods that the semantic conventions know; a span counts every other one as `_OTHER`."""
+
+UNKNOWN_PATH = "REDACTED"
+"""The path of a span whose path the service does not have: the client's text is nobody else's business."""
+
 
 class TracingUnavailable(AssayError, ImportError):
     """The setting `traces` is on, but OpenTelemetry is not installed."""
 
 
 class Tracing:
-    """Starts and ends the span of each request; the request's `traceparent` is its parent."""
+    """Starts and ends the spans of requests; the request's `traceparent` is the parent.
+
+    Attributes follow OpenTelemetry's semantic conventions of HTTP servers, but none has text of the request: neither an
+    unknown path, nor the query, nor the client's name for the server or for itself.
+    """
 
     def __init__(self, provider: Any) -> None:
         self._provider = provider
         self._tracer = provider.get_tracer("assay", VERSION)
 
-    def begin(self, exchange: Exchange) -> Span:
-        """Start the span of a request, and set its ids for the reply and the log."""
+    def begin(self, exchange: Exchange, route: str, *, known: bool) -> Span:
+        """Start the span of a request to `route`, empty for none, and set its ids for the reply and the log.
+
+        known: whether the service has the path of the request, perhaps for another method.
+        """
+        scope = exchange.scope
+        method, server = scope["method"], scope.get("server") or (None, None)
+        attributes = {
+            "http.request.method": method if method in METHODS else "_OTHER",
+            "http.request.method_original": None if method in METHODS else method,
+            "http.route": route or None,
+            "url.path": scope["path"] if known else UNKNOWN_PATH,
+            "url.scheme": scope.get("scheme", "http"),
+            "server.address": server[0],
+            "server.port": server[1],
+            "network.protocol.version": scope["http_version"],
+        }
+        known_values = {name: value for name, value in attributes.items() if value is not None}
+        name = f"{method if method in METHODS else 'HTTP'} {route}".rstrip()
         context = parent_context(exchange.header(b"traceparent"))
-        span: Span = self._tracer.start_span(exchange.scope["method"], context, SpanKind.SERVER)
+        span: Span = self._tracer.start_span(name, context, SpanKind.SERVER, known_values)
         exchange.span = span.get_span_context()
         return span
 
-    def end(self, span: Span, exchange: Exchange, route: str) -> None:
-        """Set the attributes of the span, none of which has texts of the request, and end it."""
-        method = exchange.scope["method"]
-        span.update_name(f"{method} {route}")
-        span.set_attributes(
-            {
-                "http.request.method": method,
-                "http.route": route,
-                "http.response.status_code": exchange.status,
-                "assay.request_id": exchange.request_id.decode("ascii"),
-                **({"assay.run": exchange.run} if exchange.run else {}),
-                **{f"assay.{stage}_seconds": getattr(exchange.times, stage) for stage in STAGES},
-            }
-        )
-        if exchange.status >= SERVER_ERROR:
+    def end(self, span: Span, exchange: Exchange) -> None:
+        """Set the attributes that the reply decides, and end the span."""
+        status, times = exchange.status, exchange.times
+        span.set_attribute("assay.request_id", exchange.request_id.decode("ascii"))
+        if exchange.run:
+            span.set_attribute("assay.run", exchange.run)
+        for stage in times.ran():
+            span.set_attribute(f"assay.{stage}_seconds", getattr(times, stage))
+        if status:
+            span.set_attribute("http.response.status_code", status)
+        if not status or status >= SERVER_ERROR:
+            span.set_attribute("error.type", str(status or "no_reply"))
             span.set_status(Status(StatusCode.ERROR))
         span.end()
 
