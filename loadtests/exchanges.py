@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,11 +10,29 @@ from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = ["Exchange", "Fault", "RequestFailed", "WrongAnswer", "read_exchanges", "write_exchanges"]
+__all__ = [
+    "KEY",
+    "Exchange",
+    "Fault",
+    "RequestFailed",
+    "WrongAnswer",
+    "authorization",
+    "read_exchanges",
+    "write_exchanges",
+]
+
+KEY = "ASSAY_API_KEY"
+"""The environment variable with the key of the service, as for `assay_client`."""
 
 JSON = {"Content-Type": "application/json"}
 UNANSWERED = frozenset({0, 429, 503, 504})
 """Statuses that do not depend on the request: no reply, over capacity, not ready, past the deadline."""
+
+
+def authorization() -> dict[str, str]:
+    """Return the header with the key of the service; none without a key."""
+    key = os.environ.get(KEY)
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 class Fault(Exception):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 from exchanges import JSON, Exchange
 
-from assay import Scorer
+from assay import Scorer, ScoreSettings, __version__
 from examples.rollouts import as_request, generate
 
 __all__ = ["Payloads", "refusals"]
@@ -61,14 +61,21 @@ WRONG: dict[str, tuple[dict[str, Any], list[list[str]]]] = {
     ),
 }
 
-TOO_MANY = b'{"references":["Step 1"],"responses":[' + b'"",' * 65_536 + b'""]}'
+MAX_RESPONSES = 65_536
+"""The limit of a service with default settings."""
 
 
 class Payloads:
-    """The exchanges of every scenario, for one seed."""
+    """The exchanges of every scenario, for one seed.
 
-    def __init__(self, prompts: int, samples: int, seed: int) -> None:
-        self._scorer = Scorer()
+    config : `GET /v1/config` of the service, whose settings, limits and version its answers have; without it, those of
+    a service of this version with default settings.
+    """
+
+    def __init__(self, prompts: int, samples: int, seed: int, config: Mapping[str, Any] | None = None) -> None:
+        self._scorer = Scorer(ScoreSettings(**config["config"])) if config else Scorer()
+        self._version = config["version"] if config else __version__
+        self._max_responses = config["limits"]["max_responses"] if config else MAX_RESPONSES
         self._rollouts = list(generate(prompts, samples, seed))
 
     def batch(self) -> Iterator[Exchange]:
@@ -89,7 +96,7 @@ class Payloads:
     def mixed(self) -> Iterator[Exchange]:
         """Yield valid requests, malformed responses and requests that must be refused, in turn."""
         unusual = self._unusual()
-        refused = list(refusals())
+        refused = list(refusals(self._max_responses))
         for k, good in enumerate(self._groups()):
             yield good
             yield unusual[k % len(unusual)]
@@ -124,7 +131,9 @@ class Payloads:
         """Return the expected reply to this request."""
         scorer = self._scorer.with_overrides(request.get("config", {}))
         scores = scorer.score(request["responses"], request["references"], request.get("reference_index"))
+        signature = f"{scorer.signature.removesuffix(__version__)}{self._version}"
         answer = {"rewards": scores.rewards.tolist(), "reasons": scores.reasons.tolist(), **scorer.identity}
+        answer["signature"] = signature
         wanted = request.get("include", ())
         if "components" in wanted:
             answer["components"] = {name: column.tolist() for name, column in scores.components.items()}
@@ -167,13 +176,14 @@ def refused(
     return Exchange(f"refused: {name}", body, answer, 0, status, headers=headers, **where)
 
 
-def refusals() -> Iterator[Exchange]:
+def refusals(max_responses: int = MAX_RESPONSES) -> Iterator[Exchange]:
     """Yield one request for each kind of refusal that a client can cause."""
     for name, body in NOT_JSON.items():
         yield refused(name, 400, "not-json", body, [["body", "not_json"]])
     for name, (request, places) in WRONG.items():
         yield refused(name, 422, "invalid-request", json.dumps(request).encode(), places)
-    yield refused("65,537 responses", 413, "too-large", TOO_MANY)
+    too_many = b'{"references":["Step 1"],"responses":[' + b'"",' * max_responses + b'""]}'
+    yield refused(f"{max_responses + 1:,} responses", 413, "too-large", too_many)
     good = json.dumps(REQUEST).encode()
     yield refused("media type", 415, "unsupported-media-type", good, headers={"Content-Type": "text/plain"})
     yield refused("encoding", 415, "unsupported-encoding", good, headers=JSON | {"Content-Encoding": "br"})

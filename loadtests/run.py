@@ -1,6 +1,7 @@
 """Start the service, run all loads on it, check every answer, and write a report (`make load`).
 
     PYTHONPATH=. python loadtests/run.py --seconds 10 --output out/load
+    PYTHONPATH=. ASSAY_API_KEY=… python loadtests/run.py --url http://10.0.0.5:8000 --only singles steady
 
 Exit codes: 0 success; 1 an answer was wrong, or a request failed; 3 answers are right, but a run is invalid because
 Locust lacked CPU time.
@@ -10,20 +11,23 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from exchanges import write_exchanges
+from exchanges import KEY, write_exchanges
 from payloads import Payloads
 from report import Row, latency, table
 from swarm import Load, Swarm
-from target import Target
+from target import Remote, Target, config_of
 
 from assay.service.extras import in_this_shell, install_command
+from assay.service.settings import RULES_VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIOS = ("batches", "pieces", "singles", "singles_reconnecting", "mixed", "steady")
@@ -35,21 +39,32 @@ HEAD_START = 3.0
 def main() -> int:
     chosen = arguments()
     chosen.output.mkdir(parents=True, exist_ok=True)
+    config = checked_config(chosen.url) if chosen.url else None
     with TemporaryDirectory() as scratch:
         print("Computing the answers …", flush=True)
-        plan = planned(chosen, Payloads(chosen.prompts, chosen.samples, chosen.seed), Path(scratch))
-        print("Starting the service …", flush=True)
-        with Target(chosen.output / "service.log") as target:
+        plan = planned(chosen, Payloads(chosen.prompts, chosen.samples, chosen.seed, config), Path(scratch))
+        print(f"Loading {chosen.url} …" if chosen.url else "Starting the service …", flush=True)
+        with Remote(chosen.url) if chosen.url else Target(chosen.output / "service.log") as target:
             rows = [row for loads in plan for row in put_on(target, loads, chosen.output)]
             survived = target.alive()
     text = table(rows) + latency(rows)
-    (chosen.output / "report.md").write_text(f"# Load\n\n{text}\n", encoding="utf-8")
+    head = f"# Load on {chosen.url}, version {config['version']}" if config else "# Load"
+    (chosen.output / "report.md").write_text(f"{head}\n\n{text}\n", encoding="utf-8")
     print(f"\n{text}\n\nThe report is in {chosen.output}.")
     if not survived:
-        print("The service ended before it was stopped.")
+        print("The service does not answer any more." if chosen.url else "The service ended before it was stopped.")
     if not survived or any(row.failed or row.wrong for row in rows):
         return WRONG
     return INVALID if any(row.invalid for row in rows) else 0
+
+
+def checked_config(url: str) -> dict[str, Any]:
+    """Return the configuration of the service at an address; raise SystemExit if its answers cannot be known here."""
+    config = config_of(url)
+    if config.get("rules_version") != RULES_VERSION:
+        theirs = config.get("rules_version", "none")
+        sys.exit(f"{url} scores by rules {theirs}, this checkout by rules {RULES_VERSION}: check out its version")
+    return config
 
 
 def planned(chosen: argparse.Namespace, payloads: Payloads, scratch: Path) -> list[list[Load]]:
@@ -78,10 +93,10 @@ def planned(chosen: argparse.Namespace, payloads: Payloads, scratch: Path) -> li
             ],
         ],
     }
-    return [loads for name in chosen.only or plan for loads in plan[name]]
+    return [loads for name in dict.fromkeys(chosen.only or plan) for loads in plan[name]]
 
 
-def put_on(target: Target, loads: Sequence[Load], folder: Path) -> list[Row]:
+def put_on(target: Target | Remote, loads: Sequence[Load], folder: Path) -> list[Row]:
     """Run these loads concurrently, with staggered starts; return one row each."""
     print(f"Running {' and '.join(load.name for load in reversed(loads))} …", flush=True)
     target.forget_peak()
@@ -109,13 +124,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--prompts", type=int, default=1024, help="groups per GRPO step (1,024)")
     parser.add_argument("--samples", type=int, default=5, help="responses per group (5)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", action="append", choices=SCENARIOS, help="run only this scenario; may be repeated")
+    names = f"run only these scenarios: {', '.join(SCENARIOS)}"
+    parser.add_argument("--only", action="extend", nargs="+", metavar="NAME", choices=SCENARIOS, help=names)
+    where = f"address of a service that runs already; the variable {KEY} has its key (one of its own)"
+    parser.add_argument("--url", help=where)
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "load", help="folder of the report (out/load)")
     chosen = parser.parse_args()
     if min(chosen.seconds, chosen.requests, chosen.users, chosen.rate, chosen.prompts, chosen.samples) <= 0:
         parser.error("times and numbers must be positive")
     if importlib.util.find_spec("locust") is None:
         parser.error(f"Locust is not installed: {in_this_shell(install_command('load'))}")
+    if chosen.url is not None and not chosen.url.startswith(("http://", "https://")):
+        parser.error(f"--url must begin with http:// or https://, such as http://127.0.0.1:8000: {chosen.url}")
+    if chosen.url:
+        chosen.url = chosen.url.rstrip("/")
+    else:
+        os.environ.pop(KEY, None)  # the service of its own has none
     chosen.output = chosen.output.resolve()
     return chosen
 

@@ -8,9 +8,9 @@ from math import ceil
 from typing import Any, ClassVar
 
 import gevent
-from exchanges import Exchange, Fault, RequestFailed, WrongAnswer
+from exchanges import Exchange, Fault, RequestFailed, WrongAnswer, authorization
 from gevent.pool import Group
-from ledger import Ledger, refuse_other_hosts
+from ledger import Ledger
 from locust import FastHttpUser, LoadTestShape, task
 from locust.contrib.fasthttp import FastResponse
 from locust.env import Environment
@@ -40,12 +40,13 @@ class RolloutUser(FastHttpUser):
 
     abstract = True
     max_redirects = 0
+    insecure = False  # Locust's default would send the key to anyone
     extra_headers: ClassVar[dict[str, str]] = {}
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        refuse_other_hosts(self.host)
         self.ledger: Ledger = environment.ledger
+        self._authorization = authorization()
         self._under_way = Group()
 
     def on_stop(self) -> None:
@@ -66,7 +67,7 @@ class RolloutUser(FastHttpUser):
             exchange.path,
             name=exchange.name,
             data=exchange.body,
-            headers={**exchange.headers, **self.extra_headers, "X-Request-ID": identity},
+            headers={**exchange.headers, **self._authorization, **self.extra_headers, "X-Request-ID": identity},
             catch_response=True,
             context={"responses": exchange.responses},
         ) as reply:

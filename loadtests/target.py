@@ -1,17 +1,24 @@
-"""The service under load: a separate process on a free loopback port, and its resource usage."""
+"""The service under load: a separate process on a free loopback port with its resource usage, or one at an address."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import urllib.error
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
+
+from exchanges import authorization
 
 from assay.service.bench.measure import BenchmarkError
 from assay.service.bench.servers import SERVE, ServerProcess
 
-__all__ = ["Target", "Usage"]
+__all__ = ["Remote", "Target", "Usage", "config_of"]
+
+ANSWERS_WITHIN = 60.0
 
 
 class Usage(NamedTuple):
@@ -53,6 +60,53 @@ class Target(ServerProcess):
 
     def _proc(self, name: str) -> Path:
         return Path(f"/proc/{self.pid}/{name}")
+
+
+class Remote:
+    """A service that runs already, at this address; its usage is not known."""
+
+    def __init__(self, url: str) -> None:
+        self.address = url.rstrip("/")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def alive(self) -> bool:
+        """Return whether the service still answers."""
+        try:
+            fetch(f"{self.address}/livez")
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def forget_peak(self) -> None:
+        """Do nothing: its memory is on another machine."""
+
+    def usage(self) -> None:
+        """Return None: its usage is not known."""
+
+
+def config_of(address: str) -> dict[str, Any]:
+    """Return `GET /v1/config` of the service at an address; raise SystemExit with the reason if there is none."""
+    try:
+        config: dict[str, Any] = json.loads(fetch(f"{address}/v1/config"))
+    except urllib.error.HTTPError as error:
+        advice = "; give its key: KEY=…, or the variable ASSAY_API_KEY" if error.code == 401 else ""
+        raise SystemExit(f"{address}/v1/config answered {error.code}{advice}") from None
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"there is no service at {address}: {getattr(error, 'reason', error)}") from None
+    return config
+
+
+def fetch(url: str) -> bytes:
+    """Return the body of a reply; raise OSError, and ValueError for what is no URL."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # Locust uses no proxy either
+    with opener.open(urllib.request.Request(url, headers=authorization()), timeout=ANSWERS_WITHIN) as reply:
+        content: bytes = reply.read()
+    return content
 
 
 def kilobytes(status: str, name: str) -> int:

@@ -123,14 +123,6 @@ def test_every_reply_is_checked(tmp_path, stub):
     ]
 
 
-@pytest.mark.usefixtures("locust")
-@pytest.mark.parametrize("address", ["http://192.0.2.1:8000", "http://localhost.example:8000", "http://127.0.0.1@x/"])
-def test_no_load_on_another_host(tmp_path, address):
-    with Swarm(load(tmp_path), address, tmp_path) as swarm, pytest.raises(SystemExit):
-        swarm.record()
-    assert "refused: load goes to a loopback address" in (tmp_path / "stub.log").read_text()
-
-
 # The report
 
 
