@@ -1,13 +1,14 @@
 # The service in a container: docker build -t assay . && docker run --rm -p 8000:8000 assay
 # With a read-only root it needs a small writable /tmp: docker run --read-only --tmpfs /tmp …
 
-ARG BASE=python:3.12-slim
+# By digest, which Dependabot updates. To build on another base: docker build --build-context base=docker-image://IMAGE .
+FROM python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea AS base
 
-FROM ${BASE} AS build
-# Optional features: Arrow streams and zstd bodies. To omit them: --build-arg EXTRAS=
-ARG EXTRAS=arrow,zstd
+FROM base AS build
+# Optional features: Arrow streams, zstd bodies, and what `assay prepare` needs. To omit them: --build-arg EXTRAS=
+ARG EXTRAS=arrow,prepare,zstd
 WORKDIR /src
-COPY __init__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt ./
+COPY __init__.py __main__.py py.typed pyproject.toml README.md LICENSE deploy/constraints.txt ./
 COPY kernels kernels
 COPY service service
 COPY tests/vectors tests/vectors
@@ -15,7 +16,7 @@ RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && python -m venv /opt/assay \
  && /opt/assay/bin/pip install --no-cache-dir --constraint constraints.txt "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"
 
-FROM ${BASE}
+FROM base
 LABEL org.opencontainers.image.title="Assay" \
       org.opencontainers.image.description="Exact SCORE rewards for laboratory protocols over HTTP" \
       org.opencontainers.image.licenses="Apache-2.0"

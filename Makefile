@@ -64,7 +64,7 @@ test-lowest: $(VENV)-lowest/.installed ## Test with the lowest versions that pyp
 word-lists: $(VENV)/.installed-dev ## Download NLTK's word lists for tests of BLEU and METEOR
 	$(RUN) -m nltk.downloader -d $(VENV)/nltk_data punkt_tab wordnet
 
-test-browser: $(VENV)/.installed-browser ## Test the playground in a browser, take pictures for docs/
+test-browser: $(VENV)/.installed-browser ## Test playground, reports and documentation in a browser
 	@$(RUN) tests/browser/run.py
 
 test-ray: $(VENV)-ray/.installed ## Run the tests that need Ray, in a separate environment
@@ -91,9 +91,10 @@ fuzz: $(VENV)/.installed-dev ## Fuzz every request format for ten minutes (insta
 	@set -e; for target in $(FUZZERS); do \
 		echo $$target; $(RUN) -m tests.fuzz.$$target -max_total_time=$$(($(or $(SECONDS),600) / $(words $(FUZZERS)))); done
 
-coverage: $(VENV)/.installed-dev ## Measure how much of the kernels the tests cover
-	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels,service -m pytest $(PROPERTIES)
-	$(RUN) -m coverage report --show-missing --skip-covered
+coverage: $(VENV)/.installed-dev ## Measure how much of the kernels the tests cover; less than 93 % fails
+	NUMBA_DISABLE_JIT=1 $(RUN) -m coverage run --source=kernels -m pytest $(PROPERTIES) \
+		--ignore=tests/scoring/test_scorer_extreme_settings.py
+	$(RUN) -m coverage report --show-missing --skip-covered --fail-under=93
 
 audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Check installed packages for known vulnerabilities (online)
 	@$(VENV)-audit/bin/python deploy/audit.py $(VENV)/lib/python*/site-packages $(VENV)-audit/bin/pip-audit
@@ -103,14 +104,14 @@ audit: $(VENV)/.installed-dev $(VENV)-audit/.installed ## Check installed packag
 bench: $(VENV)/.installed ## Measure throughput beside its floor and plain Python
 	@$(VENV)/bin/assay bench
 
-load: $(VENV)/.installed-dev ## Load-test a service, check every answer, write a report
-	@PYTHONPATH=. $(RUN) loadtests/run.py
+load: $(VENV)/.installed-dev ## Load-test a service, check every answer, write a report (URL=… KEY=… ONLY="…")
+	@PYTHONPATH=. $(if $(KEY),ASSAY_API_KEY='$(KEY)') $(RUN) loadtests/run.py $(if $(URL),--url '$(URL)') $(if $(ONLY),--only $(ONLY))
 
 ##@ Release
 
 constraints: $(VENV)/.installed-dev ## Pin the image's dependencies in deploy/constraints.txt
 	@$(RUN) -m uv pip compile --quiet --upgrade --python-version 3.11 --python-platform linux --no-header --no-annotate \
-		--no-emit-index-url $(foreach extra,arrow lexical otel zstd,--extra $(extra)) -o deploy/constraints.txt pyproject.toml
+		--no-emit-index-url $(foreach extra,arrow lexical otel prepare zstd,--extra $(extra)) -o deploy/constraints.txt pyproject.toml
 
 image: ## Build the image with buildah and start it (root; BASE=…)
 	@deploy/image.sh $(BASE)
@@ -125,13 +126,13 @@ clean: ## Remove the environment and everything built
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Assay needs Python 3.11 or later; name one: make $(or $(MAKECMDGOALS),demo) PYTHON=python3.12"; exit 1; }
-	@echo "Setting up $(VENV) …"
+	@echo "Setting up $(VENV): a minute or two, 360 MB …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@echo "Installing test dependencies …"
+	@echo "Installing what the tests need: some minutes, 1.3 GB in all …"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@mkdir -p $(VENV)/types && ln -sfn "$(CURDIR)" $(VENV)/types/assay  # for mypy: the package `assay` is this folder
 	@touch $@
@@ -141,9 +142,9 @@ $(VENV)/.installed-docs: $(VENV)/.installed-dev
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
 	@touch $@
 
-$(VENV)/.installed-browser: $(VENV)/.installed-dev
+$(VENV)/.installed-browser: $(VENV)/.installed-docs
 	@echo "Installing browser automation …"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,browser]'
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs,browser]'
 	@touch $@
 
 $(VENV)-lowest/.installed: $(VENV)/.installed-dev

@@ -20,7 +20,7 @@ build() {
         buildah commit --quiet --rm "$container" localhost/assay-base
         base=localhost/assay-base
     fi
-    buildah bud ${base:+--build-arg "BASE=$base"} --tag localhost/assay .
+    buildah bud ${base:+--from "$base"} --tag localhost/assay .
 }
 
 # Run in a separate mount namespace, so that nothing stays mounted.

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parent.parent
 
 pytest_plugins = ["tests.command_line", "tests.servers"]
+
+for name in ("LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
+os.environ.update(COLUMNS="80", TERM="xterm", LC_ALL="C.UTF-8", TZ="UTC")
+time.tzset()
+os.umask(0o022)
+"""Neither the terminal nor the locale, the time zone or the mask of whoever runs the suite changes a result."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that was started in the background ignores the signal, and so would all the processes that it starts.

@@ -25,6 +25,25 @@ def test_its_linter_has_nothing_to_say():
     assert (shown.returncode, shown.stdout) == (0, "")
 
 
+def test_its_base_is_one_image_by_digest_on_a_line_that_dependabot_reads():
+    """Dependabot updates the tag and digest of a FROM line, not those of an ARG."""
+    base, *others = re.findall(r"^FROM (.+)$", DOCKERFILE, re.MULTILINE)
+    assert re.fullmatch(r"python:3\.\d+-slim@sha256:[0-9a-f]{64} AS base", base)
+    assert others == ["base AS build", "base"]
+    yaml = pytest.importorskip("yaml", reason="needs assay[deploy]")
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))["updates"]
+    (docker,) = (entry for entry in updates if entry["package-ecosystem"] == "docker")
+    assert docker["directory"] == "/"
+    (ignored,) = docker["ignore"]  # else the first proposal is another Python, and the digest stays
+    assert ignored["dependency-name"] == "python"
+    assert not any("patch" in kind for kind in ignored["update-types"])
+
+
+def test_another_base_can_be_given():
+    script = (ROOT / "deploy" / "image.sh").read_text(encoding="utf-8")
+    assert 'buildah bud ${base:+--from "$base"} --tag' in script
+
+
 def test_the_user_is_the_one_that_the_manifests_name():
     (user,) = re.findall(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE)
     deployment = (ROOT / "deploy" / "kubernetes" / "base" / "deployment.yaml").read_text(encoding="utf-8")
@@ -33,7 +52,7 @@ def test_the_user_is_the_one_that_the_manifests_name():
 
 
 def test_of_deploy_it_is_built_with_the_versions_alone():
-    build, _, image = DOCKERFILE.partition("\nFROM ${BASE}\n")
+    build, _, image = DOCKERFILE.partition("\nFROM base\n")
     assert re.findall(r"deploy\S*", build) == ["deploy/constraints.txt"]
     assert re.findall(r"deploy\S*", (ROOT / ".dockerignore").read_text(encoding="utf-8")) == ["deploy/constraints.txt"]
     assert "pip install --no-cache-dir --constraint constraints.txt" in build

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from assay.service.config import load
+from tests.deploy.conftest import ROOT, built
+from tests.packaging.snippets import snippets_of
 
 FOLDERS = ("base", "overlays/development", "overlays/production")
 OPERATOR = "monitoring.coreos.com/v1"
@@ -197,5 +200,30 @@ def strings(tree: Any) -> Iterator[str]:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_image_has_a_version(manifests, folder):
     image = container_of(manifests[folder])["image"]
-    assert re.fullmatch(r"assay:\d+\.\d+\.\d+", image)
+    assert re.fullmatch(r"assay:\d+\.\d+\.\d+(\.dev\d+)?", image)
     assert not any(text.endswith(":latest") for text in strings(manifests[folder]))
+
+
+def test_the_folder_that_replaces_a_charts_values_builds(kubectl, tmp_path):
+    """As deploy/README.md shows it, with this repository in place of its address."""
+    (text,) = (shown.text for shown in snippets_of("deploy/README.md") if "kind: Kustomization" in shown.text)
+    (address,) = re.findall(r"https://HOST/OWNER/assay//(\S+)\?ref=v[0-9.]+", text)
+    base = os.path.relpath(ROOT / address, tmp_path.resolve())
+    text = re.sub(r"https://HOST/\S+", base, text)
+    (tmp_path / "kustomization.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "assay.toml").write_text("[server]\nmax_runs = 64\n", encoding="utf-8")
+    patched = built(kubectl, str(tmp_path))
+    assert container_of(patched)["image"].startswith("REGISTRY/assay@sha256:")
+    assert container_of(patched)["resources"]["requests"] == {
+        "cpu": "8",
+        "memory": "4Gi",
+        "ephemeral-storage": "256Mi",
+    }
+    assert pod_of(patched)["spec"]["nodeSelector"] == {"pool": "cpu"}
+    spec = only(patched, "HorizontalPodAutoscaler")["spec"]
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (2, 8)
+    assert settings_of(patched, tmp_path).max_runs == 64
+    config = next(config for config in kinds(patched, "ConfigMap") if "assay.toml" in config["data"])
+    volumes = pod_of(patched)["spec"]["volumes"]
+    assert {"name": config["metadata"]["name"]} in [volume.get("configMap") for volume in volumes]
+    assert {manifest["metadata"].get("namespace", "assay") for manifest in patched} == {"assay"}

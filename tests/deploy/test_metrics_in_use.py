@@ -87,7 +87,7 @@ def visit(client: httpx.Client) -> None:
     assert client.post("/v1/score", json=REQUEST).status_code == 200
     assert client.post("/v1/score", content=b"{").status_code == 400
     assert client.post("/v1/score", json={"references": ["x"], "responses": ["y"]}).status_code == 422
-    probes = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/health", "/ping")
+    probes = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/health", "/healthz", "/ping")
     for path in (*probes, "/metrics", "/v1/config"):
         assert client.get(path).status_code == 200
 

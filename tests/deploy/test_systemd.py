@@ -55,7 +55,7 @@ def test_systemd_accepts_it(tmp_path):
         pytest.skip("there is no systemd here")
     unit = tmp_path / "assay.service"
     text = UNIT.read_text(encoding="utf-8")
-    unit.write_text(text.replace("/opt/assay/bin/assay", sys.executable), encoding="utf-8")
+    unit.write_text(text.replace("/opt/assay/bin/assay", f'"{sys.executable}"'), encoding="utf-8")
     shown = subprocess.run([analyze, "verify", str(unit)], check=False, capture_output=True, text=True)
     ours = [line for line in (shown.stdout + shown.stderr).splitlines() if "assay" in line]
     assert ours == []

@@ -27,6 +27,16 @@ def test_the_navigation_names_every_page() -> None:
     assert pages - set(named) == set()
 
 
+EXAMPLES = [str(path.relative_to(ROOT)) for path in (ROOT / "examples/trainers").iterdir() if path.is_file()]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *EXAMPLES])
+def test_pages_with_assay_prepare_name_its_extra(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if re.search(r"assay prepare \S+ .*-o ", text):
+        assert re.search(r"extra\s(\[?`prepare`|prepare)", text), page
+
+
 LINK = re.compile(r"\]\(([^()\s#:]*)(#[^()\s]+)?\)")
 FENCES = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tests.packaging.test_wheel import SOURCES
 
@@ -17,10 +22,53 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def test_the_changelog_has_the_version() -> None:
-    versions = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert versions[0] in ("Unreleased", PROJECT["version"])
-    assert PROJECT["version"] in versions
+def version_problem(version: str, changelog: str) -> str | None:
+    """Return what is wrong with a version beside its changelog: unreleased changes are a .dev of a later version."""
+    sections = re.split(r"^## \[([^\]]+)\].*\n", changelog, flags=re.MULTILINE)[1:]
+    entries = dict(zip(sections[::2], sections[1::2], strict=True))
+    unreleased = re.search(r"^- ", entries.pop("Unreleased", ""), re.MULTILINE) is not None
+    released, number = next(iter(entries)), Version(version)
+    if unreleased and not (number.is_devrelease and number > Version(released)):
+        return f"unreleased changes are a .dev version later than {released}, not {version}"
+    if not unreleased and version != released:
+        return f"without unreleased changes the version is {released}, not {version}"
+    return None
+
+
+def test_unreleased_changes_have_a_version_of_their_own() -> None:
+    assert version_problem(PROJECT["version"], (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "unreleased", "right"),
+    [
+        ("0.2.0", "- A change.", False),
+        ("0.2.0.dev1", "- A change.", False),
+        ("0.3.0", "- A change.", False),
+        ("0.3.0.dev0", "### Added\n\n- A change.", True),
+        ("0.3.0.dev0", "", False),
+        ("0.1.0", "", False),
+        ("0.2.0", "", True),
+    ],
+)
+def test_a_version_and_its_changelog(version: str, unreleased: str, right: bool) -> None:
+    changelog = (
+        f"# Changelog\n\n## [Unreleased]\n\n{unreleased}\n\n## [0.2.0] - 2026-11-22\n\n- A.\n\n## [0.1.0]\n\n- B.\n"
+    )
+    assert (version_problem(version, changelog) is None) is right
+
+
+def test_every_place_has_the_version() -> None:
+    version = PROJECT["version"]
+    for distribution in ("clients", "environments"):
+        about = tomllib.loads((ROOT / distribution / "pyproject.toml").read_text(encoding="utf-8"))
+        assert about["project"]["version"] == version
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {version}\n" in citation
+    assert ("\ndate-released: " in citation) is not Version(version).is_devrelease
+    for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "service/settings.py", ROOT / "service/signature.py"):
+        shown = re.findall(r"(?:\|v:|/assay:)(\d[\w.]*\w)", page.read_text(encoding="utf-8"))
+        assert [other for other in shown if other != version] == [], page
 
 
 def test_every_dependency_has_a_lower_bound() -> None:
@@ -29,6 +77,70 @@ def test_every_dependency_has_a_lower_bound() -> None:
         *(name for names in PROJECT["optional-dependencies"].values() for name in names),
     ]
     assert all(">=" in name or name.startswith("assay[") for name in wanted)
+
+
+def test_versions_that_trainers_require_are_allowed() -> None:
+    """AReaL shares an environment with the service, and requires a Rich before 14.3."""
+    (rich,) = (text for text in PROJECT["dependencies"] if text.startswith("rich"))
+    assert "13.9.4" in Requirement(rich).specifier
+
+
+PROJECTS = ("pyproject.toml", "clients/pyproject.toml", "environments/pyproject.toml")
+
+
+def requirements_of(folder: Path) -> dict[str, Requirement]:
+    """Return what each project of a folder requires, by project, extra and name."""
+    requirements = {}
+    for name in PROJECTS:
+        project = tomllib.loads((folder / name).read_text(encoding="utf-8"))["project"]
+        for extra, texts in {"": project["dependencies"], **project.get("optional-dependencies", {})}.items():
+            for requirement in map(Requirement, texts):
+                requirements[f"{name} {extra} {requirement.name}"] = requirement
+    return requirements
+
+
+def bounded(requirements: dict[str, Requirement]) -> set[str]:
+    """Return the names that are required in other ways than from a version on."""
+    return {
+        requirement.name
+        for requirement in requirements.values()
+        if {part.operator for part in requirement.specifier} - {">="}
+    }
+
+
+def test_the_weekly_workflow_removes_every_upper_bound(tmp_path: Path) -> None:
+    for name in PROJECTS:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    client = tmp_path / "clients" / "pyproject.toml"
+    client.write_text(text_of("clients/pyproject.toml").replace('"orjson>=3.8"', '"orjson>=3.8, <=3.11.4,!=3.9"'))
+    steps = workflow("newest.yml")["jobs"]["suite"]["steps"]
+    (step,) = (step for step in steps if "bounds" in step.get("name", ""))
+    command, _, shown = step["run"].partition(" && ")
+    assert shown == "git diff"
+    before = requirements_of(tmp_path)
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    after = requirements_of(tmp_path)
+    assert {"numba", "uvicorn", "nltk", "mkdocs", "orjson"} <= bounded(before)
+    assert bounded(after) == {"orjson"}
+    assert str(after["clients/pyproject.toml fast orjson"].specifier) == "!=3.9,>=3.8"
+    assert after.keys() == before.keys()
+    for key, requirement in after.items():
+        assert (requirement.extras, requirement.marker) == (before[key].extras, before[key].marker)
+    for name in set(PROJECTS) - {"clients/pyproject.toml"}:
+        lines = zip(text_of(name).splitlines(), (tmp_path / name).read_text(encoding="utf-8").splitlines(), strict=True)
+        changed = [line for line, newest in lines if line != newest]
+        assert len(changed) == sum(",<" in line for line in text_of(name).splitlines())
+
+
+def test_the_weekly_workflow_uses_what_it_has_set_free() -> None:
+    commands = [step.get("run") for step in workflow("newest.yml")["jobs"]["suite"]["steps"]]
+    assert {"make lint", "make docs", "make test-all"} <= set(commands)
+
+
+def test_every_upper_bound_has_its_reason() -> None:
+    table = re.findall(r"^\| `([\w-]+)` ", text_of("docs/decisions/upper-bounds.md"), re.MULTILINE)
+    assert sorted(table) == sorted(bounded(requirements_of(ROOT)))
 
 
 def test_the_image_gets_what_the_wheel_is_made_of() -> None:
@@ -87,10 +199,62 @@ WORKFLOWS = ("ci.yml", "docs.yml", "newest.yml", "release.yml")
 
 
 def test_the_workflow_runs_the_commands_of_continuous_integration() -> None:
-    commands = [line for line in text_of(".ci/run").splitlines() if line.startswith("make ")]
-    assert commands == ["make lint", "make docs", "make test-all", "make test-lowest", "make test-browser"]
+    commands = re.findall(r"\bmake [a-z-]+", text_of(".ci/run"))
+    assert commands == [
+        "make lint",
+        "make docs",
+        "make test-all",
+        "make coverage",
+        "make test-lowest",
+        "make test-browser",
+    ]
     steps = workflow("ci.yml")["jobs"]["suite"]["steps"]
     assert [step["run"] for step in steps if step.get("run") in commands] == commands
+
+
+HOSTILE = {
+    "COLUMNS": "133",
+    "LINES": "7",
+    "FORCE_COLOR": "1",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "LC_ALL": "C",
+    "TZ": "Asia/Kathmandu",
+}
+
+
+def test_the_suite_has_an_environment_of_its_own(tmp_path: Path) -> None:
+    """Whatever terminal, locale, time zone and mask it is started with."""
+    if os.environ.get("TESTED_ENVIRONMENT"):
+        assert shutil.get_terminal_size().columns == 80
+        assert not {"LINES", "FORCE_COLOR", "NO_COLOR"} & os.environ.keys()
+        assert (time.tzname[0], os.environ["TERM"]) == ("UTC", "xterm")
+        (tmp_path / "file").touch()
+        assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+        asked = "import locale, shutil; print(locale.getpreferredencoding(), shutil.get_terminal_size().columns)"
+        assert subprocess.check_output([sys.executable, "-c", asked], text=True) == "UTF-8 80\n"
+        return
+    this = f"{__file__}::{test_the_suite_has_an_environment_of_its_own.__name__}"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", this]
+    environ = os.environ | HOSTILE | {"TESTED_ENVIRONMENT": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environ, umask=0o077, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_one_pass_is_under_a_terminal_of_120_columns(tmp_path: Path) -> None:
+    """With the exit status of make, without standard input, and with the line in which pytest counts."""
+    (line,) = [line for line in text_of(".ci/run").splitlines() if "make test-all" in line]
+    make = tmp_path / "make"
+    make.write_text('#!/bin/sh\nstty size; echo "$PYTEST_ADDOPTS"; echo "1 passed in 1.00s"; exit $STATUS\n', "utf-8")
+    make.chmod(0o755)
+    for status in (0, 3):
+        environ = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "STATUS": str(status)}
+        shell = ["bash", "-c", f"set -euo pipefail; {line}"]
+        done = subprocess.run(shell, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        size, options, closing = done.stdout.splitlines()
+        assert size.split()[1] == "120"
+        assert (options, closing) == ("--color=no", "1 passed in 1.00s")
 
 
 def test_the_workflow_runs_on_every_python_that_is_named() -> None:

@@ -47,10 +47,3 @@ def test_the_chart_draws_a_bar_for_each_benchmark() -> None:
     assert len(widths) == len(LANES)
     del lanes["http_arrow"]
     assert "Arrow" not in chart({"lanes": lanes, "machine": {"cores": 2}})
-
-
-def test_the_citation_has_this_version() -> None:
-    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert version is not None
-    assert f"\nversion: {version[1]}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"## [{version[1]}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

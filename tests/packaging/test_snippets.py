@@ -1,4 +1,7 @@
-"""Every snippet of the READMEs and docs runs, and prints what the page says.
+"""Every snippet of the READMEs and docs runs exactly as shown, and prints what the page says.
+
+The Python snippets of a page are one program, from top to bottom: each uses only names that it or one above defines.
+Commands run in a folder with the clone's examples/ and what the snippets above have written.
 
 A comment above a fence says otherwise, and why: `<!-- not run: needs a cluster -->` (its syntax is checked),
 `<!-- run by tests/… -->`, `<!-- an error: 422 -->`. A `text` or `json` snippet is the output of the one before it.
@@ -7,12 +10,14 @@ A comment above a fence says otherwise, and why: `<!-- not run: needs a cluster 
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import symtable
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -27,16 +32,12 @@ from click.testing import CliRunner
 from assay.service.bench.servers import service
 from assay.service.cli.main import main
 from assay.service.config import load
-from tests.http.samples import REFERENCE, SWAPPED
 from tests.packaging.snippets import PAGES, ROOT, Snippet, snippets_of
 
 ADDRESS = "http://127.0.0.1:8000"
 ERROR = re.compile(r"an error: (\d{3})")
 PROBLEM = re.compile(r'"status": ?(\d{3})')
 NOTE = re.compile(r"(not run: .{8,}|run by (?P<path>tests/\S+\.py))")
-NAMES = {"response": SWAPPED, "reference": REFERENCE, "responses": [SWAPPED], "references": [REFERENCE]}
-"""Names that a Python snippet may use without defining them."""
-
 UNSETTLED = {"signature"}
 """Fields of a reply that a page may omit."""
 
@@ -63,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("page", WITH_SNIPPETS)
 def test_snippets(page: str, folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     printed: str | None = None
-    names: dict[str, Any] = {**NAMES, "__name__": "snippet"}
+    names: dict[str, Any] = {"__name__": "__main__"}
     for snippet in snippets_of(page):
         at = f"{page}:{snippet.line}"
         error = ERROR.fullmatch(snippet.note)
@@ -105,6 +106,30 @@ def check_note(snippet: Snippet, at: str) -> None:
         assert tomllib.loads(snippet.text)
     else:
         assert snippet.language == "text", at
+
+
+@pytest.mark.parametrize("page", WITH_SNIPPETS)
+def test_python_snippets_define_what_they_use(page: str) -> None:
+    """Also those that are not run, or run by another test."""
+    defined = {*dir(builtins), "__name__"}
+    for snippet in snippets_of(page):
+        if snippet.language == "python":
+            table = symtable.symtable(snippet.text, page, "exec")
+            defined |= {
+                symbol.get_name()
+                for symbol in table.get_symbols()
+                if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+            }
+            assert set(global_names(table)) <= defined, f"{page}:{snippet.line}"
+
+
+def global_names(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield the names that a module uses, those in its functions included."""
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module"):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from global_names(child)
 
 
 def run_python(text: str, names: dict[str, Any], at: str) -> str:

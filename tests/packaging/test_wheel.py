@@ -21,7 +21,17 @@ from assay.service.conformance.vectors import KINDS
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "__init__.py", "py.typed", "kernels", "service", "tests/vectors")
+SOURCES = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "__init__.py",
+    "__main__.py",
+    "py.typed",
+    "kernels",
+    "service",
+    "tests/vectors",
+)
 MINUTES = 60.0
 
 
@@ -51,7 +61,7 @@ def test_what_is_in_it(wheel: Path) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     vectors = {f"assay/tests/vectors/{kind}.jsonl" for kind in KINDS}
-    others = {"assay/__init__.py", "assay/py.typed"} | vectors
+    others = {"assay/__init__.py", "assay/__main__.py", "assay/py.typed"} | vectors
     assert {name for name in names if ".dist-info/" not in name} == sources | others
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
