@@ -72,8 +72,8 @@ def _check_interpreter() -> None:
         return
     if interpreters.get_current() != interpreters.get_main():
         raise ImportError(
-            "assay does not work in a subinterpreter, because NumPy and Numba do not: use a thread or a process, "
-            "or there only assay_client"
+            "assay does not work in a subinterpreter, because NumPy and Numba do not: use a thread, a process, or "
+            "only assay_client"
         )
 
 

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from shlex import quote
 
-__all__ = ["in_this_shell", "install_command"]
+__all__ = ["PYTHON", "in_this_shell", "install_command"]
 
 
 PYTHON = "python -m "

@@ -13,7 +13,7 @@ __all__ = ["signature_of", "text_of"]
 
 
 def signature_of(kind: str, values: Mapping[str, Any]) -> str:
-    """Join `kind`, every value that is not None as `name:value`, and the version: `SCORE|rules:2|…|v:0.2.0`."""
+    """Join `kind`, every value that is not None as `name:value`, and the version: `SCORE|rules:2|…|v:0.3.0.dev0`."""
     named = {name: value for name, value in values.items() if value is not None} | {"v": VERSION}
     return "|".join([kind, *(f"{name}:{text_of(value)}" for name, value in named.items())])
 

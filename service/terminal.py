@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["Progress", "compiling", "print_omitted", "say", "show", "table", "visible", "watched_start"]
+__all__ = ["Listing", "Progress", "compiling", "say", "show", "table", "visible", "watched_start"]
+
+MAX_LISTED = 5
+"""Rows of each reason that a `Listing` prints."""
 
 WIDE = 100_000
 """Width where nothing wraps: of output that is not a terminal's."""
@@ -92,9 +96,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) ->
     from rich.table import Table
 
     heads, rows = [visible(head) for head in heads], [[visible(cell) for cell in row] for row in rows]
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold")
     for k, head in enumerate(heads):
-        words = [word for row in rows for word in row[k].split()] if k >= left else []
+        # Rich before 14.3 adds padding to the least width also where it draws none: at the left of the first column.
+        words = [word for row in rows for word in row[k].split()] if k >= max(left, 1) else []
         width = max(map(len, words), default=None)
         drawn.add_column(head, justify="left" if k < left else "right", overflow="fold", min_width=width)
     for row in rows:
@@ -102,14 +107,33 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) ->
     return drawn
 
 
-def print_omitted(counts: Mapping[str, int], most: int, document: str = "--json") -> None:
-    """Say on standard error how many rows of each reason follow the first `most`, which were listed.
+class Listing:
+    """Prints rows with why they are listed: the first MAX_LISTED of each reason, and how many more there are.
 
-    document: what lists all of them.
+    report: prints a line. document: what lists all rows, if something does.
     """
-    for reason, count in counts.items():
-        if count > most:
-            say(f"… and {count - most:,} more: {reason} ({document} lists all)", err=True)
+
+    def __init__(self, report: Callable[[str], None], document: str | None = None) -> None:
+        self.report = report
+        self.counts: Counter[str] = Counter()
+        """Rows by reason."""
+        self._document = document
+        self._kinds: dict[str, str] = {}
+
+    def add(self, text: str, reason: str, kind: str = "row") -> None:
+        """Print the line about a row if it is among the first of its reason; kind: what the row is, as `line`."""
+        self.counts[reason] += 1
+        self._kinds[reason] = kind
+        if self.counts[reason] <= MAX_LISTED:
+            self.report(text)
+
+    def close(self) -> None:
+        """Say how many rows of each reason were not printed."""
+        everything = f" ({self._document} lists all)" if self._document else ""
+        for reason, count in self.counts.items():
+            if (more := count - MAX_LISTED) > 0:
+                rows = f"{more:,} more {self._kinds[reason]}{'s' if more > 1 else ''}"
+                self.report(f"… and {rows} with the same problem: {reason}{everything}")
 
 
 class Progress:

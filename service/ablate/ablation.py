@@ -116,10 +116,10 @@ class Ablation:
         ddof = f" (advantage_ddof {format_number(ddofs.pop())})" if len(ddofs) == 1 else ""
         return [
             f"{MARK.strip()} base, as configured: {base.settings.signature}",
-            f"{counted}. range: the rewards of SCORE 0 and of its maximum.",
-            "gates: share of rollouts that pass both gates; passed: that also have an order of 1.",
-            f"group std: mean standard deviation within groups{ddof}; flat groups: share of them with equal rewards.",
-            "ρ: Spearman's rank correlation within groups, the mean over the (n) groups in which both differ.",
+            f"{counted}. range: the rewards of the lowest and the highest SCORE.",
+            "gates: share of rollouts that pass both gates; passed: share that also have order 1.",
+            f"group std: mean standard deviation within groups{ddof}; flat groups: share of groups with equal rewards.",
+            "ρ: Spearman's rank correlation within groups, averaged over the (n) groups in which both vary.",
         ]
 
     def _cells(self, k: int, figures: Figures) -> list[str]:

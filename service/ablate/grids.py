@@ -102,7 +102,7 @@ def expanded(document: Any, base: ScoreSettings) -> Iterator[tuple[str, dict[str
     """
     tables = tables_of(document)
     if not tables:
-        detail = "it must be a table of settings, or a list of such tables, `configs`"
+        detail = "it must be a table of settings, or a list of such tables named `configs`"
         raise InvalidSetting([Issue("the grid", "not_a_grid", detail)])
     if issues := [issue for path, table in tables.items() for issue in table_issues(table, path, base)]:
         raise InvalidSetting(issues)

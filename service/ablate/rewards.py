@@ -145,5 +145,5 @@ def read(record: FileRecord, tasks: RowTasks, fields: Fields) -> tuple[Rollout, 
         return rollout, task
     tasks.fill(rollout, record.value, fields)
     if fields.group is not None and isinstance(rollout.group, float) and abs(rollout.group) >= WIDE:
-        rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more; write it as text")
+        rollout.fault = Fault("wrong_type", "group: a number of 2^63 or more must be written as text")
     return rollout, SCORE

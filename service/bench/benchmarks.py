@@ -98,7 +98,7 @@ def in_process(score: Score, batch: Batch, rewards: np.ndarray, tolerance: float
     def run() -> Run:
         found, run = clocked(lambda: score(*batch), time.process_time)
         if not np.allclose(found, rewards, rtol=0, atol=tolerance):
-            raise WrongAnswerError("the rewards differ from those of another run of the kernels")
+            raise WrongAnswerError("the rewards differ between two runs of the kernels")
         return run
 
     return run

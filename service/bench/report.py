@@ -36,8 +36,8 @@ PACKAGES = ("numba", "numpy", "orjson", "starlette", "uvicorn", "uvloop", "httpt
 """Packages that affect the figures."""
 
 MISSED = (
-    "missed: slower than the goal, which is for an idle machine; the results are right all the same. Repeat when the "
-    "machine is idle; if the CPU ratio misses the goal too, this machine or a change of the code is slower."
+    "missed: slower than the goal, which assumes an idle machine; the results are still correct. Repeat on an idle "
+    "machine; if the CPU ratio misses the goal too, this machine is slower or a code change made Assay slower."
 )
 
 BUSY_CLIENT = 0.9
@@ -227,7 +227,7 @@ def notes(results: Results) -> list[str]:
     if any(map(is_busy, results.timings)):
         lines.append("! the load generator used more than 90 % of a core: the server may be faster than this")
     if results.load is not None and results.load > BUSY_MACHINE * known["cores"]:
-        lines.append(f"the machine was busy before (load average {results.load:.1f}): trust the CPU ratios more")
+        lines.append(f"the machine was busy before (load average {results.load:.1f}): rely on the CPU ratios")
     lines.append("CPU is the CPU time of the process that does the work; all other times are wall time.")
     lines.append("{cores} cores, Assay {assay}, Python {python}, Numba {numba}".format(**known))
     return lines

@@ -26,7 +26,7 @@ def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSett
     """Return advice on the gates, then on every policy that earns at least as much as the gold answers."""
     if not gold.number:
         return [
-            Advice("No reference is a whole answer, so there is nothing to compare the gates and policies with.", True)
+            Advice("No reference is a complete answer, so gates and policies have nothing to be compared with.", True)
         ]
     found = [*on_gates(gold, settings)]
     beating = [earned for earned in policies if earned.beats_gold]
@@ -34,7 +34,7 @@ def advice_on(gold: GoldAnswers, policies: Sequence[Earned], settings: ScoreSett
     found += [Advice(on_policy(earned, gold_mean, gold), False) for earned in beating]
     equal = [earned.policy.title for earned in policies if earned.equals_gold]
     if equal:
-        found.append(Advice(f"Earns as much as the gold answers: {', '.join(equal)}.", True))
+        found.append(Advice(f"As good as the gold answers: {', '.join(equal)}.", True))
     elif not beating:
         found.append(Advice("No trivial policy earns as much as the gold answers.", True))
     return found
@@ -61,7 +61,7 @@ def on_gates(gold: GoldAnswers, settings: ScoreSettings) -> Iterator[Advice]:
 def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
     """Return what a smaller min_coverage changes for the gold answers."""
     other = gold.number - gold.covered
-    text = f" {other:,} of them for another reason than coverage: correct the records." if other else ""
+    text = f" {other:,} of them fail for a reason other than coverage: correct these records." if other else ""
     if not gold.reasons["low_coverage"]:
         return text
     suggested = gold.suggested()
@@ -70,8 +70,8 @@ def on_coverage(gold: GoldAnswers, settings: ScoreSettings) -> str:
     if suggested.min_coverage >= settings.min_coverage:
         return f"{text} min_coverage can stay as it is; correct the prose of the others."
     return (
-        f"{text} With min_coverage={format_number(suggested.min_coverage)}, {suggested.passed:,} pass; it also lets "
-        "prose through that leaves out more words of its steps."
+        f"{text} With min_coverage={format_number(suggested.min_coverage)}, {suggested.passed:,} pass; it also "
+        "accepts prose that leaves out more words of its steps."
     )
 
 
@@ -82,9 +82,9 @@ def on_policy(earned: Earned, gold_mean: float, gold: GoldAnswers) -> str:
     text = f"{title[0].upper()}{title[1:]}: earns {difference:.4f} more than the gold answers."
     if suggested is not None and suggested.mean_reward > gold_mean + NO_SPREAD:
         rest = gold_mean + difference - suggested.mean_reward
-        so = "no less than it" if rest <= NO_SPREAD else f"still {rest:.4f} less than it"
+        so = "no less than this policy" if rest <= NO_SPREAD else f"still {rest:.4f} less than this policy"
         coverage = format_number(suggested.min_coverage)
         text += f" With min_coverage={coverage} they earn {suggested.mean_reward:.4f}, {so}."
     if gold.penalized:
-        text += " The length penalty on gold answers is a part of that."
+        text += " Part of that is the length penalty on gold answers."
     return f"{text} {earned.policy.remedy}"

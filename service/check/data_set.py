@@ -43,7 +43,7 @@ class DataSet:
         self.gold = GoldAnswers(scorer)
         self.pairs: list[Pair] = []
         self.contradictions: list[Contradiction] = []
-        self.no_duplicates = "The data has one split: name several files, or the field of the split with --split-field."
+        self.no_duplicates = "There is only one split: name several files, or its field with --split-field."
         """Why near-duplicates were not looked for; empty if they were."""
         self._earnings = Earnings(scorer)
         self._prompts = Prompts()

@@ -48,7 +48,7 @@ class NearDuplicates:
 
     def __init__(self, similarity: float) -> None:
         self.similarity = similarity
-        self._minhash = MinHash(similarity, "The search for near-duplicates")
+        self._minhash = MinHash(similarity)
         self._shingles = Shingler()
         self._texts: dict[str, dict[str, Texts]] = {}
 

@@ -90,7 +90,7 @@ POLICIES = (
     Policy(
         "shuffled",
         "steps shuffled",
-        f"The reference's steps in a random order (seed {SEED}, one shuffle a record).",
+        f"The reference's steps in a random order (seed {SEED}, one shuffle per record).",
         "semantics=product with order=strict pays nothing for steps in another order.",
         shuffled,
     ),

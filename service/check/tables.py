@@ -55,7 +55,7 @@ def policies_table(data: DataSet) -> TextTable:
                 f"{earned.policy.title}: {earned.answered:,} of {plural(number, 'record')} name one, and earn "
                 f"{fixed(earned.mean_of_answered)}; the others count as empty responses."
             )
-    return TextTable(["", "mean reward", "pass", "beside gold"], [policy_row(earned) for earned in policies], notes)
+    return TextTable(["", "mean reward", "pass", "versus gold"], [policy_row(earned) for earned in policies], notes)
 
 
 def policy_row(earned: Earned) -> list[str]:
@@ -84,4 +84,4 @@ def terminal_parts(data: DataSet) -> Iterator[str | Table]:
     for advice in data.advice():
         yield f"{'' if advice.good else 'warning: '}{advice.text}"
     if data.no_duplicates:
-        yield f"Near-duplicates were not looked for. {data.no_duplicates}"
+        yield f"Near-duplicates were not searched for. {data.no_duplicates}"

@@ -18,7 +18,7 @@ from ..files.formats import format_of, is_columnar, source_name
 from ..files.records import FileRecord, open_records
 from ..files.rows.rows import Fields
 from ..settings import ScoreSettings
-from ..terminal import Progress, say, show
+from ..terminal import Listing, Progress, say, show
 from .file_options import (
     OUTPUT,
     SOURCE,
@@ -95,7 +95,7 @@ class Source(NamedTuple):
     csv="Write the table as CSV.",
 )
 @rollout_field_options
-@click.option("--group-field", help="Rows equal in this field are a group  [default: equal references]")
+@click.option("--group-field", help="Field by which rows are grouped  [default: equal references]")
 @click.option("--task-field", help="Name or dotted path of the task in a row; rows of other tasks are left out.")
 @input_format_option
 @output_format_option
@@ -122,10 +122,10 @@ def command(
 ) -> None:
     """Compare the rewards of ROLLOUTS under many configurations ("-": standard input).
 
-    ROLLOUTS is what `assay score` reads. Each configuration of the grid changes settings of the one at hand, which the
-    flags, --config and the environment give. The table has the mean reward, the shares that pass, the standard
-    deviation within groups, the share of groups without spread, and rank correlations within groups: with the
-    configuration at hand, and with the evaluation metrics of the paper's Appendix F.
+    ROLLOUTS is a file as for `assay score`. Each configuration of the grid changes some settings of the base
+    configuration, which comes from flags, --config and the environment. The table has the mean reward, the shares that
+    pass, the standard deviation within groups, the share of groups without spread, and rank correlations within
+    groups: with the base configuration, and with the evaluation metrics of the paper's Appendix F.
     A row that cannot be scored is listed on standard error; the exit code is then 1.
     """
     from ..files.output_file import is_special
@@ -162,7 +162,7 @@ def load_grid(name: str, settings: ScoreSettings) -> Grid:
         lines = (f"{name}: {f'{issue.path}: ' if issue.path else ''}{issue.detail}" for issue in error.issues)
         raise Failure("\n       ".join(lines)) from None
     except OSError as error:
-        known = f"--grid is a file, or one of: {', '.join(GRIDS)}"
+        known = f"--grid must be a file or one of: {', '.join(GRIDS)}"
         raise click.UsageError(f"{name}: {error.strerror}; {known}") from None
 
 
@@ -170,6 +170,7 @@ def ablate(source: Source, grid: Grid, tasks: RowTasks, target: str | None, fmt:
     """Read the file, and write the rewards of its rows if there is a target; raises DocumentError and OSError."""
     from ..ablate.ablation import Ablation
     from ..ablate.rewards import Rewards, score_pieces
+    from ..files.score_rows import report_faults
 
     rewards = Rewards(grid)
     tasks.prepare()
@@ -178,13 +179,12 @@ def ablate(source: Source, grid: Grid, tasks: RowTasks, target: str | None, fmt:
         fields, records = fields_of(source, tasks, records, quiet)
         scored = score_pieces(tasks.scorer, grid, tasks, fields, records, rewards)
         with output_of(source, grid, target, fmt) as write_piece, Progress(size, quiet) as progress:
+            listing = Listing(progress.message)
             for piece in scored:
-                for rollout in piece.rollouts:
-                    if rollout.fault is not None:
-                        where = rollout.location.within(source.name)
-                        progress.message(f"{where}: {rollout.fault.detail} ({rollout.fault.reason})")
+                report_faults(source.name, piece.rollouts, listing)
                 write_piece(piece)
                 progress.advance(piece.rows, piece.size)
+            listing.close()
     if not quiet:
         report(rewards, grid, time.perf_counter() - started)
     if not (rewards or rewards.faults or rewards.others):

@@ -44,7 +44,8 @@ def count(flag: str, default: int, text: str) -> Callable[[Function], Function]:
 def command(lanes: tuple[str, ...], as_json: bool, **sizes: int) -> None:
     """Measure responses per second in process and over HTTP, and check every result.
 
-    Benchmarks run in turns. Ratios are printed first: of wall time, with their range over the repeats, and of CPU time.
+    Runs of the benchmarks alternate. Ratios are printed first: of wall time, with their range over the repeats, and
+    of CPU time.
 
     Run it in a checkout of Assay: it uses the rollout generator and the plain-Python scorer there.
     """

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
+from ..explain.numbers import plural
 from ..files.formats import format_of, source_name
 from ..settings import ScoreSettings
-from ..terminal import Progress, print_omitted, say, show
+from ..terminal import Listing, Progress, say, show
 from .file_options import (
     SOURCE,
     claim_outputs,
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-MAX_LISTED = 100
-BETWEEN_ROWS = ("contradictory_reference", "near_duplicate")
-"""Reasons of which only the first MAX_LISTED findings are printed; --json lists all."""
-
 
 @click.command(
     cls=Command,
@@ -48,7 +44,7 @@ BETWEEN_ROWS = ("contradictory_reference", "near_duplicate")
 )
 @click.argument("sources", metavar="REFERENCES...", nargs=-1, required=True, type=SOURCE)
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
-@click.option("--prompt-field", help="Name or dotted path of the prompt in a row  [default: a usual one]")
+@click.option("--prompt-field", help="Name or dotted path of the prompt in a row  [default: one of the usual names]")
 @click.option(
     "--split-field", help="Name or dotted path of the split (train, test) in a row; without it, each file is a split."
 )
@@ -68,10 +64,10 @@ BETWEEN_ROWS = ("contradictory_reference", "near_duplicate")
     type=click.FloatRange(0, 1, min_open=True),
     default=0.8,
     show_default=True,
-    help="Jaccard similarity of shingles of three words from which on texts of two splits are near-duplicates.",
+    help="Jaccard similarity of three-word shingles from which texts of two splits count as near-duplicates.",
 )
 @document_options(json="Write everything as JSON (-: standard output).", html="Write a report.")
-@click.option("-q", "--quiet", is_flag=True, help="List the findings only: no progress, no tables.")
+@click.option("-q", "--quiet", is_flag=True, help="List only the findings: no progress, no tables.")
 @config_option
 @settings_options(ScoreSettings, described=False)
 def command(
@@ -94,11 +90,11 @@ def command(
     REFERENCES are JSONL, JSON, Parquet or Arrow. A row is an object with a reference, or in JSON the reference itself.
     With --task-field, a row of another task may also be a record of its benchmark.
 
-    Every invalid reference is listed; the exit code is then 1. Warnings, which do not change it, are listed for: a gold
-    answer that would fail a gate; a reference with actions that are not in its row's library (`action_new`, `action`,
-    or the end of `query`); a row that violates a rule of SciRecipe; a prompt with references of different steps; and
-    near-duplicates across splits. Then it shows how many gold answers pass at which min_coverage, and what trivial
-    policies earn beside them under the configuration at hand.
+    Invalid references are listed, five of each reason (--json lists all); the exit code is then 1. Warnings, which do
+    not change it, are listed for: a gold answer that would fail a gate; a reference with actions that
+    are not in its row's library (`action_new`, `action`, or the end of `query`); a row that violates a rule of
+    SciRecipe; a prompt with references of different steps; and near-duplicates across splits. Then it shows how many
+    gold answers pass at which min_coverage, and what trivial policies earn beside them under the configuration at hand.
     """
     from ..check.data_set import DataSet
     from ..check.findings import Rules
@@ -112,16 +108,16 @@ def command(
     outputs = [(f"--{kind}", path) for kind, path in targets.items()]
     claim_outputs([("REFERENCES", source) for source in sources], outputs)
     if len(set(sources)) < len(sources):
-        raise click.UsageError("REFERENCES name a file twice")
+        raise click.UsageError("REFERENCES names a file twice")
     fields = FieldNames(reference_field, prompt_field, split_field, response_field)
     tasks = RowTasks(load_config(flags, config_file).score, field=task_field)
     similarity = min_similarity if split_field is not None or len(sources) > 1 else None
     data = DataSet(tasks.scorer, Rules(scirecipe, reference_field, response_field), sources, similarity)
-    listing = Listing(silent="-" in targets.values(), keep=targets["json"] is not None)
+    listing = FindingListing(silent="-" in targets.values(), keep=targets["json"] is not None)
     for source, fmt in zip(sources, formats, strict=True):
         _add(data, source, fmt, tasks, fields, max_line_bytes, listing, quiet)
     for finding in data.finish():
-        listing.add(finding)
+        listing.add_finding(finding)
     listing.close()
     contents = {
         "json": lambda: orjson.dumps(data.document(listing.kept), option=orjson.OPT_INDENT_2),
@@ -132,36 +128,36 @@ def command(
         show(*terminal_parts(data), error=True)
     invalid = data.counts["error"]
     counted = f"{data.counts['checked']:,} checked, {invalid:,} invalid, {len(data.warned):,} with a warning"
+    if not quiet and (warnings := sum(not advice.good for advice in data.advice())):
+        counted += f"; {plural(warnings, 'warning')} about the data set as a whole"
     say(counted, err=True)
     if invalid:
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-class Listing:
+class FindingListing(Listing):
     """Prints findings to standard output, unless it is `silent`; keeps them with `keep`."""
 
     def __init__(self, silent: bool, keep: bool) -> None:
+        super().__init__(self._print, "--json")
         self.kept: list[Finding] = []
+        self.bar: Progress | None = None
+        """The bar that findings are printed above."""
         self._silent, self._keep = silent, keep
-        self._counts: Counter[str] = Counter()
 
-    def add(self, finding: Finding, bar: Progress | None = None) -> None:
-        """Print a finding, above the bar if there is one; of those between rows, only the first MAX_LISTED."""
+    def add_finding(self, finding: Finding) -> None:
+        """Print a finding, if it is among the first of its reason."""
         if self._keep:
             self.kept.append(finding)
-        if finding.reason in BETWEEN_ROWS:
-            self._counts[finding.reason] += 1
-        if self._silent or self._counts[finding.reason] > MAX_LISTED:
-            return
-        if bar is not None and sys.stdout.isatty():
-            bar.message(str(finding))
-        else:
-            say(str(finding))
+        self.add(str(finding), finding.reason, finding.place.location.kind)
 
-    def close(self) -> None:
-        """Say how many findings were not printed."""
-        if not self._silent:
-            print_omitted(self._counts, MAX_LISTED)
+    def _print(self, text: str) -> None:
+        if self._silent:
+            return
+        if self.bar is not None and sys.stdout.isatty():
+            self.bar.message(text)
+        else:
+            say(text)
 
 
 def _add(
@@ -171,7 +167,7 @@ def _add(
     tasks: RowTasks,
     fields: FieldNames,
     max_line_bytes: int,
-    listing: Listing,
+    listing: FindingListing,
     quiet: bool,
 ) -> None:
     """Read one file, and list the findings on its rows."""
@@ -181,11 +177,12 @@ def _add(
     with (
         file_errors("", name, fmt),
         open_checked_rows(source, fmt, tasks, fields, max_line_bytes) as (pieces, size),
-        Progress(size, quiet) as bar,
+        Progress(size, quiet) as listing.bar,
     ):
         for rows in pieces:
             for finding in data.add(rows):
-                listing.add(finding, bar)
-            bar.advance(len(rows), sum(row.size for row in rows))
+                listing.add_finding(finding)
+            listing.bar.advance(len(rows), sum(row.size for row in rows))
+    listing.bar = None
     if data.counts["checked"] == before:
         say(f"warning: {name} has no rows", err=True)

@@ -50,13 +50,13 @@ MAX_VALUE = 60
     type=click.FloatRange(0, min_open=True),
     default=300.0,
     show_default=True,
-    help="Seconds for the engine.",
+    help="Time limit for the engine, in seconds.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with all differences.")
 def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: float, as_json: bool) -> None:
     """Run the published test vectors against Assay, or against another implementation.
 
-    An engine is a program that reads one JSON object a line from standard input and writes one a line to standard
+    An engine is a program that reads one JSON object per line from standard input and writes one per line to standard
     output, in any order, until its input ends. It answers a row by its id:
 
     \b
@@ -69,10 +69,10 @@ def command(engine: str | None, kinds: tuple[str, ...], exact: bool, timeout: fl
     {"id": …, "kind": "evaluate", "profile": "paper", "reference": …, "response": …}
       → {"id": …, "metrics": {"step_m": 1, …}}
 
-    It answers {"id": …, "error": REASON} where a reference cannot be read or no group has two rewards. It may leave
+    It answers {"id": …, "error": REASON} if a reference cannot be read or no group has two rewards. It may leave
     out components and metrics.
 
-    Exit codes: 0 every answer is as expected; 1 some are not, or the engine has a fault; 2 usage error.
+    Exit codes: 0 every answer is as expected; 1 an answer is wrong, or the engine fails; 2 usage error.
     """  # noqa: D301
     from ..conformance.comparison import TOLERANCE, compare
 
@@ -128,7 +128,7 @@ def _print(found: Comparison, problems: list[str], engine: str, exact: bool) -> 
     lines = ["", f"{engine}, {'bit by bit' if exact else 'within 1e-9'}"]
     lines += [f"the engine: {problem}" for problem in problems]
     if found.left_out:
-        lines.append(f"not compared everywhere, because answers left them out: {', '.join(sorted(found.left_out))}")
+        lines.append(f"not fully compared, because some answers lack them: {', '.join(sorted(found.left_out))}")
     for name, field, expected, got in found.differences[:MAX_SHOWN]:
         lines.append(f"{name}: {field}: expected {_shown(expected)}, got {_shown(got)}")
     if len(found.differences) > MAX_SHOWN:

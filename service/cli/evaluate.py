@@ -67,21 +67,21 @@ USUAL_GROUPS = ("level", "type")
     "--by",
     multiple=True,
     metavar="FIELDS",
-    help="Fields of the records by whose values to group  [default: level, type]",
+    help="Fields of the records to group by  [default: level, type]",
 )
 @pair_option("--field", "fields", "Name of a field in the task and in the file.")
 @pair_option("--option", "task_options", "An option of the task, as JSON or text.")
 @click.option(
     "--name", "names", multiple=True, metavar="NAME", help="Name of a model, for each file in order  [default: files']"
 )
-@click.option("--baseline", metavar="NAME", help="Model that the others are compared to  [default: the first]")
+@click.option("--baseline", metavar="NAME", help="Model to compare the others with  [default: the first]")
 @click.option(
     "--resample",
     "drawn",
     type=click.Choice(["record", "question"]),
     default="record",
     show_default=True,
-    help="Draw pairs of records, or questions with all pairs that answer them.",
+    help="What to resample: pairs of records, or questions with all their pairs.",
 )
 @click.option(
     "--resamples",
@@ -96,7 +96,7 @@ USUAL_GROUPS = ("level", "type")
     "labels",
     multiple=True,
     metavar="FIELDS",
-    help="Fields with labels of people or judges, numbers, to correlate with the metrics.",
+    help="Fields with numeric labels from people or judges, to correlate with the metrics.",
 )
 @document_options(
     json="Write everything as JSON (-: standard output).",
@@ -128,15 +128,15 @@ def command(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Evaluate the ANSWERS of a model ("-": standard input) and print the table; of several models, compare them.
+    """Evaluate a model's ANSWERS ("-": standard input) and print a table, or compare several models.
 
-    ANSWERS is JSONL, or JSON (an array of records), Parquet or Arrow, as the benchmarks publish their records, with the
+    ANSWERS is JSONL, JSON (an array of records), Parquet or Arrow: records as the benchmarks publish them, with the
     model's answer added. An invalid row is listed on standard error and does not affect other rows; the exit code is
-    then 1. It is 1, too, if a metric cannot be computed: it is a dash, and a note says what to install. If no metric
-    can be computed, there is no result and the exit code is 2.
+    then 1. The exit code is also 1 if a metric cannot be computed: it is a dash in the table, and a note says what to
+    install. If no metric can be computed, there is no result and the exit code is 2.
 
-    Each file of several has the answers of one model. Records are paired by id, or else by reference and prompt; one
-    without a pair is listed, and the exit code is 1.
+    With several files, each has the answers of one model. Records are paired by id or, without ids, by reference and
+    prompt; a record without a pair is listed, and the exit code is 1.
     """
     from ..report.comparison.compared_files import ComparedFiles
     from ..report.evaluation_output import contents_of, list_left_out, print_notes, print_warnings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from ..explain.schema import MAX_SUGGESTED, MAX_SUGGESTIONS
 from ..files.formats import FORMATS, format_of, source_name
 from ..files.rows.rows import DocumentError, Fault, Fields
 from ..settings import ScoreSettings
-from ..terminal import say
+from ..terminal import Listing, say
+from .file_options import SOURCE
 from .options import SOME_FAILED, Command, Failure, config_option, load_config, settings_options
 
 __all__ = ["command"]
@@ -26,14 +28,14 @@ __all__ = ["command"]
         "assay explain request.json --json",
     ),
 )
-@click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("source", metavar="INPUT", type=SOURCE)
 @click.option("-n", "--number", type=click.IntRange(0), help="Number of the row  [default: the first]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, the reply of POST /v1/explain.")
 @click.option("--response-field", default="response", show_default=True, help="Name of the response in a row.")
 @click.option("--reference-field", default="reference", show_default=True, help="Name of the reference in a row.")
 @click.option(
     "--task-field",
-    help="Name of the task in a row; only rows of score are explained  [default: task, if it names a task]",
+    help="Name of the task in a row; only SCORE is explained  [default: task, if it names a task]",
 )
 @click.option(
     "--input-format",
@@ -105,6 +107,8 @@ def command(
 
 
 def _failed(where: str, faults: list[Fault]) -> click.exceptions.Exit:
+    listing = Listing(partial(say, err=True))
     for fault in faults:
-        say(f"{where}: {fault.detail} ({fault.reason})", err=True)
+        listing.add(f"{where}: {fault.detail} ({fault.reason})", fault.reason, "problem")
+    listing.close()
     return click.exceptions.Exit(SOME_FAILED)

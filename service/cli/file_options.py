@@ -13,9 +13,10 @@ import click
 
 from ..errors import ScoringError
 from ..files.field_names import FieldError, find_fields
-from ..files.formats import FORMATS, is_columnar
+from ..files.formats import EXTENSIONS, FORMATS, UnreadableInput, is_columnar
 from ..files.output_file import claim, write_document
 from ..files.rows.rows import DocumentError, Fields
+from ..files.rows.wrong_files import WrongFile
 from ..terminal import say
 from .options import Failure
 
@@ -44,7 +45,24 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-SOURCE = click.Path(exists=True, dir_okay=False, allow_dash=True)
+
+class SourcePath(click.Path):
+    """The path of a file to read; "-" is standard input."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, allow_dash=True)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; raises UnreadableInput for a folder, and names a file in it."""
+        path = str(super().convert(value, parameter, ctx))
+        if path != "-" and os.path.isdir(path):
+            files = sorted(name for name in os.listdir(path) if os.path.splitext(name)[1].lower() in EXTENSIONS)
+            such = f", such as {os.path.join(path, files[0])}" if files else ""
+            raise UnreadableInput(f"{path}: it is a folder; name a file in it{such}")
+        return path
+
+
+SOURCE = SourcePath()
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 
 MAX_LINE_BYTES = 2**62
@@ -67,7 +85,9 @@ output_option = click.option(
 )
 
 append_option = click.option(
-    "--append", is_flag=True, help="Add the rows to -o, a JSONL file, as they come, instead of replacing it at the end."
+    "--append",
+    is_flag=True,
+    help="Add the rows to -o, a JSONL file, as they are scored, instead of replacing it at the end.",
 )
 
 output_format_option = click.option(
@@ -162,7 +182,7 @@ def file_errors(output: str, source: str = "", fmt: str = "jsonl") -> Iterator[N
 
 def document_failure(name: str, fmt: str, error: DocumentError) -> Failure:
     """Return the error about a file that is malformed as a whole."""
-    kind = "" if is_columnar(fmt) or isinstance(error, FieldError) else "not JSON: "
+    kind = "" if is_columnar(fmt) or isinstance(error, FieldError | WrongFile) else "not JSON: "
     return Failure(f"{name}: {kind}{error}")
 
 
@@ -180,7 +200,7 @@ def claim_outputs(
     """
     require_different_files(inputs, outputs)
     if append and (fmt != "jsonl" or outputs[0][1] in (None, "-")):
-        raise click.UsageError("--append is for rows of JSONL in a file: name it with -o")
+        raise click.UsageError("--append needs a JSONL file: name it with -o")
     for k, (_, path) in enumerate(outputs):
         if path is not None:
             with file_errors(str(path)):

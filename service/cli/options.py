@@ -19,7 +19,7 @@ from ..errors import Issue, ScoringError, one_of
 from ..extras import in_this_shell
 from ..files.output_file import release_claims, what_was_written
 from ..interruption import WRITTEN, ended_by_signals
-from ..terminal import say
+from ..terminal import MAX_LISTED, say
 
 __all__ = [
     "SOME_FAILED",
@@ -218,13 +218,16 @@ class Failure(click.ClickException):
     @classmethod
     def of(cls, issues: Iterable[Issue]) -> Failure:
         """Return the error that lists these issues, with the flags by which their values were given."""
-        return cls("\n       ".join(map(sentence_of, issues)))
+        sentences = [sentence_of(issue) for issue in issues]
+        more = len(sentences) - MAX_LISTED
+        shown = sentences[:MAX_LISTED] + ([f"… and {more:,} more"] if more > 0 else [])
+        return cls("\n       ".join(shown))
 
 
 def sentence_of(issue: Issue) -> str:
     """Return an issue for a terminal; a missing package is not the fault of a flag."""
     if issue.reason == "not_installed":
-        return f"{in_this_shell(issue.detail)} ({issue.reason})"
+        return in_this_shell(issue.detail)
     return f"{flag_of(issue.path)}: {issue.detail}"
 
 

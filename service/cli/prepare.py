@@ -38,7 +38,7 @@ RECORDS = click.Path(exists=True)
     metavar="FOLDER",
     required=True,
     type=click.Path(file_okay=False),
-    help="Where to write the rows and the manifest; made if it is missing.",
+    help="Where to write the rows and the manifest; created if it is missing.",
 )
 @click.option(
     "--trainer",
@@ -67,20 +67,18 @@ RECORDS = click.Path(exists=True)
     metavar="SOURCE",
     multiple=True,
     type=RECORDS,
-    help="A file or folder whose records are the split test; others that share a group with one are left out.",
+    help="A file or folder whose records are the split test; other records of their groups are left out.",
 )
-@click.option(
-    "--group-field", help="Name or dotted path of a field: records that are equal in it share a group as well."
-)
+@click.option("--group-field", help="Name or dotted path of a field: records with equal values share a group, too.")
 @click.option(
     "--similarity",
     type=click.FloatRange(0.0, 1.0, min_open=True),
     default=DEFAULTS.similarity,
     show_default=True,
-    help="Jaccard similarity of shingles of three words from which on records share a group; 1: equal texts only.",
+    help="Jaccard similarity of three-word shingles from which records share a group; 1: only equal texts do.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=DEFAULTS.seed, show_default=True, help="Of every random choice."
+    "--seed", type=click.IntRange(0), default=DEFAULTS.seed, show_default=True, help="Seed of every random choice."
 )
 @click.option(
     "--distractors",
@@ -88,7 +86,7 @@ RECORDS = click.Path(exists=True)
     type=click.IntRange(0),
     default=DEFAULTS.distractors,
     show_default=True,
-    help="Add 1 to N other actions to the library of a record; 0: none.",
+    help="Add 1 to N other actions to each record's library; 0: none.",
 )
 @click.option("--task", help="The task of every record, a name of evaluate --list  [default: by the record's form]")
 @click.option("--own-prompts", is_flag=True, help="Write the prompts that records have instead of prompts made here.")
@@ -97,7 +95,7 @@ RECORDS = click.Path(exists=True)
     type=click.Choice(FORMATS),
     help=f"Format of the rows  [default: jsonl; parquet for {' and '.join(COLUMNAR_TRAINERS)}]",
 )
-@click.option("-q", "--quiet", is_flag=True, help="List the records that are left out only: no progress, no figures.")
+@click.option("-q", "--quiet", is_flag=True, help="List only the records that are left out: no progress, no figures.")
 def command(
     sources: tuple[str, ...],
     folder: str,
@@ -118,6 +116,8 @@ def command(
 
     A record that cannot be used is listed on standard error; the exit code is then 1. The same records and options give
     the same bytes.
+
+    It needs the extra `prepare`: datasketch finds near-duplicates, pyarrow reads and writes Parquet.
     """
     from ..prepare.forms import TASKS
     from ..prepare.preparation import Job, MalformedSource, NothingLeft, prepare
@@ -128,7 +128,7 @@ def command(
         raise click.UsageError(f"--task: {one_of(flags['task'], TASKS)}")
     options = Options(**flags, test_share=DEFAULTS.test_share if test_share is None else test_share)
     fmt = output_format or ("parquet" if options.trainer in COLUMNAR_TRAINERS else "jsonl")
-    format_of(folder, fmt, "--output-format")  # raises UsageError if the package that writes it is missing
+    format_of(folder, fmt, "--output-format", "prepare")  # raises UsageError without the package that writes it
     try:
         with file_errors(folder, ", ".join(sources)):
             summary = prepare(Job(sources, folder, held_out, test_share is None, fmt), options, quiet)

@@ -84,7 +84,7 @@ SCORE = "score"
     "--option", "task_options", "An option of another task, as JSON or text; with --task-field TASK.NAME=VALUE."
 )
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a report on the rewards as one HTML file.")
-@click.option("--group-field", help="For advantages: rows equal in this field are a group  [default: equal references]")
+@click.option("--group-field", help="For advantages: field by which rows are grouped  [default: equal references]")
 @input_format_option
 @output_format_option
 @max_line_bytes_option
@@ -121,7 +121,7 @@ def command(
     model's response added.
 
     Parquet (.parquet) and Arrow (.arrow and .feather: file, .arrows: stream) need the extra `arrow`. Their rows
-    count from 0. Each component is a column, and so is `error` (reason, detail, row) if a row has one.
+    count from 0. Each component is a column, as is `error` (reason, detail, row) if any row has one.
     """
     from ...kernels.score import COMPONENTS
     from ..evaluate.task_rewards import TASK_COMPONENTS
@@ -197,7 +197,7 @@ def _run(job: Job, tasks: RowTasks, quiet: bool, target: str | None) -> bool:
             if rows is None:
                 require_request(document)
                 if tasks.has_others:
-                    raise click.UsageError("a request names its tasks itself, without --task and --task-field")
+                    raise click.UsageError("a request names its own tasks: leave out --task and --task-field")
                 request = score_request(job, tasks, document, observe)
             else:
                 first, rows = peek(rows)

@@ -77,7 +77,7 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
     "--best",
     metavar="[N|all]",
     callback=count_of,
-    help="The N best responses of each group, of equal texts one  [default: 1]",
+    help="The N best responses of each group; equal texts count once  [default: 1]",
 )
 @click.option(
     "--pairs",
@@ -85,7 +85,7 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
     callback=count_of,
     help="The N pairs of each group whose rewards differ most  [default: 1]",
 )
-@click.option("--curriculum", is_flag=True, help="The prompt of each group whose rewards differ, easy ones first.")
+@click.option("--curriculum", is_flag=True, help="The prompts of groups whose rewards differ, easy ones first.")
 @click.option(
     "--min-reward",
     type=float,
@@ -95,10 +95,14 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
 @click.option(
     "--margin",
     type=click.FloatRange(0.0),
-    help="Least difference of the rewards of a pair  [default: any, above 1e-9]",
+    help="Minimum difference between the rewards of a pair  [default: any, above 1e-9]",
 )
-@click.option("--min-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts that fewer responses pass.")
-@click.option("--max-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts that more responses pass.")
+@click.option(
+    "--min-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts with a smaller share of responses that pass."
+)
+@click.option(
+    "--max-pass-rate", type=click.FloatRange(0.0, 1.0), help="Drop prompts with a larger share of responses that pass."
+)
 @click.option("--trainer", type=click.Choice(TRAINERS), help="Write the rows that this trainer reads.")
 @output_option
 @append_option
@@ -112,7 +116,7 @@ def count_of(_ctx: click.Context, _parameter: click.Parameter, text: str | None)
 @click.option("--reference-field", default="reference", help="Name of the reference in a row  [default: reference]")
 @click.option(
     "--group-field",
-    help="Rows equal in this field, or path, are a group  [default: equal prompts and references]",
+    help="Name or dotted path of the field by which rows are grouped  [default: equal prompts and references]",
 )
 @input_format_option
 @output_format_option

@@ -31,7 +31,7 @@ __all__ = ["command"]
     "lease",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Drain and exit once no process holds a lock (flock) on FILE: take one before the start.",
+    help="Drain and exit once no process holds a lock (flock) on FILE: take a lock before you start the service.",
 )
 @click.option(
     "--lease-linger",
@@ -39,7 +39,7 @@ __all__ = ["command"]
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --exit-with-lease: time without a lock before that.",
+    help="With --exit-with-lease: seconds without a lock before draining.",
 )
 @settings_options(ServerSettings, ScoreSettings)
 def command(config_file: Path | None, lease: Path | None, lease_linger: float, **flags: Any) -> None:

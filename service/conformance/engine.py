@@ -96,7 +96,7 @@ def add_answer(answers: dict[str, dict[str, Any]], line: bytes, ids: set[str]) -
         return "is not an object with the id of a row"
     name = answer["id"]
     if name not in ids:
-        return f"has an id that no row has: {name[:100]!r}"
+        return f"has an unknown id: {name[:100]!r}"
     if name in answers:
         return f"answers {name} a second time"
     answers[name] = answer

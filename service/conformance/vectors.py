@@ -52,7 +52,7 @@ def read_kind(kind: str) -> list[Case]:
     except OSError as error:
         raise VectorsNotFound(f"{path}: {error.strerror}") from None
     if (head["rules_version"], head["cases"]) != (RULES_VERSION, len(rows)):
-        raise VectorsNotFound(f"{path} is not of version {RULES_VERSION} of the rules, or not complete")
+        raise VectorsNotFound(f"{path} is incomplete, or not for version {RULES_VERSION} of the rules")
     return [case_of(kind, row) for row in rows]
 
 

@@ -68,7 +68,7 @@ class Result:
     task : str
         Name of the task.
     signature : str
-        Task, options and versions of the libraries that decide, in one line.
+        Task, options and versions of the libraries that affect the values, in one line.
     per_record : dict of str to ndarray of float64, shape (n,)
         Columns by metric, NaN if a record has no value.
     aggregate : dict

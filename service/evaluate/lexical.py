@@ -54,10 +54,10 @@ class LexicalOptions(KeywordOptions, BertScoreOptions):
     """What the lexical metrics may be asked."""
 
     section: Literal["key", "orc", "note"] | None = Field(
-        None, description="Compare only this section of Sketch-and-Fill answers; the whole text where it has none."
+        None, description="Compare only this section of Sketch-and-Fill answers; the whole text if there is none."
     )
     bleu_tokens: Literal["13a", "intl", "char", "none"] = Field("13a", description="sacreBLEU's tokenizer.")
-    nltk: NltkRules = Field("3.9", description="Whose rules split words for METEOR: NLTK 3.9's or 3.10's.")
+    nltk: NltkRules = Field("3.9", description="Rules for splitting words for METEOR: NLTK 3.9 or 3.10.")
     bertscore: SkipJsonSchema[BertScore | None] = Field(None, description="In Python only: computes BERTScore.")
     reward: Literal["vanilla", "bleu_avg", "rouge_l", "meteor", "bertscore"] = Field(
         "vanilla", description="Rewards: this metric of the response."
@@ -68,7 +68,7 @@ class Lexical(Task):
     """Words in common."""
 
     name = "lexical"
-    description = "BLEU, ROUGE, METEOR, keywords and BERTScore of a response beside its reference, each from 0 to 1."
+    description = "BLEU, ROUGE, METEOR, keywords and BERTScore of a response against its reference, each from 0 to 1."
     record = LexicalRecord
     options = LexicalOptions
     metrics = (

@@ -92,9 +92,9 @@ class TableOptions(ScoreOptions, KeywordOptions, BertScoreOptions):
     """How to measure."""
 
     profile: Literal["paper", "thoth"] = Field(
-        "thoth", description="As the authors' public script, whose numbers the tables hold, or by the definitions."
+        "thoth", description="Follow the authors' public script, which computed the tables, or the definitions."
     )
-    nltk: NltkRules = Field("3.9", description="Profile paper: whose rules split words for METEOR.")
+    nltk: NltkRules = Field("3.9", description="Profile paper: rules for splitting words for METEOR.")
 
 
 class PaperTable(ScoreTask):

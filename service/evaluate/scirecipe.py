@@ -228,7 +228,7 @@ def key_violations(block: str) -> Iterator[Violation]:
 def field_violations(fields: Any, place: str) -> Iterator[Violation]:
     """Yield the violations in the object of one step."""
     if not isinstance(fields, dict) or set(fields) != NAMES:
-        yield Violation("names", f"{place} has not exactly the names action, objects and parameters")
+        yield Violation("names", f"{place} must have exactly the names action, objects and parameters")
         return
     if not isinstance(fields["action"], str) or not fields["action"].strip():
         yield Violation("action", f"the action in {place} is not text, or is empty")
@@ -268,7 +268,7 @@ def label_violations(record: Mapping[str, Any], key: str, steps: int) -> Iterato
             yield Violation("library", f"{outside} actions of <key> are not in the record's library of actions")
     level = record.get("level")
     if steps and level is not None and str(level).strip().lower().removeprefix("level").strip() != str(level_of(steps)):
-        yield Violation("level", f"the level is not that of {steps} steps, which is {level_of(steps)}")
+        yield Violation("level", f"the level of {steps} steps must be {level_of(steps)}")
     kind = record.get("type")
     if kind is not None and (not isinstance(kind, str) or type_named(kind) not in TYPES):
         yield Violation("type", "the type is not one of the data set's")

@@ -18,15 +18,21 @@ PIECE_ROWS = 4_096
 """Records between two calls of the progress callback."""
 
 METRICS: tuple[Metric, ...] = (
-    Metric("step_m", "Step-M", "1 where prediction and reference have the same number of steps.", percent=True),
-    Metric("order_s", "Order-S", "1 where the sequences of actions are equal.", percent=True),
+    Metric("step_m", "Step-M", "1 if prediction and reference have the same number of steps.", percent=True),
+    Metric("order_s", "Order-S", "1 if the sequences of actions are equal.", percent=True),
     Metric(
         "order_lcs",
         "Order-LCS",
         "2 · LCS / (n + m) of the sequences of actions; n and m are their lengths.",
         percent=True,
     ),
-    Metric("order_tau", "Order-Tau", "Kendall's tau over the matched steps, 0 below two.", low=-1.0, percent=True),
+    Metric(
+        "order_tau",
+        "Order-Tau",
+        "Kendall's tau over the matched steps; 0 if there are fewer than two.",
+        low=-1.0,
+        percent=True,
+    ),
     Metric(
         "semantic_a",
         "Semantic-A",
@@ -75,9 +81,9 @@ class ScoreRecord(Record):
         None, description='A whole answer, the lines of its <key> section, or {"steps": [...]}.'
     )
     key: str | None = Field(None, description="The reference of a record as SciRecipe publishes it; or `reference`.")
-    type: Any = Field(None, description="Kind of the task, for means by it.")
+    type: Any = Field(None, description="Kind of the task, to group by.")
     level: Any = Field(
-        None, description="Difficulty; if missing, 1 below four steps of the reference and 2 from then on."
+        None, description="Difficulty; if missing, 1 if the reference has fewer than four steps, else 2."
     )
     action_new: list[str] | None = Field(None, description="Library of actions; or `action`, or the end of `query`.")
 
@@ -86,7 +92,7 @@ class ScoreOptions(Options):
     """How to measure."""
 
     profile: Literal["paper", "thoth"] = Field(
-        "paper", description="By the paper's text, or number for number as the authors' public script."
+        "paper", description="Follow the paper's text, or the authors' public script number for number."
     )
     think_prefilled: bool = Field(False, description="Responses begin inside <think>.")
 

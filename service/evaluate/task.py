@@ -51,8 +51,8 @@ OUT_OF_TIME = "out_of_time"
 """The reason of a response without a reward, because the time of its request has ended."""
 
 COMMON_REASONS = {
-    TOO_LONG: "The response has too many bytes: it got what an empty one gets.",
-    OUT_OF_TIME: "The time of the request ended before this response had its reward; 0 stands for it. Send it again.",
+    TOO_LONG: "The response has too many bytes: it gets the reward of an empty one.",
+    OUT_OF_TIME: "The request ran out of time before this response was scored, so its reward is 0. Send it again.",
 }
 """The last reasons of every task."""
 
@@ -135,7 +135,7 @@ class Options(BaseModel):
     metrics: list[str] | None = Field(
         None, min_length=1, description="Metrics by name, `usual` for the task's usual ones; if null, these."
     )
-    by: list[str] = Field(default_factory=list, description="Fields of the records by whose values to group.")
+    by: list[str] = Field(default_factory=list, description="Fields of the records to group by.")
 
 
 def mean_of(column: np.ndarray) -> float | None:
@@ -267,7 +267,7 @@ class Task(ABC):
             record = self.record_in(value)
             value = {self.text_reference: value} if record is None and self.text_reference else record
         if not isinstance(value, dict):
-            return None, "it is not an object, nor one as JSON text"
+            return None, "it is neither an object nor an object as JSON text"
         found = self.validation_errors({**value, self.response: ""})
         if found:
             return None, "; ".join(f"{path or 'it'}: {detail}" for path, _, detail in found)

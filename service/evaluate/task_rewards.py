@@ -13,12 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from ...kernels.score import COMPONENTS
 from ...kernels.status import REASONS
 from ..errors import InvalidReference, InvalidRequest, InvalidSetting, Issue, ScoringError, one_of
 from ..scoring.references import MAX_REFERENCE_BYTES
-from ..scoring.scores import PASSED_IF, Scores, group_advantages
+from ..scoring.scores import PASSED_IF, Floats, Scores, group_advantages
 from ..settings import RULES_VERSION
 from .evaluation import task_named
 from .signatures import reward_signature
@@ -85,10 +86,10 @@ class TaskScores(Scores):
 
     def __init__(
         self,
-        task_codes: np.ndarray,
-        reference_index: np.ndarray,
+        task_codes: NDArray[np.uint8],
+        reference_index: NDArray[np.int64],
         advantage_ddof: int = 1,
-        groups: np.ndarray | None = None,
+        groups: NDArray[np.int64] | None = None,
     ) -> None:
         """Start with columns of zeros, which `put_rows` fills."""
         n = len(task_codes)
@@ -97,17 +98,17 @@ class TaskScores(Scores):
         self._task_codes = task_codes
 
     @property
-    def task_codes(self) -> np.ndarray:
+    def task_codes(self) -> NDArray[np.uint8]:
         return self._task_codes
 
     @cached_property
-    def tasks(self) -> np.ndarray:
+    def tasks(self) -> NDArray[np.str_]:
         """Names of the tasks, str (n,)."""
-        names: np.ndarray = np.array(REWARD_TASKS)[self._task_codes]
+        names: NDArray[np.str_] = np.array(REWARD_TASKS)[self._task_codes]
         return names
 
     @cached_property
-    def reasons(self) -> np.ndarray:
+    def reasons(self) -> NDArray[np.str_]:
         """Names of the reasons, str (n,)."""
         names = {code: np.array(list(reasons_of(REWARD_TASKS[code]))) for code in self._codes()}
         reasons = np.empty(len(self), np.result_type("U1", *names.values()))
@@ -117,7 +118,7 @@ class TaskScores(Scores):
         return reasons
 
     @cached_property
-    def passed(self) -> np.ndarray:
+    def passed(self) -> Floats:
         """1.0 for responses that pass by their task's `passed_if`, else 0.0; float64 (n,)."""
         passed = np.ones(len(self))
         for code in self._codes():
@@ -132,7 +133,7 @@ class TaskScores(Scores):
         return codes
 
     @cached_property
-    def unscored(self) -> np.ndarray | None:  # type: ignore[override]
+    def unscored(self) -> NDArray[np.bool_] | None:  # type: ignore[override]
         """True for responses that are `out_of_time`, bool (n,); None if none is."""
         unscored = np.zeros(len(self), bool)
         for code in filter(None, self._codes()):
@@ -140,7 +141,7 @@ class TaskScores(Scores):
             unscored |= (self._task_codes == code) & (self.reason_codes == number)
         return unscored if unscored.any() else None
 
-    def advantages(self) -> np.ndarray:
+    def advantages(self) -> Floats:
         """Return advantages as `Scores` does, of the responses whose reward is known; 0 for the others."""
         if self.unscored is None:
             return super().advantages()
@@ -150,7 +151,7 @@ class TaskScores(Scores):
             advantages[scored] = group_advantages(self.rewards[scored], groups, self._ddof)
         return advantages
 
-    def put_rows(self, rows: np.ndarray, part: Scores) -> None:
+    def put_rows(self, rows: NDArray[np.int64], part: Scores) -> None:
         """Copy the rows of `part` to those numbered by `rows`, int64 (len(part),)."""
         self.rewards[rows] = part.rewards
         self.reason_codes[rows] = part.reason_codes
@@ -201,10 +202,14 @@ def reward_options(task: Task, given: Mapping[str, Any], remote: bool = False) -
     return options
 
 
-def reward_schema(task: Task) -> dict[str, Any]:
-    """Return the JSON schema of the options that apply to the task's reward."""
+def reward_schema(task: Task, remote: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of the options that apply to the task's reward; `remote` is as for `reward_options`."""
     schema = task.options.model_json_schema()
-    kept = {name: field for name, field in schema.get("properties", {}).items() if name not in EVALUATION_ONLY}
+    kept = {
+        name: field
+        for name, field in schema.get("properties", {}).items()
+        if name not in EVALUATION_ONLY and not (remote and field.get("local"))
+    }
     return schema | {"properties": kept}
 
 

@@ -97,5 +97,5 @@ def parsed_reference(reference: Any, max_steps: int, max_bytes: int) -> tuple[Te
 def _refuse(paths: list[str]) -> None:
     """Raise InvalidRequest if anything is too large to be explained."""
     if paths:
-        detail = f"an explanation goes up to {MAX_BYTES} bytes and {MAX_STEPS} steps"
+        detail = f"explanations are limited to {MAX_BYTES} bytes and {MAX_STEPS} steps"
         raise InvalidRequest([Issue(path, "too_long", detail) for path in paths])

@@ -157,7 +157,7 @@ def _verify(case: Case, counted: Alignment | None, found: list[Coverage | None])
     if _mapped(score, settings) != case.reward:
         off.append("reward")
     if off:
-        raise DerivationError(f"the derivation does not come to: {', '.join(off)}")
+        raise DerivationError(f"the derivation disagrees with the scorer in: {', '.join(off)}")
 
 
 def _headline(case: Case, factors: list[Factor], message: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictInt, StrictStr
 
-from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, Steps
+from ..contract import EXAMPLE_REFERENCE, EXAMPLE_RESPONSE, Contract, KeyLines, Overrides, Steps
 from ..settings import ScoreSettings
 
 __all__ = ["EXAMPLE_EXPLAIN_REQUEST", "MAX_SUGGESTED", "MAX_SUGGESTIONS", "ExplainRequest", "Explanation"]
@@ -59,11 +59,11 @@ class ExplainRequest(Contract):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE_EXPLAIN_REQUEST]})
 
     response: StrictStr = Field(description="The response to explain; its content may be anything.")
-    reference: StrictStr | Steps = Field(description="As in /v1/score.")
+    reference: KeyLines | Steps = Field(description="As in /v1/score.")
     task: StrictStr = Field(
         default="score", description="Only SCORE is explained.", json_schema_extra={"const": "score"}
     )
-    config: dict[str, Any] = Field(default={}, description="Settings that differ from the service's.")
+    config: Overrides = Field(default={}, description="Settings that differ from the service's.")
     suggestions: StrictInt = Field(
         default=MAX_SUGGESTED,
         ge=0,
@@ -175,9 +175,9 @@ class ProseStep(Part):
 
     step: int = Field(description="Its position, from 1.")
     number: int = Field(description="The number as it is written.")
-    place: Place = Field(description="What follows `Step N:`, without white space at both ends.")
+    place: Place = Field(description="What follows `Step N:`, without whitespace at both ends.")
     text: str
-    pieces: int = Field(description="White-space separated pieces: what `mean_words` is the mean of.")
+    pieces: int = Field(description="Number of whitespace-separated pieces; `mean_words` is the mean of these numbers.")
     marks: list[Mark] = Field(description="Where the words of the key step of the same position occur, in order.")
 
 

@@ -22,7 +22,10 @@ __all__ = ["as_text", "printable"]
 BAR = 16
 """Characters of the longest bar of the waterfall."""
 
-MIN_WIDTH, MAX_WIDTH = 72, 100
+WIDE_ENOUGH = 72
+"""Columns below which bars have half the length."""
+
+MIN_WIDTH, MAX_WIDTH = 60, 100
 """Columns of the text, whatever the terminal has."""
 
 MAX_LINES = 60
@@ -56,6 +59,7 @@ class _Page:
 
     def __init__(self, width: int) -> None:
         self.width = width
+        self.bar = BAR if width >= WIDE_ENOUGH else BAR // 2
 
     def lines(self, text: str, indent: str, style: Style = str, first: str = "") -> Iterator[str]:
         """Yield the text in lines: `first`, as wide as the indent, begins the first one."""
@@ -247,16 +251,16 @@ def _waterfall(explanation: Explanation, page: _Page) -> Iterator[str]:
     for factor in explanation.factors:
         whole = factor.name in ("best", "score")
         amount = format_reward(factor.reward) if whole else format_reward_change(factor.reward_change)
-        first = f"  {factor.label:<16} {amount:>8}  {_bar(factor, explanation.largest_score, whole)}  "
-        yield from page.lines(factor.detail, " " * (31 + BAR), _dim, first)
+        first = f"  {factor.label:<16} {amount:>8}  {_bar(factor, explanation.largest_score, whole, page.bar)}  "
+        yield from page.lines(factor.detail, " " * (31 + page.bar), _dim, first)
 
 
-def _bar(factor: Factor, largest: float, whole: bool) -> str:
+def _bar(factor: Factor, largest: float, whole: bool, length: int) -> str:
     """Return a bar of what is left, and of what this part takes away."""
     start = factor.score if whole else factor.score - factor.change
-    stop = round(BAR * max(0.0, min(start, factor.score)) / largest)
-    lost = round(BAR * max(0.0, start) / largest) - stop
-    return _good("█" * stop) + (_bad("░" * lost) if lost else "") + " " * (BAR - stop - lost)
+    stop = round(length * max(0.0, min(start, factor.score)) / largest)
+    lost = round(length * max(0.0, start) / largest) - stop
+    return _good("█" * stop) + (_bad("░" * lost) if lost else "") + " " * (length - stop - lost)
 
 
 def _arithmetic(explanation: Explanation, page: _Page) -> Iterator[str]:

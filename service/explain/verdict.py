@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...kernels.reading.text_spans import ABSENT
+from ..scoring.text_columns import wrong_fields
 from ..settings import ScoreSettings
 from .edits.step_lines import FIELDS, FRAMED
 from .numbers import first_n, format_number, format_reward, plural
@@ -44,7 +45,7 @@ JUNCTIONS: tuple[tuple[Section, str], ...] = (
 BAD_LINES = {
     "bad_step_line": "Write every line of <key> as Step N: {…}, on one line, with nothing after the closing brace.",
     "bad_step_json": "Check quotes, commas, brackets and escapes: the braces contain one JSON object.",
-    "bad_step_schema": "Give exactly the fields action (a string with at least one word), objects and parameters "
+    "bad_step_schema": "Use exactly the fields action (a string with at least one word), objects and parameters "
     "(arrays of strings).",
 }
 """What fixes an invalid line."""
@@ -147,7 +148,7 @@ def _cause(
 def _missing_sections(reason: str, reading: Reading, settings: ScoreSettings) -> Cause:
     if reason == "think_not_opened":
         return Cause(
-            "<think> is missing. With it at the beginning, all four sections would be found.",
+            "<think> is missing. If the response began with it, all four sections would be found.",
             "If the chat template ends the prompt with <think>, set think_prefilled; otherwise begin with <think>.",
             "think",
             place=reading.text.place(0, 0),
@@ -159,7 +160,7 @@ def _missing_sections(reason: str, reading: Reading, settings: ScoreSettings) ->
     section, ending = JUNCTIONS[reading.whole]
     start = reading.sections[reading.whole][0]
     message = f"The <{section}> section does not end: {ending} is missing."
-    remedy = "End each section and begin the next one with only white space between them, as in </think><key>."
+    remedy = "End each section and begin the next one with only whitespace between them, as in </think><key>."
     return Cause(message, remedy, section, place=reading.text.place(start, start))
 
 
@@ -193,19 +194,10 @@ def _bad_json(line: str) -> str:
 def _bad_fields(line: str) -> str:
     """Say which fields are wrong: `unknown field “verb”; allowed: action, objects, parameters`."""
     step = json.loads(line[line.index("{") :], parse_int=float)
-    allowed = ", ".join(FIELDS)
     if unknown := [f"“{name[:MAX_NAME]}”" for name in step if name not in FIELDS]:
-        return f"unknown {'field' if len(unknown) == 1 else 'fields'} {first_n(unknown, 4)}; allowed: {allowed}"
-    if missing := [name for name in FIELDS if name not in step]:
-        return f"missing {'field' if len(missing) == 1 else 'fields'} {', '.join(missing)}"
-    if not isinstance(step["action"], str):
-        return "action is not a string"
-    for name in FIELDS[1:]:
-        if not isinstance(step[name], list):
-            return f"{name} is not an array of strings"
-        if not all(isinstance(one, str) for one in step[name]):
-            return f"{name} contains a value that is not a string"
-    return "action has no words"
+        names = first_n(unknown, 4)
+        return f"unknown {'field' if len(unknown) == 1 else 'fields'} {names}; allowed: {', '.join(FIELDS)}"
+    return wrong_fields(step) or "action has no words"
 
 
 def _numbering(section: Section, steps: Sequence[Line | Prose], reading: Reading) -> Cause:

@@ -144,5 +144,7 @@ def objects_in(rows: Iterable[Row], max_line_bytes: int) -> list[dict[str, Any]]
 def objects_among(values: Sequence[tuple[Any, Fault | None]]) -> list[dict[str, Any]]:
     """Return the values of rows that are JSON objects; raises as `objects_in` does. Each row is a value or a fault."""
     if len(values) >= SAMPLE_ROWS and all(fault is not None and fault.reason == "not_json" for _, fault in values):
-        raise FieldError(f"none of the first {SAMPLE_ROWS} lines is JSON; is it another format (--input-format)?")
+        assert values[0][1] is not None
+        why = values[0][1].detail
+        raise FieldError(f"none of the first {SAMPLE_ROWS} lines is JSON (another format? --input-format): {why}")
     return [value for value, _ in values if isinstance(value, dict)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from ..http.wire.task_request import answer_here, names_other_task
 from ..scoring.references import MAX_REFERENCE_BYTES
 from ..scoring.scorer import Scorer
 from ..scoring.scores import Scores
-from ..terminal import say
+from ..terminal import Listing, say
 from .complete_output import json_output
 from .formats import is_columnar
 from .output_file import write_document
@@ -40,7 +41,7 @@ def require_request(document: str) -> None:
 def score_request(job: Job, tasks: RowTasks, document: str, observe: Observe | None = None) -> Summary | None:
     """Write the reply of the service (JSON) or a row for each response (other formats); return counts of the scores.
 
-    For an invalid request, every validation error is listed on standard error and in the output; returns None.
+    For an invalid request, the errors are listed on standard error and all of them in the output; returns None.
     """
     require_request(document)
     try:
@@ -125,8 +126,10 @@ def write_rows(job: Job, rollouts: list[Rollout], scores: Scores, reply: dict[st
 
 def write_issues(job: Job, issues: Sequence[Issue]) -> None:
     """List issues on standard error and, if it is JSON, in the output."""
+    listing = Listing(partial(say, err=True))
     for issue in issues:
-        say(f"{job.source_name}: {issue.path}: {issue.detail} ({issue.reason})", err=True)
+        listing.add(f"{job.source_name}: {issue.path}: {issue.detail} ({issue.reason})", issue.reason, "value")
+    listing.close()
     if is_columnar(job.target_format):
         return
     errors = [issue._asdict() for issue in issues]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..terminal import Progress
+from ..terminal import Listing, Progress
 from .columns.batch_scorer import is_text
 from .columns.results import SpooledResults, column_output
 from .columns.source import ColumnSource, json_text_of, json_values
@@ -88,6 +88,8 @@ def _score(
     reference = job.fields.reference
     as_dictionary = reference if reference in names and is_text(source.schema.field(reference).type) else None
     batches = batch_scorer(tasks, job.fields, job.advantages)
+    listing = Listing(progress.message)
+    summary.faults = listing.counts
     first = 0
     for batch in source.batches(names, as_dictionary):
         scored = batches.score(batch)
@@ -97,10 +99,10 @@ def _score(
             rows, scores = tasks.of_score(scored.scores)
             observe(_rollouts(job, batch, np.flatnonzero(scored.valid)[rows].tolist(), first), scores)
         for row, fault in sorted(scored.faults.items()):
-            summary.faults[fault.reason] += 1
-            progress.message(f"{job.source_name}[{first + row}]: {fault.detail} ({fault.reason})")
+            listing.add(f"{job.source_name}[{first + row}]: {fault.detail} ({fault.reason})", fault.reason)
         first += batch.num_rows
         progress.advance(batch.num_rows, batch.num_rows)
+    listing.close()
 
 
 def _rollouts(job: Job, batch: Any, rows: list[int], first: int) -> list[Rollout]:

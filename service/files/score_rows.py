@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 import orjson
 
 from ..scoring.scores import Scores
-from ..terminal import Progress
+from ..terminal import Listing, Progress
 from .complete_output import json_output
 from .formats import is_columnar, source_name
 from .output_file import Write, temp_dir_for
@@ -23,7 +22,7 @@ from .rows.output import error_row, with_results
 from .rows.rows import PIECE_BYTES, Fields, Rollout, Row, decode_rollout, pieces
 from .summary import GroupedRewards, Summary
 
-__all__ = ["Job", "Observe", "column_results", "row_output", "score_rows"]
+__all__ = ["Job", "Observe", "column_results", "report_faults", "row_output", "score_rows"]
 
 
 class Job(NamedTuple):
@@ -60,17 +59,20 @@ def score_rows(
     Groups may be scattered, so rows with advantages are spooled to a temporary file until the last one is scored.
     """
     summary = Summary()
-    scored = _score_pieces(job, tasks, rows, summary, progress, observe)
+    listing = Listing(progress.message)
+    scored = _score_pieces(job, tasks, rows, summary, progress, listing, observe)
     with row_output(job, tasks.identity) as write:
         if not job.advantages:
             for _, _, lines in scored:
                 write(lines)
+            listing.close()
             return summary
         grouped, numbers = GroupedRewards(), dict[str | bytes, int]()
         with tempfile.TemporaryFile(dir=temp_dir_for(job.target)) as spool:
             for rollouts, rewards, lines in scored:
                 spool.writelines(line + b"\n" for line in lines)
                 grouped.add(rewards, (-1 if one.fault else numbered(numbers, one.group) for one in rollouts))
+            listing.close()
             advantages = iter(grouped.advantages(tasks.settings.advantage_ddof).tolist())
             spool.seek(0)
             while piece := spool.readlines(PIECE_BYTES):
@@ -84,6 +86,7 @@ def _score_pieces(
     rows: Iterable[Row],
     summary: Summary,
     progress: Progress,
+    listing: Listing,
     observe: Observe | None,
 ) -> Iterator[tuple[list[Rollout], np.ndarray, list[bytes]]]:
     """Yield rollouts, the rewards (float64) of those without a fault, and the output line of each rollout."""
@@ -91,7 +94,8 @@ def _score_pieces(
         rollouts = [_read(job, tasks, row) for row in piece]
         scores = tasks.score(rollouts)
         summary.add(scores)
-        report_faults(job, rollouts, summary.faults, progress)
+        report_faults(job.source_name, rollouts, listing)
+        summary.faults = listing.counts
         if observe is not None:
             valid = [rollout for rollout in rollouts if rollout.fault is None]
             chosen, of_those = tasks.of_score(scores)
@@ -110,13 +114,12 @@ def _read(job: Job, tasks: RowTasks, row: Row) -> Rollout:
     return rollout
 
 
-def report_faults(job: Job, rollouts: Iterable[Rollout], counts: Counter[str], progress: Progress) -> None:
-    """Count the faults by reason and list them on standard error."""
+def report_faults(name: str, rollouts: Iterable[Rollout], listing: Listing) -> None:
+    """List the rollouts with a fault in the file with this name."""
     for rollout in rollouts:
         if rollout.fault is not None:
-            counts[rollout.fault.reason] += 1
-            where = rollout.location.within(job.source_name)
-            progress.message(f"{where}: {rollout.fault.detail} ({rollout.fault.reason})")
+            reason, detail = rollout.fault
+            listing.add(f"{rollout.location.within(name)}: {detail} ({reason})", reason, rollout.location.kind)
 
 
 def row_output(job: Job, identity: Mapping[str, str]) -> AbstractContextManager[Write]:

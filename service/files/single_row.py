@@ -12,6 +12,7 @@ from .field_names import FieldError, find_fields, objects_in
 from .formats import is_columnar
 from .row_tasks import task_at
 from .rows.rows import (
+    BYTE_ORDER_MARK,
     DocumentError,
     Fault,
     Fields,
@@ -25,6 +26,7 @@ from .rows.rows import (
     open_source,
     read_rollout,
 )
+from .rows.wrong_files import require_document
 
 __all__ = ["single_rollout"]
 
@@ -47,10 +49,12 @@ def single_rollout(
     """
     if fmt is not None and is_columnar(fmt):
         return _columnar(source, fields, number or 0, task_field), None
-    with open_source(source) as (stream, _):
+    with open_source(source, fmt) as (stream, _):
         first = stream.readline(MAX_LINE + 1) if fmt is None else b""
         if fmt == "json" or (fmt is None and not _is_row(first)):
-            return _of_document(first + stream.read(), fields, number or 0, task_field)
+            content = first + stream.read()
+            require_document(json_document(content), source)
+            return _of_document(content, fields, number or 0, task_field)
         for row in jsonl_rows(stream, MAX_LINE, first):
             if number is None or row.location.number == number:
                 return _with_own_config(_read(row, fields, task_field))
@@ -86,7 +90,7 @@ def _task_fault(row: dict[str, Any], task_field: str | None) -> Fault | None:
 def _is_row(line: bytes) -> bool:
     """Return whether a line is a complete row, not (part of) a document."""
     try:
-        value = orjson.loads(line)
+        value = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except orjson.JSONDecodeError:
         return False
     return isinstance(value, dict) and not _is_request(value)

@@ -114,7 +114,8 @@ class Summary:
         name, task = named
         rewards, count = task.rewards.all(), task.reasons.total()
         values = {"mean reward": rewards.mean(), **quantiles(rewards)}
-        parts: list[str | Table] = [f"passed       {task.passed:,} ({100 * task.passed / count:.1f} %)", ""]
+        what = ": gates and order" if name == SCORE else ""
+        parts: list[str | Table] = [f"passed       {task.passed:,} ({100 * task.passed / count:.1f} %){what}", ""]
         parts.append(table(list(values), [[f"{value:.4f}" for value in values.values()]], left=0))
         gates = [(gate, self._gates[gate]) for gate in GATES if name == SCORE]
         for head, found in (("gate", gates), ("reason", task.reasons.most_common())):

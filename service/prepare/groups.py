@@ -61,7 +61,7 @@ def groups_of(examples: Sequence[Example], options: Options) -> Groups:
     connected = Connected(len(examples))
     minhash = None
     if options.similarity < 1:
-        minhash = MinHash(options.similarity, "A split without near-duplicates (--similarity 1: without equal texts)")
+        minhash = MinHash(options.similarity, " Or pass --similarity 1 to find only equal texts.")
     for texts in ([one.question for one in examples], [one.text or "" for one in examples]):
         connect_texts(connected, canonical(texts), minhash)
     connect_texts(connected, references_of(examples), minhash)

@@ -24,7 +24,7 @@ class Options(NamedTuple):
     similarity: float = 0.8
     """Jaccard similarity of words from which records are near-duplicates and share a group."""
     group_field: str | None = None
-    """Name or dotted path of a field: records that are equal in it share a group as well."""
+    """Name or dotted path of a field: records with equal values share a group, too."""
     task: str | None = None
     """The task of all records; None: recognized for each record."""
     own_prompts: bool = False

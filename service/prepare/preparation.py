@@ -130,12 +130,12 @@ def _prepare(job: Job, options: Options, claims: Mapping[str, Claim], quiet: boo
         kept, rows, answers = [], [], Counter[str]()
         for member, row in rows_of(members, options, libraries, maker):
             if isinstance(row, Fault):
-                left_out.add(member.example.place, row)
+                left_out.leave_out(member.example.place, row)
             else:
                 kept.append(member)
                 rows.append(json_text(row).encode())
                 answers.update([row["answer_from"]] if "answer_from" in row else [])
-    left_out.list_omitted()
+    left_out.close()
     if not kept:
         number = sum(source.records for source in sources)
         raise NothingLeft(f"nothing is written: no row can be made of {plural(number, 'record')}")
@@ -185,7 +185,7 @@ def read(
                     if isinstance(one, Example):
                         examples.append(one._replace(held_out=is_held_out))
                     else:
-                        left_out.add(*one)
+                        left_out.leave_out(*one)
         except DocumentError as error:
             raise MalformedSource(file.name, file.format, error) from None
         sources.append(Source(file.name, digest_of(file.path), number, is_held_out))
@@ -215,7 +215,7 @@ def with_splits(
     found = []
     for example, group, split in zip(examples, groups.names, splits, strict=True):
         if split is None:
-            left_out.add(example.place, IN_HELD_OUT_GROUP)
+            left_out.leave_out(example.place, IN_HELD_OUT_GROUP)
         else:
             found.append(Member(example, group, split))
     return found

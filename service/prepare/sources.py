@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import click
 import orjson
 
-from ..files.formats import EXTENSIONS, format_of, is_columnar
+from ..files.formats import EXTENSIONS, UnreadableInput, format_of, is_columnar
 from ..files.records import FileRecord, open_records
-from ..files.rows.rows import BYTE_ORDER_MARK, DocumentError, Fault, Location, Place, json_document
+from ..files.rows.rows import BYTE_ORDER_MARK, DocumentError, Fault, Location, Place, json_document, open_source
+from ..files.rows.wrong_files import packed_remedy, require_document
 from .example import Example
 from .forms import read_example, split_named
 from .options import Options
@@ -69,6 +70,8 @@ def expand(sources: Sequence[str]) -> list[SourceFile]:
 def source_file(path: Path, split: str | None) -> SourceFile:
     """Return a file of records; raises UsageError if its format is unknown, or the package for it is missing."""
     if path.suffix.lower() not in EXTENSIONS:
+        if (remedy := packed_remedy(str(path))) is not None:
+            raise UnreadableInput(f"{path}: {remedy}")
         raise click.UsageError(f"{path}: the extension is not one of {', '.join(EXTENSIONS)}")
     return SourceFile(str(path), str(path), format_of(str(path), None, ""), split)
 
@@ -160,8 +163,10 @@ def single_record(file: SourceFile) -> FileRecord | None:
     if not begins_with_object(file.path):
         return None
     content = Path(file.path).read_bytes()
+    document = json_document(content)
+    require_document(document, file.path)
     try:
-        value = orjson.loads(json_document(content))
+        value = orjson.loads(document)
     except orjson.JSONDecodeError as error:
         raise DocumentError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     if isinstance(value.get("records"), list):
@@ -171,7 +176,7 @@ def single_record(file: SourceFile) -> FileRecord | None:
 
 def begins_with_object(path: str) -> bool:
     """Return whether a JSON file begins with an object; of an array, which may be large, only the beginning is read."""
-    with open(path, "rb") as stream:
+    with open_source(path, "json") as (stream, _):
         start = stream.read(READ_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
         while not start and (more := stream.read(READ_BYTES)):
             start = more.lstrip()

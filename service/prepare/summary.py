@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..explain.numbers import plural
 from ..files.rows.rows import Fault, Place
-from ..terminal import print_omitted, table
+from ..terminal import Listing, table
 from ..version import VERSION
 from .groups import Groups
 from .options import Options
+from .sources import MANIFEST
 from .split import TEST, TRAIN
 from .statistics import Statistics
 
@@ -24,9 +24,6 @@ __all__ = ["IN_HELD_OUT_GROUP", "LeftOut", "Source", "Summary", "Written"]
 
 IN_HELD_OUT_GROUP = Fault("in_held_out_group", "it shares a group with a record that is held out")
 """Why a record is left out that has no fault."""
-
-MAX_LISTED = 100
-"""Records of one reason that are listed on standard error."""
 
 ABOUT_LEXICAL = """\
 By default, rewards of the task lexical need a model, for BERTScore. Choose another reward where the service is called:
@@ -52,26 +49,20 @@ class Written(NamedTuple):
     sha256: str
 
 
-@dataclass
-class LeftOut:
-    """The records that are left out, and why."""
+class LeftOut(Listing):
+    """The records that are left out, and why.
 
-    report: Callable[[str], None]
-    """Prints a line."""
-    faults: list[tuple[Place, Fault]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    """Records by reason."""
+    report: prints a line.
+    """
 
-    def add(self, place: Place, fault: Fault) -> None:
-        """Leave out a record; list it, if it is among the first MAX_LISTED of its reason."""
+    def __init__(self, report: Callable[[str], None]) -> None:
+        super().__init__(report, MANIFEST)
+        self.faults: list[tuple[Place, Fault]] = []
+
+    def leave_out(self, place: Place, fault: Fault) -> None:
+        """Leave out a record, and list it."""
         self.faults.append((place, fault))
-        self.counts[fault.reason] += 1
-        if self.counts[fault.reason] <= MAX_LISTED:
-            self.report(f"{place}: {fault.detail} ({fault.reason})")
-
-    def list_omitted(self) -> None:
-        """Say how many records of each reason are not listed."""
-        print_omitted(self.counts, MAX_LISTED, "prepared.json")
+        self.add(f"{place}: {fault.detail} ({fault.reason})", fault.reason, place.location.kind)
 
     @property
     def has_faults(self) -> bool:

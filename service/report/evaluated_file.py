@@ -162,7 +162,7 @@ class EvaluatedFile:
         for names, reason in self.unavailable():
             yield f"{NOTHING} {names}: not computed. {in_this_shell(reason)}"
         if self.result.counts:
-            yield "(n) after a value: based on n records only; a mean of columns has the n of the shortest."
+            yield "(n) after a value: based on only n records; a mean of columns has the smallest n of its columns."
 
     def unavailable(self) -> Iterator[tuple[str, str]]:
         """Yield the reasons why metrics could not be computed, each after the headings of these metrics."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..evaluate.evaluation import every_task
 from ..extras import in_this_shell
 from ..files.formats import source_name
-from ..terminal import print_omitted, say
+from ..terminal import Listing, say
 from .comparison.compared_files import ComparedFiles
 from .comparison.page import comparison_page
 from .evaluated_file import EvaluatedFile
@@ -21,9 +21,6 @@ __all__ = ["contents_of", "list_left_out", "print_notes", "print_tasks", "print_
 
 NOT_LISTED = ("metrics", "by", "reward")
 """Options of tasks that have flags here, or are of rewards only."""
-
-MAX_LISTED = 100
-"""Rows per reason that are listed."""
 
 Row = tuple[str, str, str]
 """Where a row is, why it is left out as a sentence, and the reason."""
@@ -79,14 +76,12 @@ def invalid_labels(output: EvaluatedFile | ComparedFiles, files: Sequence[Evalua
 
 
 def print_rows(rows: Iterable[Row]) -> int:
-    """List rows, not more than `MAX_LISTED` of each reason; return their number."""
-    counts: Counter[str] = Counter()
+    """List rows; return their number."""
+    listing = Listing(partial(say, err=True), "--json")
     for where, sentence, reason in rows:
-        counts[reason] += 1
-        if counts[reason] <= MAX_LISTED:
-            say(f"{where}: {sentence} ({reason})", err=True)
-    print_omitted(counts, MAX_LISTED)
-    return counts.total()
+        listing.add(f"{where}: {sentence} ({reason})", reason)
+    listing.close()
+    return listing.counts.total()
 
 
 def print_tasks() -> None:

@@ -124,7 +124,7 @@ SIGNS = (
     Sign(
         "trivial_steps",
         "Trivial steps",
-        "No step has objects or parameters, but the reference has.",
+        "No step has objects or parameters, unlike the reference.",
         lambda response, reference: _is_empty(response.bodies) and not _is_empty(reference.bodies),
     ),
     Sign(

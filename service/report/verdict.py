@@ -20,14 +20,14 @@ REMEDIES = {
     "think_not_opened": "The chat template probably ends the prompt with <think>: set think_prefilled.",
     "missing_sections": "Show the four sections <think>, <key>, <orc> and <note> in the prompt, in this order.",
     "no_steps": "Ask for one line “Step N: {…}” in <key> for each step.",
-    "bad_step_line": "Ask for nothing but lines “Step N: {…}” in <key>.",
+    "bad_step_line": "Ask for only lines of the form “Step N: {…}” in <key>.",
     "bad_step_json": "Show a key step in the prompt: what follows “Step N:” must be one JSON object.",
     "bad_step_schema": "Show a key step in the prompt: it has an action, a list of objects and a list of parameters.",
     "key_numbering": "Ask for key steps that are numbered 1, 2, 3, …",
     "orc_numbering": "Ask for prose steps that are numbered 1, 2, 3, …",
     "step_count": "Ask for one prose step in <orc> for each key step.",
     "low_coverage": "Ask for prose that names every action, object and parameter of its key step in the same words; "
-    "the share that is needed is min_coverage.",
+    "min_coverage is the share required.",
 }
 """What to do about responses that fail a gate, by reason."""
 
@@ -104,7 +104,7 @@ def _groups(stats: Statistics) -> list[Finding]:
         return [
             Finding(
                 "Every group has one response, so there are no advantages.",
-                ["If rows belong to a common prompt, name the field with it: --group-field."],
+                ["If several rows share a prompt, name its field with --group-field."],
                 "groups",
                 False,
             )
@@ -154,7 +154,7 @@ def _hacking(stats: Statistics) -> list[Finding]:
     return [
         Finding(
             f"{sign.title} in {share(stats.signs.share(sign.name))} of the responses that pass both gates, "
-            "with no less reward than the others.",
+            "whose rewards are no lower than the others'.",
             ["Possible reward hacking – inspect these rows."],
             "hacking",
             False,
@@ -169,5 +169,5 @@ def _length(stats: Statistics) -> list[Finding]:
     r = correlation(lengths, rewards)
     if len(rewards) < MIN_CORRELATED or r is None or r < STRONG:
         return []
-    text = f"Longer responses earn more (correlation {r:+.2f} among those that pass both gates)."
+    text = f"Longer responses earn more (correlation {r:+.2f} among responses that pass both gates)."
     return [Finding(text, ["Check for padding."], "sizes", False)]

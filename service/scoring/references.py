@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...kernels.reading.references import References, concatenate, read_referenc
 from ...kernels.status import OK, REASONS
 from ...kernels.text.unicode_tables import tables
 from ..errors import InvalidReference, Issue, row_of
-from .text_columns import rows_of
+from .text_columns import rows_of, wrong_fields
 from .threads import fill_all, slices_of
 from .workspaces import borrow_room, borrow_workspace
 
@@ -36,8 +37,15 @@ _DETAILS = {
     "no_steps": "it has no step: a line such as 'Step 1: {{...}}' is needed",
     "bad_step_line": "line {line} is not of the form 'Step N: {{...}}'",
     "bad_step_json": "the braces of line {line} do not hold one valid JSON object",
-    "bad_step_schema": "line {line} must be an action, objects and parameters, and nothing else",
+    "bad_step_schema": "line {line}: {fields}",
 }
+
+MAX_EXPLAINED = 100
+"""References whose wrong fields are named, each in a line of at most MAX_LINE_BYTES: bounds the time."""
+
+MAX_LINE_BYTES = 4096
+
+_FIELDS = "it must be an action with at least one word, objects and parameters, and nothing else"
 
 
 class ReferenceReader:
@@ -48,6 +56,8 @@ class ReferenceReader:
         self._statuses = np.zeros(rows, np.uint8)
         self._bad_lines = np.zeros(rows, np.int64)
         self._too_long = np.zeros(rows, np.bool_)
+        self._wrong_fields: dict[int, str] = {}
+        self._explained_below = rows
         self.failed = False
         """Whether an invalid one has been read."""
 
@@ -68,17 +78,33 @@ class ReferenceReader:
         read_references(statuses, self._bad_lines[rows], references, *chunk, limit, tables(), workspace)
         if statuses.any():
             self.failed = True
+            if first < self._explained_below:
+                self._explain(chunk, first, np.flatnonzero(statuses == REASONS.index("bad_step_schema")))
         return references
+
+    def _explain(self, chunk: TextColumn, first: int, rows: np.ndarray) -> None:
+        """Record the wrong fields of rows of a chunk, and stop at the row that completes MAX_EXPLAINED."""
+        for row in rows[:MAX_EXPLAINED].tolist():
+            text = chunk.data[chunk.offsets[row] : chunk.offsets[row + 1]].tobytes()
+            self._wrong_fields[first + row] = _wrong_fields(text, int(self._bad_lines[first + row]))
+        explained = sorted(self._wrong_fields.copy())  # other threads add rows
+        if len(explained) >= MAX_EXPLAINED:
+            self._explained_below = explained[MAX_EXPLAINED - 1] + 1
 
     def issues(self) -> list[Issue]:
         """Return an issue for each invalid reference read so far, in order."""
         issues = []
+        fields = dict(sorted(self._wrong_fields.items())[:MAX_EXPLAINED])
         for row in np.flatnonzero((self._statuses != OK) | self._too_long).tolist():
             if self._too_long[row]:
                 reason, detail = "too_long", f"it has more than {self._max_bytes} bytes"
             else:
                 reason = REASONS[self._statuses[row]]
-                detail = _DETAILS[reason].format(line=int(self._bad_lines[row]) + 1, max_steps=self._max_steps)
+                detail = _DETAILS[reason].format(
+                    line=int(self._bad_lines[row]) + 1,
+                    max_steps=self._max_steps,
+                    fields=fields.get(row, _FIELDS),
+                )
             issues.append(Issue(f"references[{row}]", reason, detail))
         return issues
 
@@ -119,6 +145,17 @@ def parse_valid_references(
 
     fill_all(read_chunk, slices_of(column.rows, threads, MAX_ROWS) or [(0, 0)], threads)
     return concatenate([chunks[first] for first in sorted(chunks)]), reader.issues() if reader.failed else []
+
+
+def _wrong_fields(text: bytes, line: int) -> str:
+    """Return which fields of a line of a reference are wrong."""
+    lines = text.split(b"\n", line + 1)
+    step = lines[line] if line < len(lines) else b""
+    try:
+        value = json.loads(step[step.index(b"{") :]) if len(step) <= MAX_LINE_BYTES else None
+    except (ValueError, RecursionError):
+        value = None
+    return (wrong_fields(value) if isinstance(value, dict) else None) or _FIELDS
 
 
 def _emptied(column: TextColumn, mask: np.ndarray) -> TextColumn:

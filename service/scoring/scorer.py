@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from ...kernels.column import TextColumn
 from ...kernels.reading.references import References
 from ...kernels.warmup import warmup
-from ..settings import ScoreSettings
+from ..settings import ScoreSettings, SettingOverrides
 from .column_scorer import ColumnScorer, RowValidator
 from .configurations import overridden_by_each, score_together
 from .references import MAX_REFERENCE_BYTES
@@ -47,7 +48,12 @@ class Scorer:
     """
 
     def __init__(
-        self, settings: ScoreSettings | None = None, /, *, threads: int | None = None, **overrides: Any
+        self,
+        settings: ScoreSettings | None = None,
+        /,
+        *,
+        threads: int | None = None,
+        **overrides: Unpack[SettingOverrides],
     ) -> None:
         self.settings = ScoreSettings.checked(overrides, settings) if overrides or settings is None else settings
         self.threads = max(1, threads or usable_cores())
@@ -78,8 +84,8 @@ class Scorer:
         self,
         responses: Sequence[str],
         references: Sequence[Any],
-        reference_index: Sequence[int] | np.ndarray | None = None,
-        groups: Sequence[str | int] | np.ndarray | None = None,
+        reference_index: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+        groups: Sequence[str | int] | NDArray[Any] | None = None,
         task: str | Sequence[str] = "score",
         task_options: Mapping[str, Any] | None = None,
     ) -> Scores:
@@ -128,8 +134,8 @@ class Scorer:
         configs: Sequence[Mapping[str, Any]],
         responses: Sequence[str],
         references: Sequence[Any],
-        reference_index: Sequence[int] | np.ndarray | None = None,
-        groups: Sequence[str | int] | np.ndarray | None = None,
+        reference_index: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+        groups: Sequence[str | int] | NDArray[Any] | None = None,
     ) -> list[Scores]:
         """Score responses under several configurations, reading the texts once.
 
@@ -161,7 +167,7 @@ class Scorer:
         self,
         responses: TextColumn,
         references: TextColumn,
-        reference_index: np.ndarray,
+        reference_index: NDArray[np.int64],
         max_reference_bytes: int = MAX_REFERENCE_BYTES,
         validate_responses: RowValidator | None = None,
         validate_references: RowValidator | None = None,
@@ -177,7 +183,7 @@ class Scorer:
         """Parse references for `score_parsed`; raises InvalidReference naming every invalid one."""
         return self._columns.parse(references, max_bytes)
 
-    def score_parsed(self, responses: TextColumn, references: References, reference_index: np.ndarray) -> Scores:
+    def score_parsed(self, responses: TextColumn, references: References, reference_index: NDArray[np.int64]) -> Scores:
         """Score responses against parsed references; `reference_index` is int64 (n,)."""
         return self._columns.score_parsed(responses, references, reference_index)[0]
 

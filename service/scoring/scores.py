@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...kernels.column import frozen
 from ...kernels.score import COMPONENTS
@@ -15,7 +16,10 @@ from ...kernels.status import REASONS
 from ...kernels.warmup import warmup
 from ..errors import InvalidRequest, Issue
 
-__all__ = ["NO_SPREAD", "PASSED_IF", "Scores", "group_advantages"]
+__all__ = ["NO_SPREAD", "PASSED_IF", "Floats", "Scores", "group_advantages"]
+
+Floats = NDArray[np.float64]
+"""A column of measures."""
 
 NO_SPREAD = 1e-9
 """Rewards of a group that differ by no more are equal but for rounding (docs/rules.md, Advantages)."""
@@ -43,17 +47,17 @@ class Scores:
 
     _names: ClassVar[tuple[str, ...]] = COMPONENTS
 
-    unscored: np.ndarray | None = None
+    unscored: NDArray[np.bool_] | None = None
     """True for responses whose reward is not known, bool (n,); None if all are."""
 
     def __init__(
         self,
-        rewards: np.ndarray,
-        reason_codes: np.ndarray,
-        measures: np.ndarray,
-        reference_index: np.ndarray,
+        rewards: Floats,
+        reason_codes: NDArray[np.uint8],
+        measures: Floats,
+        reference_index: NDArray[np.int64],
         advantage_ddof: int,
-        groups: np.ndarray | None = None,
+        groups: NDArray[np.int64] | None = None,
     ) -> None:
         self.rewards = rewards
         self.reason_codes = reason_codes
@@ -73,38 +77,38 @@ class Scores:
         return f"{type(self).__name__}({len(self)} responses, mean reward {self.rewards.mean():.4f}; {reasons})"
 
     @cached_property
-    def reasons(self) -> np.ndarray:
+    def reasons(self) -> NDArray[np.str_]:
         """Names of the reasons, str (n,): `ok`, or why the response fails a gate (docs/rules.md, Reasons)."""
-        names: np.ndarray = _REASONS[self.reason_codes]
+        names: NDArray[np.str_] = _REASONS[self.reason_codes]
         return names
 
     @cached_property
-    def components(self) -> dict[str, np.ndarray]:
+    def components(self) -> dict[str, Floats]:
         """Every component by name, float64 (n,); 0 if the response fails a gate."""
         return dict(zip(self._names, self.measures, strict=True))
 
     @cached_property
-    def passed(self) -> np.ndarray:
+    def passed(self) -> Floats:
         """1.0 for responses that pass both gates with the reference's order of actions, else 0.0; float64 (n,)."""
-        passed: np.ndarray = np.all([self.components[name] == 1.0 for name in PASSED_IF], axis=0)
+        passed: NDArray[np.bool_] = np.all([self.components[name] == 1.0 for name in PASSED_IF], axis=0)
         return passed.astype(np.float64)
 
     @property
-    def task_codes(self) -> np.ndarray:
+    def task_codes(self) -> NDArray[np.uint8]:
         """The number of each response's task, uint8 (n,): 0, SCORE."""
         return np.zeros(len(self), np.uint8)
 
     @property
-    def tasks(self) -> np.ndarray:
+    def tasks(self) -> NDArray[np.str_]:
         """The name of each response's task, str (n,): `score`."""
         return np.full(len(self), "score")
 
     @property
-    def group_index(self) -> np.ndarray:
+    def group_index(self) -> NDArray[np.int64]:
         """The group of each response, int64 (n,): of `groups`, or else its reference."""
         return self.reference_index if self.groups is None else self.groups
 
-    def advantages(self) -> np.ndarray:
+    def advantages(self) -> Floats:
         """Return (r − mean) / std within each group (paper eq. 12): by `groups`, or else by reference.
 
         Returns
@@ -120,7 +124,7 @@ class Scores:
         return group_advantages(self.rewards, self.group_index, self._ddof)
 
 
-def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) -> np.ndarray:
+def group_advantages(rewards: Floats, group_index: NDArray[np.int64], ddof: int) -> Floats:
     """Return advantages of `rewards`, float64 (n,), within groups numbered by `group_index`, int64 (n,).
 
     They are 0 in groups without spread (`NO_SPREAD`). Sums are exact, so the order of the rows does not matter.
@@ -145,7 +149,7 @@ def group_advantages(rewards: np.ndarray, group_index: np.ndarray, ddof: int) ->
     return advantages
 
 
-def sums_of(terms: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def sums_of(terms: Floats, offsets: NDArray[np.int64]) -> Floats:
     """Return the exactly rounded sum of each row of a column of float64."""
     warmup()
     sums = np.empty(len(offsets) - 1)

@@ -25,11 +25,12 @@ __all__ = [
     "rows_of",
     "select_rows",
     "text_column",
+    "wrong_fields",
 ]
 
 MAX_BYTES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_STEP_FIELDS = {"action", "objects", "parameters"}
+_STEP_FIELDS = ("action", "objects", "parameters")
 
 
 def utf8(text: str) -> bytes:
@@ -144,31 +145,36 @@ def references_as_column(references: Sequence[str | Mapping[str, Any]]) -> tuple
 def _validation_error(reference: Any) -> tuple[str, str] | None:
     """Return (reason, detail) if `reference` is not an object with valid steps, else None."""
     if not isinstance(reference, Mapping):
-        return "wrong_type", "a reference is a string or an object with steps"
+        return "wrong_type", "a reference must be a string or an object with steps"
     if set(reference) != {"steps"}:
-        return "bad_step_schema", "a reference object has exactly the field steps"
+        return "bad_step_schema", "a reference object must have exactly the field steps"
     steps = reference["steps"]
     if not isinstance(steps, Sequence) or isinstance(steps, (str, bytes)):
-        return "bad_step_schema", "steps is a list of steps"
+        return "bad_step_schema", "steps must be a list of steps"
     if not steps:
-        return "no_steps", "a reference has at least one step"
+        return "no_steps", "a reference must have at least one step"
     for number, step in enumerate(steps, 1):
-        if not _is_step(step):
-            return (
-                "bad_step_schema",
-                f"step {number} must be an action, objects and parameters, and nothing else",
-            )
+        if not isinstance(step, Mapping):
+            return "bad_step_schema", f"step {number} is not an object with action, objects and parameters"
+        if problem := wrong_fields(step):
+            return "bad_step_schema", f"step {number}: {problem}"
     return None
 
 
-def _is_step(step: Any) -> bool:
-    """Return whether `step` has exactly the three fields, of their types."""
-    return (
-        isinstance(step, Mapping)
-        and set(step) == _STEP_FIELDS
-        and isinstance(step["action"], str)
-        and all(_is_strings(step[field]) for field in ("objects", "parameters"))
-    )
+def wrong_fields(step: Mapping[Any, Any]) -> str | None:
+    """Return what is wrong with the fields of a step, without its text: `missing field parameters`; or None."""
+    if missing := [name for name in _STEP_FIELDS if name not in step]:
+        return f"missing {'field' if len(missing) == 1 else 'fields'} {', '.join(missing)}"
+    if not isinstance(step["action"], str):
+        return "action is not a string"
+    for name in _STEP_FIELDS[1:]:
+        if not isinstance(step[name], (list, tuple)):
+            return f"{name} is not an array of strings"
+        if not _is_strings(step[name]):
+            return f"{name} contains a value that is not a string"
+    if len(step) > len(_STEP_FIELDS):
+        return f"it has fields other than {', '.join(_STEP_FIELDS)}"
+    return None
 
 
 def _is_strings(values: Any) -> bool:

@@ -21,6 +21,9 @@ from ..scoring.scores import NO_SPREAD
 __all__ = ["ScoredFields", "has_components", "has_passed"]
 
 
+NO_REWARDS = "rows have no rewards yet; run first: assay score INPUT -o scored.jsonl --include components"
+
+
 class ScoredFields(NamedTuple):
     """Names of the fields of a scored row; reward and group may be dotted paths. None if rows do not have the field."""
 
@@ -51,7 +54,8 @@ class ScoredFields(NamedTuple):
         for role in ("reward", "group"):
             path = chosen[role]
             if path is not None and scored and not any(has_field(row, path) for row in scored):
-                raise absent_field(path, scored, f"--{role}-field", kind)
+                error = absent_field(path, scored, f"--{role}-field", kind)
+                raise with_reason(error, NO_REWARDS if role == "reward" and path == "reward" else None)
         if not (chosen["prompt"] or chosen["reference"] or chosen["group"]):
             raise with_reason(absent_field("prompt", rows, "--prompt-field or --group-field", kind), "rows form groups")
         return ScoredFields(**chosen)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ class Options(NamedTuple):
     passed: bool = False
     """Whether only responses that pass are kept or chosen."""
     margin: float = 0.0
-    """Least difference of the rewards of a pair."""
+    """Minimum difference between the rewards of a pair."""
     min_pass_rate: float = 0.0
     max_pass_rate: float = 1.0
     trainer: str | None = None

@@ -20,7 +20,7 @@ from ..files.formats import is_columnar, source_name
 from ..files.output_file import output_file, temp_dir_for
 from ..files.records import FileRecord, open_records
 from ..files.rows.rows import Fault, pieces
-from ..terminal import Progress
+from ..terminal import Listing, Progress
 from .choices import Choice, choose, figures_of
 from .fields import ScoredFields, has_components
 from .options import Options
@@ -94,13 +94,16 @@ def _read(
         by_components, pass_rule = _pass_rule(options, objects)
 
         def report(record: FileRecord, fault: Fault) -> None:
-            progress.message(f"{record.location.within(job.source_name)}: {fault.detail} ({fault.reason})")
+            where = record.location.within(job.source_name)
+            listing.add(f"{where}: {fault.detail} ({fault.reason})", fault.reason, record.location.kind)
 
+        listing = Listing(progress.message)
         reader = RowReader(options, fields, by_components, spool, report)
         for piece in pieces(records, SAMPLE_ROWS):
             for record in piece:
                 reader.add(record)
             progress.advance(len(piece), sum(record.size for record in piece))
+        listing.close()
     return reader, fields, pass_rule
 
 

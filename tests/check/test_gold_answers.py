@@ -35,7 +35,7 @@ def test_other_faults_do_not_lower_the_suggested_coverage(tmp_path: Path) -> Non
     assert dict(data.gold.reasons) == {"ok": 1, "orc_numbering": 2}
     assert [(level.min_coverage, level.passed) for level in data.gold.levels()] == [(0.95, 1)]
     assert data.gold.suggested() is not None
-    assert "2 of 3 gold answers fail a gate. 2 of them for another reason" in data.advice()[0].text
+    assert "2 of 3 gold answers fail a gate. 2 of them fail for a reason other" in data.advice()[0].text
 
 
 def test_no_coverage_is_suggested_for_prose_without_the_words(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_half_of_five_steps(tmp_path: Path) -> None:
     assert half.gold_difference is None
     assert not half.beats_gold
     assert data.policies()[0].rewards.mean is None
-    assert "nothing to compare" in data.advice()[0].text
+    assert "nothing to be compared with" in data.advice()[0].text
 
 
 def test_a_library_counts_where_there_is_one(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -14,6 +15,8 @@ from assay.service.cli.main import COMMANDS, main
 from assay.service.cli.options import Command
 from assay.service.config import ServerSettings
 from assay.service.settings import ScoreSettings
+from assay.service.terminal import show, table
+from assay.service.version import VERSION
 from tests.command_line import ROOT, environment
 
 HEAVY = ("numpy", "numba", "llvmlite", "fastapi", "starlette", "uvicorn", "pydantic", "orjson")
@@ -27,6 +30,25 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
         f"assert not sys.modules.keys() & {set(HEAVY)!r}, sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=environment(), stdout=subprocess.DEVNULL)
+
+
+def test_python_m_assay_is_the_command(tmp_path) -> None:
+    options = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True, "check": False}
+    module = [sys.executable, "-m", "assay"]
+    assert subprocess.run([*module, "--version"], **options).stdout == f"assay {VERSION}\n"
+    wrong = subprocess.run([*module, "scor"], **options)
+    assert wrong.returncode == 2
+    assert "did you mean score?" in wrong.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_documented_completion(run, shell: str) -> None:
+    assert f"_ASSAY_COMPLETE={shell}_source assay" in (ROOT / "docs" / "cli.md").read_text("utf-8")
+    script = run(env=environment() | {"_ASSAY_COMPLETE": f"{shell}_source"}).stdout.decode()
+    assert f"_ASSAY_COMPLETE={shell}_complete" in script
+    asked = {"COMP_WORDS": "assay score --order ", "COMP_CWORD": "" if shell == "fish" else "3"}
+    answer = run(env=environment() | asked | {"_ASSAY_COMPLETE": f"{shell}_complete"})
+    assert {"strict", "lcs"} <= set(re.findall(r"\w+", answer.stdout.decode()))
 
 
 def test_help_lists_every_command(call) -> None:
@@ -126,3 +148,10 @@ def test_every_setting_has_its_flag(name: str, models: tuple[type[BaseModel], ..
     flags = {flag for parameter in command.params for flag in parameter.opts}
     expected = {"--" + field.replace("_", "-") for model in models for field in model.model_fields}
     assert expected <= flags
+
+
+def test_every_version_of_rich_draws_a_table_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    """`make test-lowest` has the lowest: its least width of a column counts padding that it does not draw."""
+    show(table(["verb", "rows", "share"], [["mix", "2", "5.7%"]]), table(["sd", "n"], [["0.1250", "16"]], left=0))
+    lines = ["verb  rows  share", "─" * 17, "mix      2   5.7%", "    sd   n", "─" * 10, "0.1250  16"]
+    assert capsys.readouterr().out.splitlines() == lines

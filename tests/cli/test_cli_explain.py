@@ -95,7 +95,7 @@ def test_json_documents(call, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "neither a row nor an array"),
+        ("", "it is empty"),
         ("7", "neither a row nor an array"),
         ("[]", "there is no record 0"),
         ('{"responses": [], "references": []}', "there is no record 0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -12,10 +13,13 @@ import time
 import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from io import StringIO
+from pathlib import Path
 from threading import Thread
 
 import demo
 import pytest
+from rich.console import Console
 
 from assay import Scorer
 from assay.service.explain import explain
@@ -55,7 +59,7 @@ def test_it_takes_another_port_and_stops(piped):
 def test_a_pipe_gets_plain_text_of_80_columns(piped):
     shown, _ = piped
     assert "\x1b" not in shown
-    assert max(map(len, shown.splitlines())) <= 80
+    assert max(map(len, shown.partition("Type next:")[0].splitlines())) <= 80
 
 
 def test_the_table_has_every_reward_and_reason(piped, example_rollouts):
@@ -65,6 +69,35 @@ def test_the_table_has_every_reward_and_reason(piped, example_rollouts):
     for rollout, reward, reason in zip(example_rollouts, scores.rewards, scores.reasons, strict=True):
         (line,) = [line.split() for line in table.splitlines() if rollout["id"] in line]
         assert (line[1], line[-1]) == (f"{reward:.4f}", reason)
+
+
+def test_it_ends_with_commands_that_can_be_typed(piped, tmp_path) -> None:
+    """Of the environment that it runs in, which need not be active."""
+    shown, _ = piped
+    lines = shown.partition("Type next:\n")[2].splitlines()
+    commands = [line for line in lines if line.startswith("  ")]
+    assert [command.split()[1] for command in commands] == ["explain", "--help"]
+    folder = shlex.quote(str(Path(sys.executable).parent))
+    assert f"After `source {folder}/activate`, it is `assay`." in lines
+    for command in commands:
+        options = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True, "check": False}
+        done = subprocess.run(["sh", "-c", command], **options)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_table_fits_the_terminal(example_rollouts, columns) -> None:
+    """Without components on a narrow one: no number is cut."""
+    n = len(example_rollouts)
+    reply = {"rewards": [0.5] * n, "advantages": [-0.5] * n, "reasons": ["bad_step_schema"] * n}
+    reply["components"] = {name: [1.0] * n for name in demo.COMPONENTS}
+    sink = StringIO()
+    console = Console(width=min(columns, demo.MAX_WIDTH), file=sink)
+    demo.show_table(console, example_rollouts, reply)
+    shown = sink.getvalue()
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= columns
+    assert ("content" in shown) is (columns >= 80)
 
 
 def test_three_rollouts_of_a_prompt_with_the_best_edit_of_each(piped, example_rollouts):
@@ -138,4 +171,4 @@ def test_it_shows_how_many_kernels_are_compiled():
         demo.wait_until_ready(f"http://127.0.0.1:{server.server_port}", process, seen.append)
         server.shutdown()
         thread.join()
-    assert seen == ["compiling kernels (once on this machine, about 40 s): 7 of 19"]
+    assert seen == ["compiling kernels (once, about 40 s): 7 of 19"]

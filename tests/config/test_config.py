@@ -152,7 +152,7 @@ def test_every_issue_says_what_is_right(tmp_path):
         "ASSAY_MIN_COVRAGE": "there is no setting of this name; did you mean ASSAY_MIN_COVERAGE?",
         "ASSAY_ORDER": "must be one of: strict, lcs, got 'lsc'",
         "ASSAY_PORT": "must be an integer, got 'eighty'",
-        "ASSAY_API_KEYS": "a key is made of visible ASCII characters without spaces",
+        "ASSAY_API_KEYS": "a key must consist of visible ASCII characters without spaces",
         "ASSAY_USE_ORDER": f"must be true or false, got '{'x' * 59}…",
         "--min-coverage": "must be at most 1, got 1.5",
         "--position-decay": "must be more than 0, got 0.0",

@@ -55,7 +55,7 @@ FAULTY = {
     "an unknown id": (
         f"{READ}rows[0]['id'] = 'mine'\n{EACH}",
         4,
-        ["line 1 of its output has an id that no row has: 'mine'"],
+        ["line 1 of its output has an unknown id: 'mine'"],
     ),
     "an id twice": (f"{READ}rows.append(rows[1])\n{EACH}", 5, ["line 6 of its output answers words/t/1 a second time"]),
     "a misser": (f"{READ}del rows[2]\n{EACH}", 4, []),
@@ -115,8 +115,9 @@ def test_the_twin_as_an_engine(run: Any) -> None:
 
 def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> None:
     (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "conformance.md").read_text(), re.DOTALL)
-    script = tmp_path / "my_reward.py"
-    script.write_text(
+    script = tmp_path / "engine.py"
+    script.write_text(snippet)
+    (tmp_path / "my_package.py").write_text(
         f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.reference.scorer import UnreadableReferenceError, parse_reference, score_one\n"
         "def my_reward(response, reference, **config):\n"
@@ -124,7 +125,7 @@ def test_the_smallest_engine_of_the_documentation(call: Any, tmp_path: Path) -> 
         "        found = score_one(response, parse_reference(reference, config), config)\n"
         "    except UnreadableReferenceError:\n"
         "        return 0.0, 'an error'\n"
-        "    return found['reward'], found['reason']\n" + snippet
+        "    return found['reward'], found['reason']\n"
     )
     command = shlex.join([sys.executable, str(script)])
     found = json.loads(call("conformance", "--vectors", "score", "--engine", command, "--json").stdout)
@@ -148,7 +149,7 @@ def test_an_engine_with_differences(call: Any, tmp_path: Path) -> None:
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert "the engine: it exited with code 1 after" in result.stdout
-    assert "because answers left them out: components.anchors, components.consistency" in result.stdout
+    assert "because some answers lack them: components.anchors, components.consistency" in result.stdout
     assert "score/sections/nothing: reward: expected 0.0, got 1" in lines
     assert "score/sections/nothing: reason: expected 'missing_sections', got 'ok'" in lines
     assert lines[-1].endswith("more differences (--json lists all)")

@@ -243,5 +243,5 @@ def test_vectors_of_another_version(monkeypatch, tmp_path):
     with pytest.raises(VectorsNotFound, match=r"score\.jsonl: No such file"):
         read_vectors()
     (tmp_path / "words.jsonl").write_text('{"vectors":"words","rules_version":"0","cases":0}\n')
-    with pytest.raises(VectorsNotFound, match="is not of version"):
+    with pytest.raises(VectorsNotFound, match="is incomplete, or not for version"):
         read_vectors(["words"])

@@ -118,9 +118,9 @@ def test_check_holds_published_records_to_the_rules(tmp_path):
     assert check(tmp_path, rows) == (
         1,
         [
-            "2: warning: the level is not that of 2 steps, which is 1 (level)",
+            "2: warning: the level of 2 steps must be 1 (level)",
             "2: warning: the type is not one of the data set's (type)",
-            "4: error: reference: line 1 must be an action, objects and parameters, and nothing else (bad_step_schema)",
+            "4: error: reference: line 1: missing fields action, objects, parameters (bad_step_schema)",
         ],
     )
     assert check(tmp_path, rows[:3], "--no-scirecipe") == (0, [])

@@ -74,6 +74,8 @@ def test_the_document_holds_scipys_intervals(files, tmp_path):
             "model": "base",
             "by": "id",
             "pairs": 12,
+            "records": 12,
+            "baseline_records": 12,
             "questions": 2,
             "unpaired": [],
             "baseline_unpaired": [],
@@ -174,6 +176,36 @@ def test_equal_ids_of_different_questions_are_listed(tmp_path):
     assert result.exit_code == 1
     assert "b: 2 pairs with equal ids but different references or prompts (line 1, 2)." in result.stdout
     assert result.stderr.count("(different_question)") == 2
+
+
+def test_records_with_equal_ids_count_once(files, tmp_path):
+    """A file that was appended to itself has twice the records, and no more evidence."""
+    doubled = [written(tmp_path, answers(good) * 2, f"{name}.jsonl") for name, good in (("b", BASE), ("t", TUNED))]
+    found = {}
+    for name, sources in (("once", files), ("twice", doubled)):
+        target = tmp_path / f"{name}.json"
+        result = run("evaluate", *sources, "--json", target, "--baseline", sources[0].stem)
+        assert result.exit_code == 0, result.stderr
+        found[name] = json.loads(target.read_text())["comparison"]
+    once, twice = ([{**one, "model": ""} for one in found[name]["all"]["differences"]] for name in ("once", "twice"))
+    assert twice == [pytest.approx(one) for one in once]
+    assert [found["twice"]["pairing"][0][name] for name in ("pairs", "records", "baseline_records")] == [12, 24, 24]
+    assert "12 pairs by their ids" in result.stdout
+    assert "t: 24 records and 24 of b have these ids: each id counts once" in result.stdout
+
+
+def test_samples_of_an_id_count_as_their_mean(tmp_path):
+    samples = [{**one, "id": "r0"} for one in answers("1111")] + answers("00")[1:]
+    sources = written(tmp_path, answers("00"), "b.jsonl"), written(tmp_path, samples, "t.jsonl")
+    target = tmp_path / "all.json"
+    run("evaluate", *sources, "--json", target, "--metrics", "order_s")
+    compared = json.loads(target.read_text())["comparison"]
+    (one,) = compared["all"]["differences"]
+    assert (one["n"], one["difference"]) == (
+        2,
+        pytest.approx(0.25),
+    )
+    assert compared["pairing"][0]["records"] == 5
 
 
 def test_nothing_to_compare(tmp_path):

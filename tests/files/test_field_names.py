@@ -50,7 +50,7 @@ def test_rows_that_lack_a_field_beside_others_are_listed(call, tmp_path: Path) -
     result = call("score", source, "-o", target)
     assert result.exit_code == 1
     assert [row.get("reward") for row in read_rows(target)] == [None] * 99 + [1.0] + [None] * 50
-    assert result.stderr.count("(missing_field)") == 149
+    assert "… and 144 more lines with the same problem: missing_field" in result.stderr
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json", "parquet"])

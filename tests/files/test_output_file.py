@@ -247,7 +247,7 @@ def test_appending(call, folder: Path) -> None:
     assert Path("out.jsonl").read_bytes() == before
     for target in ("out.json", "-"):
         refused = call("score", source, "-o", target, "--append")
-        assert (refused.exit_code, "--append is for rows of JSONL in a file" in refused.stderr) == (2, True)
+        assert (refused.exit_code, "--append needs a JSONL file" in refused.stderr) == (2, True)
     failed = call("score", source, "-o", "absent.jsonl", "--append", "--response-field", "absent")
     assert failed.exit_code == 2
     assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out.jsonl"]

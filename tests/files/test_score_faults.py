@@ -68,7 +68,7 @@ def test_faults_of_an_array_are_named_by_record(call, tmp_path: Path) -> None:
 
 
 def test_only_faulty_rows(call, tmp_path: Path) -> None:
-    source, target = write_rows(tmp_path / "in.jsonl", [b"{", b"}"]), tmp_path / "out.jsonl"
+    source, target = write_rows(tmp_path / "in.jsonl", [b"{]", b"}"]), tmp_path / "out.jsonl"
     assert call("score", source, "-o", target).exit_code == 1
     assert [row["error"]["line"] for row in read_rows(target)] == [1, 2]
 
@@ -95,7 +95,7 @@ def test_a_document_that_is_not_json_is_exit_code_2(call, tmp_path: Path, docume
     source.write_bytes(document)
     result = call("score", source, "-o", target)
     assert result.exit_code == 2
-    assert f"{source}: not JSON: " in result.stderr
+    assert f"{source}: {'not JSON: ' if document else 'it is empty'}" in result.stderr
     assert list(tmp_path.iterdir()) == [source]
 
 

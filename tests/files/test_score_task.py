@@ -80,7 +80,7 @@ def test_a_request(call, tmp_path: Path) -> None:
     path.write_text(json.dumps(request))
     assert call("score", path, "-o", target).exit_code == 0
     assert json.loads(target.read_text())["rewards"] == [1.0]
-    assert "names its tasks itself" in call("score", path, "-o", target, *PQA).stderr
+    assert "names its own tasks" in call("score", path, "-o", target, *PQA).stderr
     path.write_text(json.dumps({**request, "references": [5]}))
     assert call("score", path, "-o", target).exit_code == 1
     assert json.loads(target.read_text())["errors"][0]["path"] == "references[0]"

@@ -292,10 +292,10 @@ BAD_KEY = 'Step 1: {"action": "weigh"}'
         (
             {**TRAIN, "key": BAD_KEY},
             "bad_step_schema",
-            "reference: line 1 must be an action, objects and parameters, and nothing else",
+            "reference: line 1: missing fields objects, parameters",
         ),
         ({**TRAIN, "key": ""}, "no_steps", "reference: it has no step: a line such as 'Step 1: {...}' is needed"),
-        ({**OWN, "steps": []}, "no_steps", "reference: a reference has at least one step"),
+        ({**OWN, "steps": []}, "no_steps", "reference: a reference must have at least one step"),
         ({**OWN, "steps": ["weigh"]}, "bad_step_schema", None),
         ({**OWN, "goal": " "}, "missing_field", None),
         ({"query": LIBRARY, "reference": KEY}, "missing_field", None),
@@ -308,7 +308,7 @@ BAD_KEY = 'Step 1: {"action": "weigh"}'
         (
             {**ROW, "reference": "perhaps"},
             "bad_reference",
-            "reference of bioprobench.err: it is not an object, nor one as JSON text",
+            "reference of bioprobench.err: it is neither an object nor an object as JSON text",
         ),
         ({**ROW, "prompt": []}, "missing_field", None),
         ({**PQA, "answer": "7"}, "bad_reference", "the field 'answer' is not one of 'choices'"),

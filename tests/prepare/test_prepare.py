@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from hashlib import sha256
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
-from assay.service.prepare import summary as summaries
+from assay.service import terminal
 from assay.service.prepare.split import split_digest
 from assay.service.scoring.scorer import Scorer
 from tests.command_line import read_rows, write_rows
@@ -229,10 +230,11 @@ def test_records_with_a_fault_are_listed_and_left_out(call: Call, tmp_path: Path
 def test_faults_of_one_reason_are_listed_up_to_a_limit(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summaries, "MAX_LISTED", 2)
+    monkeypatch.setattr(terminal, "MAX_LISTED", 2)
     source = write_rows(tmp_path / "records.jsonl", [*RECORDS[:2], *[b"no json"] * 5])
     done = call("prepare", source, "-o", tmp_path / "out")
-    assert done.stderr.splitlines()[-1] == "… and 3 more: not_json (prepared.json lists all)"
+    omitted = "… and 3 more lines with the same problem: not_json (prepared.json lists all)"
+    assert done.stderr.splitlines()[-1] == omitted
     assert len(done.stderr.splitlines()) == 3
     assert len(manifest(tmp_path / "out")["left_out"]["records"]) == 5
 
@@ -301,8 +303,8 @@ def test_without_datasketch(call: Call, tmp_path: Path, monkeypatch: pytest.Monk
     source = write_rows(tmp_path / "records.jsonl", RECORDS)
     done = call("prepare", source, "-o", tmp_path / "out")
     assert done.exit_code == 2
-    assert "pip install" in done.stderr
-    assert "--similarity 1" in done.stderr
+    message = r"Error: Finding near-duplicates needs datasketch: \S+ -m pip install (\S+ )*'?datasketch\S+ .*"
+    assert re.fullmatch(message + r"Or pass --similarity 1 to find only equal texts\.\n", done.stderr)
     assert call("prepare", source, "--similarity", "1", "-o", tmp_path / "out").exit_code == 0
 
 

@@ -131,7 +131,7 @@ def test_references_that_some_configurations_refuse_are_named_with_those():
     assert issues(InvalidReference, configs, ["x"] * 4, references, index) == [
         ("references[0]", "it has more than 2 steps (configs[1], configs[2])"),
         ("references[1]", "line 1 is not of the form 'Step N: {...}'"),
-        ("references[3]", "a reference has at least one step"),
+        ("references[3]", "a reference must have at least one step"),
     ]
     assert issues(InvalidReference, [{"max_steps": 2}], ["x"], [LONG]) == [
         ("references[0]", "it has more than 2 steps")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from types import MappingProxyType
 from typing import Any
@@ -90,6 +91,41 @@ def test_every_bad_reference_is_named():
     found = issues(InvalidReference, ["x"], given, [0])
     assert set(found) == set(named)
     assert found == named, "in the request's order"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"action": ...}, "missing field action"),
+        ({"objects": ..., "parameters": ..., "param": []}, "missing fields objects, parameters"),
+        ({"action": 5}, "action is not a string"),
+        ({"objects": "pbs"}, "objects is not an array of strings"),
+        ({"parameters": ["5 ml", 5]}, "parameters contains a value that is not a string"),
+        ({"note": ""}, "it has fields other than action, objects, parameters"),
+    ],
+)
+def test_wrong_fields_of_a_step_are_named(changes, problem):
+    """In steps given as objects and in steps given as text; without the text itself."""
+    step = {name: value for name, value in {**ONE_STEP[0], **changes}.items() if value is not ...}
+    for reference, place in (
+        ({"steps": [*ONE_STEP, step]}, "step 2"),
+        (f"Step 1: {json.dumps(ONE_STEP[0])}\nStep 2: {json.dumps(step)}", "line 2"),
+    ):
+        with pytest.raises(InvalidReference) as raised:
+            Scorer().score(["x"], [reference])
+        assert [issue.detail for issue in raised.value.issues] == [f"{place}: {problem}"]
+
+
+def test_wrong_fields_are_named_in_a_bounded_number_of_references():
+    """The others, and lines that are too long to read twice, have a general message."""
+    long = f'Step 1: {{"action": "{"x" * 5000}"}}'
+    with pytest.raises(InvalidReference) as raised:
+        Scorer().score(["x"], [long, *['Step 1: {"action": "add"}'] * 300], [0])
+    details = [issue.detail for issue in raised.value.issues]
+    assert len(details) == 301
+    assert "nothing else" in details[0]
+    assert details[1:100] == ["line 1: missing fields objects, parameters"] * 99
+    assert len(set(details[100:])) == 1
 
 
 @pytest.mark.parametrize(("reference", "reason"), MISFITS + TEXTS, ids=lambda value: repr(value)[:50])

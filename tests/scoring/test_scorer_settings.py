@@ -236,9 +236,9 @@ def test_a_scorer_is_shown_with_the_settings_that_differ():
 def test_an_unknown_setting_is_answered_with_a_similar_one():
     """Only for the first ones: a request may have many, and the search takes time."""
     with pytest.raises(InvalidSetting) as caught:
-        Scorer(**{f"ordr{'_' * k}": "lcs" for k in range(200)}, nonsense=1, position_dacey=1.0)
+        Scorer(**{f"ordr{'_' * k}": "lcs" for k in range(200)}, **{"nonsense": 1, "position_dacey": 1.0})
     details = {issue.path: issue.detail for issue in caught.value.issues}
     assert details["config.ordr"] == "there is no setting of this name; did you mean order?"
     assert sum("did you mean" in detail for detail in details.values()) <= 16
     with pytest.raises(InvalidSetting, match="no setting of this name; did you mean position_decay"):
-        Scorer(position_dacey=1.0)
+        Scorer(**{"position_dacey": 1.0})

@@ -29,7 +29,7 @@ def small_batches_too(request, monkeypatch) -> None:
     """Use fewer references with kernels as plain Python, which are slow."""
     if not JIT and "batch" in request.fixturenames:
         monkeypatch.setattr(threads_module, "MIN_REFERENCES", 4)
-        monkeypatch.setattr("assay.service.scoring.scorer.MIN_REFERENCES", 4)
+        monkeypatch.setattr(request_module, "MIN_REFERENCES", 4)
 
 
 @pytest.fixture(scope="module")

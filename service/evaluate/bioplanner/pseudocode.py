@@ -42,7 +42,7 @@ FAILURES = {
     "syntax_error": "The text, or a definition in it, is not Python.",
     "too_large": f"The text has {BEYOND}; or its calls have arguments that are too deep or too long to be written out.",
     "attribute_call": "The text calls something that is not a plain name, which the script cannot read.",
-    "too_many_functions": "More than 51 functions are defined, which the script has no letters for.",
+    "too_many_functions": "More than 51 functions are defined: the script has no letters for more.",
 }
 SCIBERT_NEEDS = (
     "SciBERTScore needs vectors of values: set embedding_model (published: allenai/scibert_scivocab_uncased), "

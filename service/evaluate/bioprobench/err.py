@@ -40,14 +40,19 @@ NO_GOLD = "no_gold"
 CLASSIFICATION = (
     Metric("accuracy", "Acc", "Share of right verdicts among those that could be read.", percent=True),
     Metric("precision", "P", "Share of the steps called erroneous that are erroneous.", per_record=False, percent=True),
-    Metric("recall", "R", "Share of the erroneous steps that are called so.", per_record=False, percent=True),
+    Metric("recall", "R", "Share of the erroneous steps that are called erroneous.", per_record=False, percent=True),
     Metric("f1", "F1", "Harmonic mean of precision and recall.", per_record=False, percent=True),
     Metric("failed", "Failed", "Share of responses without a readable verdict.", percent=True, less_is_better=True),
-    Metric("accuracy_over_all", "Acc (all)", "Share of right verdicts among all: what failed is wrong.", percent=True),
+    Metric(
+        "accuracy_over_all",
+        "Acc (all)",
+        "Share of right verdicts among all responses; failed ones count as wrong.",
+        percent=True,
+    ),
     Metric(
         "accuracy_bool_gold",
         "Acc (bool)",
-        "Accuracy over the records whose is_correct is a boolean; the public script also compares what is not.",
+        "Accuracy over the records whose is_correct is a boolean; the public script also compares other values.",
         percent=True,
     ),
 )
@@ -55,7 +60,7 @@ CLASSIFICATION = (
 
 VERDICT_FAILURES = {
     **FAILURES,
-    "no_truth_value": "Where the verdict should be is neither True nor False, in these spellings or in lower case "
+    "no_truth_value": "The verdict is neither True nor False, in these spellings or in lower case "
     "(`profile = thoth`: in any case).",
     NO_GOLD: "The record has no is_correct: a fault of the record.",
 }
@@ -70,7 +75,7 @@ class VerdictRecord(Record):
     """One step of BioProBench's ERR with a model's response."""
 
     is_correct: Any = Field(None, description="Whether the step is right: a boolean. Without it the record fails.")
-    generated_response: Any = Field(None, description="The model's response; what is not text counts as failed.")
+    generated_response: Any = Field(None, description="The model's response; anything but text counts as failed.")
 
 
 class ErrRecord(VerdictRecord, ConversationRecord):
@@ -82,7 +87,7 @@ class VerdictOptions(Options):
 
     strict_markers: bool = Field(
         False,
-        description="Whether a response without a marked block fails, as the paper has it; the public script reads its "
+        description="Whether a response without a marked block fails, as in the paper; the public script reads its "
         "last line.",
     )
 
@@ -162,7 +167,7 @@ class Err(VerdictTask, ConversationTask):
     record = ErrRecord
     options = ErrOptions
     metrics = CLASSIFICATION
-    reward = "1 for the right verdict and 0 else."
+    reward = "1 for the right verdict, else 0."
     reasons = REASONS
     components = ("accuracy", "called_erroneous")
     passed_if = ("accuracy",)

@@ -54,7 +54,9 @@ class GenOptions(KeywordOptions):
     """What GEN may be asked."""
 
     nltk: NltkRules = Field(
-        "3.9", description="Whose rules split words: NLTK 3.8 and 3.9 as when published, or 3.10's, whatever is here."
+        "3.9",
+        description="Rules for splitting words: NLTK 3.9 (as in 3.8 and in published values) or 3.10, "
+        "whichever version is installed.",
     )
     embedder: EmbedderOption = Field(
         None,
@@ -68,16 +70,16 @@ class GenOptions(KeywordOptions):
         json_schema_extra={"local": True},
     )
     delta: float = Field(
-        DELTA, ge=0, le=1, description="For step recall and precision: the cosine from which two steps are near."
+        DELTA, ge=0, le=1, description="For step recall and precision: the cosine from which two steps match."
     )
     delta_sweep: list[Annotated[float, Field(ge=0, le=1)]] = Field(
         default_factory=list,
         max_length=MAX_SWEEP,
-        description="Further values of `delta`, for which there are columns `step_recall@0.5` and so on: how much the "
+        description="Further values of `delta`, each with columns such as `step_recall@0.5`: they show how much the "
         "two metrics depend on it.",
     )
     empty_step_precision: Literal["one", "zero"] = Field(
-        "one", description="Step precision where nothing was generated: 1, as the public script has it, or 0."
+        "one", description="Step precision if nothing was generated: 1, as in the public script, or 0."
     )
 
 
@@ -95,8 +97,8 @@ class Gen(Task):
         Metric("keyword_precision", "KW P", "Share of the response's 64 best keywords that are among the truth's."),
         Metric("keyword_recall", "KW R", "Share of the truth's 64 best keywords that are among the response's."),
         Metric("keyword_f1", "KW F1", "Harmonic mean of keyword precision and recall."),
-        Metric("step_recall", "SR", "Share of true steps that a generated step comes near (equation 1)."),
-        Metric("step_precision", "SP", "Share of generated steps that come near a true one (equation 2)."),
+        Metric("step_recall", "SR", "Share of true steps that a generated step matches (equation 1)."),
+        Metric("step_precision", "SP", "Share of generated steps that match a true step (equation 2)."),
         Metric("failed", "Failed", "Share of records without a response.", percent=True, less_is_better=True),
     )
     failures = UNREAD

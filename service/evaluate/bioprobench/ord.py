@@ -46,7 +46,7 @@ SHARES = {
         (ONE_BASED, ZERO_BASED),
     ),
     "failed_unreadable": (
-        "Share of responses that fail because they hold no list of integers where it should be.",
+        "Share of responses that fail because they have no list of integers in the expected place.",
         (NOT_TEXT, NO_MARKERS, NOT_LITERAL, NOT_INDICES, NO_LIST),
     ),
 }
@@ -110,10 +110,10 @@ class OrdRecord(ConversationRecord):
     correct_steps: list[str] = Field(description="The same steps in the right order.")
     gold_indices_1based: list[int] | None = Field(
         None,
-        description="Profile thoth: the right order as indices from 1. Without it, it is found by the steps' texts, of "
-        "which the last of equal ones counts.",
+        description="Profile thoth: the right order as indices from 1. Without it, the order is found by the steps' "
+        "texts; of equal texts, the last one counts.",
     )
-    generated_response: Any = Field(None, description="The model's response; what is not text counts as failed.")
+    generated_response: Any = Field(None, description="The model's response; anything but text counts as failed.")
 
 
 class OrdOptions(ProfileOptions):
@@ -121,11 +121,11 @@ class OrdOptions(ProfileOptions):
 
     repeats: Literal["last", "failed"] = Field(
         "last",
-        description="An answer that names a step more than once: read with the last place counting, as the public "
-        "script does, or failed, as the paper's table of failures has it. Profile thoth: always failed.",
+        description="An answer that names a step more than once: its last place counts, as in the public script, or "
+        "it fails, as in the paper's table of failures. Profile thoth: it always fails.",
     )
     reward: Literal["kendall_tau", "exact_match"] = Field(
-        "kendall_tau", description="Rewards: the response's own tau, from -1 to 1, or 1 for the right order and else 0."
+        "kendall_tau", description="Rewards: the response's own tau, from -1 to 1, or 1 for the right order, else 0."
     )
 
 
@@ -141,8 +141,8 @@ class Ord(ConversationTask):
         Metric(
             "kendall_tau",
             "τ",
-            "Kendall's tau over the pairs of steps of all read records together, as published; "
-            "of one record, its own (equation 6).",
+            "Kendall's tau over the pairs of steps of all readable records together, as published; for one record, "
+            "its own (equation 6).",
             low=-1.0,
         ),
         Metric("failed", "Failed", "Share of responses without a readable order.", percent=True, less_is_better=True),
@@ -154,7 +154,10 @@ class Ord(ConversationTask):
             low=-1.0,
         ),
         Metric(
-            "exact_match_over_all", "EM (all)", "Share of right orders among all: what failed is wrong.", percent=True
+            "exact_match_over_all",
+            "EM (all)",
+            "Share of right orders among all responses; failed ones count as wrong.",
+            percent=True,
         ),
         Metric("repeats", "Repeats", "Share of read orders that name a step twice.", percent=True, less_is_better=True),
         *(
@@ -163,7 +166,7 @@ class Ord(ConversationTask):
         ),
     )
     failures = UNREAD
-    reward = "Kendall's tau of the response, from -1 to 1 (`reward = exact_match`: 1 for the right order and 0 else)."
+    reward = "Kendall's tau of the response, from -1 to 1 (`reward = exact_match`: 1 for the right order, else 0)."
     reasons = REASONS
     components = ("exact_match", "kendall_tau")
     passed_if = ("exact_match",)

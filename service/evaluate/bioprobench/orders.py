@@ -58,8 +58,8 @@ STEPS_DIFFER = "steps_differ"
 
 UNREAD = {
     **FAILURES,
-    NOT_LITERAL: "The last block is no Python literal, or one beyond the limits of length and depth.",
-    NOT_INDICES: "It holds something that is not an integer.",
+    NOT_LITERAL: "The last block is not a Python literal, or is beyond the limits of length and depth.",
+    NOT_INDICES: "The list has an element that is not an integer.",
     REPEATS: "A step is named more than once; if none is missing, this fails only with `repeats = failed` or "
     "`profile = thoth`.",
     MISSING_STEPS: "A step is not named, and none is named twice.",

@@ -66,10 +66,10 @@ def answer_of(response: object) -> Answer | str:
 class PqaRecord(ConversationRecord):
     """One question of BioProBench's PQA with a model's response."""
 
-    answer: Any = Field(description="The right choice. It is compared as it is: a number is no text's equal.")
+    answer: Any = Field(description="The right choice. It is compared as it is: a number never equals a text.")
     question: Any = Field(None, description="Profile thoth: its lines that begin with a letter are the options.")
     choices: Any = Field(None, description="Profile thoth: the options, in the order of their letters.")
-    generated_response: Any = Field(description="The model's response; what is not text counts as failed.")
+    generated_response: Any = Field(description="The model's response; anything but text counts as failed.")
 
 
 class PqaOptions(ProfileOptions):
@@ -77,7 +77,7 @@ class PqaOptions(ProfileOptions):
 
     reward: Literal["accuracy", "calibrated"] = Field(
         "accuracy",
-        description="Rewards: 1 for the right answer, else 0; or that less the answer's Brier score, from -1 to 1.",
+        description="Rewards: 1 for the right answer, else 0; or that minus the answer's Brier score, from -1 to 1.",
     )
 
 
@@ -126,7 +126,10 @@ class Pqa(ConversationTask):
         ),
         Metric("failed", "Failed", "Share of responses without a readable answer.", percent=True, less_is_better=True),
         Metric(
-            "accuracy_over_all", "Acc (all)", "Share of right answers among all: what failed is wrong.", percent=True
+            "accuracy_over_all",
+            "Acc (all)",
+            "Share of right answers among all responses; failed ones count as wrong.",
+            percent=True,
         ),
         Metric(
             "fractional_confidence",
@@ -137,7 +140,7 @@ class Pqa(ConversationTask):
         ),
     )
     failures = UNREAD
-    reward = "1 for the right answer and 0 else (`reward = calibrated`: less the Brier score, from -1 to 1)."
+    reward = "1 for the right answer, else 0 (`reward = calibrated`: minus the Brier score, from -1 to 1)."
     reasons = REASONS
     text_reference = "answer"
     components = ("accuracy", "brier", "confidence")

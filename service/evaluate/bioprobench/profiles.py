@@ -23,7 +23,7 @@ class ProfileOptions(Options):
 
     profile: Literal["bioprobench", "thoth"] = Field(
         "bioprobench",
-        description="As BioProBench's public script, or as that of the SCORE paper's authors (their Table 19).",
+        description="Follow BioProBench's public script, or the script of the SCORE paper's authors (their Table 19).",
     )
 
 

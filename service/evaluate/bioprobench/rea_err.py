@@ -68,7 +68,7 @@ CONSISTENCY = (
     Metric(
         "consistency_eq8",
         "Consistency (8)",
-        "Of the erroneous steps, the share that is called so and judged True (equation 8).",
+        "Share of the erroneous steps that are called erroneous and judged True (equation 8).",
         percent=True,
     ),
     Metric(
@@ -97,8 +97,8 @@ class ReaErrOptions(VerdictOptions, JudgeOptions):
 
     deduplicate: bool = Field(
         False,
-        description="Whether each id counts once, its judged record before others: the public judge appends to the "
-        "file that it reads, so that every id stands there twice.",
+        description="Whether each id counts once, its judged record first: the public judge appends to the file that "
+        "it reads, so every id is in it twice.",
     )
     judge: SkipJsonSchema[Judge | None] = Field(
         None, description="In Python only, instead of `base_url`: judges the records without a judgement.", exclude=True

@@ -30,7 +30,7 @@ MAX_LOGPROBS = 20
 
 SCORES = (
     Metric("score", "Score", "Expected score of the record; with several criteria their mean.", True, 1.0, 5.0),
-    Metric("average", "Average", "Mean of the criteria's means, as the paper's tables have it.", False, 1.0, 5.0),
+    Metric("average", "Average", "Mean of the criteria's means, as in the paper's tables.", False, 1.0, 5.0),
     *(Metric(slug(name), name, f"Expected score for {it.meaning}.", True, 1.0, 5.0) for name, it in CRITERIA.items()),
 )
 DEVIATIONS = tuple(
@@ -50,16 +50,14 @@ class LlamEvalRecord(Record):
     """What a judge has said of a protocol, or a protocol to be judged."""
 
     criterion: str | None = Field(
-        None, description="What the samples judge; without it the judge is asked for all six."
+        None, description="The criterion that the samples judge; without it, the judge is asked about all six."
     )
     responses: list[str] | None = Field(None, description="Samples of the judge's reply.")
     score_token_logprobs: dict[str, float] | None = Field(
         None, description="Log-probabilities of the judge's first token, by its text."
     )
     prompt: str | None = Field(None, description="What to ask the judge, instead of a prompt of Assay's.")
-    reference: str | None = Field(
-        None, description="The protocol to compare with: in the paper the pseudocode that GPT-4 has written."
-    )
+    reference: str | None = Field(None, description="The protocol to compare with: in the paper, GPT-4's pseudocode.")
     protocol: str | None = Field(None, description="The original protocol, for `baseline = protocol`.")
     generated_response: str | None = Field(None, description="The protocol to be judged.")
 
@@ -76,16 +74,16 @@ class LlamEvalOptions(JudgeOptions):
     )
     method: Literal["samples", "logprobs"] = Field(
         "samples",
-        description="Where p(s) is from: the share of a score among the samples, or the judge's log-probabilities.",
+        description="Source of p(s): the share of a score among the samples, or the judge's log-probabilities.",
     )
     parser: Literal["form", "geval"] = Field(
-        "form", description="Whether `- Criterion:` may stand before the score, or a sample must begin with it."
+        "form", description="Whether `- Criterion:` may precede the score, or a sample must begin with the score."
     )
-    samples: int = Field(20, ge=1, le=128, description="Samples for each criterion, as G-Eval takes.")
-    rounds: int = Field(5, ge=1, le=10, description="Requests at most for the samples of one criterion.")
+    samples: int = Field(20, ge=1, le=128, description="Number of samples for each criterion, as in G-Eval.")
+    rounds: int = Field(5, ge=1, le=10, description="Maximum number of requests for the samples of one criterion.")
     runs: int = Field(1, ge=1, le=100, description="How often everything is asked, for means and deviations over runs.")
     temperature: float | None = Field(1.0, ge=0, le=2, description="Passed on to the judge.")
-    max_tokens: int = Field(16, ge=1, le=65536, description="Tokens of one reply at most.")
+    max_tokens: int = Field(16, ge=1, le=65536, description="Maximum number of tokens in a reply.")
 
 
 class LlamEval(Task):

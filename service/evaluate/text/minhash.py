@@ -6,11 +6,13 @@ MinHash: Broder, On the resemblance and containment of documents, 1997. datasket
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from ..optional_dependencies import import_optional
+from ...extras import install_command
+from ..optional_dependencies import not_installed
 
 __all__ = ["PERMUTATIONS", "MinHash", "Shingler", "jaccard", "template_shingles", "without"]
 
@@ -66,12 +68,16 @@ class Shingler:
 class MinHash:
     """Sketches of texts, and the bands in which sketches of similar texts are equal.
 
-    purpose: what needs it, the beginning of the error's sentence. Raises NotInstalled without datasketch.
+    instead: what to do without datasketch besides installing it. Raises NotInstalled without datasketch.
     """
 
-    def __init__(self, similarity: float, purpose: str) -> None:
+    def __init__(self, similarity: float, instead: str = "") -> None:
         self.similarity = similarity
-        self._library = import_optional("datasketch", "duplicates", purpose)
+        try:
+            self._library = import_module("datasketch")
+        except ImportError as error:
+            detail = f"Finding near-duplicates needs datasketch: {install_command('prepare')}.{instead}"
+            raise not_installed("similarity", detail) from error
 
     @property
     def recall(self) -> float:

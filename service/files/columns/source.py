@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..rows.rows import PIECE_ROWS, DocumentError
+from ..rows.wrong_files import WrongFile, beginning_of, require_columnar
 
 __all__ = ["ColumnSource", "json_text_of", "json_values", "nested_names", "open_columns", "without_nulls"]
 
 READ_AHEAD = 2**20
+ARROW = (b"ARRO", b"\xff\xff\xff\xff")
 PARQUET, IPC_FILE, FEATHER_1 = b"PAR1", b"ARRO", b"FEA1"
 
 
@@ -33,6 +35,8 @@ def open_columns(source: str) -> Iterator[ColumnSource]:
     Raises DocumentError if the file is neither Parquet nor Arrow.
     """
     if source != "-" and os.path.isfile(source):
+        with open(source, "rb") as stream:
+            require_columnar(beginning_of(stream), source)
         yield ColumnSource(source)
         return
     with tempfile.NamedTemporaryFile() as spool:
@@ -42,6 +46,8 @@ def open_columns(source: str) -> Iterator[ColumnSource]:
             with open(source, "rb") as stream:
                 shutil.copyfileobj(stream, spool)
         spool.flush()
+        with open(spool.name, "rb") as stream:
+            require_columnar(beginning_of(stream), source)
         yield ColumnSource(spool.name)
 
 
@@ -71,8 +77,18 @@ class ColumnSource:
                 with pq.ParquetFile(path) as file:
                     self.schema, self.rows = file.schema_arrow, file.metadata.num_rows
             else:
-                with pa.OSFile(path) as file, self._reader(file, None) as reader:
-                    self.schema = reader.schema
+                with pa.OSFile(path) as file:
+                    self.schema = self._schema_of(file)
+
+    def _schema_of(self, file: Any) -> Any:
+        """Return the schema of an Arrow file or stream; raises WrongFile for what is neither, whatever it is."""
+        try:
+            with self._reader(file, None) as reader:
+                return reader.schema
+        except (pa.ArrowException, OSError):
+            if self._magic in ARROW:
+                raise
+            raise WrongFile("it is neither Parquet nor Arrow") from None
 
     @property
     def is_ipc_file(self) -> bool:

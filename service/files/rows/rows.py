@@ -18,8 +18,19 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 import orjson
 
 from ...errors import Issue, row_of
+from .wrong_files import (
+    BYTE_ORDER_MARK,
+    FROM_LATIN_1,
+    HEAD_BYTES,
+    DocumentError,
+    beginning_of,
+    require_document,
+    require_json,
+    text_fault,
+)
 
 __all__ = [
+    "BYTE_ORDER_MARK",
     "PIECE_BYTES",
     "PIECE_ROWS",
     "AnyRow",
@@ -45,14 +56,9 @@ __all__ = [
 PIECE_ROWS = 2_048
 PIECE_BYTES = 16 * 2**20
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 JSON_WHITESPACE = " \t\r\n"
 SCANNER = json.JSONDecoder(parse_int=float)
 """Finds the end of a value; accepts integers of any length."""
-
-
-class DocumentError(ValueError):
-    """A JSON document is malformed as a whole, so that it has no rows."""
 
 
 class Fault(NamedTuple):
@@ -132,12 +138,17 @@ AnyRow = TypeVar("AnyRow", bound=HasSize)
 
 
 @contextmanager
-def open_source(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """Open a file or standard input ("-"); yield the binary stream and its size, None if unknown."""
+def open_source(source: str, fmt: str | None) -> Iterator[tuple[BinaryIO, int | None]]:
+    """Open a file of JSON or JSONL, or standard input ("-"); yield the binary stream and its size, None if unknown.
+
+    fmt: `json`, `jsonl`, or None for either. Raises DocumentError for a file that is recognized as another format.
+    """
     if source == "-":
+        require_json(beginning_of(sys.stdin.buffer), source, fmt)
         yield sys.stdin.buffer, None
         return
-    with open(source, "rb") as stream:
+    with open(source, "rb", HEAD_BYTES) as stream:
+        require_json(beginning_of(stream), source, fmt)
         yield stream, os.fstat(stream.fileno()).st_size or None
 
 
@@ -147,11 +158,12 @@ def open_rows(source: str, fmt: str, max_line_bytes: int) -> Iterator[tuple[Iter
 
     The document is empty for JSONL. Raises DocumentError.
     """
-    with open_source(source) as (stream, size):
+    with open_source(source, fmt) as (stream, size):
         if fmt == "jsonl":
             yield jsonl_rows(stream, max_line_bytes), "", size
         else:
             document = json_document(stream.read())
+            require_document(document, source)
             has_rows = document.lstrip(JSON_WHITESPACE).startswith("[")
             yield array_rows(document) if has_rows else None, document, size
 
@@ -184,7 +196,7 @@ def json_document(content: bytes) -> str:
     try:
         return content.removeprefix(BYTE_ORDER_MARK).decode()
     except UnicodeDecodeError as error:
-        raise DocumentError(f"not UTF-8 at byte {error.start}") from None
+        raise DocumentError(f"not UTF-8 at byte {error.start}; {FROM_LATIN_1}") from None
 
 
 def array_rows(document: str) -> Iterator[Row]:
@@ -231,6 +243,8 @@ def decode_row(row: Row, max_line_bytes: int) -> tuple[Any, Fault | None]:
         return orjson.loads(row.text), None
     except orjson.JSONDecodeError as error:
         place = f"{row.location.kind} {row.location.number}"
+        if (recognized := text_fault(row.text)) is not None:
+            return None, Fault("not_json", f"{place} {recognized}")
         return None, Fault("not_json", f"{place} is not JSON ({error.msg}, column {error.colno})")
 
 

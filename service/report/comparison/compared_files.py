@@ -94,8 +94,11 @@ class ComparedFiles:
         for k, pairing in self.pairings.items():
             kept = inside[pairing.baseline_rows]
             if kept.any():
-                model = Sample(self.files[k].found, pairing.rows[kept])
-                baseline = Sample(self.files[self.baseline].found, pairing.baseline_rows[kept])
+                pairs = np.flatnonzero(kept).tolist()
+                samples = [[rows[pair] for pair in pairs] for rows in pairing.samples or ()]
+                model_samples, baseline_samples = samples or (None, None)
+                model = Sample(self.files[k].found, pairing.rows[kept], model_samples)
+                baseline = Sample(self.files[self.baseline].found, pairing.baseline_rows[kept], baseline_samples)
                 questions = pairing.questions[kept] if self.drawn == "question" else np.flatnonzero(kept)
                 for one in differences(self.titles, model, baseline, Draws(questions, self.resamples, self.seed)):
                     yield k, one
@@ -166,18 +169,24 @@ class ComparedFiles:
                 found.setdefault(note, []).append(name)
         for note, names in found.items():
             yield note if len(names) == len(self.files) else f"{', '.join(names)}: {note}"
-        yield "* or bold: the best as shown, or several; rank: mean rank over the metrics that all have, 1 is best."
+        yield "* or bold: the best value as shown; rank: mean rank over the metrics that all models have, 1 is best."
 
     def _pair_notes(self) -> Iterator[str]:
         """Yield how records were paired, which could not be, and how intervals were computed."""
         yield (
             f"{CONFIDENCE:.0%} interval: percentiles of the paired bootstrap ({self.resamples:,} resamples, seed "
-            f"{self.seed}). p-value: two-sided, for each metric alone."
+            f"{self.seed}). p-value: two-sided, for each metric separately."
         )
         baseline = self.names[self.baseline]
         for k, pairing in self.pairings.items():
             pairs = plural(len(pairing.rows), "pair")
             yield f"{self.names[k]}: {pairs}{f' {pairing.how}' if pairing.by else ''}."
+            if pairing.samples is not None:
+                of_model, of_baseline = pairing.records
+                yield (
+                    f"{self.names[k]}: {plural(of_model, 'record')} and {of_baseline:,} of {baseline} have these ids: "
+                    "each id counts once, with the mean over its records. n and ± count every record."
+                )
             number = len(set(pairing.questions.tolist()))
             if 0 < number < len(pairing.rows):
                 how = "which are resampled" if self.drawn == "question" else "not independently (--resample question)"
@@ -204,7 +213,7 @@ class ComparedFiles:
             ):
                 yield from ((file.where(row), f"no pair in {other}: not compared", "unpaired") for row in rows)
             for row in pairing.rows[pairing.contradictory].tolist():
-                sentence = f"its reference or prompt is not that of the record of {baseline} with the same id"
+                sentence = f"its reference or prompt differs from that of the record with the same id in {baseline}"
                 yield self.files[k].where(row), sentence, "different_question"
 
     def document(self) -> bytes:
@@ -244,6 +253,8 @@ class ComparedFiles:
             "model": self.names[k],
             "by": pairing.by or None,
             "pairs": len(pairing.rows),
+            "records": pairing.records[0],
+            "baseline_records": pairing.records[1],
             "questions": len(set(pairing.questions.tolist())),
             "unpaired": pairing.unpaired,
             "baseline_unpaired": pairing.baseline_unpaired,

@@ -18,10 +18,29 @@ Column = tuple[np.ndarray, np.ndarray]
 
 
 class Sample(NamedTuple):
-    """One model's side of the pairs: its evaluation, and the int64 rows of its records."""
+    """One model's side of the pairs: its evaluation, and the int64 rows of its records.
+
+    samples: all rows of each pair, int64, if a pair has several; then its value is the mean over them.
+    """
 
     found: Evaluation
     rows: np.ndarray
+    samples: Sequence[np.ndarray] | None = None
+
+    def records(self, pairs: np.ndarray | None = None) -> np.ndarray:
+        """Return the rows of all records, or of those of some pairs, which may be named repeatedly."""
+        if self.samples is None:
+            return self.rows if pairs is None else self.rows[pairs]
+        numbers = range(len(self.samples)) if pairs is None else pairs.tolist()
+        return np.concatenate([self.samples[number] for number in numbers])
+
+    def values(self, column: np.ndarray) -> np.ndarray:
+        """Return the value of each pair: the mean of a column over its records that have a value."""
+        if self.samples is None:
+            values: np.ndarray = column[self.rows]
+            return values
+        means = [mean_of(column[rows]) for rows in self.samples]
+        return np.array([math.nan if mean is None else mean for mean in means])
 
     def corpus(self, rows: np.ndarray) -> Mapping[str, float | None]:
         """Return the values that are not means over records, of int64 rows."""
@@ -29,20 +48,24 @@ class Sample(NamedTuple):
 
     def value(self, name: str) -> float | None:
         """Return the value of a metric over the pairs."""
-        corpus = self.corpus(self.rows)
+        if self.samples is not None and self.is_mean_of_means(name):
+            means = [mean_of(self.values(column)) for column in self.found.over[name]]
+            known = [mean for mean in means if mean is not None]
+            return sum(known) / len(known) if len(known) == len(means) else None
+        corpus = self.corpus(self.records())
         column = self.found.columns.get(name)
-        return corpus[name] if name in corpus else None if column is None else mean_of(column[self.rows])
+        return corpus[name] if name in corpus else None if column is None else mean_of(self.values(column))
 
     def count(self, name: str) -> int:
         """Return the number of records that a value is based on: of several columns, that of the shortest."""
         columns = self.found.over.get(name) or [self.found.columns[name]]
-        return min(int((~np.isnan(column[self.rows])).sum()) for column in columns)
+        return min(int((~np.isnan(self.values(column))).sum()) for column in columns)
 
     def column(self, name: str) -> np.ndarray | None:
         """Return the column whose mean a metric is, over the pairs; None if it is not a mean over records."""
         own = self.found.columns.get(name)
         columns = self.found.over.get(name, []) if own is None else [own]
-        return columns[0][self.rows] if len(columns) == 1 and self._is_mean_of(name, columns) else None
+        return self.values(columns[0]) if len(columns) == 1 and self._is_mean_of(name, columns) else None
 
     def is_mean_of_means(self, name: str) -> bool:
         """Return whether a metric is the mean of the means of the columns that it is computed from, as AVG is."""
@@ -50,7 +73,8 @@ class Sample(NamedTuple):
 
     def _is_mean_of(self, name: str, columns: Sequence[np.ndarray]) -> bool:
         """Compare over all pairs and over parts of them, where values that are equal by chance differ."""
-        for rows in (self.rows, self.rows[::2], self.rows[: len(self.rows) // 2]):
+        every = self.records()
+        for rows in (every, every[::2], every[: len(every) // 2]):
             corpus = self.corpus(rows)
             means = [mean_of(column[rows]) for column in columns]
             known = [mean for mean in means if mean is not None]
@@ -132,7 +156,9 @@ def of_means(columns: Mapping[str, Column], draws: Draws) -> Iterator[Difference
 def of_mean_of_means(name: str, model: Sample, baseline: Sample, draws: Draws) -> Difference:
     """Return the difference of a mean of means, such as AVG."""
     n = min(model.count(name), baseline.count(name))
-    drawn = [means_of_means([column[one.rows] for column in one.found.over[name]], *draws) for one in (model, baseline)]
+    drawn = [
+        means_of_means([one.values(column) for column in one.found.over[name]], *draws) for one in (model, baseline)
+    ]
     interval = interval_of(drawn[0] - drawn[1]) if several_in(draws.questions) else None
     return Difference(name, n, difference_of(model.value(name), baseline.value(name)), interval)
 
@@ -141,7 +167,7 @@ def of_any(names: list[str], model: Sample, baseline: Sample, draws: Draws) -> I
     """Yield the differences of values that are computed again for each resample, such as F1."""
 
     def statistic(rows: np.ndarray) -> list[float]:
-        values, others = model.corpus(model.rows[rows]), baseline.corpus(baseline.rows[rows])
+        values, others = model.corpus(model.records(rows)), baseline.corpus(baseline.records(rows))
         return [difference_of(values[name], others[name]) for name in names]
 
     drawn = statistics(statistic, *draws) if names and several_in(draws.questions) else None

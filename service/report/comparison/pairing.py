@@ -36,7 +36,8 @@ Records = Sequence[Mapping[str, Any]]
 class Pairing(NamedTuple):
     """Pairs of records of a file with those of the baseline, in the order of the baseline.
 
-    rows, baseline_rows: int64 (pairs,). unpaired, baseline_unpaired: the other rows, in order.
+    rows, baseline_rows: int64 (pairs,), the first record of each id. unpaired, baseline_unpaired: the other rows, in
+    order.
     """
 
     by: str
@@ -49,6 +50,16 @@ class Pairing(NamedTuple):
     """int64 (pairs,): the number of the question that each pair answers, from 0; its own if that is unknown."""
     contradictory: list[int]
     """Pairs of equal ids whose references or prompts differ."""
+    samples: tuple[list[np.ndarray], list[np.ndarray]] | None = None
+    """Where several records have the same id: all rows of each pair, int64, of the file and of the baseline."""
+
+    @property
+    def records(self) -> tuple[int, int]:
+        """Return how many records of the file and of the baseline are in pairs."""
+        if self.samples is None:
+            return len(self.rows), len(self.rows)
+        of_file, of_baseline = (sum(map(len, rows)) for rows in self.samples)
+        return of_file, of_baseline
 
     @property
     def how(self) -> str:
@@ -59,17 +70,21 @@ class Pairing(NamedTuple):
 def pair_records(task: Task, records: Records, baseline: Records) -> Pairing:
     """Pair by id if all records have one, else by reference and prompt, else by position if the numbers are equal.
 
-    Several records with the same id, or of the same question, are paired in their order.
+    Several records with the same id are one pair, because they are not independent. Several of the same question are
+    paired in their order.
     """
     questions = [[question_of(task, record) for record in some] for some in (records, baseline)]
     ids = [[record_id(record) for record in some] for some in (records, baseline)]
+    are_repeated = all(all(some) for some in ids) and any(len(set(some)) < len(some) for some in ids)
+    if are_repeated and (pairing := pairs_of_ids(questions, *map(rows_by_key, ids))):
+        return pairing
     candidates: dict[str, Sequence[Sequence[Any]]] = {"id": ids} if all(all(some) for some in ids) else {}
     if all(one.known for some in questions for one in some):
         candidates["question"] = questions
     if len(records) == len(baseline):
         candidates["position"] = [list(range(len(records)))] * 2
-    found = ((by, list(matches(keys, others))) for by, (keys, others) in candidates.items())
-    by, pairs = next(((by, pairs) for by, pairs in found if pairs), ("", []))
+    matched = ((by, list(matches(keys, others))) for by, (keys, others) in candidates.items())
+    by, pairs = next(((by, pairs) for by, pairs in matched if pairs), ("", []))
     rows, baseline_rows = np.array(pairs, np.int64).reshape(-1, 2).T
     return Pairing(
         by,
@@ -79,6 +94,37 @@ def pair_records(task: Task, records: Records, baseline: Records) -> Pairing:
         sorted(set(range(len(baseline))).difference(baseline_rows.tolist())),
         numbered([one if (one := questions[1][row]).known else row for row in baseline_rows.tolist()]),
         [k for k, (row, other) in enumerate(pairs) if by == "id" and questions[0][row] != questions[1][other]],
+    )
+
+
+def rows_by_key(keys: Sequence[str]) -> dict[str, list[int]]:
+    """Return the rows of each key, in the order of their first rows."""
+    rows: dict[str, list[int]] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, []).append(row)
+    return rows
+
+
+def pairs_of_ids(
+    questions: Sequence[Sequence[Question]], rows: Mapping[str, list[int]], baseline_rows: Mapping[str, list[int]]
+) -> Pairing | None:
+    """Return a pair for each id that both files have, with all records of this id; None without such an id."""
+    shared = [key for key in baseline_rows if key in rows]
+    if not shared:
+        return None
+    asked = [
+        {questions[0][row] for row in rows[key]} | {questions[1][row] for row in baseline_rows[key]} for key in shared
+    ]
+    first = [baseline_rows[key][0] for key in shared]
+    return Pairing(
+        "id",
+        np.array([rows[key][0] for key in shared], np.int64),
+        np.array(first, np.int64),
+        sorted(row for key, several in rows.items() if key not in baseline_rows for row in several),
+        sorted(row for key, several in baseline_rows.items() if key not in rows for row in several),
+        numbered([one if (one := questions[1][row]).known else row for row in first]),
+        [k for k, several in enumerate(asked) if len(several) > 1],
+        tuple([np.array(some[key], np.int64) for key in shared] for some in (rows, baseline_rows)),  # type: ignore[arg-type]
     )
 
 

@@ -1,0 +1,82 @@
+"""The documentation site in a browser, opened as files: search, small screens, and contrast in light and dark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.own_process import environment
+
+pytest.importorskip("mkdocs", reason="MkDocs is not installed (make docs installs it)")
+
+ROOT = Path(__file__).resolve().parents[2]
+PHONE = 375
+LOOKED_AT = ["index", "trainers/index", "trainers/verl", "cli", "http", "python", "metrics", "rules", "reward/index"]
+"""Pages with every kind of content: tables, code of several languages, diagrams, notes, signatures."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("query", "location"),
+    [
+        ("how fast", "performance.html"),
+        ("throughput", "performance.html"),
+        ("verl reward", "trainers/verl.html"),
+        ("trl", "trainers/trl.html"),
+        ("think_not_opened", "faq.html"),
+    ],
+)
+def test_the_search_finds_the_page(contexts, site, query, location):
+    page = contexts().new_page()
+    page.goto((site / "index.html").as_uri())
+    page.get_by_role("textbox", name="Search").fill(query)
+    results = page.locator(".md-search-result__item > a")
+    expect(results.first).to_be_visible()
+    first = [link.get_attribute("href") or "" for link in results.all()[:3]]
+    assert any(f"/{location}" in link for link in first), first
+
+
+def test_no_page_scrolls_sideways_on_a_phone(contexts, site):
+    """Wide tables and code scroll by themselves."""
+    page = contexts(viewport={"width": PHONE, "height": 800}, has_touch=True, is_mobile=True).new_page()
+    wide = []
+    for path in sorted(site.rglob("*.html")):
+        if path.name == "404.html":
+            continue  # for a server: it loads styles from the root
+        page.goto(path.as_uri())
+        width = page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth, innerWidth)")
+        if width > PHONE:
+            wide.append(f"{path.relative_to(site)}: {width} px")
+    assert wide == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_axe_finds_nothing(contexts, site, name, scheme):
+    page = contexts(color_scheme=scheme).new_page()
+    page.goto((site / f"{name}.html").as_uri())
+    assert axe_finds(page) == []
+
+
+def axe_finds(page: Page) -> list[str]:
+    """Return the violations of WCAG AA; browsers themselves make boxes that scroll focusable."""
+    options = {
+        "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]},
+        "rules": {"scrollable-region-focusable": {"enabled": False}},
+        "preload": False,  # axe would request styles, which pages opened as files may not
+    }
+    found = Axe().run(page, options=options).response["violations"]
+    return [f"{rule['id']}: {node['target']} {node['html'][:80]}" for rule in found for node in rule["nodes"]]
