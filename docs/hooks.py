@@ -38,6 +38,7 @@ OUTSIDE = {
     "environments/assay_lm_eval/README.md": "lm-eval.md",
     "environments/assay_nemo_gym/README.md": "nemo-gym.md",
     "environments/assay_openenv/README.md": "openenv.md",
+    "environments/assay_tinker/README.md": "tinker.md",
     "environments/assay_verifiers/README.md": "verifiers.md",
     "examples/grpo_tiny/README.md": "grpo-tiny.md",
     "examples/grpo_tiny/rewards.png": "rewards.png",
@@ -84,7 +85,9 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Rewrite links to files outside docs/, and those from pages that are outside."""
+    """Rewrite links to files outside docs/ and from pages outside docs/; rank decisions lower in the search."""
+    if page.file.src_uri.startswith("decisions/"):
+        page.meta["search"] = {"boost": 0.1}
     homes = {name: source for source, name in OUTSIDE.items()}
     folder = posixpath.dirname(homes.get(page.file.src_uri, f"docs/{page.file.src_uri}"))
 
