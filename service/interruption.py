@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["INTERRUPTED", "WRITTEN", "Ended", "end_by_signal", "ended_by_signals", "exit_early"]
+__all__ = ["INTERRUPTED", "WRITTEN", "Ended", "end_by_signal", "ended_by_signals", "exit_early", "uninterrupted"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -69,8 +69,7 @@ def ended_by_signals() -> Iterator[None]:
         else:
             report(arguments)
 
-    before = {number: signal.getsignal(number) for number in ENDING}
-    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    before = _handlers()
     sys.unraisablehook = unraisable
     try:
         for number in before:
@@ -84,6 +83,35 @@ def ended_by_signals() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         sys.unraisablehook = report
+
+
+def _handlers() -> dict[int, Any]:
+    """Return the handlers of the signals that end a command, without those that are ignored or not Python's."""
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    return {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delay the signals that end the command until the context ends.
+
+    Their handlers are replaced. To block the signals would not suffice: another thread would receive them, and Python
+    would still run the handlers on the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():  # handlers do not run here
+        yield
+        return
+    received: list[int] = []
+    before = _handlers()
+    try:
+        for number in before:
+            signal.signal(number, lambda number, _frame: received.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])
 
 
 def end_by_signal(number: int) -> None:

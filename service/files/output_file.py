@@ -11,13 +11,14 @@ import errno
 import fcntl
 import os
 import re
-import signal
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import IO, NoReturn
+
+from ..interruption import uninterrupted
 
 __all__ = [
     "Claim",
@@ -108,14 +109,14 @@ def claim(target: str, append: bool = False, together: bool = False) -> Claim | 
     path = os.path.realpath(target)
     held = _claims.get(path)
     if held is None or held.stream.closed:
-        with _without_signals():  # a new partial file is known here
+        with uninterrupted():  # a new partial file is known here
             held = _claims[path] = Claim(target, append, together)
     return held
 
 
 def release_claims() -> None:
     """Discard every claim of this process that is not complete."""
-    with _without_signals():
+    with uninterrupted():
         for held in _claims.values():
             held.discard()
         _claims.clear()
@@ -162,7 +163,7 @@ def output_file(target: str) -> Iterator[IO[bytes]]:
 
 def complete_together(claims: Iterable[Claim], removed: Iterable[str] = ()) -> None:
     """Complete files at one moment, in their order, and remove others: no signal comes between them."""
-    with _without_signals():
+    with uninterrupted():
         for path in removed:
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -278,13 +279,3 @@ def _sync_folder(folder: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-@contextmanager
-def _without_signals() -> Iterator[None]:
-    """Delay signals that end the command."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from assay.service.files.output_file import Claim, claim, partial_name, release_claims, write_document
+from assay.service.interruption import Ended, ended_by_signals
 from tests.command_line import KEY_LINE, RESPONSE, read_rows, write_rows
 
 GOOD = {"response": RESPONSE, "reference": KEY_LINE, "prompt": "p"}
@@ -89,6 +90,29 @@ def test_a_signal_leaves_what_was_there_and_nothing_else(start: Start, folder: P
     assert b"nothing was written" in complaint
     assert [path.name for path in folder.iterdir()] == [first]
     assert Path(first).read_text() == "what was there\n"
+
+
+@pytest.mark.attack
+def test_a_signal_while_a_file_is_claimed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with a second thread receives even a signal that the main thread blocks."""
+
+    def lock(*arguments: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+        assert partials(folder) == [".out.json.assay-partial"]
+
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    monkeypatch.setattr("fcntl.flock", lock)
+    try:
+        with pytest.raises(Ended), ended_by_signals():
+            claim("out.json")
+    finally:
+        ended.set()
+        thread.join()
+    release_claims()
+    assert partials(folder) == []
 
 
 @pytest.mark.attack

@@ -71,7 +71,7 @@ class Permit:
 
     def grow(self, nbytes: int, *, patient: bool = False) -> None:
         """Charge more bytes without waiting (see `ByteBudget.charge`)."""
-        self.budget.charge(nbytes, patient=patient)
+        self.budget.charge(nbytes, before=self.nbytes, patient=patient)
         self.nbytes += nbytes
 
     def hold(self) -> None:
@@ -93,12 +93,12 @@ class ByteBudget:
         self.in_use = 0
         """Charged bytes."""
 
-    def charge(self, nbytes: int, *, patient: bool = False) -> None:
-        """Charge bytes; raise Problem `over-capacity` if they do not fit.
+    def charge(self, nbytes: int, *, before: int = 0, patient: bool = False) -> None:
+        """Charge bytes of a body, after `before` of the same one; raise Problem `over-capacity` if they do not fit.
 
         A `patient` request may exceed the budget, and so may the only body in work.
         """
-        if not patient and self.in_use and self.in_use + nbytes > self.capacity:
+        if not patient and self.in_use > before and self.in_use + nbytes > self.capacity:
             raise self.over_capacity()
         self.in_use += nbytes
 

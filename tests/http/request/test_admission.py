@@ -342,6 +342,22 @@ def test_a_body_of_unknown_length_is_charged_as_it_arrives():
     asyncio.run(scenario())
 
 
+def test_the_only_body_may_exceed_the_budget_in_parts():
+    """However TCP divides it; a second body does not fit beside it."""
+
+    async def scenario():
+        admission = Admission(ServerSettings(inline_bytes=1_000, max_work_bytes=500))
+        caller = Caller()
+        for total in (400, 800):
+            await admission.charge(caller, 400, total, 800, True)
+        with pytest.raises(Problem, match="over-capacity"):
+            await admission.charge(Caller(), 1, 1, 800, True)
+        caller.permit.release()
+        assert admission.in_use == 0
+
+    asyncio.run(scenario())
+
+
 def test_short_bodies_do_not_wait_for_batches_nor_patient_ones_for_anything():
     async def scenario():
         admission = Admission(ServerSettings(inline_bytes=1_000, max_work_bytes=2_000, max_queued_bytes=0))
