@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.own_process import environment
-
-pytest.importorskip("mkdocs", reason="MkDocs is not installed (make docs installs it)")
-
-ROOT = Path(__file__).resolve().parents[2]
 PHONE = 375
 LOOKED_AT = ["index", "trainers/index", "trainers/verl", "cli", "http", "python", "metrics", "rules", "reward/index"]
 """Pages with every kind of content: tables, code of several languages, diagrams, notes, signatures."""
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 @pytest.mark.parametrize(

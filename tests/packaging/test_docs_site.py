@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from assay.service.http.app import create_app
-from tests.own_process import environment
-from tests.packaging.snippets import ROOT
 
-pytest.importorskip("mkdocs", reason="MkDocs is not installed (make docs installs it)")
 pytestmark = pytest.mark.slow  # make docs is the other test
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
