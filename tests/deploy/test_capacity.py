@@ -25,6 +25,6 @@ def test_the_table_of_replicas_follows_from_the_formulas():
     ]
     assert shown == computed
     assert len(shown) > 4
-    given = (f"{TRAINERS} trainers with {ROLLOUTS:,}", f"last fifth arrives within {WITHIN} s", f"{SINGLES:,} single")
+    given = (f"{TRAINERS} trainers with {ROLLOUTS:,}", f"last fifth arriving within {WITHIN} s", f"{SINGLES:,} single")
     words = " ".join(section.split())
     assert [text for text in (*given, f"{BATCHES:,} batched") if text not in words] == []
