@@ -82,9 +82,9 @@ SCORE_PARAMETERS = [
     {
         "name": "config",
         "in": "query",
-        "description": "The field `config`, as JSON: of an Arrow stream, or instead of the field in a JSON body.",
+        "description": 'The field `config`, as JSON such as `{"order":"lcs"}`: of an Arrow stream, or instead of the '
+        "field in a JSON body.",
         "schema": {"type": "string", "contentMediaType": "application/json"},
-        "example": '{"order":"lcs"}',
     },
     {
         "name": "include",

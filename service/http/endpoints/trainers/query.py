@@ -153,7 +153,7 @@ def query_parameters(options: type[RouteOptions]) -> list[dict[str, Any]]:
     ]
     description = "Options of other tasks: `repeats` with `task`, `bioprobench.ord.repeats` with `task_field`."
     further = {"name": "options", "in": "query", "description": description, "style": "form", "explode": True}
-    return [*parameters, {**further, "schema": task_options_schema()}]
+    return [*parameters, {**further, "schema": task_options_schema(), "example": {}}]  # so that a page fills in none
 
 
 @cache
