@@ -76,7 +76,7 @@ def test_it_ends_with_commands_that_can_be_typed(piped, tmp_path) -> None:
     shown, _ = piped
     lines = shown.partition("Type next:\n")[2].splitlines()
     commands = [line for line in lines if line.startswith("  ")]
-    assert [command.split()[1] for command in commands] == ["explain", "--help"]
+    assert [shlex.split(command)[1] for command in commands] == ["explain", "--help"]
     folder = shlex.quote(str(Path(sys.executable).parent))
     assert f"After `source {folder}/activate`, it is `assay`." in lines
     for command in commands:
