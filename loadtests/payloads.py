@@ -68,8 +68,8 @@ MAX_RESPONSES = 65_536
 class Payloads:
     """The exchanges of every scenario, for one seed.
 
-    config : `GET /v1/config` of the service, whose settings, limits and version its answers have; without it, those of
-    a service of this version with default settings.
+    config : `GET /v1/config` of the service, with the settings, limits and version that its answers depend on; without
+    it, the answers are for a service of this version with default settings.
     """
 
     def __init__(self, prompts: int, samples: int, seed: int, config: Mapping[str, Any] | None = None) -> None:

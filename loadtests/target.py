@@ -66,7 +66,7 @@ class Remote:
     """A service that runs already, at this address; its usage is not known."""
 
     def __init__(self, url: str) -> None:
-        self.address = url.rstrip("/")
+        self.address = url
 
     def __enter__(self) -> Self:
         return self

@@ -37,8 +37,8 @@ class AssayEnv(Env):
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
         """Return the answer's reward; raise AssayError, which is never a reward, if it has none.
 
-        Environments that are scored at the same time share requests. The metrics are those of the row's task only, so
-        that their means are over its rows.
+        Environments that are scored at the same time share requests. A row has only the metrics of its task, so that
+        their means are over the rows of that task.
         """
         score = await score_response_async(self.row, answer_of(self.renderer, action), self.config)
         return StepResult(

@@ -60,6 +60,7 @@ def score_rows(
     """
     summary = Summary()
     listing = Listing(progress.message)
+    summary.faults = listing.counts
     scored = _score_pieces(job, tasks, rows, summary, progress, listing, observe)
     with row_output(job, tasks.identity) as write:
         if not job.advantages:
@@ -95,7 +96,6 @@ def _score_pieces(
         scores = tasks.score(rollouts)
         summary.add(scores)
         report_faults(job.source_name, rollouts, listing)
-        summary.faults = listing.counts
         if observe is not None:
             valid = [rollout for rollout in rollouts if rollout.fault is None]
             chosen, of_those = tasks.of_score(scores)

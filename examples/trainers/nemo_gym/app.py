@@ -37,7 +37,7 @@ class AssayServer(SimpleResourcesServer):
         return Response(await reply.read(), reply.status, media_type=reply.content_type)
 
     async def aggregate_metrics(self, body: AggregateMetricsRequest) -> AggregateMetrics:
-        """Compute Gym's statistics of a run, and those of each task.
+        """Compute Gym's statistics of a run and of each task.
 
         Every reply of the service has the numbers of all tasks, so Gym's means would count the zeros of other tasks.
         The service returns each rollout with the numbers that its task has, and the statistics of each task.

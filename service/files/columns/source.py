@@ -24,8 +24,7 @@ from ..rows.wrong_files import WrongFile, beginning_of, require_columnar
 __all__ = ["ColumnSource", "json_text_of", "json_values", "nested_names", "open_columns", "without_nulls"]
 
 READ_AHEAD = 2**20
-ARROW = (b"ARRO", b"\xff\xff\xff\xff")
-PARQUET, IPC_FILE, FEATHER_1 = b"PAR1", b"ARRO", b"FEA1"
+PARQUET, IPC_FILE, IPC_STREAM, FEATHER_1 = b"PAR1", b"ARRO", b"\xff\xff\xff\xff", b"FEA1"
 
 
 @contextmanager
@@ -86,7 +85,7 @@ class ColumnSource:
             with self._reader(file, None) as reader:
                 return reader.schema
         except (pa.ArrowException, OSError):
-            if self._magic in ARROW:
+            if self._magic in (IPC_FILE, IPC_STREAM):
                 raise
             raise WrongFile("it is neither Parquet nor Arrow") from None
 

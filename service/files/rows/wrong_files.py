@@ -187,7 +187,7 @@ def _ends_later(line: bytes, following: bytes) -> bool:
 
 
 def _begins_with_lines(start: str) -> bool:
-    """Return whether a document begins with an object on one line, and goes on with another on the next."""
+    """Return whether a document begins with two objects on consecutive lines."""
     line, _, following = start.partition("\n")
     if not (line.startswith("{") and following.lstrip().startswith("{")):
         return False
@@ -208,7 +208,7 @@ def packed_remedy(path: str) -> str | None:
 def _through(command: str, source: str, name: str) -> str:
     """Return the shell command that makes a readable file of this one with a filter.
 
-    name: what the new file is called after, unless the extension of this one is that of a compression.
+    name: added to the name of the new file, unless this file has the extension of a compression.
     """
     if source == "-":
         return f"pipe it through {command}"

@@ -35,7 +35,7 @@ class ScoreEndpoint:
         self._metrics = metrics
 
     def check_query(self, exchange: Exchange, media_type: bytes) -> None:
-        """Raise Problem unless the query of a JSON request has valid fields; that of a stream is read with it."""
+        """Raise Problem unless the query of a JSON request is valid; the query of a stream is checked with its body."""
         query = exchange.scope["query_string"]
         if query and media_type == JSON:
             asked, issues = read_query(query)
@@ -104,7 +104,7 @@ def answer_json(
 
 
 def take_fields(envelope: Envelope, query: bytes) -> None:
-    """Add the fields of a valid query to those of the body; raise Problem if a field is in both."""
+    """Add the fields of a valid query to the body's; raise Problem if a field is in both."""
     asked, _ = read_query(query)
     fields = {"config": asked.config, "include": asked.include, "task": asked.task}
     named = {name: value for name, value in fields.items() if value}

@@ -106,7 +106,7 @@ def answer(body: bytes, call: Call, times: StageTimes) -> bytes:
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the top-level numbers of a record and those of its token usage.
+    """Return the top-level numbers of a record and the numbers of its token usage.
 
     Without Gym's own names (_…), and without the numbers that are 0 because the row's task does not have them.
     """
