@@ -58,11 +58,19 @@ def waiting(start: Start, *arguments: Any) -> subprocess.Popen[bytes]:
     process = start(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
     names = outputs_of(arguments)
     deadline = time.monotonic() + 120
-    while not all(Path(partial_name(os.path.realpath(name))).exists() for name in names):
+    while not all(is_locked(partial_name(os.path.realpath(name))) for name in names):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return process
+
+
+def is_locked(path: str) -> bool:
+    """Return whether a process holds a lock on the file at this path."""
+    if not os.path.exists(path):
+        return False
+    inode = str(os.stat(path).st_ino)
+    return any(line.split()[5].rpartition(":")[2] == inode for line in Path("/proc/locks").read_text().splitlines())
 
 
 def ended(process: subprocess.Popen[bytes], given: bytes = b"") -> tuple[int, bytes]:
